@@ -3,6 +3,7 @@
 
 use super::figure::FigureTable;
 use super::table::{interval, micros, plain};
+use corehop_plan::workload::task::Time;
 use corehop_sched::limited::NoRegions;
 use corehop_sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
 use corehop_sched::{Task, TaskSet};
@@ -107,7 +108,7 @@ fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
             format!("preempted by {} only", names.join(", "))
         }
         None if it.region_us >= task.wcet() => "non-preemptive".to_owned(),
-        None if it.region_us == 0 => "preemptive".to_owned(),
+        None if it.region_us == Time::ZERO => "preemptive".to_owned(),
         None => format!("non-preemptive for {} us", it.region_us),
     }
 }
@@ -124,6 +125,7 @@ mod tests {
     const COST: Cost = Cost { us: 2.0, low_us: Some(1.5), high_us: Some(3.0) };
 
     fn treated_as(region_us: u64, preempted_by: Option<Vec<usize>>) -> Treated {
+        let region_us = Time::new(region_us);
         Treated { region_us, preempted_by, preemptions: 4, remaining: 1, delay: COST, saves: COST }
     }
 

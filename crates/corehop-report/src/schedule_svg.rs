@@ -129,9 +129,9 @@ struct Chart<'a> {
 
 impl Chart<'_> {
     fn x(&self, at: Time) -> f64 {
-        let all = (self.schedule.to_us - self.from).max(1) as f64;
+        let all = (self.schedule.to_us - self.from).max(Time::TICK).as_f64();
         let since = at.clamp(self.from, self.schedule.to_us) - self.from;
-        LEFT + (RIGHT - LEFT) * since as f64 / all
+        LEFT + (RIGHT - LEFT) * since.as_f64() / all
     }
 
     /// The line on which the boxes of a row stand.
@@ -293,14 +293,14 @@ impl Chart<'_> {
 
 /// A round step, some ten of which make the whole.
 fn round_step(all: Time) -> Time {
-    let mut step = 1;
+    let mut step = Time::TICK;
     loop {
         for by in [1, 2, 5] {
             if all / (step * by) <= 10 {
                 return step * by;
             }
         }
-        step *= 10;
+        step = step * 10;
     }
 }
 
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn steps_of_the_axis_are_round() {
         for (all, step) in [(1, 1), (10, 1), (11, 2), (25, 5), (12_000, 2_000), (99_999, 10_000)] {
-            assert_eq!(round_step(all), step, "{all}");
+            assert_eq!(round_step(Time::new(all)), Time::new(step), "{all}");
         }
     }
 }

@@ -137,16 +137,17 @@ impl<'a> ScheduleView<'a> {
 
     /// The time at which a column begins.
     fn begin(&self, column: usize) -> Time {
-        self.from + (column as u128 * self.span()).div_ceil(self.columns as u128) as Time
+        self.from + Time::new((column as u128 * self.span()).div_ceil(self.columns as u128) as u64)
     }
 
     /// The character of a task in a column: the activity with the most time, before waiting.
     fn cell(&self, task: usize, column: usize) -> char {
-        let (from, to) = (self.begin(column), self.begin(column + 1).max(self.begin(column) + 1));
+        let (from, to) =
+            (self.begin(column), self.begin(column + 1).max(self.begin(column) + Time::TICK));
         let overlap = |a: Time, b: Time| b.min(to).saturating_sub(a.max(from));
         let own = |job: usize| self.schedule.jobs[job].task == task;
         let here = self.schedule.stretches.iter().filter(|it| own(it.job));
-        let here = here.filter(|it| overlap(it.from_us, it.to_us) > 0);
+        let here = here.filter(|it| overlap(it.from_us, it.to_us) > Time::ZERO);
         if let Some(most) = here.max_by_key(|it| overlap(it.from_us, it.to_us)) {
             return match most.doing {
                 CpuActivity::Work if self.schedule.cpus.len() == 1 => '#',
@@ -156,7 +157,7 @@ impl<'a> ScheduleView<'a> {
         }
         let waits = |job: &&ScheduledJob| {
             let end = job.ended_us.unwrap_or(self.schedule.to_us);
-            job.task == task && overlap(job.release_us, end) > 0
+            job.task == task && overlap(job.release_us, end) > Time::ZERO
         };
         if self.schedule.jobs.iter().any(|job| waits(&job)) { '.' } else { ' ' }
     }
@@ -172,17 +173,20 @@ mod tests {
     fn schedule() -> Schedule {
         let job = |task, release_us, due_us, work_us, end| ScheduledJob {
             task,
-            arrival_us: release_us,
-            release_us,
-            due_us,
-            work_us,
-            ended_us: Some(end),
+            arrival_us: Time::new(release_us),
+            release_us: Time::new(release_us),
+            due_us: Time::new(due_us),
+            work_us: Time::new(work_us),
+            ended_us: Some(Time::new(end)),
         };
-        let stretch = |job, from_us, to_us, doing| Stretch { cpu: 0, job, from_us, to_us, doing };
+        let stretch = |job, from, to, doing| {
+            let [from_us, to_us] = [from, to].map(Time::new);
+            Stretch { cpu: 0, job, from_us, to_us, doing }
+        };
         Schedule {
             cpus: vec![0],
-            from_us: 0,
-            to_us: 25,
+            from_us: Time::ZERO,
+            to_us: Time::new(25),
             jobs: vec![job(1, 0, 20, 15, 25), job(0, 10, 20, 5, 15)],
             stretches: vec![
                 stretch(0, 0, 10, CpuActivity::Work),
@@ -212,7 +216,7 @@ mod tests {
     fn a_deadline_beyond_the_end_is_told_and_not_marked() {
         let set = implicit(1, &[(5, 100), (15, 100)]);
         let mut later = schedule();
-        later.jobs[0].due_us = 40;
+        later.jobs[0].due_us = Time::new(40);
         let text = bars(&set, &later, 60);
         assert!(text.contains("task 1, released at 0 us, is due at 40 us"), "{text}");
         assert!(!text.contains('^'), "{text}");

@@ -7,6 +7,7 @@ use super::figure::{
 };
 use super::html;
 use super::study_svg::drawing;
+use corehop_plan::workload::task::Time;
 use corehop_sched::study::tally::ShareEstimate;
 use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
 
@@ -99,10 +100,10 @@ fn point(x: f64, estimate: ShareEstimate, note: String) -> SeriesPoint {
 
 fn variant(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> Variant {
     let series = reading.schedulers.iter().enumerate().map(|(s, scheduler)| {
-        let of = |(d, delay): (usize, &u64)| {
+        let of = |(d, &delay): (usize, &Time)| {
             let estimate = outcome.weighted(at, s, d)?;
             let note = format!("{:.4} [{:.4}, {:.4}]", estimate.value, estimate.low, estimate.high);
-            Some(point(*delay as f64, estimate, note))
+            Some(point(delay.as_f64(), estimate, note))
         };
         FigureSeries {
             name: scheduler.name.clone(),

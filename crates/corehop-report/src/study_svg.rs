@@ -23,7 +23,7 @@ const PLOT: (f64, f64, f64, f64) = (64.0, 44.0, 560.0, 372.0);
 /// The drawing of one reading, by its place.
 pub fn drawing(outcome: &StudyCounts, at: usize) -> Option<String> {
     let reading = outcome.study.readings.get(at)?;
-    let last = *reading.delays.last()? as f64;
+    let last = reading.delays.last()?.as_f64();
     let x = |delay: f64| PLOT.0 + (PLOT.2 - PLOT.0) * delay / last.max(1.0);
     let y = |w: f64| PLOT.3 - (PLOT.3 - PLOT.1) * w;
     let mut svg = head(outcome, reading);
@@ -55,7 +55,7 @@ pub fn drawing(outcome: &StudyCounts, at: usize) -> Option<String> {
     for (s, scheduler) in reading.schedulers.iter().enumerate() {
         let points = reading.delays.iter().enumerate();
         let points =
-            points.filter_map(|(d, &delay)| Some((delay as f64, outcome.weighted(at, s, d)?)));
+            points.filter_map(|(d, &delay)| Some((delay.as_f64(), outcome.weighted(at, s, d)?)));
         let points: Vec<_> = points.collect();
         let (colour, dashes) = STYLES[s % STYLES.len()];
         let mut path = String::new();
@@ -122,7 +122,7 @@ fn axes(svg: &mut String, reading: &StudyReading, x: impl Fn(f64) -> f64, y: imp
         );
     }
     for &delay in &reading.delays {
-        let at = x(delay as f64);
+        let at = x(delay.as_f64());
         let _ = writeln!(
             svg,
             "<line x1=\"{at:.1}\" y1=\"{}\" x2=\"{at:.1}\" y2=\"{}\" stroke=\"#7a8591\"/>\

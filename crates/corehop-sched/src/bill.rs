@@ -83,7 +83,7 @@ impl Bill {
             return resumed.to_vec();
         }
         match payer {
-            Payer::NoJob => vec![0; tasks.len()],
+            Payer::NoJob => vec![Time::ZERO; tasks.len()],
             // Releases come late by different latencies: a shorter deadline may begin first.
             Payer::LaterDeadline if self.overheads.is_some() => others(resumed),
             Payer::LaterDeadline => later_deadline(tasks, resumed),
@@ -122,7 +122,7 @@ impl Bill {
         let is_preempted = |at: usize| {
             higher(at) >= cpus as usize && !(by_deadline && Some(tasks[at].deadline) == shortest)
         };
-        let of = |(at, &delay)| if is_preempted(at) { delay } else { 0 };
+        let of = |(at, &delay)| if is_preempted(at) { delay } else { Time::ZERO };
         resumed.iter().enumerate().map(of).collect()
     }
 
@@ -148,9 +148,9 @@ impl Bill {
     /// a busy window are still to be charged ([`Payer::Affected`]).
     pub fn priorities(&self, tasks: &[Task], resumed: &[Time]) -> (Vec<Task>, Vec<Time>) {
         let (paid, affected) = if self.own {
-            (resumed.to_vec(), vec![0; resumed.len()])
+            (resumed.to_vec(), vec![Time::ZERO; resumed.len()])
         } else {
-            (vec![0; resumed.len()], resumed.to_vec())
+            (vec![Time::ZERO; resumed.len()], resumed.to_vec())
         };
         let tasks = match &self.overheads {
             Some(costs) => fixed_priority(tasks, 1, costs, &paid),
@@ -161,7 +161,7 @@ impl Bill {
 
     /// By how much a release may be late: responses are counted from the arrival.
     pub fn latency(&self) -> Time {
-        self.overheads.map_or(0, |costs| costs.latency())
+        self.overheads.map_or(Time::ZERO, |costs| costs.latency())
     }
 }
 
@@ -169,25 +169,26 @@ impl Bill {
 fn others(delays: &[Time]) -> Vec<Time> {
     let most = |from: &mut dyn Iterator<Item = usize>| from.max_by_key(|&at| delays[at]);
     let Some(first) = most(&mut (0..delays.len())) else { return Vec::new() };
-    let second = most(&mut (0..delays.len()).filter(|&at| at != first)).map_or(0, |at| delays[at]);
+    let second =
+        most(&mut (0..delays.len()).filter(|&at| at != first)).map_or(Time::ZERO, |at| delays[at]);
     (0..delays.len()).map(|at| if at == first { second } else { delays[first] }).collect()
 }
 
 /// The largest among tasks with a later relative deadline, of each. A job that is released late can preempt one that arrived after it,
 /// so that its own jitter counts against its deadline.
 fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
-    if tasks.iter().any(|task| task.jitter > 0) {
+    if tasks.iter().any(|task| task.jitter > Time::ZERO) {
         let of = |at: usize| {
             let first = tasks[at].deadline.saturating_sub(tasks[at].jitter);
             let later = (0..tasks.len()).filter(|&it| it != at && tasks[it].deadline > first);
-            later.map(|it| delays[it]).max().unwrap_or(0)
+            later.map(|it| delays[it]).max().unwrap_or(Time::ZERO)
         };
         return (0..tasks.len()).map(of).collect();
     }
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(tasks[at].deadline));
-    let mut paid = vec![0; tasks.len()];
-    let mut most = 0;
+    let mut paid = vec![Time::ZERO; tasks.len()];
+    let mut most = Time::ZERO;
     for equal in order.chunk_by(|&a, &b| tasks[a].deadline == tasks[b].deadline) {
         for &at in equal {
             paid[at] = most;
@@ -200,8 +201,8 @@ fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
 /// The largest among tasks of lower priority, of each. On several CPUs a job may keep an equal waiting that began and was
 /// released after it: equals count.
 fn lower_priority(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
-    let mut paid = vec![0; tasks.len()];
-    let mut most = 0;
+    let mut paid = vec![Time::ZERO; tasks.len()];
+    let mut most = Time::ZERO;
     for level in Ranking::of(tasks).levels().rev() {
         let of_level: Vec<Time> = level.iter().map(|&at| delays[at]).collect();
         for (&at, equals) in level.iter().zip(others(&of_level)) {
@@ -225,54 +226,81 @@ mod tests {
     fn each_scheduler_has_its_own_payer_by_hand() {
         // Deadlines 9, 5, 9, 20; delays 7, 1, 3, 2.
         let set = set(1, &[(1, 20, 9), (1, 20, 5), (1, 20, 9), (1, 20, 20)]);
-        let bill = bill(&[7, 1, 3, 2]);
+        let bill = bill(&[Time::new(7), Time::new(1), Time::new(3), Time::new(2)]);
         let paid = |payer| bill.paid(payer, set.tasks(), &bill.resumed);
-        assert_eq!(paid(Payer::NoJob), [0, 0, 0, 0]);
+        assert_eq!(paid(Payer::NoJob), [0, 0, 0, 0].map(Time::new));
         // A job does not preempt another one with the same relative deadline.
-        assert_eq!(paid(Payer::LaterDeadline), [2, 7, 2, 0]);
+        assert_eq!(paid(Payer::LaterDeadline), [2, 7, 2, 0].map(Time::new));
         // The order is 1, 0, 2, 3.
-        assert_eq!(paid(Payer::LowerPriority), [3, 7, 2, 0]);
-        assert_eq!(paid(Payer::Others), [3, 7, 7, 7]);
+        assert_eq!(paid(Payer::LowerPriority), [3, 7, 2, 0].map(Time::new));
+        assert_eq!(paid(Payer::Others), [3, 7, 7, 7].map(Time::new));
         // Task 1 has the shortest deadline: on two CPUs nothing preempts it, and on four nothing preempts any.
         let on = |cpus, payer, delays: &[Time]| bill.jobs(payer, cpus, set.tasks(), delays).paid;
-        assert_eq!(on(2, Payer::Deadlines, &[1, 9, 3, 2]), [3, 3, 2, 3]);
-        assert_eq!(on(2, Payer::Others, &[1, 9, 3, 2]), [9, 3, 9, 9]);
-        assert_eq!(on(4, Payer::Deadlines, &[1, 9, 3, 2]), [0, 0, 0, 0]);
-        assert_eq!(on(4, Payer::Others, &[1, 9, 3, 2]), [0, 0, 0, 0]);
+        assert_eq!(
+            on(2, Payer::Deadlines, &[Time::new(1), Time::new(9), Time::new(3), Time::new(2)]),
+            [3, 3, 2, 3].map(Time::new)
+        );
+        assert_eq!(
+            on(2, Payer::Others, &[Time::new(1), Time::new(9), Time::new(3), Time::new(2)]),
+            [9, 3, 9, 9].map(Time::new)
+        );
+        assert_eq!(
+            on(4, Payer::Deadlines, &[Time::new(1), Time::new(9), Time::new(3), Time::new(2)]),
+            [0, 0, 0, 0].map(Time::new)
+        );
+        assert_eq!(
+            on(4, Payer::Others, &[Time::new(1), Time::new(9), Time::new(3), Time::new(2)]),
+            [0, 0, 0, 0].map(Time::new)
+        );
         // Where tasks are assigned to CPUs, some of them may share one.
-        assert_eq!(on(4, Payer::Anybody, &[1, 9, 3, 2]), [9, 3, 9, 9]);
+        assert_eq!(
+            on(4, Payer::Anybody, &[Time::new(1), Time::new(9), Time::new(3), Time::new(2)]),
+            [9, 3, 9, 9].map(Time::new)
+        );
         // By rank 1, 0, 2, 3: the first two always have one of two CPUs.
-        assert_eq!(on(2, Payer::LowerPriority, &[9, 9, 3, 2]), [3, 3, 2, 0]);
+        assert_eq!(
+            on(2, Payer::LowerPriority, &[Time::new(9), Time::new(9), Time::new(3), Time::new(2)]),
+            [3, 3, 2, 0].map(Time::new)
+        );
     }
 
     #[test]
     fn a_job_that_is_released_late_preempts_more() {
         // Deadlines 9, 5 and 12. Released up to 4 late, the last can be due before a job of the first that arrived later.
         let mut tasks = set(1, &[(1, 20, 9), (1, 20, 5), (1, 20, 12)]).tasks().to_vec();
-        tasks[2].jitter = 4;
-        let bill = bill(&[7, 9, 3]);
-        assert_eq!(bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed), [3, 7, 7]);
-        tasks[2].jitter = 3;
-        assert_eq!(bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed), [3, 7, 0]);
+        tasks[2].jitter = Time::new(4);
+        let bill = bill(&[Time::new(7), Time::new(9), Time::new(3)]);
+        assert_eq!(
+            bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed),
+            [3, 7, 7].map(Time::new)
+        );
+        tasks[2].jitter = Time::new(3);
+        assert_eq!(
+            bill.paid(Payer::LaterDeadline, &tasks, &bill.resumed),
+            [3, 7, 0].map(Time::new)
+        );
     }
 
     #[test]
     fn one_value_for_all_is_paid_once_by_each() {
         let set = implicit(1, &[(10, 100), (20, 200)]);
-        let bill = Bill { own: true, ..bill(&[5, 5]) };
+        let bill = Bill { own: true, ..bill(&[Time::new(5), Time::new(5)]) };
         for payer in [Payer::LaterDeadline, Payer::LowerPriority, Payer::Others] {
-            assert_eq!(bill.paid(payer, set.tasks(), &bill.resumed), [5, 5]);
+            assert_eq!(bill.paid(payer, set.tasks(), &bill.resumed), [5, 5].map(Time::new));
         }
         let (tasks, affected) = bill.priorities(set.tasks(), &bill.resumed);
-        assert_eq!((tasks[1].wcet, affected), (25, vec![0, 0]));
+        assert_eq!((tasks[1].wcet, affected), (Time::new(25), [0, 0].map(Time::new).to_vec()));
     }
 
     #[test]
     fn a_task_alone_pays_nothing_and_a_huge_delay_fits_nowhere() {
         let alone = implicit(1, &[(10, 100)]);
-        assert_eq!(bill(&[9]).paid(Payer::Others, alone.tasks(), &[9]), [0]);
+        assert_eq!(
+            bill(&[Time::new(9)]).paid(Payer::Others, alone.tasks(), &[Time::new(9)]),
+            [0].map(Time::new)
+        );
         let two = implicit(1, &[(10, 100), (10, 100)]);
-        let bill = bill(&[Time::MAX, 0]);
+        let bill = bill(&[Time::MAX, Time::ZERO]);
         let charged = bill.jobs(Payer::Others, 1, two.tasks(), &bill.resumed);
         assert_eq!(charged.tasks[1].wcet, 2 * corehop_plan::workload::task::LONGEST);
     }

@@ -34,7 +34,11 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> Test
             Activation::Periodic => Some(responds(at)? + system.tasks[at].period),
             Activation::Event => {
                 // The response of the first counts from the arrival; what it takes comes with its release.
-                let late = if chains.activator(at).is_none() { system.tasks[at].jitter } else { 0 };
+                let late = if chains.activator(at).is_none() {
+                    system.tasks[at].jitter
+                } else {
+                    Time::ZERO
+                };
                 Some(responds(at)?.saturating_sub(late))
             }
         };
@@ -63,21 +67,21 @@ struct Activations(Vec<(Time, Time)>);
 
 impl Activations {
     /// The most activations within `length`.
-    fn within(&self, length: Time) -> Time {
+    fn within(&self, length: Time) -> u64 {
         let most = self.0.iter().map(|&(distance, slack)| (length + slack).div_ceil(distance));
         most.min().unwrap_or(0)
     }
 
     /// The least time from the first of `n` activations to the last.
-    fn span(&self, n: Time) -> Time {
+    fn span(&self, n: u64) -> Time {
         let of = |&(distance, slack): &(Time, Time)| ((n - 1) * distance).saturating_sub(slack);
-        self.0.iter().map(of).max().unwrap_or(0)
+        self.0.iter().map(of).max().unwrap_or(Time::ZERO)
     }
 
     /// The ends of jobs that respond within `least` and `most`, and execute for `least` at the least.
     fn ends(&self, least: Time, most: Time) -> Self {
         let later = self.0.iter().map(|&(distance, slack)| (distance, slack + most - least));
-        Self(later.chain((least > 0).then_some((least, 0))).collect())
+        Self(later.chain((least > Time::ZERO).then_some((least, Time::ZERO))).collect())
     }
 }
 
@@ -90,7 +94,7 @@ pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<T
     let stated = |task: &Task| Activations(vec![(task.period, task.jitter)]);
     let mut activations: Vec<Activations> = system.tasks.iter().map(stated).collect();
     loop {
-        let mut local = vec![0; activations.len()];
+        let mut local = vec![Time::ZERO; activations.len()];
         for (bin, tasks) in bins.iter().zip(&tasks) {
             let of_bin: Vec<Activations> = bin.iter().map(|&at| activations[at].clone()).collect();
             let ranking = Ranking::of(tasks);
@@ -103,7 +107,7 @@ pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<T
         if next == activations {
             let late = |at: usize| match chains.activator(at) {
                 None => system.tasks[at].jitter,
-                Some(_) => 0,
+                Some(_) => Time::ZERO,
             };
             return Some((0..local.len()).map(|at| local[at] + late(at)).collect());
         }
@@ -132,7 +136,7 @@ fn response(
     i: usize,
     steps: &mut u64,
 ) -> Option<Time> {
-    let (own, mut done, mut worst) = (&tasks[i], 0, 0);
+    let (own, mut done, mut worst) = (&tasks[i], Time::ZERO, Time::ZERO);
     for n in 1.. {
         done = done.max(own.blocking + n * own.wcet);
         loop {
@@ -163,8 +167,8 @@ mod tests {
     use corehop_plan::workload::task::TaskSet;
 
     /// C, C_min, T, J, CPU and rank of tasks `0`, `1`, …; chains by their tasks.
-    fn set(tasks: &[[Time; 6]], chains: &[&[usize]]) -> TaskSet {
-        let task = |(at, [wcet, least, period, jitter, cpu, rank]): (usize, &[Time; 6])| {
+    fn set(tasks: &[[u64; 6]], chains: &[&[usize]]) -> TaskSet {
+        let task = |(at, [wcet, least, period, jitter, cpu, rank]): (usize, &[u64; 6])| {
             format!(
                 r#"{{"name": "{at}", "wcet_us": {wcet}, "bcet_us": {least}, "period_us": {period}, "deadline_us": 999,
                 "jitter_us": {jitter}, "cpus": [{cpu}], "priority": {rank}}}"#
@@ -195,7 +199,10 @@ mod tests {
             &[[10, 5, 30, 5, 0, 1], [3, 1, 15, 6, 0, 2], [2, 2, 30, 0, 1, 1], [9, 4, 15, 0, 1, 2]],
             &[&[0, 2], &[1, 3]],
         );
-        assert_eq!(asked(&set), (vec![10 + 5, 13 + 6, 2, 19], vec![12, 32]));
+        assert_eq!(
+            asked(&set),
+            ([10 + 5, 13 + 6, 2, 19].map(Time::new).to_vec(), [12, 32].map(Time::new).to_vec())
+        );
     }
 
     #[test]
@@ -203,12 +210,15 @@ mod tests {
         // simple: T11 of 5 in 30 with jitter 60 activates T12 of 9.
         let set = set(&[[5, 5, 30, 60, 0, 1], [9, 1, 30, 0, 0, 2]], &[&[0, 1]]);
         let (bounds, latencies) = asked(&set);
-        assert_eq!((bounds[0] - 60, bounds[1], latencies[0]), (15, 37, 52));
+        assert_eq!(
+            (bounds[0] - Time::new(60), bounds[1], latencies[0]),
+            (Time::new(15), Time::new(37), Time::new(52))
+        );
     }
 
     #[test]
     fn periodic_chains_wait_for_each_period() {
-        let text = |deadline: Time| {
+        let text = |deadline: u64| {
             format!(
                 r#"{{"cpus": 1, "chains": [{{"name": "c", "tasks": ["b", "a"], "deadline_us": {deadline}}}],
                 "tasks": [{{"name": "a", "wcet_us": 2, "period_us": 10}}, {{"name": "b", "wcet_us": 5, "period_us": 20}}]}}"#
@@ -219,11 +229,11 @@ mod tests {
             test(name).unwrap().run(System::of(&parse(&text(deadline)).unwrap()))
         };
         for name in ["p-fp-rta", "edf-rta"] {
-            assert_eq!(answer(name, 39).latencies, Some(vec![39]), "{name}");
+            assert_eq!(answer(name, 39).latencies, Some([39].map(Time::new).to_vec()), "{name}");
             assert_eq!(answer(name, 38).verdict, Verdict::Unknown, "{name}");
         }
         // Where no response is known, the deadline bounds it.
-        assert_eq!(answer("qpa", 60).latencies, Some(vec![60]));
+        assert_eq!(answer("qpa", 60).latencies, Some([60].map(Time::new).to_vec()));
         assert!(answer("qpa", 59).why.unwrap().contains("chain `c` is not known"));
         assert_eq!(answer("soft-g-edf", 99).verdict, Verdict::Unknown);
     }

@@ -14,7 +14,7 @@ use super::limited::remedy::{Limit, Remedy, Treated};
 use super::margin::TestSettings;
 use super::question::SchedulabilityQuestion;
 use super::sentence::{called, sentence};
-use super::slack::{largest, percent};
+use super::slack::{largest, longest, percent};
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::set_file;
@@ -309,7 +309,7 @@ impl ChangeSearch<'_, '_> {
     fn smaller_working_sets(&mut self) {
         if self.asking.charges_by_size(self.set) {
             let all = self.set.wss_kib().to_vec();
-            let shrunk = |thousandths: Time| -> Vec<Option<u64>> {
+            let shrunk = |thousandths: u64| -> Vec<Option<u64>> {
                 all.iter().map(|it| it.map(|kib| (kib * thousandths / 1_000).max(1))).collect()
             };
             if let Some(at) = self.largest_share(|at| self.with_sizes(shrunk(at))) {
@@ -321,7 +321,7 @@ impl ChangeSearch<'_, '_> {
             }
             let largest = (0..all.len()).max_by_key(|&at| all[at]);
             let Some((one, Some(size))) = largest.map(|at| (at, all[at])) else { return };
-            let alone = |thousandths: Time| {
+            let alone = |thousandths: u64| {
                 let mut sizes = all.clone();
                 sizes[one] = Some((size * thousandths / 1_000).max(1));
                 self.with_sizes(sizes)
@@ -343,8 +343,8 @@ impl ChangeSearch<'_, '_> {
 
     /// The largest part of a thousand, below all of it, at which a changed set is accepted: looked for from half of it down, as
     /// small sizes may not have been measured.
-    fn largest_share(&self, changed: impl Fn(Time) -> TaskSet) -> Option<Time> {
-        let holds = |at: Time| self.holds(&changed(at), self.scheduler).is_some();
+    fn largest_share(&self, changed: impl Fn(u64) -> TaskSet) -> Option<u64> {
+        let holds = |at: u64| self.holds(&changed(at), self.scheduler).is_some();
         let halves = (1..=9).map(|times| 1_000 >> times);
         let low = halves.into_iter().find(|&at| holds(at))?;
         Some(largest(low, (2 * low + 1).min(999), holds))
@@ -370,9 +370,9 @@ impl ChangeSearch<'_, '_> {
         let set = self.set;
         let wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet).collect();
         let holds = |set: &TaskSet| self.holds(set, self.scheduler).is_some();
-        let shorter = |thousandths: Time| -> TaskSet {
+        let shorter = |thousandths: u64| -> TaskSet {
             let wcets: Vec<Time> =
-                wcets.iter().map(|it| (it * thousandths / 1_000).max(1)).collect();
+                wcets.iter().map(|it| (*it * thousandths / 1_000).max(Time::TICK)).collect();
             set.clone().stretched(&wcets)
         };
         if !holds(&shorter(1)) {
@@ -387,10 +387,11 @@ impl ChangeSearch<'_, '_> {
         let mut best: Option<(Time, usize)> = None;
         for (at, &own) in wcets.iter().enumerate() {
             // A task is of interest only if it saves less than the best one so far.
-            let least = best.map_or(1, |(saves, _)| (own + 1).saturating_sub(saves));
-            let most = own - 1;
-            if (1..=most).contains(&least) && holds(&with(at, least)) {
-                let wcet = largest(least, most, |wcet| holds(&with(at, wcet)));
+            let least =
+                best.map_or(Time::TICK, |(saves, _)| (own + Time::TICK).saturating_sub(saves));
+            let most = own - Time::TICK;
+            if (Time::TICK..=most).contains(&least) && holds(&with(at, least)) {
+                let wcet = longest(least, most, |wcet| holds(&with(at, wcet)));
                 best = Some((own - wcet, at));
             }
         }

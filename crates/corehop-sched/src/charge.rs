@@ -212,7 +212,7 @@ impl<'a> ChargedSet<'a> {
         };
         let system = self.system(test).unwrap_or_else(|_| System::of(self.asked_about()));
         let supply = self.supply_in(unit);
-        let reloads: Vec<Time> = bill.resumed.iter().map(|it| it / unit.0).collect();
+        let reloads: Vec<Time> = bill.resumed.iter().map(|&it| it / unit.0).collect();
         let locks = system.locks.map(|locks| locks.reloading(&reloads));
         let locks = locks.as_ref();
         let pairs = pairs.as_ref();
@@ -281,7 +281,7 @@ impl<'a> ChargedSet<'a> {
     }
 
     /// The number of units in a tick for a test, and its bill, if anything is charged.
-    pub(super) fn bill_of(&mut self, test: &Test) -> Result<(Time, Option<Bill>), TaskError> {
+    pub(super) fn bill_of(&mut self, test: &Test) -> Result<(u64, Option<Bill>), TaskError> {
         let bare = matches!(self.delay, DelayCharge::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
             return Ok((1, None));
@@ -358,7 +358,7 @@ impl<'a> ChargedSet<'a> {
             sizes: vec![0; sizes.len()],
         };
         let costs = match &self.delay {
-            DelayCharge::Nothing => return Ok((one(0), None)),
+            DelayCharge::Nothing => return Ok((one(Time::ZERO), None)),
             DelayCharge::Each(delay) => return Ok((one(*delay), None)),
             DelayCharge::Costs(costs) => costs,
         };
@@ -373,9 +373,9 @@ impl<'a> ChargedSet<'a> {
     fn delays(&mut self, events: &[Event]) -> Result<Delays, TaskError> {
         let same = |it| Delays { each: vec![it; self.set.tasks().len()], ..Delays::default() };
         let costs = match &self.delay {
-            DelayCharge::Nothing => return Ok(same(0)),
+            DelayCharge::Nothing => return Ok(same(Time::ZERO)),
             DelayCharge::Each(delay) => return Ok(same(*delay)),
-            DelayCharge::Costs(_) if events.is_empty() => return Ok(same(0)),
+            DelayCharge::Costs(_) if events.is_empty() => return Ok(same(Time::ZERO)),
             DelayCharge::Costs(costs) => costs,
         };
         if let Some((_, known)) = self.known.iter().find(|it| it.0 == events) {
@@ -403,7 +403,7 @@ fn pairs_by(
             Ok(measured) => measured,
             Err(why) => return Err(format!("{NO_PAIRS} ({why})")),
         };
-        let mut most = 0;
+        let mut most = Time::ZERO;
         let loss = |(kib, cost): (f64, Cost)| {
             if cost.high_us.is_none() {
                 let what =
@@ -481,7 +481,7 @@ pub(super) const AS_CHARGED: &str = "it refuses the set as charged, and a charge
 
 /// The unit of time that a test is asked in: so many to a tick of the set.
 #[derive(Debug, Clone, Copy)]
-struct TimeUnit(Time);
+struct TimeUnit(u64);
 
 impl TimeUnit {
     /// Nanoseconds where they are wanted, and are not the ticks, and no span of the set gets too long.
@@ -495,8 +495,8 @@ impl TimeUnit {
     }
 
     /// The nanoseconds of one.
-    fn nanos(self, tick: Tick) -> Time {
-        tick.nanos(1).get() / self.0
+    fn nanos(self, tick: Tick) -> u64 {
+        tick.nanos(Time::TICK).get() / self.0
     }
 
     fn all(self, ticks: &[Time]) -> Vec<Time> {
@@ -514,10 +514,10 @@ impl TimeUnit {
         let mut answer = test.run(finer);
         let bounds = answer.bounds.iter_mut().chain(&mut answer.latencies).flatten();
         for bound in bounds {
-            *bound = bound.div_ceil(self.0);
+            *bound = bound.div_up(self.0);
         }
         let charges = answer.charged.take();
-        let paid = |it: &Charges| it.paid.iter().map(|paid| paid.div_ceil(self.0)).collect();
+        let paid = |it: &Charges| it.paid.iter().map(|paid| paid.div_up(self.0)).collect();
         ChargedAnswer {
             delays: charges.as_ref().map(paid),
             charged: charges.as_ref().map(|it| self.spans(it)),
@@ -527,7 +527,7 @@ impl TimeUnit {
 
     /// C, T and D in ticks.
     fn spans(self, charges: &Charges) -> Vec<[f64; 3]> {
-        let ticks = |span: Time| span as f64 / self.0 as f64;
+        let ticks = |span: Time| span.as_f64() / self.0 as f64;
         let of = |task: &Task| [ticks(task.wcet), ticks(task.period), ticks(task.deadline)];
         charges.tasks.iter().map(of).collect()
     }

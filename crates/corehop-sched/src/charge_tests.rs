@@ -13,9 +13,9 @@ use corehop_stats::costs::{Basis, Cost, NoCost};
 
 fn overheads() -> SystemOverheads {
     SystemOverheads {
-        scheduling: 1_000,
-        context_switch: 1_000,
-        release: 1_000,
+        scheduling: Time::new(1_000),
+        context_switch: Time::new(1_000),
+        release: Time::new(1_000),
         ..SystemOverheads::default()
     }
 }
@@ -23,14 +23,15 @@ fn overheads() -> SystemOverheads {
 #[test]
 fn each_scheduler_pays_in_its_own_way_and_what_cannot_be_charged_is_not_told() {
     let set = implicit(1, &[(10, 100), (20, 200)]);
-    let mut charged = ChargedSet::new(&set, None, DelayCharge::Each(5), Some(overheads()));
+    let mut charged =
+        ChargedSet::new(&set, None, DelayCharge::Each(Time::new(5)), Some(overheads()));
     // By hand: 20 + 2 (1 + 1) + 5, and above it the other task, 10 + 4 + 5, and two releases.
     let asked = charged.ask(test("p-fp-rta").unwrap()).unwrap();
     assert_eq!(asked.answer.bounds.as_ref().map(Vec::len), Some(2));
     // 19 + 29 + 2 releases, and the jitter of its own release: 51.
-    assert_eq!(asked.answer.bounds.unwrap()[1], 51);
+    assert_eq!(asked.answer.bounds.unwrap()[1], Time::new(51));
     let asked = charged.ask(test("qpa").unwrap()).unwrap();
-    assert_eq!(asked.delays, Some(vec![5, 5]));
+    assert_eq!(asked.delays, Some([5, 5].map(Time::new).to_vec()));
     assert!((asked.charged.unwrap()[0][1] - 100.0).abs() < 1e-9);
     let asked = charged.ask(test("g-fp-guan").unwrap()).unwrap();
     assert_eq!(asked.answer.verdict, Verdict::Unknown);
@@ -67,7 +68,11 @@ fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_qua
         wss_kib: Some(64),
         ..TaskParameters::default()
     };
-    let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+    let set = TaskSet::new(
+        1,
+        &[task(Time::new(10), Time::new(100)), task(Time::new(20), Time::new(200))],
+    )
+    .unwrap();
     let ask = |statistic: Option<&str>| {
         let statistic = statistic.map(ToOwned::to_owned);
         let costs = source.for_a_verdict(&Selection { statistic, ..Selection::default() }).unwrap();
@@ -87,7 +92,7 @@ fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_qua
     assert_eq!(asked.answer.verdict, Verdict::Schedulable);
     assert_eq!(asked.charged_by.as_deref(), Some("the p90 of at least 200 samples"));
     // A job pays for what it preempts: the one with the later deadline preempts none.
-    assert_eq!(asked.delays, Some(vec![8, 0]));
+    assert_eq!(asked.delays, Some([8, 0].map(Time::new).to_vec()));
 }
 
 /// The same cost for all, with these ends.
@@ -113,19 +118,26 @@ fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
         wss_kib: Some(64),
         ..TaskParameters::default()
     };
-    let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+    let set = TaskSet::new(
+        1,
+        &[task(Time::new(10), Time::new(100)), task(Time::new(20), Time::new(200))],
+    )
+    .unwrap();
     let ask = |costs: Same| {
         let delay = DelayCharge::Costs(Box::new(costs));
         ChargedSet::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
     };
     let known = ask(Same(5.0, Some(4.5), Some(6.1)));
-    assert_eq!((known.delays.unwrap(), known.note.clone()), (vec![7, 0], None));
+    assert_eq!((known.delays.unwrap(), known.note.clone()), ([7, 0].map(Time::new).to_vec(), None));
     // An interval of no width charges what it says.
     assert_eq!(ask(Same(0.0, Some(0.0), Some(0.0))).answer.verdict, Verdict::Schedulable);
     let largest = ask(Same(5.0, Some(5.0), None));
     assert_eq!(largest.answer.verdict, Verdict::Unknown);
     assert!(largest.answer.why.unwrap().starts_with("yes, if no event costs more than"));
-    assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(largest_seen(None))));
+    assert_eq!(
+        (largest.delays.unwrap(), largest.note),
+        ([5, 0].map(Time::new).to_vec(), Some(largest_seen(None)))
+    );
     let delay = DelayCharge::Costs(Box::new(Same(5.0, Some(5.0), None)));
     let accepted = ChargedSet::new(&set, None, delay, None).accepting_largest(true);
     let accepted = { accepted }.ask(test("qpa").unwrap()).unwrap();
@@ -162,20 +174,28 @@ fn accepting_the_largest_charges_the_largest_and_no_quantile_without_an_upper_en
         wss_kib: Some(64),
         ..TaskParameters::default()
     };
-    let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+    let set = TaskSet::new(
+        1,
+        &[task(Time::new(10), Time::new(100)), task(Time::new(20), Time::new(200))],
+    )
+    .unwrap();
     for accepted in [false, true] {
         let charged = ChargedSet::new(&set, None, DelayCharge::Costs(Box::new(Open)), None);
         let mut charged = charged.accepting_largest(accepted);
         let asked = charged.ask(test("qpa").unwrap()).unwrap();
-        assert_eq!((asked.delays, asked.charged_by), (Some(vec![9, 0]), None));
+        assert_eq!((asked.delays, asked.charged_by), (Some([9, 0].map(Time::new).to_vec()), None));
         assert_eq!(asked.answer.verdict.is_schedulable(), accepted);
     }
 }
 
 #[test]
 fn a_delay_below_zero_is_refused_with_the_task() {
-    let task =
-        |wss_kib| TaskParameters { wcet: 10, period: 100, wss_kib, ..TaskParameters::default() };
+    let task = |wss_kib| TaskParameters {
+        wcet: Time::new(10),
+        period: Time::new(100),
+        wss_kib,
+        ..TaskParameters::default()
+    };
     let set = TaskSet::new(1, &[task(Some(64)), task(Some(64))]).unwrap();
     let delay = DelayCharge::Costs(Box::new(Same(-2.0, Some(-3.0), Some(-1.0))));
     let error = ChargedSet::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap_err();
@@ -204,8 +224,8 @@ fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
     }
     let note = |sizes: [u64; 2]| {
         let task = |kib: u64| TaskParameters {
-            wcet: 1,
-            period: 9_000,
+            wcet: Time::new(1),
+            period: Time::new(9_000),
             wss_kib: Some(kib),
             ..TaskParameters::default()
         };
@@ -223,19 +243,24 @@ fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
 
 #[test]
 fn a_no_that_rests_on_a_charge_is_not_certain() {
-    let task =
-        |wcet| TaskParameters { wcet, period: 100, wss_kib: Some(64), ..TaskParameters::default() };
+    let task = |wcet| TaskParameters {
+        wcet,
+        period: Time::new(100),
+        wss_kib: Some(64),
+        ..TaskParameters::default()
+    };
     let ask = |wcet, test_name: &str| {
-        let given = [task(wcet), TaskParameters { deadline: Some(90), ..task(20) }];
+        let given =
+            [task(wcet), TaskParameters { deadline: Some(Time::new(90)), ..task(Time::new(20)) }];
         let set = TaskSet::new(1, &given).unwrap();
         let delay = DelayCharge::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
         let answer = ChargedSet::new(&set, None, delay, None).ask(test(test_name).unwrap());
         answer.unwrap().answer.verdict
     };
     for name in ["qpa", "edf-rta", "p-fp-rta"] {
-        assert_eq!(ask(75, name), Verdict::Schedulable, "{name}");
-        assert_eq!(ask(76, name), Verdict::Unknown, "{name}");
-        assert_eq!(ask(81, name), Verdict::Unschedulable, "{name}");
+        assert_eq!(ask(Time::new(75), name), Verdict::Schedulable, "{name}");
+        assert_eq!(ask(Time::new(76), name), Verdict::Unknown, "{name}");
+        assert_eq!(ask(Time::new(81), name), Verdict::Unschedulable, "{name}");
     }
 }
 
@@ -248,14 +273,16 @@ fn a_set_in_nanoseconds_is_answered_as_the_same_set_a_thousand_times_slower() {
     };
     let (fine, coarse) = (of(" ns"), of(" us"));
     for test in crate::all() {
-        let ask = |set| ChargedSet::new(set, None, DelayCharge::Each(1), None).ask(test).unwrap();
+        let ask = |set| {
+            ChargedSet::new(set, None, DelayCharge::Each(Time::new(1)), None).ask(test).unwrap()
+        };
         let (fine, coarse) = (ask(&fine), ask(&coarse));
         assert_eq!(fine.answer.verdict, coarse.answer.verdict, "{}", test.name);
         assert_eq!(fine.answer.bounds, coarse.answer.bounds, "{}", test.name);
     }
     let bounds = |set, unit| {
-        let asked =
-            ChargedSet::new(set, None, DelayCharge::Each(1), None).ask(test("p-fp-ffd").unwrap());
+        let asked = ChargedSet::new(set, None, DelayCharge::Each(Time::new(1)), None)
+            .ask(test("p-fp-ffd").unwrap());
         let json = answer_json(test("p-fp-ffd").unwrap(), &asked.unwrap());
         json["charged"][0]["wcet_us"].as_f64().unwrap() * unit
     };
@@ -270,7 +297,8 @@ fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
         set_file::parse(&format!(r#"{{"cpus":1,"tasks":{tasks}}}"#)).unwrap()
     };
     let wcet = |set: &TaskSet| {
-        let mut charged = ChargedSet::new(set, None, DelayCharge::Each(0), Some(overheads()));
+        let mut charged =
+            ChargedSet::new(set, None, DelayCharge::Each(Time::ZERO), Some(overheads()));
         let asked = charged.ask(test("qpa").unwrap()).unwrap();
         let json = answer_json(test("qpa").unwrap(), &asked);
         json["charged"][0]["wcet_us"].as_f64().unwrap()
@@ -299,7 +327,7 @@ fn reloads_without_a_charge_leave_no_yes_whatever_else_is_charged() {
             let (verdict, why) = ask(name, DelayCharge::Nothing, overheads);
             assert_eq!(verdict, Verdict::Unknown, "{name}, overheads: {overheads}");
             assert!(why.contains("does not charge reloads"), "{name}: {why}");
-            for delay in [DelayCharge::Each(1), costs()] {
+            for delay in [DelayCharge::Each(Time::new(1)), costs()] {
                 let (verdict, why) = ask(name, delay, overheads);
                 assert_eq!(verdict, Verdict::Schedulable, "{name}, {overheads}: {why}");
             }

@@ -17,14 +17,14 @@ pub struct ChargedSupply {
 impl ChargedSupply {
     pub(super) fn of(all: &InUnits, set: &TaskSet) -> Self {
         let longest = set.tasks().iter().map(|task| task.deadline.max(task.period)).max();
-        let tick = set.tick().nanos(1).get();
-        let claim = all.of_unit(tick).claim(longest.unwrap_or(1), tick);
+        let tick = set.tick().nanos(Time::TICK).get();
+        let claim = all.of_unit(tick).claim(longest.unwrap_or(Time::TICK), tick);
         Self { all: all.clone(), claim }
     }
 
     /// As a test sees it, for tasks in units of which so many are a tick; `own` where each bin is a CPU of the set.
-    pub(super) fn in_unit(&self, set: &TaskSet, unit: Time, own: bool) -> Supplied<'_> {
-        let seen = Supplied::of(self.all.of_unit(set.tick().nanos(1).get() / unit), set);
+    pub(super) fn in_unit(&self, set: &TaskSet, unit: u64, own: bool) -> Supplied<'_> {
+        let seen = Supplied::of(self.all.of_unit(set.tick().nanos(Time::TICK).get() / unit), set);
         if own { seen.own() } else { seen }
     }
 
@@ -42,7 +42,7 @@ impl ChargedSupply {
 
     /// As a test sees it, for tasks in ticks.
     pub(super) fn seen(&self, set: &TaskSet) -> Supplied<'_> {
-        Supplied::of(self.all.of_unit(set.tick().nanos(1).get()), set)
+        Supplied::of(self.all.of_unit(set.tick().nanos(Time::TICK).get()), set)
     }
 }
 

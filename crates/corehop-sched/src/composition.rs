@@ -58,7 +58,7 @@ pub struct BoundTerm {
     pub task: Option<usize>,
     /// The number of jobs, where they are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<Time>,
+    pub jobs: Option<u64>,
     /// The time in ticks of the set, written in microseconds; below zero where time is taken off.
     pub us: i64,
 }
@@ -77,11 +77,11 @@ pub struct Composition {
 }
 
 /// Work of jobs of a task in a busy window, in the unit of the test: bare, delays, and overheads.
-type WindowWork = (Kind, usize, Time, [Time; 3]);
+type WindowWork = (Kind, usize, u64, [Time; 3]);
 
 /// The parts of a window in the unit of a test, of which so many make a tick.
 struct WindowShares {
-    unit: Time,
+    unit: u64,
     shares: Vec<WindowWork>,
     /// Parts that are no work of jobs.
     others: Vec<(Kind, i128)>,
@@ -96,7 +96,7 @@ impl Composition {
         charged: &mut ChargedSet<'_>,
     ) -> Option<Self> {
         let bounds = bounds_of(set, test, asked)?;
-        let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
+        let part = |at: &usize| bounds[*at].as_f64() / set.tasks()[*at].deadline.as_f64();
         let task = (0..bounds.len()).max_by(|a, b| part(a).total_cmp(&part(b)))?;
         Some(Self::of(set, test, asked, charged, (task, bounds[task])))
     }
@@ -138,7 +138,7 @@ impl Composition {
 
 impl BoundTerm {
     fn words(&self, set: &TaskSet) -> String {
-        let time = set.tick().span(self.us.unsigned_abs());
+        let time = set.tick().span(Time::new(self.us.unsigned_abs()));
         let jobs = match self.jobs {
             Some(jobs) if jobs > 1 => format!(" ({jobs} jobs)"),
             _ => String::new(),
@@ -189,7 +189,7 @@ impl WindowShares {
                 None => parts.push(plain(what, us(span))),
             }
         }
-        let rest = bound as i64 - parts.iter().map(|it| it.us).sum::<i64>();
+        let rest = bound.ticks() as i64 - parts.iter().map(|it| it.us).sum::<i64>();
         parts.push(plain(Kind::Rounding, rest));
         parts.retain(|part| part.us != 0);
         Some(parts)
@@ -203,10 +203,10 @@ fn told_apart_by_charges(
     (task, bound): (usize, Time),
 ) -> Vec<BoundTerm> {
     let own = set.tasks()[task].wcet.min(bound);
-    let whole = asked.charged.as_ref().map_or(own, |it| it[task][0].floor() as Time);
+    let whole = asked.charged.as_ref().map_or(own, |it| Time::new(it[task][0].floor() as u64));
     let whole = whole.clamp(own, bound);
-    let delays = asked.delays.as_ref().map_or(0, |it| it[task]).min(whole - own);
-    let part = |what, us: Time| BoundTerm { what, task: None, jobs: None, us: us as i64 };
+    let delays = asked.delays.as_ref().map_or(Time::ZERO, |it| it[task]).min(whole - own);
+    let part = |what, us: Time| BoundTerm { what, task: None, jobs: None, us: us.ticks() as i64 };
     let parts = [
         BoundTerm { task: Some(task), ..part(Kind::Own, own) },
         part(Kind::Others, bound - whole),
@@ -238,10 +238,10 @@ fn by_deadline(
     let place = group.iter().position(|&at| at == task)?;
     let supply = on_cpus(set, test, asked).map(|it| it.at(cpu).supply());
     let busiest = edf_response::busiest(&own, place, supply.unwrap_or(&FULL))?;
-    let share = |&(j, jobs): &(usize, Time)| {
+    let share = |&(j, jobs): &(usize, u64)| {
         let at = group[j];
         let bare = set.tasks()[at].wcet;
-        let delay = asked.delays.as_ref().map_or(0, |it| it[at]).min(own[j].wcet - bare);
+        let delay = asked.delays.as_ref().map_or(Time::ZERO, |it| it[at]).min(own[j].wcet - bare);
         let what = if j == place { Kind::Own } else { Kind::EarlierDeadline };
         let each = [bare, delay, own[j].wcet - bare - delay];
         (what, at, jobs, each.map(|it| jobs * it))
@@ -276,7 +276,7 @@ fn by_priority(
         // What an order that the test finds charges to jobs is in its answer.
         Some(_) if asked.answer.priorities.is_some() => return None,
         Some(bill) => bill.priorities(&bare, &bill.of(&group)),
-        None => (bare.clone(), vec![0; bare.len()]),
+        None => (bare.clone(), vec![Time::ZERO; bare.len()]),
     };
     let own = bill.as_ref().is_some_and(|bill| bill.own);
     let paid = if own { bill.map_or_else(Vec::new, |bill| bill.of(&group)) } else { Vec::new() };
@@ -288,13 +288,13 @@ fn by_priority(
     let seen = asked.supply.as_ref().map(|it| it.in_unit(set, unit, test.name.ends_with("-given")));
     let supply = seen.map(|it| it.at(cpu).supply());
     let (jobs, done) = fixed::worst_window(&charged, above, place, supply.unwrap_or(&FULL))?;
-    let share = |j: usize, jobs: Time| {
+    let share = |j: usize, jobs: u64| {
         let what = if j == place { Kind::Own } else { Kind::HigherPriority };
         // Interrupts come after the tasks, and are overheads altogether.
         let Some(task) = bare.get(j) else {
-            return (Kind::Overheads, task, jobs, [0, 0, jobs * charged[j].wcet]);
+            return (Kind::Overheads, task, jobs, [Time::ZERO, Time::ZERO, jobs * charged[j].wcet]);
         };
-        let delay = charged[j].wcet - tasks[j].wcet + paid.get(j).copied().unwrap_or(0);
+        let delay = charged[j].wcet - tasks[j].wcet + paid.get(j).copied().unwrap_or(Time::ZERO);
         let overheads = charged[j].wcet - task.wcet - delay;
         (what, group[j], jobs, [task.wcet, delay, overheads].map(|it| jobs * it))
     };

@@ -6,7 +6,7 @@ use super::catalogue::{Charging, Equals, Test};
 use super::ranking::Ranking;
 use super::system::System;
 use corehop_plan::workload::locks::Locking;
-use corehop_plan::workload::task::Task;
+use corehop_plan::workload::task::{Task, Time};
 
 /// A content of sets that makes jobs wait, or come late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,7 +76,7 @@ fn contents(system: System<'_>) -> Vec<(SetFeature, usize)> {
             (SetFeature::Blocking, blocking),
             (SetFeature::Suspension, suspension),
         ];
-        all.into_iter().filter(|it| it.1 > 0).map(move |(content, _)| (content, at))
+        all.into_iter().filter(|it| it.1 > Time::ZERO).map(move |(content, _)| (content, at))
     });
     let mut found: Vec<(SetFeature, usize)> = Vec::new();
     let others = [(SetFeature::Locks, holding), (SetFeature::Events, activated)];
@@ -171,7 +171,7 @@ fn locked(test: &Test, system: System<'_>, at: usize) -> Option<String> {
                  \"{protocol}\""
             ));
         }
-        if let Some(late) = system.tasks.iter().position(|task| task.jitter > 0) {
+        if let Some(late) = system.tasks.iter().position(|task| task.jitter > Time::ZERO) {
             return Some(format!(
                 "task {at} has locks and task {late} jitter: the stack resource policy knows no order of jobs that are \
                  released late"
@@ -327,7 +327,7 @@ mod tests {
         use crate::charge::{ChargedSet, DelayCharge};
         let asked = |test: &Test, content| {
             let (_, set) = sets(test, false).into_iter().find(|it| it.0 == content).unwrap();
-            let mut charged = ChargedSet::new(&set, None, DelayCharge::Each(1), None);
+            let mut charged = ChargedSet::new(&set, None, DelayCharge::Each(Time::new(1)), None);
             charged.ask(test).unwrap().answer
         };
         let named = |name| crate::catalogue::test(name).unwrap();

@@ -71,7 +71,7 @@ fn by_working_set(
             Ok(cost) => cost,
             Err(why) if events.iter().any(|&event| costs.too_few(event, wss as f64)) => {
                 found.doubt.get_or_insert(format!("it accepts, but {why}"));
-                found.each.push(0);
+                found.each.push(Time::ZERO);
                 continue;
             }
             Err(why) => {

@@ -86,18 +86,19 @@ pub(super) fn needs(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Time> {
         places.is_none_or(|all| all[i].cpus().iter().any(|cpu| all[j].cpus().contains(cpu)))
     };
     let reloads = |i: usize, j: usize| -> Time {
-        let Some(delays) = &asked.delays else { return 0 };
+        let Some(delays) = &asked.delays else { return Time::ZERO };
         let (own, other) = (&tasks[i], &tasks[j]);
         if i == j || other.deadline.saturating_sub(other.jitter) >= own.deadline || !meet(i, j) {
-            return 0;
+            return Time::ZERO;
         }
         let window = own.deadline + own.jitter + other.jitter;
-        window.div_ceil(other.period).saturating_mul(delays[j])
+        delays[j].saturating_mul(window.div_ceil(other.period))
     };
     let of = |i: usize| {
         let (task, all) = (&tasks[i], 0..tasks.len());
         let with_reloads = all.fold(task.wcet, |sum, j| sum.saturating_add(reloads(i, j)));
-        let charged = asked.charged.as_ref().map_or(0, |it| it[i][0].ceil() as Time);
+        let charged =
+            asked.charged.as_ref().map_or(Time::ZERO, |it| Time::new(it[i][0].ceil() as u64));
         with_reloads.max(charged).min(task.deadline.min(task.period)).max(task.wcet)
     };
     (0..tasks.len()).map(of).collect()
@@ -153,7 +154,8 @@ mod tests {
         );
         let set = set.unwrap();
         let test = test(name).unwrap();
-        let asked = ChargedSet::new(&set, None, DelayCharge::Each(200), None).ask(test).unwrap();
+        let asked =
+            ChargedSet::new(&set, None, DelayCharge::Each(Time::new(200)), None).ask(test).unwrap();
         assert!(asked.answer.verdict.is_schedulable());
         deployed(&set, test, None, &asked).unwrap().unwrap()
     }
@@ -185,25 +187,27 @@ mod tests {
         );
         let set = set.unwrap();
         let test = test("edf-rta").unwrap();
-        let asked = ChargedSet::new(&set, None, DelayCharge::Each(200), None).ask(test).unwrap();
+        let asked =
+            ChargedSet::new(&set, None, DelayCharge::Each(Time::new(200)), None).ask(test).unwrap();
         let deployed = deployed(&set, test, None, &asked).unwrap().unwrap();
-        assert_eq!(deployed.budgets().unwrap(), [1_200, 8_800]);
+        assert_eq!(deployed.budgets().unwrap(), [1_200, 8_800].map(Time::new));
         assert_eq!(deployed.placement().unwrap()[1].cpus(), [0]);
-        let again =
-            ChargedSet::new(&deployed, None, DelayCharge::Each(200), None).ask(test).unwrap();
+        let again = ChargedSet::new(&deployed, None, DelayCharge::Each(Time::new(200)), None)
+            .ask(test)
+            .unwrap();
         assert!(again.answer.verdict.is_schedulable(), "{:?}", again.answer.why);
     }
 
     #[test]
     fn a_budget_holds_what_the_verdict_charged() {
         let set = deploy("p-edf-ffd");
-        assert_eq!(set.budgets().unwrap(), [5_200, 9_400, 6_200]);
+        assert_eq!(set.budgets().unwrap(), [5_200, 9_400, 6_200].map(Time::new));
         assert_eq!(set.scheduler(), Some(Scheduler::PEdf));
         // With a larger delay the budgets no longer hold the work.
-        let asked = ChargedSet::new(&set, None, DelayCharge::Each(300), None)
+        let asked = ChargedSet::new(&set, None, DelayCharge::Each(Time::new(300)), None)
             .ask(test("p-edf-given").unwrap());
         assert!(asked.unwrap().answer.why.unwrap().contains("budget"));
-        let same = ChargedSet::new(&set, None, DelayCharge::Each(200), None)
+        let same = ChargedSet::new(&set, None, DelayCharge::Each(Time::new(200)), None)
             .ask(test("p-edf-given").unwrap());
         assert!(same.unwrap().answer.verdict.is_schedulable());
     }

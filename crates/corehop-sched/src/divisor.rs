@@ -15,14 +15,14 @@ pub(crate) struct Divisor {
 }
 
 /// The bound of a dividend, so that a double holds it with a bit to spare.
-pub(crate) const MOST: Time = 1 << 51;
+pub(crate) const MOST: Time = Time::new(1 << 51);
 
 // Windows are sums of a few spans.
-const _: () = assert!(MOST >= 64 * LONGEST);
+const _: () = assert!(MOST.ticks() >= 64 * LONGEST.ticks());
 
 impl Divisor {
     pub(crate) fn new(by: Time) -> Self {
-        Self { by, inverse: 1.0 / by as f64 }
+        Self { by, inverse: 1.0 / by.as_f64() }
     }
 
     /// The number itself.
@@ -39,17 +39,18 @@ impl Divisor {
 
     /// Quotient and remainder of what is below [`MOST`].
     #[inline]
-    pub(crate) fn divide(self, x: Time) -> (Time, Time) {
+    pub(crate) fn divide(self, x: Time) -> (u64, Time) {
         // 2^52: the bits of a double between it and twice that end in the number that is added.
         const ANCHOR: f64 = 4_503_599_627_370_496.0;
         const BITS: u64 = ANCHOR.to_bits();
         debug_assert!(x < MOST);
+        let (x, by) = (x.ticks(), self.by.ticks());
         let exact = f64::from_bits(x | BITS) - ANCHOR;
         let nearest = (exact * self.inverse + ANCHOR).to_bits() - BITS;
-        let rest = x.wrapping_sub(nearest.wrapping_mul(self.by));
+        let rest = x.wrapping_sub(nearest.wrapping_mul(by));
         // A remainder below zero, of a quotient rounded up, has its highest bit set.
         let over = rest >> 63;
-        (nearest - over, rest.wrapping_add(over * self.by))
+        (nearest - over, Time::new(rest.wrapping_add(over * by)))
     }
 }
 
@@ -68,11 +69,12 @@ mod tests {
             for x_bits in 1..=51 {
                 for _ in 0..50 {
                     let by = draw(by_bits) + 1;
-                    let divisor = Divisor::new(by);
+                    let divisor = Divisor::new(Time::new(by));
                     let x = draw(x_bits);
-                    let near = (x / by * by).min(MOST - 2);
-                    for x in [x, near, near + 1, near.saturating_sub(1), MOST - 1, 0] {
-                        assert_eq!(divisor.divide(x), (x / by, x % by), "{x} / {by}");
+                    let near = (x / by * by).min(MOST.ticks() - 2);
+                    for x in [x, near, near + 1, near.saturating_sub(1), MOST.ticks() - 1, 0] {
+                        let expected = (x / by, Time::new(x % by));
+                        assert_eq!(divisor.divide(Time::new(x)), expected, "{x} / {by}");
                     }
                 }
             }

@@ -41,7 +41,7 @@ fn by_sections(locks: &Locks, upwards: &[usize], below: &[usize]) -> Time {
     let longest = |of: &mut dyn Iterator<Item = &CriticalSection>| of.map(|it| it.longest).max();
     let by_task = below.iter().filter_map(|&at| longest(&mut holding(at)));
     if locks.protocol != Locking::Pi {
-        return by_task.max().unwrap_or(0);
+        return by_task.max().unwrap_or(Time::ZERO);
     }
     let of_lock = |resource: usize| {
         let all = below.iter().flat_map(|&at| holding(at));
@@ -60,7 +60,7 @@ pub(crate) fn with_blocking(
 ) -> Task {
     let own = system.tasks[i];
     let upwards = [above, &[i]].concat();
-    let by_locks = system.locks.map_or(0, |locks| by_sections(locks, &upwards, below));
+    let by_locks = system.locks.map_or(Time::ZERO, |locks| by_sections(locks, &upwards, below));
     Task { blocking: own.blocking + by_locks, ..own }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn with_reloads_of_holders(
     let Some(locks) = system.locks else { return delays };
     let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
     let mut charged = delays.clone();
-    let mut most = 0;
+    let mut most = Time::ZERO;
     for &at in Ranking::of(&own).order().iter().rev() {
         charged[at] = delays[at].max(most);
         if !locks.sections[group[at]].is_empty() {
@@ -122,10 +122,10 @@ pub(crate) fn assigned(system: System<'_>) -> Result<Vec<usize>, Verdict> {
 /// Verdict and responses of the tasks of a CPU under fixed priorities, with blocking by their locks.
 pub(crate) fn responses_by_priority(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Time>) {
     let tasks = by_priority(system, group);
-    if tasks.iter().any(|task| task.suspension > 0) {
+    if tasks.iter().any(|task| task.suspension > Time::ZERO) {
         return suspension::response_times(&tasks);
     }
-    let mut responses = vec![0; tasks.len()];
+    let mut responses = vec![Time::ZERO; tasks.len()];
     let verdict = fixed::response_time_analysis_on(&tasks, system.supply(), Some(&mut responses));
     (verdict, responses)
 }
@@ -150,18 +150,18 @@ fn holds(system: System<'_>, group: &[usize], tasks: &[Task]) -> Vec<Hold> {
 
 /// The tasks with their suspension as execution.
 fn oblivious(tasks: &[Task]) -> Vec<Task> {
-    let longer = |task: &Task| Task { suspension: 0, ..task.longer(task.suspension) };
+    let longer = |task: &Task| Task { suspension: Time::ZERO, ..task.longer(task.suspension) };
     tasks.iter().map(longer).collect()
 }
 
 /// Whether nothing but more urgent jobs holds the tasks up.
 pub(crate) fn is_plain(system: System<'_>, tasks: &[Task]) -> bool {
-    system.locks.is_none() && tasks.iter().all(|task| task.suspension == 0)
+    system.locks.is_none() && tasks.iter().all(|task| task.suspension == Time::ZERO)
 }
 
 /// Whether an exact analysis is exact for the tasks: what is bounded alone need not happen.
 pub(crate) fn is_exact(system: System<'_>, tasks: &[Task]) -> bool {
-    is_plain(system, tasks) && tasks.iter().all(|task| task.blocking == 0)
+    is_plain(system, tasks) && tasks.iter().all(|task| task.blocking == Time::ZERO)
 }
 
 /// Whether EDF meets the deadlines of `tasks`, which are those of the group with what is charged to them.

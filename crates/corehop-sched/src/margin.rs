@@ -83,7 +83,7 @@ impl TestSettings<'_> {
         let delays: Vec<Cost> = match (self.delay)(set)? {
             DelayCharge::Nothing => vec![exactly(0.0); set.tasks().len()],
             DelayCharge::Each(delay) => {
-                vec![exactly(delay as f64 / set.tick().per_us() as f64); set.tasks().len()]
+                vec![exactly(delay.as_f64() / set.tick().per_us() as f64); set.tasks().len()]
             }
             DelayCharge::Costs(costs) => upper_ends(set, costs.as_ref(), self.accept_largest)?,
         };
@@ -239,7 +239,7 @@ fn simulated(
 
 /// The task whose WCET is the largest part of its deadline.
 fn least_left(set: &TaskSet) -> usize {
-    let part = |at: &usize| set.tasks()[*at].wcet as f64 / set.tasks()[*at].deadline as f64;
+    let part = |at: &usize| set.tasks()[*at].wcet.as_f64() / set.tasks()[*at].deadline.as_f64();
     (0..set.tasks().len()).max_by(|a, b| part(a).total_cmp(&part(b))).unwrap_or(0)
 }
 

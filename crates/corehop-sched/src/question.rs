@@ -15,7 +15,7 @@ use corehop_plan::units::CpuList;
 use corehop_plan::workload::locks::Locking;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::scheduler::Scheduler;
-use corehop_plan::workload::task::{Task, TaskError, TaskSet};
+use corehop_plan::workload::task::{Task, TaskError, TaskSet, Time};
 
 /// Why a no of the priorities by deadline is none where the set states no priorities.
 const OTHER_ORDERS: &str = "it refuses the priorities by deadline, and with deadlines beyond periods, jitter or blocking \
@@ -202,7 +202,9 @@ impl SchedulabilityQuestion {
     /// the best order for deadlines within periods, without jitter and blocking (Leung and Whitehead 1982).
     fn leaves_orders(self, set: &TaskSet, test: &Test, answer: &TestAnswer) -> Option<String> {
         let is_best = |task: &Task| {
-            task.deadline() <= task.period() && task.jitter() == 0 && task.blocking() == 0
+            task.deadline() <= task.period()
+                && task.jitter() == Time::ZERO
+                && task.blocking() == Time::ZERO
         };
         let by_deadline = !["necessary", "p-fp-audsley"].contains(&test.name);
         let leaves = answer.verdict == Verdict::Unschedulable

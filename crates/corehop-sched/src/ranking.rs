@@ -23,7 +23,7 @@ impl Ranking {
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|&i| match tasks[i].priority {
             Some(rank) => u64::from(rank),
-            None => tasks[i].deadline,
+            None => tasks[i].deadline.ticks(),
         });
         let equal = |a: &usize, b: &usize| {
             tasks[*a].priority.is_some() && tasks[*a].priority == tasks[*b].priority
@@ -93,12 +93,12 @@ impl Ranking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_plan::workload::task::{TaskParameters, TaskSet};
+    use corehop_plan::workload::task::{TaskParameters, TaskSet, Time};
 
     fn ranked(given: &[(Option<u32>, u64)]) -> Vec<Task> {
         let task = |&(priority, period): &(Option<u32>, u64)| TaskParameters {
-            wcet: 1,
-            period,
+            wcet: Time::new(1),
+            period: Time::new(period),
             priority,
             ..TaskParameters::default()
         };

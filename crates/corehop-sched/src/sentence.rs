@@ -87,7 +87,7 @@ pub fn called(set: &TaskSet, at: usize) -> String {
 /// The task of whose time until the deadline the least part is left.
 fn tightest(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     let bounds = bounds_of(set, test, asked)?;
-    let part = |at: &usize| bounds[*at] as f64 / set.tasks()[*at].deadline as f64;
+    let part = |at: &usize| bounds[*at].as_f64() / set.tasks()[*at].deadline.as_f64();
     let at = (0..bounds.len()).max_by(|a, b| part(a).total_cmp(&part(b)))?;
     let deadline = set.tasks()[at].deadline;
     let span = |time| set.tick().span(time);
@@ -122,7 +122,7 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
         return None;
     }
     let tasks = charged_tasks(set, asked);
-    let mut bounds = vec![0; tasks.len()];
+    let mut bounds = vec![Time::ZERO; tasks.len()];
     for (cpu, group) in groups.iter().enumerate().filter(|(_, group)| !group.is_empty()) {
         let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
         let supply = on_cpus(set, test, asked).map(|it| it.at(cpu));
@@ -150,9 +150,9 @@ pub(super) fn on_cpus<'a>(
 pub(super) fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
     let Some(charged) = &asked.charged else { return set.tasks().to_vec() };
     let of = |(task, &[wcet, period, deadline]): (&Task, &[f64; 3])| Task {
-        wcet: wcet.ceil() as Time,
-        period: period.floor() as Time,
-        deadline: deadline.floor() as Time,
+        wcet: Time::new(wcet.ceil() as u64),
+        period: Time::new(period.floor() as u64),
+        deadline: Time::new(deadline.floor() as u64),
         ..*task
     };
     set.tasks().iter().zip(charged).map(of).collect()
@@ -240,8 +240,8 @@ fn some_of(set: &TaskSet, tasks: &[usize]) -> String {
 fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     let Beyond { cpus, tasks, within, work } = demand::beyond(system)?;
     let span = |time| set.tick().span(time);
-    let work = span(Time::try_from(work).ok()?);
-    let has = span(within.checked_mul(cpus.len() as Time)?);
+    let work = span(Time::new(work.try_into().ok()?));
+    let has = span(within.checked_mul(cpus.len() as u64)?);
     let whose = match cpus.len() {
         1 => format!("CPU {} has {has}", cpus[0]),
         several => format!("{several} CPUs have {has}"),
@@ -271,7 +271,8 @@ pub(super) fn late_tasks(order: JobPreference, system: System<'_>) -> Vec<(usize
     let mut all = Vec::new();
     for (cpu, bin) in bins.filter(|(_, bin)| !bin.is_empty() && order != JobPreference::Fair) {
         let supply = system.at_bin(cpu).supply();
-        let own = |&at: &usize| Task { blocking: 0, suspension: 0, ..system.tasks[at] };
+        let own =
+            |&at: &usize| Task { blocking: Time::ZERO, suspension: Time::ZERO, ..system.tasks[at] };
         let own: Vec<Task> = bin.iter().map(own).collect();
         let late =
             if by_priority { fixed::late(&own, supply) } else { late_by_deadline(&own, supply) };
@@ -284,7 +285,7 @@ pub(super) fn late_tasks(order: JobPreference, system: System<'_>) -> Vec<(usize
 fn late_by_deadline(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>)> {
     let Some(responses) = response_times_on(tasks, supply) else { return Vec::new() };
     let late = |at: &usize| responses[*at].saturating_sub(tasks[*at].deadline);
-    let mut all: Vec<usize> = (0..tasks.len()).filter(|at| late(at) > 0).collect();
+    let mut all: Vec<usize> = (0..tasks.len()).filter(|at| late(at) > Time::ZERO).collect();
     all.sort_by_key(|at| std::cmp::Reverse((late(at), *at)));
     all.into_iter().map(|at| (at, Some(responses[at]))).collect()
 }
@@ -333,7 +334,7 @@ mod tests {
         let one = r#"{"cpus":1,"tasks":[{"wcet_us":2,"period_us":8,"deadline_us":3}]}"#;
         let longer = "unknown: task 0 needs 4 us with what is charged and has 3 us; a charge is a bound, and a job may \
                       pay less";
-        assert_eq!(says(one, "p-fp-rta", Some(2)), longer);
+        assert_eq!(says(one, "p-fp-rta", Some(Time::new(2))), longer);
     }
 
     #[test]

@@ -13,13 +13,13 @@ use corehop_plan::workload::task::{Task, TaskSet, Time};
 /// Sets with more tasks are asked for their slack only where a user wishes so.
 pub const FEW_TASKS: usize = 20;
 /// A range is halved until what is left of it is so small a part.
-const PARTS: Time = 1_000;
+const PARTS: u64 = 1_000;
 
 /// The distance of a yes from a no. Times are in ticks, written in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
     /// The factor by which every WCET may be multiplied, in thousandths; None where even 1.001 is refused.
-    pub every_wcet_thousandths: Option<Time>,
+    pub every_wcet_thousandths: Option<u64>,
     /// The largest WCET of each task, if it alone grows.
     pub wcets_us: Vec<Time>,
     /// The largest delay that every job may suffer once, where none is charged; None where some is charged.
@@ -44,14 +44,15 @@ impl Slack {
         }
         let wcets: Vec<Time> = set.tasks().iter().map(Task::wcet).collect();
         let with = |wcets: &[Time]| set.clone().stretched(wcets);
-        let times = |thousandths: Time| -> Vec<Time> {
-            wcets.iter().map(|it| (it * thousandths).div_ceil(1_000)).collect()
+        let times = |thousandths: u64| -> Vec<Time> {
+            wcets.iter().map(|it| (*it * thousandths).div_up(1_000)).collect()
         };
-        let room = set.tasks().iter().map(|it| it.deadline() * 1_000 / it.wcet().max(1)).min()?;
+        let room =
+            set.tasks().iter().map(|it| it.deadline() * 1_000 / it.wcet().max(Time::TICK)).min()?;
         let every = largest(1_000, room, |at| asks.accepts(&with(&times(at)), None));
         let alone = |at: usize| {
             let most = set.tasks()[at].deadline();
-            largest(wcets[at], most, |wcet| {
+            longest(wcets[at], most, |wcet| {
                 let mut wcets = wcets.clone();
                 wcets[at] = wcet;
                 asks.accepts(&with(&wcets), None)
@@ -61,20 +62,22 @@ impl Slack {
         let shortest = set.tasks().iter().map(|it| it.deadline() - it.wcet()).min()?;
         // A delay for each job bounds nothing where jobs lose the cache more often.
         let waits = |locks: &Locks| locks.protocol == Locking::Pi;
-        let once =
-            set.tasks().iter().all(|it| it.suspension() == 0) && !set.locks().is_some_and(waits);
+        let once = set.tasks().iter().all(|it| it.suspension() == Time::ZERO)
+            && !set.locks().is_some_and(waits);
         let delay_us = (!charged && once)
-            .then(|| largest(0, shortest, |delay| asks.accepts(set, Some(delay))));
-        let longest = set.tasks().iter().map(Task::period).max()?;
-        let more = |wcet: Time| set.clone().with_one_more(wcet, longest);
-        let one_more = more(1).is_some().then(|| {
-            largest(0, longest, |wcet| more(wcet).is_some_and(|set| asks.accepts(&set, None)))
+            .then(|| longest(Time::ZERO, shortest, |delay| asks.accepts(set, Some(delay))));
+        let period = set.tasks().iter().map(Task::period).max()?;
+        let more = |wcet: Time| set.clone().with_one_more(wcet, period);
+        let one_more = more(Time::TICK).is_some().then(|| {
+            longest(Time::ZERO, period, |wcet| {
+                more(wcet).is_some_and(|set| asks.accepts(&set, None))
+            })
         });
         Some(Self {
             every_wcet_thousandths: Some(every).filter(|&it| it > 1_000),
             wcets_us,
             delay_us,
-            one_more_us: one_more.map(|wcet| [wcet, longest]),
+            one_more_us: one_more.map(|wcet| [wcet, period]),
         })
     }
 
@@ -102,13 +105,18 @@ impl Slack {
 }
 
 /// Thousandths as percent: 234 is 23.4.
-pub(super) fn percent(thousandths: Time) -> String {
+pub(super) fn percent(thousandths: u64) -> String {
     let text = format!("{}.{}", thousandths / 10, thousandths % 10);
     text.trim_end_matches(".0").to_owned()
 }
 
-/// The largest value up to `most` that is accepted, to a thousandth of the range; `least` is.
-pub(super) fn largest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Time {
+/// The longest time up to `most` that is accepted, to a thousandth of the range; `least` is.
+pub(super) fn longest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Time {
+    Time::new(largest(least.ticks(), most.ticks(), |ticks| accepts(Time::new(ticks))))
+}
+
+/// The largest number up to `most` that is accepted, to a thousandth of the range; `least` is.
+pub(super) fn largest(least: u64, most: u64, mut accepts: impl FnMut(u64) -> bool) -> u64 {
     if most <= least {
         return least;
     }
@@ -155,12 +163,15 @@ mod tests {
         // U is 0.5: all may double, and the first may take 7 of 10 ms, the second 16 of 20.
         let (slack, asked) = slack(two, "qpa");
         assert!((1_990..=2_000).contains(&slack.every_wcet_thousandths.unwrap()), "{slack:?}");
-        assert!((6_985..=7_000).contains(&slack.wcets_us[0]), "{slack:?}");
-        assert!((15_980..=16_000).contains(&slack.wcets_us[1]), "{slack:?}");
+        assert!((6_985..=7_000).contains(&slack.wcets_us[0].ticks()), "{slack:?}");
+        assert!((15_980..=16_000).contains(&slack.wcets_us[1].ticks()), "{slack:?}");
         // 2 (2 + D) + 6 + D = 20: 3.333 ms.
-        assert!((3_325..=3_333).contains(&slack.delay_us.unwrap()), "{slack:?}");
+        assert!((3_325..=3_333).contains(&slack.delay_us.unwrap().ticks()), "{slack:?}");
         let [wcet, period] = slack.one_more_us.unwrap();
-        assert!((9_980..=10_000).contains(&wcet) && period == 20_000, "{slack:?}");
+        assert!(
+            (9_980..=10_000).contains(&wcet.ticks()) && period == Time::new(20_000),
+            "{slack:?}"
+        );
         assert!(asked < 60, "{asked}");
     }
 
@@ -177,7 +188,7 @@ mod tests {
                 set.clone().stretched(&wcets)
             };
             assert!(by.accepts(&with(slack.wcets_us[at]), None));
-            let more = slack.wcets_us[at] + set.tasks()[at].deadline() / 900 + 1;
+            let more = slack.wcets_us[at] + set.tasks()[at].deadline() / 900 + Time::new(1);
             assert!(!by.accepts(&with(more), None), "task {at}: {slack:?}");
         }
     }

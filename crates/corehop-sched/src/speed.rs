@@ -28,7 +28,7 @@ pub(crate) fn stretched(set: &TaskSet, platform: &Platform) -> Option<Result<Tas
         let own = set.placement().filter(|_| numbered).map(|places| places[at].cpus());
         let capacity = own.and_then(|cpus| slowest(&mut cpus.into_iter())).unwrap_or(all);
         let wcet = u128::from(set.tasks()[at].wcet()) * u128::from(fastest);
-        wcet.div_ceil(u128::from(capacity)).min(u128::from(u64::MAX >> 8)) as Time
+        Time::new(wcet.div_ceil(u128::from(capacity)).min(u128::from(u64::MAX >> 8)) as u64)
     };
     let wcets: Vec<Time> = (0..set.tasks().len()).map(of).collect();
     let in_parts = |place: &TaskPlacement| !matches!(place, TaskPlacement::Cpus(_));

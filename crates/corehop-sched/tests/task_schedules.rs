@@ -3,6 +3,7 @@
 //! where, and who preempts whom; and against what theory knows of one CPU.
 
 use corehop_sched::System;
+use corehop_sched::Time;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
@@ -331,7 +332,8 @@ proptest! {
             of_task.map(|it| (it.ended_ns - it.release_ns) / TICK).max().unwrap()
         };
         let worst: Vec<u64> = (0..set.tasks().len()).map(worst).collect();
-        prop_assert_eq!(Some(worst), answer.bounds);
+        let bounds = answer.bounds.map(|all| all.into_iter().map(Time::ticks).collect::<Vec<_>>());
+        prop_assert_eq!(Some(worst), bounds);
     }
 
     #[test]
@@ -344,7 +346,7 @@ proptest! {
         // All periods divide 24.
         let records = simulated(&plan(Scheduler::PEdf, &["0"], synchronous(&set), 24));
         let late = |it: &TaskJobRecord| {
-            it.ended_ns - it.release_ns > set.tasks()[it.task].deadline() * TICK
+            it.ended_ns - it.release_ns > (set.tasks()[it.task].deadline() * TICK).ticks()
         };
         prop_assert_eq!(records.iter().any(late), !fits);
     }
@@ -353,9 +355,9 @@ proptest! {
 /// A set of (C, T, D) in ticks, for one CPU.
 fn constrained(tasks: &[(u64, u64, u64)]) -> TaskSet {
     let of = |&(wcet, period, deadline): &(u64, u64, u64)| TaskParameters {
-        wcet,
-        period,
-        deadline: Some(deadline),
+        wcet: Time::new(wcet),
+        period: Time::new(period),
+        deadline: Some(Time::new(deadline)),
         ..TaskParameters::default()
     };
     TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
@@ -363,5 +365,8 @@ fn constrained(tasks: &[(u64, u64, u64)]) -> TaskSet {
 
 /// Its tasks, all released at once.
 fn synchronous(set: &TaskSet) -> Vec<PlannedTask> {
-    set.tasks().iter().map(|it| task([it.wcet(), it.period(), it.deadline(), 0])).collect()
+    set.tasks()
+        .iter()
+        .map(|it| task([it.wcet().ticks(), it.period().ticks(), it.deadline().ticks(), 0]))
+        .collect()
 }

@@ -238,7 +238,7 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
         own.map(|at| {
             let task = &placed.tasks()[at];
             let count = placed.cpus_of(at).len() as f64;
-            task.wcet() as f64 / task.period() as f64 / count
+            task.wcet().as_f64() / task.period().as_f64() / count
         })
         .sum()
     };
@@ -326,7 +326,7 @@ fn table(placed: &TaskSet, kept: &BoundCheck, page: TerminalLayout) -> String {
 
 /// A job above its bound, with the cause.
 fn line(placed: &TaskSet, job: &Exceeding) -> String {
-    let span = |us: f64| Tick::Nano.span((us * 1e3).round() as u64);
+    let span = |us: f64| Tick::Nano.span(Tick::Nano.up(Nanos::new((us * 1e3).round() as u64)));
     format!(
         "job {} of {} ({}) took {}, {} beyond its bound; {} {}",
         job.job,

@@ -146,7 +146,7 @@ pub(super) fn one(set: &TaskSet, checked: &CheckedSet, page: TerminalLayout) -> 
             None => say(&format!("CPU {cpu}"), &names.join(", ")),
         }
     }
-    for (at, delay) in delays.iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
+    for (at, delay) in delays.iter().flatten().enumerate().filter(|(_, delay)| !delay.is_zero()) {
         say("charged", &format!("{}: {} us", name(at), us(*delay)));
     }
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {

@@ -12,6 +12,7 @@ use crate::platform::{Platform, clusters};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::generate::{Period, Utilisation};
 use crate::workload::scheduler::{MigrationReach, Scheduler};
+use crate::workload::task::{Tick, Time};
 use crate::workload::{Load, WorkingSet};
 
 /// The task sets that run, the duration, and the scheduler.
@@ -311,11 +312,12 @@ impl RandomSets {
     fn set(&self, seed: u64, count: u32, index: u32, set: &WorkingSet) -> Vec<PlannedTask> {
         let mut draw = DrawStream::new(seed, u64::from(count) << 32 | u64::from(index));
         let utilisation = Utilisation::Uniform(self.utilisation.0, self.utilisation.1);
-        let [low, high] = [self.period.0, self.period.1].map(|it| it.get() / 1_000);
-        let period = Period::Uniform { low, high, granularity: 1 };
+        let [low, high] =
+            [self.period.0, self.period.1].map(|it| Tick::Micro.of_us(it.get() / 1_000));
+        let period = Period::Uniform { low, high, granularity: Time::TICK };
         let mut task = || {
             let u = utilisation.draw(&mut draw);
-            let period = Nanos::from_micros(period.draw(&mut draw));
+            let period = Tick::Micro.nanos(period.draw(&mut draw));
             let wcet = Nanos::new((u * period.get() as f64) as u64);
             let offset = Nanos::from_micros(draw.below(period.get() / 1_000));
             let longest_delay = Nanos::new((self.sporadic * period.get() as f64) as u64);

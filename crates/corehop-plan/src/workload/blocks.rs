@@ -112,7 +112,7 @@ pub struct Reload {
 impl Reload {
     /// The time of each block in nanoseconds, where the unit of time is the microsecond.
     pub fn nanos(each: u64) -> Self {
-        Self { time: each, blocks: 1_000 }
+        Self { time: Tick::Micro.of_us(each), blocks: 1_000 }
     }
 
     /// The same, where the unit of time is this tick.
@@ -123,7 +123,7 @@ impl Reload {
     /// The time for so many blocks; at most a time that fits nowhere.
     pub fn of(self, blocks: u64) -> Time {
         let time = (u128::from(blocks) * u128::from(self.time)).div_ceil(self.blocks.into());
-        time.min(2 * u128::from(LONGEST)) as Time
+        Time::new(time.min(2 * u128::from(LONGEST)) as u64)
     }
 }
 
@@ -163,7 +163,10 @@ mod tests {
     #[test]
     fn reloads_are_rounded_up_together_and_do_not_overflow() {
         let reload = Reload::nanos(150);
-        assert_eq!([0, 1, 6, 7, 20].map(|blocks| reload.of(blocks)), [0, 1, 1, 2, 3]);
+        assert_eq!(
+            [0, 1, 6, 7, 20].map(|blocks| reload.of(blocks)),
+            [0, 1, 1, 2, 3].map(Time::new)
+        );
         assert_eq!(Reload::nanos(u64::MAX).of(u64::MAX), 2 * LONGEST);
     }
 }

@@ -70,7 +70,7 @@ impl Chains {
                     periods.0, periods.1
                 ));
             }
-            if tasks[at].jitter > 0 {
+            if tasks[at].jitter > Time::ZERO {
                 return Some(format!(
                     "task {at} has jitter_us, and is activated by task {before}: its jitter follows from the chain"
                 ));
@@ -99,9 +99,9 @@ impl Chains {
 
     /// The same in a unit of which so many make the present one.
     #[must_use]
-    pub fn in_finer(&self, unit: Time) -> Self {
+    pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |chain: &Chain| Chain { deadline: chain.deadline * unit, ..chain.clone() };
-        let least = self.least.iter().map(|it| it * unit).collect();
+        let least = self.least.iter().map(|&it| it * unit).collect();
         Self { all: self.all.iter().map(finer).collect(), least }
     }
 }

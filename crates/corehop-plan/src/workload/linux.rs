@@ -35,7 +35,7 @@ pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
     let stops = "Linux stops them after 950 ms of each second (kernel.sched_rt_runtime_us; from Linux 6.12 on only \
                  while ordinary threads wait), so that deadlines can be missed";
     let of = |(cpus, tasks): (Vec<usize>, Vec<usize>)| {
-        let share = |&at: &usize| set.tasks()[at].wcet as f64 / set.tasks()[at].period as f64;
+        let share = |&at: &usize| set.tasks()[at].wcet.as_f64() / set.tasks()[at].period.as_f64();
         let used: f64 = tasks.iter().map(share).sum::<f64>() / cpus.len() as f64;
         let on = named(&cpus);
         if used > ADMITTED + 1e-9 {
@@ -57,7 +57,7 @@ pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
 
 /// The sentence about budgets that together are more than Linux admits under SCHED_DEADLINE.
 pub(super) fn admission(set: &TaskSet) -> Option<String> {
-    let share = |&at: &usize| set.budget(at) as f64 / set.tasks()[at].period as f64;
+    let share = |&at: &usize| set.budget(at).as_f64() / set.tasks()[at].period.as_f64();
     groups(set).into_iter().find_map(|(cpus, tasks)| {
         let sum: f64 = tasks.iter().map(share).sum();
         let most = ADMITTED * cpus.len() as f64;
@@ -73,12 +73,12 @@ pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
     let any = |has: fn(&Task) -> bool| set.tasks().iter().any(has);
     let all = [
         (
-            any(|task| task.jitter > 0),
+            any(|task| task.jitter > Time::ZERO),
             "SCHED_DEADLINE counts a deadline from the release of a job, and the analysis from the arrival (jitter_us): set \
              dl-deadline shorter by the jitter",
         ),
         (
-            any(|task| task.suspension > 0),
+            any(|task| task.suspension > Time::ZERO),
             "SCHED_DEADLINE gives a thread that wakes up from a suspension a new deadline if the old one leaves its budget too \
              little time; the analysis keeps the deadline (suspension_us)",
         ),
@@ -116,10 +116,10 @@ fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
 fn busy_beyond(tasks: &[Task], span: Time) -> bool {
     let demand = |until: Time| {
         let of =
-            |task: &Task| (until + task.jitter).div_ceil(task.period).saturating_mul(task.wcet);
-        tasks.iter().map(of).fold(0, Time::saturating_add)
+            |task: &Task| task.wcet.saturating_mul((until + task.jitter).div_ceil(task.period));
+        tasks.iter().map(of).fold(Time::ZERO, Time::saturating_add)
     };
-    let mut busy = tasks.iter().map(|task| task.wcet).fold(0, Time::saturating_add);
+    let mut busy = tasks.iter().map(|task| task.wcet).fold(Time::ZERO, Time::saturating_add);
     for _ in 0..MOST_STEPS {
         let next = demand(busy);
         if busy > span || next == busy {

@@ -57,7 +57,7 @@ impl Locks {
         for (at, (own, &wcet)) in given.iter().zip(wcets).enumerate() {
             let mut of_task = Vec::new();
             for (name, longest) in own {
-                if !(1..=wcet.min(LONGEST)).contains(longest) {
+                if !(Time::TICK..=wcet.min(LONGEST)).contains(longest) {
                     let expected = format!("1 to wcet_us, which is {wcet}");
                     let (field, value) = ("longest_us", longest.to_string());
                     return Err(TaskError { task: Some(at), name: None, field, value, expected });
@@ -75,7 +75,7 @@ impl Locks {
 
     /// The same in a unit of which so many make the present one.
     #[must_use]
-    pub fn in_finer(&self, unit: Time) -> Self {
+    pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |it: &CriticalSection| CriticalSection { longest: it.longest * unit, ..*it };
         let sections = self.sections.iter().map(|own| own.iter().map(finer).collect()).collect();
         Self { sections, ..self.clone() }
@@ -119,12 +119,12 @@ impl Locks {
 mod tests {
     use super::*;
 
-    fn locks(given: &[&[(&str, Time)]]) -> Result<Locks, TaskError> {
-        let owned = |own: &&[(&str, Time)]| -> Vec<(String, Time)> {
-            own.iter().map(|&(name, longest)| (name.to_owned(), longest)).collect()
+    fn locks(given: &[&[(&str, u64)]]) -> Result<Locks, TaskError> {
+        let owned = |own: &&[(&str, u64)]| -> Vec<(String, Time)> {
+            own.iter().map(|&(name, longest)| (name.to_owned(), Time::new(longest))).collect()
         };
         let given: Vec<_> = given.iter().map(owned).collect();
-        Locks::new(Locking::Pcp, &given, &vec![5; given.len()])
+        Locks::new(Locking::Pcp, &given, &vec![Time::new(5); given.len()])
     }
 
     #[test]
@@ -134,8 +134,8 @@ mod tests {
         assert_eq!(
             locks.sections[1],
             [
-                CriticalSection { resource: 1, longest: 1 },
-                CriticalSection { resource: 0, longest: 5 }
+                CriticalSection { resource: 1, longest: Time::new(1) },
+                CriticalSection { resource: 0, longest: Time::new(5) }
             ]
         );
         assert_eq!(

@@ -119,7 +119,7 @@ impl TaskPlacement {
             }
             Self::Shares(shares) => {
                 let sum: f64 = shares.iter().map(|it| it.share).sum();
-                let u = wcet as f64 / period as f64;
+                let u = wcet.as_f64() / period.as_f64();
                 let each = shares.iter().all(|it| it.share > 0.0 && it.share <= 1.0);
                 let expected = format!("shares above 0 that make at least C / T = {u}");
                 if each && sum >= u - 1e-9 {

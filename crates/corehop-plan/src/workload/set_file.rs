@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::blocks::{CacheBlockSet, Footprint, LAST_BLOCK, Reload};
 use super::scheduler::Scheduler;
-use super::task::{LONGEST, MOST_CPUS, TaskError, TaskParameters, TaskSet, Tick, Time};
+use super::task::{MOST_CPUS, TaskError, TaskParameters, TaskSet, Tick, Time};
 use crate::units::Nanos;
 use crate::words::nearest_of;
 
@@ -22,6 +22,9 @@ mod tree;
 
 pub use placement_file::place_json;
 pub(super) use tree::JsonTree;
+
+/// The largest working set, in KiB.
+const MOST_KIB: u64 = 1 << 40;
 
 /// Why a text is no task set.
 #[derive(Debug, thiserror::Error)]
@@ -235,9 +238,9 @@ pub fn write(set: &TaskSet) -> Value {
         add("budget_us", unless(set.budget(at), task.wcet()));
         add("priority", task.priority().map(|rank| json!(rank)));
         add("wss_kib", set.wss_kib()[at].map(|wss| json!(wss)));
-        add("jitter_us", unless(task.jitter(), 0));
-        add("blocking_us", unless(task.blocking(), 0));
-        add("suspension_us", unless(task.suspension(), 0));
+        add("jitter_us", unless(task.jitter(), Time::ZERO));
+        add("blocking_us", unless(task.blocking(), Time::ZERO));
+        add("suspension_us", unless(task.suspension(), Time::ZERO));
         held_up_file::task_json(set, at).into_iter().for_each(|(name, it)| add(&name, Some(it)));
         let footprint = set.cache().map(|cache| &cache.footprints[at]);
         add("ucb", footprint.map(|it| json!(it.ucb.to_string())));
@@ -279,13 +282,13 @@ fn parameters(at: usize, task: &JsonTree, tick: Tick) -> Result<TaskParameters, 
     Ok(TaskParameters {
         wcet: fields.needed("wcet_us", tick)?,
         period: fields.needed("period_us", tick)?,
-        deadline: fields.time("deadline_us", 1, tick)?,
+        deadline: fields.time("deadline_us", Time::TICK, tick)?,
         priority: fields.number("priority", 0, u64::from(u32::MAX))?.map(|rank| rank as u32),
-        jitter: fields.time("jitter_us", 0, tick)?.unwrap_or(0),
-        blocking: fields.time("blocking_us", 0, tick)?.unwrap_or(0),
-        suspension: fields.time("suspension_us", 0, tick)?.unwrap_or(0),
-        wss_kib: fields.number("wss_kib", 0, LONGEST)?,
-        budget: fields.time("budget_us", 1, tick)?,
+        jitter: fields.time("jitter_us", Time::ZERO, tick)?.unwrap_or(Time::ZERO),
+        blocking: fields.time("blocking_us", Time::ZERO, tick)?.unwrap_or(Time::ZERO),
+        suspension: fields.time("suspension_us", Time::ZERO, tick)?.unwrap_or(Time::ZERO),
+        wss_kib: fields.number("wss_kib", 0, MOST_KIB)?,
+        budget: fields.time("budget_us", Time::TICK, tick)?,
         footprint: fields.footprint()?,
         name,
     })
@@ -383,7 +386,7 @@ impl ObjectFields<'_> {
     }
 
     fn needed(&self, name: &str, tick: Tick) -> Result<Time, SetFileError> {
-        let value = self.time(name, 1, tick)?;
+        let value = self.time(name, Time::TICK, tick)?;
         value.ok_or_else(|| wrong(self.place, format!("{name} is missing")))
     }
 }
@@ -409,8 +412,14 @@ mod tests {
         .unwrap();
         assert_eq!(set.cpus(), 2);
         let [video, other] = set.tasks() else { panic!() };
-        assert_eq!((video.wcet(), video.period(), video.deadline()), (3, 10, 8));
-        assert_eq!((other.deadline(), other.jitter(), other.blocking()), (5, 2, 1));
+        assert_eq!(
+            (video.wcet(), video.period(), video.deadline()),
+            (Time::new(3), Time::new(10), Time::new(8))
+        );
+        assert_eq!(
+            (other.deadline(), other.jitter(), other.blocking()),
+            (Time::new(5), Time::new(2), Time::new(1))
+        );
         assert_eq!(set.names(), [Some("video".to_owned()), None]);
         assert_eq!(set.wss_kib(), [Some(64), None]);
         assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
@@ -426,7 +435,7 @@ mod tests {
         let set = parse(&of(reload, blocks)).unwrap();
         let cache = set.cache().unwrap();
         assert_eq!((cache.footprints[0].ucb.count(), cache.footprints[0].ecb.count()), (3, 5));
-        assert_eq!((cache.reload.of(1_000), cache.reload.of(1)), (150, 1));
+        assert_eq!((cache.reload.of(1_000), cache.reload.of(1)), (Time::new(150), Time::new(1)));
         assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
         refused(&of("", blocks), &["block_reload_ns is missing"]);
         refused(&of(reload, ""), &["task 0", "ecb is absent"]);
@@ -460,7 +469,10 @@ mod tests {
         {
             let set = of(wcet, period);
             let task = &set.tasks()[0];
-            assert_eq!((set.tick(), task.wcet(), task.period()), (Tick::Nano, 500, 1_501));
+            assert_eq!(
+                (set.tick(), task.wcet(), task.period()),
+                (Tick::Nano, Time::new(500), Time::new(1_501))
+            );
             assert_eq!(write(&set)["tasks"][0], json!({ "wcet_us": 0.5, "period_us": 1.501 }));
             assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
         }
@@ -519,7 +531,7 @@ mod tests {
             format!(r#"{{"cpus": 1, "tasks": [{first}, {{"wcet_us": 1, "period_us": 9}}]}}"#)
         };
         let set = parse(&of("6")).unwrap();
-        assert_eq!(set.budgets().unwrap(), [6, 1]);
+        assert_eq!(set.budgets().unwrap(), [6, 1].map(Time::new));
         assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
         refused(&of("3"), &["task 0", "budget_us is 3", "4 to 9"]);
         refused(&of("10"), &["task 0", "budget_us is 10"]);

@@ -72,7 +72,7 @@ impl Task {
     }
     /// It in a unit of time of which so many make the present one.
     #[must_use]
-    pub fn in_units_of(&self, finer: Time) -> Self {
+    pub fn in_units_of(&self, finer: u64) -> Self {
         Self {
             wcet: self.wcet * finer,
             period: self.period * finer,
@@ -89,17 +89,21 @@ impl Task {
         Self { wcet: 2 * LONGEST, ..*self }
     }
     /// Utilisation as a fraction.
-    pub fn u(&self) -> (Time, Time) {
-        (self.wcet, self.period)
+    pub fn u(&self) -> (u64, u64) {
+        (self.wcet.ticks(), self.period.ticks())
     }
     /// Density as a fraction, C over the smaller of D and T.
-    pub fn delta(&self) -> (Time, Time) {
-        (self.wcet, self.deadline.min(self.period))
+    pub fn delta(&self) -> (u64, u64) {
+        (self.wcet.ticks(), self.deadline.min(self.period).ticks())
     }
     /// Demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
     #[inline]
     pub fn demand(&self, t: Time) -> Time {
-        if t < self.deadline { 0 } else { ((t - self.deadline) / self.period + 1) * self.wcet }
+        if t < self.deadline {
+            Time::ZERO
+        } else {
+            ((t - self.deadline) / self.period + 1) * self.wcet
+        }
     }
 }
 
@@ -363,9 +367,9 @@ impl TaskSet {
             wcet,
             period,
             deadline: period,
-            jitter: 0,
-            blocking: 0,
-            suspension: 0,
+            jitter: Time::ZERO,
+            blocking: Time::ZERO,
+            suspension: Time::ZERO,
             priority,
         });
         self.names.push(None);
@@ -375,7 +379,7 @@ impl TaskSet {
             locks.sections.push(Vec::new());
         }
         if let Some(chains) = &mut self.chains {
-            chains.least.push(0);
+            chains.least.push(Time::ZERO);
         }
         Some(self)
     }
@@ -438,7 +442,8 @@ impl TaskSet {
 
     /// Its tasks in whole microseconds: what a job needs rounded up, what a job has rounded down.
     pub fn in_whole_microseconds(&self) -> Vec<Task> {
-        let (up, down) = (|time| self.tick.whole_us(time), |time| time / self.tick.per_us());
+        let up = |time| Tick::Micro.of_us(self.tick.whole_us(time));
+        let down = |time| Tick::Micro.of_us(self.tick.full_us(time));
         let of = |task: &Task| Task {
             wcet: up(task.wcet),
             period: down(task.period),
@@ -487,9 +492,9 @@ impl TaskSet {
     pub fn unshown(&self) -> Vec<&'static str> {
         let any = |has: fn(&Task) -> bool| self.tasks.iter().any(has);
         let fields = [
-            ("jitter_us", any(|&Task { jitter, .. }| jitter > 0)),
-            ("blocking_us", any(|&Task { blocking, .. }| blocking > 0)),
-            ("suspension_us", any(|&Task { suspension, .. }| suspension > 0)),
+            ("jitter_us", any(|&Task { jitter, .. }| jitter > Time::ZERO)),
+            ("blocking_us", any(|&Task { blocking, .. }| blocking > Time::ZERO)),
+            ("suspension_us", any(|&Task { suspension, .. }| suspension > Time::ZERO)),
             ("locks", self.locks.is_some()),
             ("chains", self.chains.is_some()),
         ];
@@ -516,12 +521,12 @@ fn valid(
     };
     let deadline = given.deadline.unwrap_or(given.period);
     let spans = [
-        ("period_us", given.period, 1),
-        ("wcet_us", given.wcet, 1),
-        ("deadline_us", deadline, 1),
-        ("jitter_us", given.jitter, 0),
-        ("blocking_us", given.blocking, 0),
-        ("suspension_us", given.suspension, 0),
+        ("period_us", given.period, Time::TICK),
+        ("wcet_us", given.wcet, Time::TICK),
+        ("deadline_us", deadline, Time::TICK),
+        ("jitter_us", given.jitter, Time::ZERO),
+        ("blocking_us", given.blocking, Time::ZERO),
+        ("suspension_us", given.suspension, Time::ZERO),
     ];
     for (field, span, least) in spans {
         if span < least || span > LONGEST {

@@ -4,15 +4,24 @@
 //! Time is a count of ticks, and no analysis asks how long a tick is. Limits keep every product inside 128 bits, so that nothing
 //! overflows and nothing is rounded.
 
+mod arithmetic;
+
 use serde_json::{Number, Value, json};
 
 use crate::units::Nanos;
 
-/// A span of integer time, in ticks.
-pub type Time = u64;
+/// A span of integer time, in ticks: no count, and no number of microseconds.
+///
+/// [`Tick`] makes times of microseconds and nanoseconds, and the other way round. Arithmetic overflows as that of `u64` does.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
+#[serde(transparent)]
+#[repr(transparent)]
+pub struct Time(u64);
 
 /// The longest span that a task may have: 2^40, which is 12 days in microseconds, and 18 minutes in nanoseconds.
-pub const LONGEST: Time = 1 << 40;
+pub const LONGEST: Time = Time::new(1 << 40);
 
 /// The most tasks of a set.
 pub const MOST_TASKS: usize = 1 << 14;
@@ -34,7 +43,7 @@ pub enum Tick {
 
 impl Tick {
     /// The ticks of a microsecond.
-    pub const fn per_us(self) -> Time {
+    pub const fn per_us(self) -> u64 {
         match self {
             Self::Micro => 1,
             Self::Nano => 1_000,
@@ -42,7 +51,7 @@ impl Tick {
     }
 
     /// The nanoseconds of a tick.
-    const fn ns(self) -> Time {
+    const fn ns(self) -> u64 {
         1_000 / self.per_us()
     }
 
@@ -54,32 +63,42 @@ impl Tick {
 
     /// A span in ticks, rounded up.
     pub const fn up(self, span: Nanos) -> Time {
-        span.get().div_ceil(self.ns())
+        Time::new(span.get().div_ceil(self.ns()))
+    }
+
+    /// So many microseconds.
+    pub const fn of_us(self, us: u64) -> Time {
+        Time::new(us * self.per_us())
     }
 
     /// A cost in microseconds as ticks, rounded up; below zero nothing.
     pub fn up_from_us(self, us: f64) -> Time {
-        (us.max(0.0) * self.per_us() as f64).ceil() as Time
+        Time::new((us.max(0.0) * self.per_us() as f64).ceil() as u64)
     }
 
     /// A time as a span.
     pub const fn nanos(self, time: Time) -> Nanos {
-        Nanos::new(time.saturating_mul(self.ns()))
+        Nanos::new(time.ticks().saturating_mul(self.ns()))
     }
 
     /// A time in whole microseconds, rounded up.
     pub const fn whole_us(self, time: Time) -> u64 {
-        time.div_ceil(self.per_us())
+        time.ticks().div_ceil(self.per_us())
+    }
+
+    /// A time in whole microseconds, rounded down.
+    pub const fn full_us(self, time: Time) -> u64 {
+        time.ticks() / self.per_us()
     }
 
     /// Whether a time is a whole number of microseconds.
     pub const fn is_whole_us(self, time: Time) -> bool {
-        time.is_multiple_of(self.per_us())
+        time.ticks().is_multiple_of(self.per_us())
     }
 
     /// A time in microseconds, as text: `1500.5`.
     pub fn us(self, time: Time) -> String {
-        let (whole, rest) = (time / self.per_us(), time % self.per_us());
+        let (whole, rest) = (time.ticks() / self.per_us(), time.ticks() % self.per_us());
         if rest == 0 {
             return whole.to_string();
         }
@@ -89,9 +108,9 @@ impl Tick {
     /// A time in microseconds, as a number of JSON.
     pub fn json(self, time: Time) -> Value {
         if self.is_whole_us(time) {
-            return json!(time / self.per_us());
+            return json!(self.full_us(time));
         }
-        let us = time as f64 / self.per_us() as f64;
+        let us = time.as_f64() / self.per_us() as f64;
         Number::from_f64(us).map_or(Value::Null, Value::Number)
     }
 
@@ -109,7 +128,7 @@ impl Tick {
             Value::Array(items) => items.iter_mut().for_each(|it| self.convert(it, is_time)),
             Value::Number(number) if is_time && self == Self::Nano => {
                 let ticks = number.as_i64().unwrap_or_default();
-                let us = self.json(ticks.unsigned_abs());
+                let us = self.json(Time::new(ticks.unsigned_abs()));
                 *value = if ticks < 0 { json!(-us.as_f64().unwrap_or_default()) } else { us };
             }
             _ => {}
@@ -147,6 +166,7 @@ mod tests {
             (Tick::Nano, 1_500_020, "1500.02", "1.50002 ms"),
             (Tick::Nano, 2_000, "2", "2 us"),
         ] {
+            let time = Time::new(time);
             assert_eq!((tick.us(time).as_str(), tick.span(time).as_str()), (us, span));
             assert_eq!(tick.json(time).to_string(), us);
         }
@@ -154,10 +174,13 @@ mod tests {
 
     #[test]
     fn a_charge_is_never_rounded_down() {
-        assert_eq!(Tick::Micro.up(Nanos::new(1_001)), 2);
-        assert_eq!(Tick::Nano.up(Nanos::new(1_001)), 1_001);
-        assert_eq!([Tick::Micro, Tick::Nano].map(|it| it.up_from_us(1.2)), [2, 1_200]);
-        assert_eq!(Tick::Nano.up_from_us(-1.0), 0);
-        assert_eq!(Tick::Nano.whole_us(1_001), 2);
+        assert_eq!(Tick::Micro.up(Nanos::new(1_001)), Time::new(2));
+        assert_eq!(Tick::Nano.up(Nanos::new(1_001)), Time::new(1_001));
+        assert_eq!(
+            [Tick::Micro, Tick::Nano].map(|it| it.up_from_us(1.2)),
+            [2, 1_200].map(Time::new)
+        );
+        assert_eq!(Tick::Nano.up_from_us(-1.0), Time::ZERO);
+        assert_eq!(Tick::Nano.whole_us(Time::new(1_001)), 2);
     }
 }

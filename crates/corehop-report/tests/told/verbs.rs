@@ -20,6 +20,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
+use corehop_plan::workload::task::Time;
 use corehop_report::{
     advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
     platform_text, schedule_svg, schedule_text, validation, wake_cost,
@@ -261,19 +262,22 @@ fn live_samples_beside_simulated_ones() {
 /// The long job is preempted at 10, resumes on the other CPU at 15, reloads for 5, and ends at 25, when it is due at 20.
 #[test]
 fn a_schedule_that_misses_a_deadline() {
-    let job = |task, release_us, due_us, work_us, ended_us| ScheduledJob {
+    let job = |task, release_us, due_us, work_us, ended_us: Option<u64>| ScheduledJob {
         task,
-        arrival_us: release_us,
-        release_us,
-        due_us,
-        work_us,
-        ended_us,
+        arrival_us: Time::new(release_us),
+        release_us: Time::new(release_us),
+        due_us: Time::new(due_us),
+        work_us: Time::new(work_us),
+        ended_us: ended_us.map(Time::new),
     };
-    let stretch = |cpu, job, from_us, to_us, doing| Stretch { cpu, job, from_us, to_us, doing };
+    let stretch = |cpu, job, from, to, doing| {
+        let [from_us, to_us] = [from, to].map(Time::new);
+        Stretch { cpu, job, from_us, to_us, doing }
+    };
     let schedule = Schedule {
         cpus: vec![0, 1],
-        from_us: 0,
-        to_us: 30,
+        from_us: Time::ZERO,
+        to_us: Time::new(30),
         jobs: vec![
             job(1, 0, 20, 15, Some(25)),
             job(0, 10, 40, 5, Some(15)),

@@ -46,22 +46,26 @@ impl EdfTasks<'_> {
         if qpa(self.0) == Verdict::Unschedulable {
             return Verdict::Unschedulable;
         }
-        let plain =
-            |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
+        let plain = |task: &Task| {
+            task.deadline <= task.period && task.jitter == Time::ZERO && task.blocking == Time::ZERO
+        };
         if !self.0.iter().all(plain) {
             return Verdict::Unknown;
         }
         // The most that reloading can cost each job makes the busy period that covers every miss.
         let dearest = |(at, task): (usize, &Task)| task.longer(most(at));
         let dear: Vec<Task> = self.0.iter().enumerate().map(dearest).collect();
-        let horizon =
-            if utilisation(&dear) == Verdict::Unschedulable { None } else { busy_period(&dear, 0) };
+        let horizon = if utilisation(&dear) == Verdict::Unschedulable {
+            None
+        } else {
+            busy_period(&dear, Time::ZERO)
+        };
         horizon.map_or(Verdict::Unknown, |horizon| self.fit_before(horizon, demand))
     }
 
     fn fit_before(&self, horizon: Time, demand: impl Fn(Time) -> Time) -> Verdict {
         let mut steps = STEPS / 64;
-        let mut next = deadline_before(self.0, horizon + 1);
+        let mut next = deadline_before(self.0, horizon + Time::TICK);
         while let Some(t) = next {
             let Some(left) = steps.checked_sub((self.0.len() * self.0.len()) as u64) else {
                 return Verdict::Unknown;
@@ -72,7 +76,7 @@ impl EdfTasks<'_> {
                 return Verdict::Unknown;
             }
             // What lies between is covered.
-            next = deadline_before(self.0, if demand < t { demand + 1 } else { t });
+            next = deadline_before(self.0, if demand < t { demand + Time::TICK } else { t });
         }
         Verdict::Schedulable
     }
@@ -187,14 +191,14 @@ mod tests {
         };
         // Two preemptions at two blocks each: 16 + 4 reloads fit, twice that does not.
         for approach in [Approach::UcbUnion, Approach::EcbUnion, Approach::Combined] {
-            assert_eq!(of(1, approach), Verdict::Schedulable, "{approach:?}");
-            assert_eq!(of(2, approach), Verdict::Unknown, "{approach:?}");
+            assert_eq!(of(Time::new(1), approach), Verdict::Schedulable, "{approach:?}");
+            assert_eq!(of(Time::new(2), approach), Verdict::Unknown, "{approach:?}");
         }
         // Three blocks each: 22 of 20.
-        assert_eq!(of(1, Approach::EcbOnly), Verdict::Unknown);
-        assert_eq!(of(1, Approach::UcbOnly), Verdict::Unknown);
+        assert_eq!(of(Time::new(1), Approach::EcbOnly), Verdict::Unknown);
+        assert_eq!(of(Time::new(1), Approach::UcbOnly), Verdict::Unknown);
         for approach in Approach::ALL {
-            assert_eq!(of(0, approach), Verdict::Schedulable);
+            assert_eq!(of(Time::ZERO, approach), Verdict::Schedulable);
         }
     }
 

@@ -45,8 +45,9 @@ pub(super) struct PriorityLevels<'a> {
 impl<'a> PriorityLevels<'a> {
     /// None where deadlines are beyond periods, tasks share a priority, or there is jitter or blocking.
     pub(super) fn new(tasks: &'a [Task]) -> Option<Self> {
-        let plain =
-            |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
+        let plain = |task: &Task| {
+            task.deadline <= task.period && task.jitter == Time::ZERO && task.blocking == Time::ZERO
+        };
         let order = Ranking::distinct(tasks).ok()?;
         tasks.iter().all(plain).then(|| Self { tasks, order, responses: Vec::new() })
     }
@@ -90,7 +91,7 @@ impl<'a> PriorityLevels<'a> {
     }
 
     pub(super) fn in_order_of_the_tasks(self) -> Vec<Time> {
-        let mut responses = vec![0; self.order.len()];
+        let mut responses = vec![Time::ZERO; self.order.len()];
         for (at, response) in self.order.into_iter().zip(self.responses) {
             responses[at] = response;
         }
@@ -222,13 +223,14 @@ mod tests {
         let prints =
             [footprint(&[], &[1, 2, 3, 4]), footprint(&[3, 4, 5, 6, 7], &[3, 4, 5, 6, 7, 8])];
         let of = |approach| {
-            responses(set.tasks(), &prints, Reload { time: 1, blocks: 1 }, approach).unwrap()[1]
+            responses(set.tasks(), &prints, Reload { time: Time::new(1), blocks: 1 }, approach)
+                .unwrap()[1]
         };
         // 17 + 2 (2 + 4) = 29; 17 + 2 (2 + 5) = 31; 17 + 2 (2 + 2) = 25.
-        assert_eq!(of(Approach::EcbOnly), 29);
-        assert_eq!(of(Approach::UcbOnly), 31);
+        assert_eq!(of(Approach::EcbOnly), Time::new(29));
+        assert_eq!(of(Approach::UcbOnly), Time::new(31));
         for approach in [Approach::UcbUnion, Approach::EcbUnion, Approach::Combined] {
-            assert_eq!(of(approach), 25, "{approach:?}");
+            assert_eq!(of(approach), Time::new(25), "{approach:?}");
         }
     }
 
@@ -240,13 +242,14 @@ mod tests {
         let prints =
             [footprint(&[], &[1, 2, 3]), footprint(&[1, 2, 3], &[1, 2, 3]), footprint(&[], &[9])];
         let of = |approach| {
-            responses(set.tasks(), &prints, Reload { time: 1, blocks: 1 }, approach).unwrap()[2]
+            responses(set.tasks(), &prints, Reload { time: Time::new(1), blocks: 1 }, approach)
+                .unwrap()[2]
         };
         // Of two, the response in full: w = 4 + 1 + 3. Of three with one preemption of the middle one: 40 + 4 + 3
         // + ceil(w / 10) = 53; the unions charge 3 for each job of the first.
-        assert_eq!(of(Approach::UcbUnionMultiset), 53);
-        assert_eq!(of(Approach::EcbUnionMultiset), 53);
-        assert!(of(Approach::UcbUnion) > 60);
+        assert_eq!(of(Approach::UcbUnionMultiset), Time::new(53));
+        assert_eq!(of(Approach::EcbUnionMultiset), Time::new(53));
+        assert!(of(Approach::UcbUnion) > Time::new(60));
     }
 
     #[test]
@@ -273,8 +276,9 @@ mod tests {
                     footprint(&ucb, &ecb)
                 })
                 .collect();
-            let of =
-                |approach| responses(set.tasks(), &prints, Reload { time: 1, blocks: 1 }, approach);
+            let of = |approach| {
+                responses(set.tasks(), &prints, Reload { time: Time::new(1), blocks: 1 }, approach)
+            };
             let no_later = |a: Approach, b: Approach| match (of(a), of(b)) {
                 (Some(a), Some(b)) => a.iter().zip(&b).all(|(a, b)| a <= b),
                 (None, Some(_)) => false,
@@ -291,7 +295,7 @@ mod tests {
                 assert!(no_later(a, b), "{a:?} {b:?} {tasks:?} {prints:?}");
             }
             // With nothing to reload all are the plain analysis.
-            let mut plain = vec![0; n as usize];
+            let mut plain = vec![Time::ZERO; n as usize];
             if response_time_analysis(set.tasks(), Some(&mut plain)).is_schedulable() {
                 assert_eq!(responses(set.tasks(), &prints, Reload::nanos(0), EcbOnly), Some(plain));
                 compared += 1;

@@ -56,7 +56,7 @@ impl PairwiseDelays {
     /// The loss of task `k` to all of these.
     fn together(&self, k: usize, all: impl Iterator<Item = usize> + Clone) -> Time {
         let size = all.clone().map(|h| self.sizes[h]).fold(0, u64::saturating_add);
-        let each = all.map(|h| self.alone(k, h)).fold(0, Time::saturating_add);
+        let each = all.map(|h| self.alone(k, h)).fold(Time::ZERO, Time::saturating_add);
         self.loss(k, size).min(each)
     }
 }
@@ -73,11 +73,14 @@ const FORMS: [PairBound; 2] = [PairBound::Together, PairBound::Apart];
 /// The sum over the preempted, each as `(cost, times)`, of what preemptions by so many jobs cost.
 fn sum(form: PairBound, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
     match form {
-        PairBound::Together => dearest(preempted, jobs),
+        PairBound::Together => {
+            let ticks = preempted.into_iter().map(|(cost, times)| (cost.ticks(), times));
+            Time::new(dearest(ticks.collect(), jobs))
+        }
         PairBound::Apart => preempted
             .into_iter()
             .map(|(cost, times)| cost.saturating_mul(times.min(jobs)))
-            .fold(0, Time::saturating_add),
+            .fold(Time::ZERO, Time::saturating_add),
     }
 }
 
@@ -121,8 +124,8 @@ pub fn schedulable(tasks: &[Task], pairs: &PairwiseDelays) -> Verdict {
         let most = |j: usize| {
             let lost = tasks.affected(j, Time::MAX).map(|k| cost(&tasks, pairs, k, j, form));
             match form {
-                PairBound::Together => lost.max().unwrap_or(0),
-                PairBound::Apart => lost.fold(0, Time::saturating_add),
+                PairBound::Together => lost.max().unwrap_or(Time::ZERO),
+                PairBound::Apart => lost.fold(Time::ZERO, Time::saturating_add),
             }
         };
         tasks.fit(most, |t| demand(&tasks, pairs, t, form))
@@ -149,5 +152,5 @@ fn demand(tasks: &EdfTasks<'_>, pairs: &PairwiseDelays, t: Time, form: PairBound
             .collect();
         tasks.0[j].demand(t).saturating_add(sum(form, preempted, tasks.jobs(j, t)))
     };
-    (0..tasks.0.len()).map(of).fold(0, Time::saturating_add)
+    (0..tasks.0.len()).map(of).fold(Time::ZERO, Time::saturating_add)
 }

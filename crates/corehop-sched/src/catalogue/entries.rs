@@ -19,6 +19,7 @@ use crate::system::System;
 use crate::uni::edf_response::{Preemption, response_times};
 use crate::uni::{edf, fixed, nonpreemptive};
 use crate::verdict::{TestAnswer, Verdict};
+use corehop_plan::workload::task::{Task, Time};
 
 const SOFT: &str = "global EDF, soft";
 const TOO_LONG: &str =
@@ -454,9 +455,9 @@ fn edf_rta(system: System<'_>) -> TestAnswer {
 /// An analysis that writes responses, with them where all are met.
 fn responses(
     system: System<'_>,
-    analysis: fn(&[corehop_plan::workload::task::Task], Option<&mut [u64]>) -> Verdict,
+    analysis: fn(&[Task], Option<&mut [Time]>) -> Verdict,
 ) -> TestAnswer {
-    let mut bounds = vec![0; system.tasks.len()];
+    let mut bounds = vec![Time::ZERO; system.tasks.len()];
     match analysis(system.tasks, Some(&mut bounds)) {
         Verdict::Schedulable => TestAnswer::bounded(Verdict::Schedulable, bounds),
         other => TestAnswer::plain(other),
@@ -486,16 +487,19 @@ mod tests {
     use crate::system::System;
     use crate::verdict::Verdict;
     use corehop_plan::workload::task::{TaskParameters, TaskSet};
+    use corehop_plan::workload::time::Time;
 
     fn blocked(wcet: u64, blocking: u64) -> TaskParameters {
-        TaskParameters { wcet, period: 4, blocking, ..TaskParameters::default() }
+        let [wcet, period, blocking] = [wcet, 4, blocking].map(Time::new);
+        TaskParameters { wcet, period, blocking, ..TaskParameters::default() }
     }
 
     /// The verdict of `edf-rta` on one task of period 4, and its bounds.
     fn told(wcet: u64, blocking: u64) -> (Verdict, Option<Vec<u64>>) {
         let set = TaskSet::new(1, &[blocked(wcet, blocking)]).unwrap();
         let answer = test("edf-rta").unwrap().run(System::of(&set));
-        (answer.verdict, answer.bounds)
+        let ticks = |bounds: Vec<Time>| bounds.into_iter().map(Time::ticks).collect();
+        (answer.verdict, answer.bounds.map(ticks))
     }
 
     #[test]

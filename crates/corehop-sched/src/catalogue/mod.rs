@@ -512,8 +512,8 @@ mod tests {
     #[test]
     fn equals_are_served_by_release_or_refused_by_name() {
         let task = |wcet, period| TaskParameters {
-            wcet,
-            period,
+            wcet: Time::new(wcet),
+            period: Time::new(period),
             priority: Some(10),
             ..TaskParameters::default()
         };

@@ -13,7 +13,7 @@ use crate::soft::{self, compliant, tardiness};
 use crate::system::System;
 use crate::verdict::{Charges, TestAnswer, Verdict};
 use corehop_plan::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
-use corehop_plan::workload::task::Task;
+use corehop_plan::workload::task::{Task, Time};
 
 pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
 
@@ -66,7 +66,8 @@ fn by_task<'a>(
     system: System<'_>,
     groups: impl Iterator<Item = (&'a [usize], Charges)>,
 ) -> Charges {
-    let mut all = Charges { tasks: system.tasks.to_vec(), paid: vec![0; system.tasks.len()] };
+    let mut all =
+        Charges { tasks: system.tasks.to_vec(), paid: vec![Time::ZERO; system.tasks.len()] };
     for (group, charges) in groups {
         for (place, &at) in group.iter().enumerate() {
             (all.tasks[at], all.paid[at]) = (charges.tasks[place], charges.paid[place]);
@@ -134,9 +135,9 @@ pub(super) fn by_pairs<const FIT: usize>(system: System<'_>) -> TestAnswer {
 fn by_priority(
     system: System<'_>,
     bins: Vec<Vec<usize>>,
-    responses: impl Fn(System<'_>, &[usize]) -> Option<Vec<u64>>,
+    responses: impl Fn(System<'_>, &[usize]) -> Option<Vec<Time>>,
 ) -> TestAnswer {
-    let mut bounds = vec![0; system.tasks.len()];
+    let mut bounds = vec![Time::ZERO; system.tasks.len()];
     for (number, bin) in bins.iter().enumerate() {
         let mut group = bin.clone();
         group.sort_unstable();
@@ -161,7 +162,7 @@ fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> 
         tasks.truncate(own.len());
         for ((task, &paid), own) in tasks.iter_mut().zip(&paid).zip(&own) {
             task.priority = own.priority;
-            task.wcet += if bill.own { 0 } else { paid };
+            task.wcet += if bill.own { Time::ZERO } else { paid };
         }
         (group, Charges { tasks, paid })
     };
@@ -315,7 +316,8 @@ pub(super) fn as_given(system: System<'_>) -> TestAnswer {
 fn in_pieces(system: System<'_>, pieces: &[Subtask]) -> TestAnswer {
     let mut places = vec![Vec::new(); system.tasks.len()];
     let mut cpus = vec![Vec::new(); system.cpus as usize];
-    let mut charges = Charges { tasks: system.tasks.to_vec(), paid: vec![0; system.tasks.len()] };
+    let mut charges =
+        Charges { tasks: system.tasks.to_vec(), paid: vec![Time::ZERO; system.tasks.len()] };
     for piece in pieces {
         cpus[piece.cpu].push(piece.task);
         let delays = piece.paid + piece.budget - piece.wcet;
@@ -373,7 +375,7 @@ pub(super) fn compliant(system: System<'_>, points: compliant::Points) -> TestAn
 }
 
 /// The answer of a soft test: without a bound on tardiness it is no.
-fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> TestAnswer {
+fn soft_bounds(system: System<'_>, bounds: Option<Vec<Time>>) -> TestAnswer {
     match bounds {
         None => TestAnswer::plain(soft::bounded(system)),
         bounds => with_bounds(bounds),
@@ -438,11 +440,15 @@ mod tests {
         let set = implicit(2, &[(40, 80), (10, 40), (5, 20), (3, 4)]);
         let answer = run("p-fp-ffd", System::of(&set));
         assert_eq!(answer.partition, Some(vec![vec![3, 1], vec![0, 2]]));
-        assert_eq!(answer.bounds, Some(vec![55, 40, 5, 3]));
+        assert_eq!(answer.bounds, Some([55, 40, 5, 3].map(Time::new).to_vec()));
         // By utilisation alone the process set of Burns and Wellings (5 of 20, 10 of 40, 40 of 80) would fit with 41, too.
         let one = |long| implicit(1, &[(long, 80), (10, 40), (5, 20)]);
         for name in ["p-fp-ffd", "p-fp-bfd", "p-fp-wfd"] {
-            assert_eq!(run(name, System::of(&one(40))).bounds, Some(vec![80, 15, 5]), "{name}");
+            assert_eq!(
+                run(name, System::of(&one(40))).bounds,
+                Some([80, 15, 5].map(Time::new).to_vec()),
+                "{name}"
+            );
             assert_eq!(run(name, System::of(&one(41))).verdict, Verdict::Unknown, "{name}");
         }
     }
@@ -460,14 +466,19 @@ mod tests {
     fn a_delay_moves_a_task_to_another_cpu() {
         // Each of the ten preemptions of 10 of 40 by 3 of 4 costs 1: that CPU has no room for it any more.
         let set = implicit(2, &[(20, 80), (10, 40), (5, 20), (3, 4)]);
-        let bill = Bill { resumed: vec![1; 4], moved: vec![1; 4], overheads: None, own: false };
+        let bill = Bill {
+            resumed: vec![Time::new(1); 4],
+            moved: vec![Time::new(1); 4],
+            overheads: None,
+            own: false,
+        };
         let answer = run("p-fp-ffd", System { bill: Some(&bill), ..System::of(&set) });
         // 5 of 20; 10 + (5 + 1); 20 + 2 (5 + 1) + (10 + 1) = 43 by 60: within the second of 10 of 40 as well, 20 + 3 (6) + 2 (11) = 60.
         assert_eq!(answer.partition, Some(vec![vec![3], vec![0, 1, 2]]));
-        assert_eq!(answer.bounds, Some(vec![60, 16, 5, 3]));
+        assert_eq!(answer.bounds, Some([60, 16, 5, 3].map(Time::new).to_vec()));
         let charges = answer.charged.unwrap();
-        assert_eq!(charges.paid, [0, 1, 1, 0]);
-        assert_eq!(charges.tasks[2].wcet(), 6);
+        assert_eq!(charges.paid, [0, 1, 1, 0].map(Time::new));
+        assert_eq!(charges.tasks[2].wcet(), Time::new(6));
     }
 
     #[test]
@@ -479,12 +490,18 @@ mod tests {
             footprint: Some(Footprint { ucb: ucb.parse().unwrap(), ecb: ecb.parse().unwrap() }),
             ..TaskParameters::default()
         };
-        let given = [task(2, 20, "", "1-4"), task(17, 60, "3-7", "3-8"), task(19, 20, "", "1")];
-        let set = TaskSet::new(2, &given).unwrap().sharing(&given, Reload { time: 1, blocks: 1 });
+        let given = [
+            task(Time::new(2), Time::new(20), "", "1-4"),
+            task(Time::new(17), Time::new(60), "3-7", "3-8"),
+            task(Time::new(19), Time::new(20), "", "1"),
+        ];
+        let set = TaskSet::new(2, &given)
+            .unwrap()
+            .sharing(&given, Reload { time: Time::new(1), blocks: 1 });
         let set = set.unwrap();
         for name in ["p-fp-ffd", "p-fp-bfd", "p-fp-wfd"] {
             let answer = run(&format!("{name}-multiset-combined"), System::of(&set));
-            assert_eq!(answer.bounds, Some(vec![2, 25, 19]), "{name}");
+            assert_eq!(answer.bounds, Some([2, 25, 19].map(Time::new).to_vec()), "{name}");
             assert_eq!(run(name, System::of(&set)).verdict, Verdict::Unknown, "{name}");
         }
     }

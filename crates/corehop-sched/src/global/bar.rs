@@ -35,16 +35,16 @@ pub fn bar(system: System<'_>) -> Verdict {
 fn horizon(system: System<'_>) -> Option<Time> {
     let (mut spare, mut lead, mut longest) = (system.m() as f64, 0.0, 0.0_f64);
     for task in system.tasks {
-        let u = task.wcet as f64 / task.period as f64;
+        let u = task.wcet.as_f64() / task.period.as_f64();
         spare -= u;
-        lead += (task.period - task.deadline) as f64 * u;
-        longest = longest.max(task.wcet as f64);
+        lead += (task.period - task.deadline).as_f64() * u;
+        longest = longest.max(task.wcet.as_f64());
     }
-    let carried = carried_at_most(system) as f64 + lead + system.m() as f64 * longest;
+    let carried = carried_at_most(system).as_f64() + lead + system.m() as f64 * longest;
     let error = relative_error(system.tasks.len());
     let spare = spare - 2.0 * system.m() as f64 * error;
     let bound = carried * (1.0 + error) / spare * (1.0 + error) + 2.0;
-    (spare > 0.0 && bound < (1_u64 << 56) as f64).then_some(bound as Time)
+    (spare > 0.0 && bound < (1_u64 << 56) as f64).then_some(Time::new(bound as u64))
 }
 
 /// The sum of the `m - 1` largest WCETs.
@@ -57,7 +57,7 @@ fn carried_at_most(system: System<'_>) -> Time {
 #[inline]
 pub(super) fn largest_sum(values: &mut [Time], count: usize) -> Time {
     if count == 0 {
-        return 0;
+        return Time::ZERO;
     }
     if count >= values.len() {
         return values.iter().sum();
@@ -78,7 +78,7 @@ struct BarTest<'a> {
 
 impl<'a> BarTest<'a> {
     fn new(system: System<'a>) -> Self {
-        let longest = system.tasks.iter().map(|task| task.wcet).max().unwrap_or(0);
+        let longest = system.tasks.iter().map(|task| task.wcet).max().unwrap_or(Time::ZERO);
         let room = || Vec::with_capacity(system.tasks.len());
         let carried = carried_at_most(system);
         Self { system, carried, longest, without: room(), with: room(), scratch: room() }
@@ -90,13 +90,13 @@ impl<'a> BarTest<'a> {
         let (tasks, m) = (self.system.tasks, self.system.m());
         let most = self.carried + (m - 1) * self.longest;
         let mut steps = STEPS;
-        let mut next = deadline_before(tasks, horizon + 1);
+        let mut next = deadline_before(tasks, horizon + Time::TICK);
         while let Some(t) = next {
             let Some(left) = steps.checked_sub(tasks.len() as u64) else { return false };
             steps = left;
             let needed = tasks.iter().map(|task| task.demand(t)).sum::<Time>() + most;
             if needed <= m * t {
-                next = deadline_before(tasks, needed.div_ceil(m));
+                next = deadline_before(tasks, needed.div_up(m));
             } else if self.holds_at(t) {
                 next = deadline_before(tasks, t);
             } else {
@@ -128,10 +128,10 @@ impl<'a> BarTest<'a> {
 
     fn holds_for(&mut self, k: usize, t: Time) -> bool {
         let own = &self.system.tasks[k];
-        let cut = t - own.wcet + 1;
+        let cut = t - own.wcet + Time::TICK;
         let own_limit = t - own.deadline;
         self.scratch.clear();
-        let mut sum = 0;
+        let mut sum = Time::ZERO;
         for (i, (&without, &with)) in self.without.iter().zip(&self.with).enumerate() {
             let (first, second) = if i == k {
                 let less = |demand: Time| demand.saturating_sub(own.wcet).min(own_limit);
@@ -186,8 +186,8 @@ mod tests {
                 continue;
             }
             let mut test = BarTest::new(system);
-            let every = (1..=horizon(system).unwrap()).all(|t| {
-                let deadline = deadline_before(set.tasks(), t + 1) == Some(t);
+            let every = (1..=horizon(system).unwrap().ticks()).map(Time::new).all(|t| {
+                let deadline = deadline_before(set.tasks(), t + Time::TICK) == Some(t);
                 !deadline
                     || (0..tasks.len()).all(|k| {
                         t < set.tasks()[k].deadline || {

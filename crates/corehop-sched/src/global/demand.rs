@@ -43,7 +43,7 @@ fn first_beyond(tasks: &[&Task], cpus: u128) -> Option<Time> {
     let mut due: Vec<Time> = tasks.iter().map(|it| it.deadline).collect();
     for _ in 0..MOST_LOOKS / tasks.len().max(1) {
         let within = *due.iter().min()?;
-        if within as f64 > last {
+        if within.as_f64() > last {
             return None;
         }
         let work: u128 = tasks.iter().map(|it| work_of(it, within)).sum();
@@ -61,8 +61,8 @@ fn first_beyond(tasks: &[&Task], cpus: u128) -> Option<Time> {
 
 /// The time after which there is no excess, a little late: the work within t is at most `U t + sum of C`.
 fn last_time(tasks: &[&Task], cpus: f64) -> f64 {
-    let rate: f64 = tasks.iter().map(|it| it.wcet as f64 / it.period as f64).sum();
-    let all: f64 = tasks.iter().map(|it| it.wcet as f64).sum();
+    let rate: f64 = tasks.iter().map(|it| it.wcet.as_f64() / it.period.as_f64()).sum();
+    let all: f64 = tasks.iter().map(|it| it.wcet.as_f64()).sum();
     if rate < cpus { 1.001 * all / (cpus - rate) + 1.0 } else { f64::INFINITY }
 }
 
@@ -86,14 +86,14 @@ mod tests {
         // Three jobs of 6 that are due within 8 on two CPUs: 18 of 16.
         let three = set(2, &[(6, 100, 8), (6, 100, 8), (6, 100, 8)]);
         let found = beyond(System::of(&three)).unwrap();
-        assert_eq!((found.within, found.work, found.tasks), (8, 18, vec![0, 1, 2]));
+        assert_eq!((found.within, found.work, found.tasks), (Time::new(8), 18, vec![0, 1, 2]));
         // One that is due at 10 has to do 4 by 8: 6 + 6 + 4 is what there is, and with one more, due at 9 with 2 of 3, it is not.
-        let later = |more: &[(Time, Time, Time)]| {
+        let later = |more: &[(u64, u64, u64)]| {
             let tasks = [&[(6, 100, 8), (6, 100, 8), (6, 100, 10)], more].concat();
             beyond(System::of(&set(2, &tasks)))
         };
         assert_eq!(later(&[]), None);
-        assert_eq!(later(&[(3, 100, 9)]).map(|it| (it.within, it.work)), Some((8, 18)));
+        assert_eq!(later(&[(3, 100, 9)]).map(|it| (it.within, it.work)), Some((Time::new(8), 18)));
     }
 
     #[test]

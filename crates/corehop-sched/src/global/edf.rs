@@ -103,13 +103,13 @@ pub fn bak(system: System<'_>) -> Verdict {
 /// The sign of the left side less the right one, where floating point tells.
 #[expect(clippy::many_single_char_names, reason = "the paper's letters")]
 fn bak_sum(system: System<'_>, k: &Task) -> Option<Ordering> {
-    let (c, d) = (k.wcet as f64, k.deadline as f64);
+    let (c, d) = (k.wcet.as_f64(), k.deadline.as_f64());
     let lambda = c / d;
     let m = system.m() as f64;
     let mut filter = Filter::default();
     filter.add_with(-(m * ((d - c) / d) + lambda), m + 1.0);
     for task in system.tasks {
-        let (ci, ti, di) = (task.wcet as f64, task.period as f64, task.deadline as f64);
+        let (ci, ti, di) = (task.wcet.as_f64(), task.period.as_f64(), task.deadline.as_f64());
         let u = ci / ti;
         // lambda < u adds (C - lambda T)/D_k; where D > T it is (C - lambda D)/D_k between u and C/D.
         let (base, span) = if di <= ti { (u * ((d + ti - di) / d), ti) } else { (u, di) };
@@ -146,7 +146,7 @@ fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
             whole += one;
         } else {
             whole += numerator / ti;
-            rests.push((numerator % ti, task.period));
+            rests.push((numerator % ti, task.period.ticks()));
         }
     }
     exact::sign_of_sum(rests.into_iter().chain([(whole, 1)]))
@@ -161,11 +161,11 @@ pub fn bcl(system: System<'_>) -> Verdict {
     }
     let fits = |(k, own): (usize, &Task)| {
         let spare = own.deadline - own.wcet;
-        let (mut filled, mut uncut) = (0, false);
+        let (mut filled, mut uncut) = (Time::ZERO, false);
         for (i, task) in tasks.iter().enumerate() {
             if i != k {
                 let work = aligned(task, own.deadline);
-                uncut |= work > 0 && work <= spare;
+                uncut |= work > Time::ZERO && work <= spare;
                 filled += work.min(spare);
             }
         }
@@ -195,7 +195,7 @@ pub fn bcl_iterative(system: System<'_>) -> Verdict {
     // few tasks tell as well as all.
     let mut tries = 4;
     let most: Vec<Time> = tasks.iter().map(|task| task.deadline - task.wcet).collect();
-    let mut slack: Vec<Time> = vec![0; tasks.len()];
+    let mut slack: Vec<Time> = vec![Time::ZERO; tasks.len()];
     loop {
         let (mut all_fit, mut changed) = (true, false);
         for k in 0..tasks.len() {
@@ -234,11 +234,11 @@ fn slack_of(
 ) -> Option<Time> {
     let spare = tasks[k].deadline - tasks[k].wcet;
     let (row, _) = due.row(k);
-    let mut filled = 0;
+    let mut filled = Time::ZERO;
     for ((task, part), slack) in tasks.iter().zip(row).zip(slack) {
-        filled += part.less(task, *slack).min(spare + 1);
+        filled += part.less(task, *slack).min(spare + Time::TICK);
     }
-    filled -= row[k].less(&tasks[k], slack[k]).min(spare + 1);
+    filled -= row[k].less(&tasks[k], slack[k]).min(spare + Time::TICK);
     spare.checked_sub(filled / m)
 }
 

@@ -34,19 +34,19 @@ pub fn ff_dbf(system: System<'_>) -> Verdict {
 }
 
 /// `sigma <= (m - U) / (m - 1) - 1/10`
-fn within_limit(system: System<'_>, (a, b): (Time, Time)) -> bool {
+fn within_limit(system: System<'_>, (a, b): (u64, u64)) -> bool {
     let others = system.m() - 1;
     let all = system.tasks.iter().map(Task::u).chain([(others * a, b), (others, MARGIN)]);
     compare_sum(all, system.m()).is_le()
 }
 
 /// The condition at every `t`, for `sigma = a / b`. It is tightest at deadlines, where a rise ends.
-fn holds(system: System<'_>, (a, b): (Time, Time)) -> bool {
+fn holds(system: System<'_>, (a, b): (u64, u64)) -> bool {
     let (tasks, m) = (system.tasks, system.m());
     let speed = u128::from(m) * u128::from(b) - u128::from(m - 1) * u128::from(a);
     // ffdbf <= (t / T + 1) C, and the speed is above U by (m - 1) / 10.
-    let horizon = tasks.iter().map(|task| task.wcet).sum::<Time>() * MARGIN / (m - 1) + 1;
-    let mut next = deadline_before(tasks, horizon + 1);
+    let horizon = tasks.iter().map(|task| task.wcet).sum::<Time>() * MARGIN / (m - 1) + Time::TICK;
+    let mut next = deadline_before(tasks, horizon + Time::TICK);
     for _ in 0..STEPS / tasks.len() as u64 {
         let Some(t) = next else { return true };
         let demand: u128 = tasks.iter().map(|task| forced_forward(task, t, a, b)).sum();
@@ -54,14 +54,14 @@ fn holds(system: System<'_>, (a, b): (Time, Time)) -> bool {
             return false;
         }
         // Demand only falls towards 0: down to `demand / speed` there is time for it.
-        next = deadline_before(tasks, demand.div_ceil(speed) as Time);
+        next = deadline_before(tasks, Time::new(demand.div_ceil(speed) as u64));
     }
     false
 }
 
 /// `b ffdbf(t, a/b)`: whole jobs, and of one more what cannot be done before the window at speed sigma.
 #[inline]
-fn forced_forward(task: &Task, t: Time, a: Time, b: Time) -> u128 {
+fn forced_forward(task: &Task, t: Time, a: u64, b: u64) -> u128 {
     let (whole, rest) = (t / task.period, t % task.period);
     let full = u128::from(task.wcet) * u128::from(b);
     let before = u128::from(task.deadline.saturating_sub(rest)) * u128::from(a);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn forced_forward_demand_rises_before_the_deadline_and_then_stays() {
         let set = set(2, &[(2, 10, 6)]);
-        let at = |t| forced_forward(&set.tasks()[0], t, 1, 2);
+        let at = |t| forced_forward(&set.tasks()[0], Time::new(t), 1, 2);
         // sigma 1/2: 2 units take 4 of time: from 2 to 6 it rises, times b = 2.
         assert_eq!([0, 2, 4, 6, 9, 12, 16].map(at), [0, 0, 2, 4, 4, 4, 8]);
     }

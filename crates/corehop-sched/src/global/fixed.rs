@@ -20,7 +20,7 @@ pub fn bertogna(system: System<'_>) -> Option<Vec<Time>> {
 
 /// The same without slacks: a task above carries in as much as its deadline allows.
 pub fn bertogna_plain(system: System<'_>) -> Option<Vec<Time>> {
-    densest(system, |_, _| 0)
+    densest(system, |_, _| Time::ZERO)
 }
 
 fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Time>> {
@@ -52,7 +52,7 @@ fn densest_among_equals(
         return None;
     }
     let (periods, mut sweep) = (periods(tasks), Sweep::default());
-    let mut bounds = vec![0; tasks.len()];
+    let mut bounds = vec![Time::ZERO; tasks.len()];
     for (at, &k) in ranking.order().iter().enumerate() {
         let own = &tasks[k];
         // As many as there are CPUs always find one.
@@ -61,13 +61,13 @@ fn densest_among_equals(
             continue;
         }
         let higher = ranking.above(at).iter().map(|&i| (i, slack(&tasks[i], bounds[i])));
-        let equal = ranking.level(at).iter().filter(|&&i| i != k).map(|&i| (i, 0));
+        let equal = ranking.level(at).iter().filter(|&&i| i != k).map(|&i| (i, Time::ZERO));
         let mut others: Vec<Neighbour> = higher
             .chain(equal)
             .map(|(i, slack)| Neighbour::densest(&tasks[i], periods[i], slack))
             .collect();
-        let y = sweep.least_unfilled(system.m(), &mut others, WindowRange::of(own, 1))?;
-        bounds[k] = own.wcet + y - 1;
+        let y = sweep.least_unfilled(system.m(), &mut others, WindowRange::of(own, Time::TICK))?;
+        bounds[k] = own.wcet + y - Time::TICK;
     }
     Some(bounds)
 }
@@ -108,7 +108,7 @@ fn response_times(
         return None;
     }
     let order = Ranking::distinct(system.tasks).ok()?;
-    let mut bounds = vec![0; system.tasks.len()];
+    let mut bounds = vec![Time::ZERO; system.tasks.len()];
     for (at, &k) in order.iter().enumerate() {
         let (above, own) = (&order[..at], &system.tasks[k]);
         // The first m always find a CPU.
@@ -118,8 +118,11 @@ fn response_times(
         }
         // Below more tasks, and with no less to do, a window is filled that was filled before.
         let before = above.iter().filter(|&&i| system.tasks[i].wcet <= own.wcet);
-        let from = before.map(|&i| bounds[i] - system.tasks[i].wcet + 1).max().unwrap_or(1);
-        bounds[k] = own.wcet + least(system, above, &bounds, k, from)? - 1;
+        let from = before
+            .map(|&i| bounds[i] - system.tasks[i].wcet + Time::TICK)
+            .max()
+            .unwrap_or(Time::TICK);
+        bounds[k] = own.wcet + least(system, above, &bounds, k, from)? - Time::TICK;
     }
     Some(bounds)
 }
@@ -134,9 +137,9 @@ pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> Work
     let (whole, rest) = period.divide(beyond);
     let wait = t - response;
     let (alpha, run) = match rest.checked_sub(wait) {
-        None => (0, 0),
-        Some(alpha) if alpha < c - 1 => (alpha, c - 1 - alpha),
-        Some(_) => (c - 1, 0),
+        None => (Time::ZERO, Time::ZERO),
+        Some(alpha) if alpha < c - Time::TICK => (alpha, c - Time::TICK - alpha),
+        Some(_) => (c - Time::TICK, Time::ZERO),
     };
     WorkloadBound { value: whole * c + c + alpha, run }
 }
@@ -172,9 +175,10 @@ impl Split {
         if carriers > 0 && carriers < self.both.len() {
             self.both.select_nth_unstable_by(carriers - 1, |a, b| b.0.cmp(&a.0));
         }
-        self.sweep.begin(m, y, 0);
+        self.sweep.begin(m, y, Time::ZERO);
         for (at, &(gain, without, with, per_unit)) in self.both.iter().enumerate() {
-            self.sweep.add(if at < carriers && gain > 0 { with } else { without }, per_unit);
+            self.sweep
+                .add(if at < carriers && gain > Time::ZERO { with } else { without }, per_unit);
         }
         let excess = self.sweep.excess()?;
         match self.sweep.next(excess, limit) {
@@ -190,14 +194,14 @@ pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     if above.len() < system.cpus as usize {
         return own.wcet <= own.deadline;
     }
-    let y = own.deadline - own.wcet + 1;
+    let y = own.deadline - own.wcet + Time::TICK;
     let mut gains = Vec::with_capacity(above.len());
-    let mut sum = 0;
+    let mut sum = Time::ZERO;
     for &i in above {
         let task = &system.tasks[i];
         let period = Divisor::new(task.period);
         let without = WorkloadBound::periodic(task.wcet, period, own.deadline).value.min(y);
-        let with = WorkloadBound::densest(task, 0, own.deadline).value.min(y);
+        let with = WorkloadBound::densest(task, Time::ZERO, own.deadline).value.min(y);
         sum += without;
         gains.push(with.saturating_sub(without));
     }
@@ -257,22 +261,22 @@ mod tests {
         // Without min(W, R - C_k + 1) the last one would respond in 14. At 13 the window is 5, and
         // 4 + 4 + min(7, 5) < 3 * 5; at 12 it is 4, and 4 + 4 + 4 fill it.
         let set = implicit(3, &[(1, 4), (1, 5), (3, 9), (9, 18)]);
-        assert_eq!(bertogna_plain(System::of(&set)), Some(vec![1, 1, 3, 13]));
+        assert_eq!(bertogna_plain(System::of(&set)), Some([1, 1, 3, 13].map(Time::new).to_vec()));
         // Those above respond in 1, 1 and 3, so that 3 + 3 + 4 do not fill the window of 4.
-        assert_eq!(bertogna(System::of(&set)), Some(vec![1, 1, 3, 12]));
+        assert_eq!(bertogna(System::of(&set)), Some([1, 1, 3, 12].map(Time::new).to_vec()));
     }
 
     #[test]
     fn one_cpu_is_the_textbook_case() {
         let set = implicit(1, &[(5, 20), (10, 40), (40, 80)]);
-        assert_eq!(guan(System::of(&set)), Some(vec![5, 15, 80]));
+        assert_eq!(guan(System::of(&set)), Some([5, 15, 80].map(Time::new).to_vec()));
     }
 
     #[test]
     fn the_highest_as_many_as_cpus_run_at_once() {
         let set = set(2, &[(3, 9, 4), (5, 9, 5), (4, 40, 40)]);
         let bounds = guan(System::of(&set)).unwrap();
-        assert_eq!(bounds[..2], [3, 5]);
+        assert_eq!(bounds[..2], [3, 5].map(Time::new));
         assert!(bounds[2] <= bertogna(System::of(&set)).unwrap()[2]);
     }
 

@@ -40,7 +40,7 @@ fn bound(system: System<'_>) -> (i128, u64) {
 /// Whether `DBF(t) <= (bound / over) t` at every `t`. Where the utilisation equals the bound and a deadline
 /// is before its period's end, it is not known, which counts as no.
 fn load_at_most(tasks: &[Task], bound: u128, over: u64) -> bool {
-    let sum = tasks.iter().map(|task| (i128::from(task.wcet), task.period));
+    let sum = tasks.iter().map(|task| (i128::from(task.wcet), task.period.ticks()));
     let against_u = exact::sign(sum.chain([(-(bound as i128), over)]));
     let implicit = tasks.iter().all(|task| task.deadline >= task.period);
     match against_u {
@@ -50,7 +50,7 @@ fn load_at_most(tasks: &[Task], bound: u128, over: u64) -> bool {
         Ordering::Less => {}
     }
     let Some(horizon) = horizon(tasks, bound as f64 / over as f64) else { return false };
-    let mut next = deadline_before(tasks, horizon + 1);
+    let mut next = deadline_before(tasks, horizon + Time::TICK);
     for _ in 0..STEPS / tasks.len() as u64 {
         let Some(t) = next else { return true };
         let demand =
@@ -59,7 +59,7 @@ fn load_at_most(tasks: &[Task], bound: u128, over: u64) -> bool {
             return false;
         }
         // As long as the bound allows for this demand, it allows for what is due earlier.
-        next = deadline_before(tasks, demand.div_ceil(bound) as Time);
+        next = deadline_before(tasks, Time::new(demand.div_ceil(bound) as u64));
     }
     false
 }
@@ -68,14 +68,14 @@ fn load_at_most(tasks: &[Task], bound: u128, over: u64) -> bool {
 fn horizon(tasks: &[Task], bound: f64) -> Option<Time> {
     let (mut spare, mut lead) = (bound, 0.0);
     for task in tasks {
-        let u = task.wcet as f64 / task.period as f64;
+        let u = task.wcet.as_f64() / task.period.as_f64();
         spare -= u;
-        lead += task.period.saturating_sub(task.deadline) as f64 * u;
+        lead += task.period.saturating_sub(task.deadline).as_f64() * u;
     }
     let error = relative_error(tasks.len());
     let spare = spare - 2.0 * (bound + 1.0) * error;
     let horizon = lead * (1.0 + error) / spare * (1.0 + error) + 2.0;
-    (spare > 0.0 && horizon < (1_u64 << 56) as f64).then_some(horizon as Time)
+    (spare > 0.0 && horizon < (1_u64 << 56) as f64).then_some(Time::new(horizon as u64))
 }
 
 #[cfg(test)]

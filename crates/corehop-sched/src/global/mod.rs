@@ -16,7 +16,7 @@ mod window;
 pub(crate) use edf::overloaded;
 pub use edf::{bak, bcl, bcl_iterative, gfb, necessary, own_cpu};
 
-use corehop_plan::workload::task::{Task, Time};
+use corehop_plan::workload::task::Task;
 
 /// Whether every deadline is within its period, as most of these tests assume.
 pub(crate) fn constrained(tasks: &[Task]) -> bool {
@@ -29,8 +29,8 @@ pub(crate) fn each_fits(tasks: &[Task]) -> bool {
 }
 
 /// The largest density, as a fraction.
-fn max_density(tasks: &[Task]) -> (Time, Time) {
-    let above = |a: (Time, Time), b: (Time, Time)| {
+fn max_density(tasks: &[Task]) -> (u64, u64) {
+    let above = |a: (u64, u64), b: (u64, u64)| {
         u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
     };
     tasks

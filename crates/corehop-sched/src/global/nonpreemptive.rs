@@ -26,31 +26,32 @@ pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
         return None;
     }
     let ranking = Ranking::of(tasks);
-    let mut bounds = vec![0; tasks.len()];
+    let mut bounds = vec![Time::ZERO; tasks.len()];
     for (at, &k) in ranking.order().iter().enumerate() {
         let own = &tasks[k];
         let rests = longest_rests(system, ranking.below(at).iter().map(|&i| &tasks[i]));
-        let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
+        let y = least_unfilled(system.m(), own.deadline - own.wcet + Time::TICK, |y| {
             let mut fill = WindowInterference::new(y);
             for &rest in &rests {
-                fill.add(WorkloadBound { value: rest, run: 0 });
+                fill.add(WorkloadBound { value: rest, run: Time::ZERO });
             }
             for &i in ranking.above(at) {
                 fill.add(WorkloadBound::densest(&tasks[i], tasks[i].deadline - bounds[i], y));
             }
             for &i in ranking.level(at).iter().filter(|&&i| i != k) {
-                fill.add(WorkloadBound::densest(&tasks[i], 0, y));
+                fill.add(WorkloadBound::densest(&tasks[i], Time::ZERO, y));
             }
             fill
         })?;
-        bounds[k] = own.wcet + y - 1;
+        bounds[k] = own.wcet + y - Time::TICK;
     }
     Some(bounds)
 }
 
 /// The rests of the `m` longest jobs that may have begun a unit before.
 fn longest_rests<'a>(system: System<'_>, tasks: impl Iterator<Item = &'a Task>) -> Vec<Time> {
-    let mut rests: Vec<Time> = tasks.map(|task| task.wcet - 1).filter(|&rest| rest > 0).collect();
+    let mut rests: Vec<Time> =
+        tasks.map(|task| task.wcet - Time::TICK).filter(|&rest| rest > Time::ZERO).collect();
     rests.sort_unstable_by(|a, b| b.cmp(a));
     rests.truncate(system.cpus as usize);
     rests
@@ -62,7 +63,7 @@ pub fn edf(system: System<'_>) -> Option<Vec<Time>> {
     if !each_fits(tasks) || !constrained(tasks) {
         return None;
     }
-    let mut slack = vec![0; tasks.len()];
+    let mut slack = vec![Time::ZERO; tasks.len()];
     let mut accepted = false;
     for _ in 0..ROUNDS {
         let (mut all_fit, mut changed) = (true, false);
@@ -79,7 +80,7 @@ pub fn edf(system: System<'_>) -> Option<Vec<Time>> {
             break;
         }
     }
-    accepted.then(|| tasks.iter().zip(&slack).map(|(task, slack)| task.deadline - slack).collect())
+    accepted.then(|| tasks.iter().zip(&slack).map(|(task, &slack)| task.deadline - slack).collect())
 }
 
 fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
@@ -88,10 +89,10 @@ fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
     // A job that is due later can only be one that began before: its deadline is beyond D_k.
     let later = others().map(|(_, task)| task).filter(|task| task.deadline > own.deadline);
     let rests = longest_rests(system, later);
-    let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
+    let y = least_unfilled(system.m(), own.deadline - own.wcet + Time::TICK, |y| {
         let mut fill = WindowInterference::new(y);
         for &rest in &rests {
-            fill.add(WorkloadBound { value: rest, run: 0 });
+            fill.add(WorkloadBound { value: rest, run: Time::ZERO });
         }
         for (i, task) in others() {
             let most =
@@ -100,7 +101,7 @@ fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
         }
         fill
     })?;
-    Some(own.wcet + y - 1)
+    Some(own.wcet + y - Time::TICK)
 }
 
 #[cfg(test)]
@@ -112,14 +113,14 @@ mod tests {
     fn a_short_job_waits_for_the_longest_rests() {
         // m = 2: two jobs of 9 began a unit ago: 8 left on both; the job of 1 begins after 8.
         let set = implicit(2, &[(1, 10), (9, 40), (9, 41)]);
-        assert_eq!(fixed(System::of(&set)).unwrap()[0], 9);
-        assert_eq!(edf(System::of(&set)).unwrap()[0], 9);
+        assert_eq!(fixed(System::of(&set)).unwrap()[0], Time::new(9));
+        assert_eq!(edf(System::of(&set)).unwrap()[0], Time::new(9));
         assert_eq!(fixed(System::of(&implicit(2, &[(3, 10), (9, 40), (9, 41)]))), None);
     }
 
     #[test]
     fn with_a_cpu_each_no_job_waits() {
         let set = implicit(3, &[(1, 10), (9, 40), (9, 41)]);
-        assert_eq!(fixed(System::of(&set)), Some(vec![1, 9, 9]));
+        assert_eq!(fixed(System::of(&set)), Some([1, 9, 9].map(Time::new).to_vec()));
     }
 }

@@ -43,14 +43,14 @@ fn iterate(system: System<'_>, stop: StopRule) -> Option<Vec<Time>> {
         system,
         due: DueWithin::new(tasks),
         slack: tasks.iter().map(|task| task.deadline - task.wcet).collect(),
-        least: vec![1; tasks.len()],
+        least: vec![Time::TICK; tasks.len()],
         others: Vec::with_capacity(tasks.len()),
         sweep: Sweep::default(),
         changes: 1,
         seen: vec![(0, false); tasks.len()],
     };
     analysis.tighten_from_above()?;
-    analysis.slack.fill(0);
+    analysis.slack.fill(Time::ZERO);
     let mut accepted = false;
     for _ in 0..ROUNDS {
         let (all_fit, changed) = analysis.round();
@@ -59,7 +59,7 @@ fn iterate(system: System<'_>, stop: StopRule) -> Option<Vec<Time>> {
             break;
         }
     }
-    let responses = tasks.iter().zip(&analysis.slack).map(|(task, slack)| task.deadline - slack);
+    let responses = tasks.iter().zip(&analysis.slack).map(|(task, &slack)| task.deadline - slack);
     accepted.then(|| responses.collect())
 }
 
@@ -86,7 +86,7 @@ impl SlackAnalysis<'_> {
                 let y = self.window(k)?;
                 let own = &self.system.tasks[k];
                 self.least[k] = y;
-                self.slack[k] = own.deadline - own.wcet - (y - 1);
+                self.slack[k] = own.deadline - own.wcet - (y - Time::TICK);
             }
         }
         Some(())
@@ -105,7 +105,7 @@ impl SlackAnalysis<'_> {
             let window = self.window(k);
             all_fit &= window.is_some();
             // Slacks only grow: a later round finds no shorter window filled.
-            let now = window.map_or(0, |y| own.deadline - own.wcet - (y - 1));
+            let now = window.map_or(Time::ZERO, |y| own.deadline - own.wcet - (y - Time::TICK));
             if now > self.slack[k] {
                 self.slack[k] = now;
                 self.changes += 1;
@@ -142,7 +142,7 @@ mod tests {
     #[test]
     fn as_many_tasks_as_cpus_respond_in_their_own_time() {
         let set = set(3, &[(2, 7, 4), (3, 23, 5), (9, 9, 9)]);
-        assert_eq!(edf_bounds(System::of(&set)), Some(vec![2, 3, 9]));
+        assert_eq!(edf_bounds(System::of(&set)), Some([2, 3, 9].map(Time::new).to_vec()));
     }
 
     #[test]
@@ -150,6 +150,6 @@ mod tests {
         // m = 2, three tasks (2, 10): two others of 2 each within any window: y with 2 + 2 < 2 y is 3 at
         // first (R = 4), then the slack of 6 leaves nothing carried in, and nothing changes.
         let set = implicit(2, &[(2, 10), (2, 10), (2, 10)]);
-        assert_eq!(edf_bounds(System::of(&set)), Some(vec![4, 4, 4]));
+        assert_eq!(edf_bounds(System::of(&set)), Some([4, 4, 4].map(Time::new).to_vec()));
     }
 }

@@ -201,19 +201,19 @@ impl Preempted {
     }
 
     /// See the module.
-    fn most(&self, window: Time) -> Time {
+    fn most(&self, window: Time) -> u64 {
         if !self.is_possible() {
             return 0;
         }
         let (mut releases, mut ready) = (0, 0);
         for &(period, response, latest) in &self.higher {
-            let span = latest.unwrap_or(0).min(window);
+            let span = latest.unwrap_or(Time::ZERO).min(window);
             let fresh = span.div_ceil(period);
             let of_ready = (span + response).div_ceil(period) - 1;
             releases += fresh;
             ready += usize::from(of_ready >= fresh);
         }
-        let spared = (self.cpus - 1).saturating_sub(ready) as Time;
+        let spared = (self.cpus - 1).saturating_sub(ready) as u64;
         releases.saturating_sub(spared)
     }
 }
@@ -225,7 +225,7 @@ struct ResponseContext<'a> {
     order: PreemptionOrder,
     responses: Vec<Time>,
     /// The most preemptions of a job of each task.
-    preemptions: Vec<Time>,
+    preemptions: Vec<u64>,
 }
 
 impl<'a> ResponseContext<'a> {
@@ -252,7 +252,7 @@ impl<'a> ResponseContext<'a> {
             let task = &self.system.tasks[j];
             let latest = match self.order {
                 PreemptionOrder::Deadline => {
-                    own.deadline.checked_sub(task.deadline).filter(|&it| it > 0)
+                    own.deadline.checked_sub(task.deadline).filter(|&it| it > Time::ZERO)
                 }
                 PreemptionOrder::Fixed | PreemptionOrder::Any => Some(Time::MAX),
             };
@@ -265,10 +265,10 @@ impl<'a> ResponseContext<'a> {
     /// The tasks that are preempted in a window of `k`, those with the largest delays first. `above` are the others there, under
     /// fixed priorities the highest first.
     fn victims(&self, k: usize, above: &[usize]) -> Vec<usize> {
-        let of = |i: usize| self.delays[i] > 0 && self.preemptions[i] > 0;
+        let of = |i: usize| self.delays[i] > Time::ZERO && self.preemptions[i] > 0;
         let others = above.iter().copied().filter(|&i| of(i) && self.is_felt(i, k));
-        let itself =
-            Some(k).filter(|_| self.delays[k] > 0 && self.preempted(k, above).is_possible());
+        let itself = Some(k)
+            .filter(|_| self.delays[k] > Time::ZERO && self.preempted(k, above).is_possible());
         let mut victims: Vec<usize> = others.chain(itself).collect();
         victims.sort_by_key(|&v| std::cmp::Reverse(self.delays[v]));
         victims
@@ -308,8 +308,8 @@ impl<'a> ResponseContext<'a> {
             felt.extend(self.job_before(k, paid));
         }
         let task = &self.system.tasks[k];
-        let own = |count: Time| AnalysedJob {
-            wcet: task.wcet.saturating_add(count.saturating_mul(self.delays[k])),
+        let own = |count: u64| AnalysedJob {
+            wcet: task.wcet.saturating_add(self.delays[k].saturating_mul(count)),
             deadline: task.deadline,
         };
         if !pays(k) {
@@ -331,10 +331,10 @@ impl<'a> ResponseContext<'a> {
 
     /// For how long the jobs of each task `above` linger: the largest delay of those that are paid for and can wait for it.
     fn lingers(&self, k: usize, above: &[usize], paid: &[usize]) -> Vec<Time> {
-        let of = |i: usize| if paid.contains(&i) { self.delays[i] } else { 0 };
+        let of = |i: usize| if paid.contains(&i) { self.delays[i] } else { Time::ZERO };
         if self.order == PreemptionOrder::Fixed {
             let mut most = of(k);
-            let mut lingers = vec![0; above.len()];
+            let mut lingers = vec![Time::ZERO; above.len()];
             for (lingers, &i) in lingers.iter_mut().zip(above).rev() {
                 *lingers = most;
                 most = most.max(of(i));
@@ -346,14 +346,14 @@ impl<'a> ResponseContext<'a> {
     }
 
     fn longest_but(&self, i: usize, paid: &[usize]) -> Time {
-        paid.iter().find(|&&v| v != i).map_or(0, |&v| self.delays[v])
+        paid.iter().find(|&&v| v != i).map_or(Time::ZERO, |&v| self.delays[v])
     }
 
     /// The job of `k` before the one that is looked at, which may linger into its window under EDF.
     fn job_before(&self, k: usize, paid: &[usize]) -> Option<Felt> {
         let period = self.system.tasks[k].period;
         let until = self.responses[k].saturating_add(self.longest_but(k, paid));
-        let most = until.checked_sub(period).filter(|&most| most > 0)?;
+        let most = until.checked_sub(period).filter(|&most| most > Time::ZERO)?;
         let wcet = most.min(period);
         Some(Felt { wcet, period: Divisor::new(period), response: wcet + period, most })
     }
@@ -362,7 +362,7 @@ impl<'a> ResponseContext<'a> {
     fn felt(&self, i: usize, k: usize, pays: bool, lingers: Time) -> Felt {
         let (task, own) = (&self.system.tasks[i], &self.system.tasks[k]);
         let count = if pays { self.preemptions[i] } else { 0 };
-        let reloads = count.saturating_mul(self.delays[i]);
+        let reloads = self.delays[i].saturating_mul(count);
         let executes = task.wcet.saturating_add(reloads).min(self.responses[i]);
         let wcet = executes.saturating_add(lingers);
         let period = Divisor::new(task.period);
@@ -391,7 +391,7 @@ impl Felt {
 
     /// Without work carried in.
     fn alone(&self) -> Neighbour {
-        Neighbour::leading(self.wcet, self.period, 0)
+        Neighbour::leading(self.wcet, self.period, Time::ZERO)
     }
 
     /// With work carried in, in a window of `x`.
@@ -399,7 +399,10 @@ impl Felt {
         let period = self.period.by();
         if self.response > period || self.wcet >= period {
             let x = x + self.response - self.wcet;
-            return WorkloadBound { run: 0, ..WorkloadBound::periodic(self.wcet, self.period, x) };
+            return WorkloadBound {
+                run: Time::ZERO,
+                ..WorkloadBound::periodic(self.wcet, self.period, x)
+            };
         }
         carried(self.wcet, self.period, self.response, x)
     }
@@ -407,28 +410,28 @@ impl Felt {
 
 /// The windows of a job; none where it does more than its deadline allows.
 fn windows(own: AnalysedJob) -> Option<WindowRange> {
-    let limit = own.deadline.checked_sub(own.wcet)? + 1;
-    Some(WindowRange { from: 1, limit, wait: own.wcet - 1 })
+    let limit = own.deadline.checked_sub(own.wcet)? + Time::TICK;
+    Some(WindowRange { from: Time::TICK, limit, wait: own.wcet - Time::TICK })
 }
 
 /// All others carry in.
 fn densest(sweep: &mut Sweep, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let among = windows(own)?;
     let mut others: Vec<Neighbour> = felt.iter().map(Felt::densest).collect();
-    sweep.least_unfilled(m, &mut others, among).map(|y| own.wcet + y - 1)
+    sweep.least_unfilled(m, &mut others, among).map(|y| own.wcet + y - Time::TICK)
 }
 
 /// At most `m - 1` of them do.
 fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let WindowRange { limit, wait, .. } = windows(own)?;
-    let mut y = 1;
+    let mut y = Time::TICK;
     while y <= limit {
         split.clear();
         for it in felt {
             split.add(it.alone(), it.carried(y + wait), y, wait);
         }
         match split.next(m, y, limit) {
-            None => return Some(own.wcet + y - 1),
+            None => return Some(own.wcet + y - Time::TICK),
             Some(later) => y = later,
         }
     }
@@ -439,7 +442,7 @@ fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option
 fn within_deadline(m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let y = windows(own)?.limit;
     let mut gains = Vec::with_capacity(felt.len());
-    let mut sum = 0;
+    let mut sum = Time::ZERO;
     for it in felt {
         let alone = it.alone().at(own.deadline).value.min(y);
         let with = it.densest().at(own.deadline).value.min(y);
@@ -461,12 +464,16 @@ mod tests {
         // Both of the others arrive 1 after the third began: it waits for 10, reloads for 5, and has 19 to do.
         let three = implicit(2, &[(10, 100), (10, 100), (20, 100)]);
         for carry in [Carry::All, Carry::Limited] {
-            assert_eq!(fixed(System::of(&three), &[9, 9, 5], carry), Some(vec![10, 10, 35]));
+            assert_eq!(
+                fixed(System::of(&three), &[Time::new(9), Time::new(9), Time::new(5)], carry),
+                Some([10, 10, 35].map(Time::new).to_vec())
+            );
         }
         // Beside a job of 150 each arrival within 40 preempts it: at 1, and at 41 after 25 more of its 40. 40 + 2 (10 + 5) = 70.
         let often = implicit(2, &[(150, 200), (10, 40), (40, 200)]);
-        let bounds = fixed(System::of(&often), &[9, 9, 5], Carry::Limited);
-        assert_eq!(bounds, Some(vec![150, 10, 70]));
+        let bounds =
+            fixed(System::of(&often), &[Time::new(9), Time::new(9), Time::new(5)], Carry::Limited);
+        assert_eq!(bounds, Some([150, 10, 70].map(Time::new).to_vec()));
     }
 
     #[test]
@@ -474,42 +481,52 @@ mod tests {
         // Nothing preempts the first. The second waits only while the third, which is due later, is not done: when it is
         // known to end within 35, it is never ready with an earlier deadline beside the second.
         let three = set(2, &[(10, 100, 50), (10, 100, 60), (20, 100, 100)]);
-        assert_eq!(edf(System::of(&three), &[9, 9, 5]), Some(vec![10, 10, 35]));
-        assert_eq!(edf(System::of(&three), &[90, 90, 5]), Some(vec![10, 10, 35]));
+        assert_eq!(
+            edf(System::of(&three), &[Time::new(9), Time::new(9), Time::new(5)]),
+            Some([10, 10, 35].map(Time::new).to_vec())
+        );
+        assert_eq!(
+            edf(System::of(&three), &[Time::new(90), Time::new(90), Time::new(5)]),
+            Some([10, 10, 35].map(Time::new).to_vec())
+        );
         // As many tasks as CPUs.
         let three = set(3, &[(10, 100, 50), (10, 100, 60), (20, 100, 100)]);
-        assert_eq!(edf(System::of(&three), &[90, 90, 90]), Some(vec![10, 10, 20]));
+        assert_eq!(
+            edf(System::of(&three), &[Time::new(90), Time::new(90), Time::new(90)]),
+            Some([10, 10, 20].map(Time::new).to_vec())
+        );
     }
 
     #[test]
     fn the_job_before_lingers_into_a_window_under_edf() {
         let system = implicit(2, &[(1, 10), (1, 10), (1, 10)]);
+        let delays = [7, 3, 0].map(Time::new);
         let mut known =
-            ResponseContext::new(System::of(&system), &[7, 3, 0], PreemptionOrder::Deadline);
+            ResponseContext::new(System::of(&system), &delays, PreemptionOrder::Deadline);
         // It may end with its period, and linger for the largest delay of the others.
-        assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(7));
-        assert_eq!(known.job_before(0, &[0, 1]).map(|it| it.most), Some(3));
-        known.responses[2] = 4;
-        assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(1));
+        assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(Time::new(7)));
+        assert_eq!(known.job_before(0, &[0, 1]).map(|it| it.most), Some(Time::new(3)));
+        known.responses[2] = Time::new(4);
+        assert_eq!(known.job_before(2, &[0, 1]).map(|it| it.most), Some(Time::new(1)));
         assert!(known.job_before(2, &[1]).is_none());
     }
 
     #[test]
     fn a_job_that_lingers_occupies_its_cpu_for_longer_and_until_later() {
         let system = implicit(2, &[(2, 20), (1, 10), (1, 10)]);
-        let mut known =
-            ResponseContext::new(System::of(&system), &[3, 0, 0], PreemptionOrder::Fixed);
-        (known.responses[0], known.preemptions[0]) = (9, 2);
+        let delays = [3, 0, 0].map(Time::new);
+        let mut known = ResponseContext::new(System::of(&system), &delays, PreemptionOrder::Fixed);
+        (known.responses[0], known.preemptions[0]) = (Time::new(9), 2);
         let felt = |pays, lingers| {
             let it = known.felt(0, 1, pays, lingers);
             (it.wcet, it.response)
         };
-        assert_eq!(felt(false, 0), (2, 9));
-        assert_eq!(felt(false, 4), (6, 13));
+        assert_eq!(felt(false, Time::ZERO), (Time::new(2), Time::new(9)));
+        assert_eq!(felt(false, Time::new(4)), (Time::new(6), Time::new(13)));
         // Two reloads of 3 are within its response of 9.
-        assert_eq!(felt(true, 4), (12, 13));
+        assert_eq!(felt(true, Time::new(4)), (Time::new(12), Time::new(13)));
         // It may occupy the CPU until its next job does.
-        assert_eq!(felt(true, 15), (20, 20));
+        assert_eq!(felt(true, Time::new(15)), (Time::new(20), Time::new(20)));
     }
 
     #[test]
@@ -529,7 +546,7 @@ mod tests {
                 })
                 .collect();
             let set = set(draw(3) as u32 + 1, &tasks);
-            let (system, none) = (System::of(&set), vec![0; tasks.len()]);
+            let (system, none) = (System::of(&set), vec![Time::ZERO; tasks.len()]);
             assert_eq!(fixed(system, &none, Carry::All), bare::bertogna(system), "{tasks:?}");
             assert_eq!(fixed(system, &none, Carry::Limited), bare::guan(system), "{tasks:?}");
             // What may be due within a window is counted a little closer here.
@@ -538,9 +555,9 @@ mod tests {
                 assert!(here.iter().zip(&bounds).all(|(here, it)| here <= it), "{tasks:?}");
                 compared += 1;
             }
-            let small: Vec<Time> = (0..tasks.len()).map(|_| draw(3)).collect();
+            let small: Vec<Time> = (0..tasks.len()).map(|_| Time::new(draw(3))).collect();
             if let Some(bounds) = edf(system, &small) {
-                let larger: Vec<Time> = small.iter().map(|it| it + draw(2)).collect();
+                let larger: Vec<Time> = small.iter().map(|&it| it + Time::new(draw(2))).collect();
                 let more = edf(system, &larger).unwrap_or_else(|| vec![Time::MAX; tasks.len()]);
                 assert!(bounds.iter().zip(&more).all(|(a, b)| a <= b), "{tasks:?} {small:?}");
             }

@@ -49,7 +49,7 @@ pub(super) struct WindowRange {
 impl WindowRange {
     /// Those in which a job has to begin its last unit, if none before `from` is short enough.
     pub(super) fn of(own: &Task, from: Time) -> Self {
-        Self { from, limit: own.deadline - own.wcet + 1, wait: own.wcet - 1 }
+        Self { from, limit: own.deadline - own.wcet + Time::TICK, wait: own.wcet - Time::TICK }
     }
 }
 
@@ -63,7 +63,7 @@ impl Sweep {
         among: WindowRange,
     ) -> Option<Time> {
         let WindowRange { from, limit, wait } = among;
-        let (mut y, mut done) = (from, 0);
+        let (mut y, mut done) = (from, Time::ZERO);
         while y <= limit {
             self.begin(m, y, done);
             others.retain(|other| {
@@ -101,7 +101,7 @@ impl Sweep {
             self.capped += 1;
         } else {
             self.below += grower.value;
-            self.drift += grower.wcet as f64 * per_unit;
+            self.drift += grower.wcet.as_f64() * per_unit;
         }
         self.rate += per_unit;
         self.growers.push(grower);
@@ -117,21 +117,21 @@ impl Sweep {
     pub(super) fn next(&mut self, excess: Time, limit: Time) -> NextWindow {
         self.steps += self.growers.len() as u64 + 1;
         if self.steps > STEPS {
-            return NextWindow::From(limit + 1);
+            return NextWindow::From(limit + Time::TICK);
         }
         let far = self.how_far(excess, limit);
         let slope = self.list_instants(far);
         self.instants.sort_unstable();
         let Self { y, .. } = *self;
-        let mut line = LinearExcess { excess: excess as i64, slope, at: 0 };
-        for &instant in self.instants.iter().take_while(|&&instant| instant >> 1 <= far) {
-            if let Some(found) = line.reach(instant >> 1) {
+        let mut line = LinearExcess { excess: excess.ticks() as i64, slope, at: Time::ZERO };
+        for &instant in self.instants.iter().take_while(|&&instant| instant >> 1 <= far.ticks()) {
+            if let Some(found) = line.reach(Time::new(instant >> 1)) {
                 return NextWindow::Unfilled(y + found);
             }
             line.slope += if instant & 1 == 1 { 1 } else { -1 };
         }
         line.reach(far)
-            .map_or(NextWindow::From(y + far + 1), |found| NextWindow::Unfilled(y + found))
+            .map_or(NextWindow::From(y + far + Time::TICK), |found| NextWindow::Unfilled(y + found))
     }
 
     /// Somewhat beyond where the workloads would on average be used up, but not over more instants than
@@ -139,8 +139,8 @@ impl Sweep {
     fn how_far(&self, excess: Time, limit: Time) -> Time {
         let few = (self.growers.len() + 4) as f64 / self.rate;
         let closing = self.m as f64 - self.capped as f64 - self.drift;
-        let near = if closing > 0.0 { 1.5 * excess as f64 / closing + 0.1 * few } else { few };
-        (near.min(few) as Time).clamp(1, limit.max(self.y + 1) - self.y)
+        let near = if closing > 0.0 { 1.5 * excess.as_f64() / closing + 0.1 * few } else { few };
+        Time::new(near.min(few) as u64).clamp(Time::TICK, limit.max(self.y + Time::TICK) - self.y)
     }
 
     /// Every instant within `far`; how fast the excess grows at first.
@@ -158,15 +158,15 @@ impl Sweep {
                     start += period;
                 }
                 slope += 1;
-                self.instants.push((level - self.y) << 1);
-            } else if run > 0 {
+                self.instants.push((level - self.y).ticks() << 1);
+            } else if run > Time::ZERO {
                 slope += 1;
-                self.instants.push(run << 1);
+                self.instants.push(run.ticks() << 1);
             }
             while start <= far && level < most {
                 let grows = wcet.min(most - level);
-                self.instants.push(start << 1 | 1);
-                self.instants.push((start + grows) << 1);
+                self.instants.push(start.ticks() << 1 | 1);
+                self.instants.push((start + grows).ticks() << 1);
                 level += grows;
                 start += period;
             }
@@ -187,9 +187,9 @@ impl LinearExcess {
     /// Goes on to `at`, unless the CPUs are no longer full before or there: then from where on.
     #[inline]
     fn reach(&mut self, at: Time) -> Option<Time> {
-        let end = self.excess + self.slope * (at - self.at) as i64;
+        let end = self.excess + self.slope * (at - self.at).ticks() as i64;
         if end < 0 {
-            return Some(self.at + (self.excess / -self.slope) as Time + 1);
+            return Some(self.at + Time::new((self.excess / -self.slope) as u64) + Time::TICK);
         }
         (self.excess, self.at) = (end, at);
         None
@@ -204,7 +204,7 @@ mod tests {
 
     /// A twin that walks: floor(x/T) C + min(C, x mod T), cut to the limit and to the window.
     fn filled(tasks: &[Task], slacks: &[Time], limits: &[Time], y: Time, wait: Time) -> Time {
-        let of = |((task, slack), limit): ((&Task, &Time), &Time)| {
+        let of = |((task, &slack), limit): ((&Task, &Time), &Time)| {
             let x = y + wait + task.deadline - task.wcet - slack;
             (x / task.period * task.wcet + task.wcet.min(x % task.period)).min(*limit).min(y)
         };
@@ -231,23 +231,26 @@ mod tests {
                 .collect();
             let set = set(1, &given);
             let tasks = set.tasks();
-            let slacks: Vec<_> = tasks.iter().map(|t| draw(t.deadline - t.wcet + 1)).collect();
+            let slacks: Vec<_> =
+                tasks.iter().map(|t| Time::new(draw((t.deadline - t.wcet).ticks() + 1))).collect();
             let limits: Vec<_> = tasks
                 .iter()
-                .map(|_| if draw(2) == 0 { Time::MAX } else { draw(3 * span) })
+                .map(|_| if draw(2) == 0 { Time::MAX } else { Time::new(draw(3 * span)) })
                 .collect();
-            let (wait, limit) = (draw(20), draw(300) + 1);
+            let [wait, limit] = [draw(20), draw(300) + 1].map(Time::new);
             let walked = |from: Time| {
-                (from..=limit).find(|&y| filled(tasks, &slacks, &limits, y, wait) < m * y)
+                (from.ticks()..=limit.ticks())
+                    .map(Time::new)
+                    .find(|&y| filled(tasks, &slacks, &limits, y, wait) < m * y)
             };
-            let from = walked(1).map_or(1, |y| draw(y) + 1);
+            let from = walked(Time::TICK).map_or(Time::TICK, |y| Time::new(draw(y.ticks()) + 1));
             let each = tasks.iter().zip(&slacks).zip(&limits).map(|((task, &slack), &limit)| {
                 Neighbour::densest(task, Divisor::new(task.period), slack).at_most(limit)
             });
             let mut others: Vec<_> = each.collect();
             let least = sweep.least_unfilled(m, &mut others, WindowRange { from, limit, wait });
             assert_eq!(least, walked(from), "{m} {given:?} {slacks:?} {limits:?} {wait} {from}");
-            found += usize::from(least.is_some_and(|y| y > 3));
+            found += usize::from(least.is_some_and(|y| y > Time::new(3)));
         }
         assert!(found > 2_000, "{found}");
     }

@@ -35,7 +35,7 @@ impl WorkloadBound {
         if rest < wcet {
             Self { value: whole * wcet + rest, run: wcet - rest }
         } else {
-            Self { value: (whole + 1) * wcet, run: 0 }
+            Self { value: (whole + 1) * wcet, run: Time::ZERO }
         }
     }
 
@@ -51,7 +51,7 @@ impl WorkloadBound {
     #[inline]
     pub(super) fn at_most(self, limit: Time) -> Self {
         if self.value >= limit {
-            Self { value: limit, run: 0 }
+            Self { value: limit, run: Time::ZERO }
         } else {
             Self { value: self.value, run: self.run.min(limit - self.value) }
         }
@@ -71,7 +71,7 @@ impl Neighbour {
     /// One whose jobs come back to back with the window's beginning.
     #[inline]
     pub(super) fn periodic(task: &Task, period: Divisor) -> Self {
-        Self { wcet: task.wcet, period, lead: 0, most: Time::MAX }
+        Self { wcet: task.wcet, period, lead: Time::ZERO, most: Time::MAX }
     }
     /// One whose first job comes by so much earlier.
     #[inline]
@@ -130,7 +130,7 @@ impl WindowInterference {
             y,
             capped: 0,
             least_capped: Time::MAX,
-            below: 0,
+            below: Time::ZERO,
             growing: 0,
             shortest_run: Time::MAX,
         }
@@ -143,7 +143,7 @@ impl WindowInterference {
             self.least_capped = self.least_capped.min(work.value);
         } else {
             self.below += work.value;
-            if work.run > 0 {
+            if work.run > Time::ZERO {
                 self.growing += 1;
                 self.shortest_run = self.shortest_run.min(work.run);
             }
@@ -161,8 +161,8 @@ impl WindowInterference {
 
     /// Even if no workload grew, the window stays filled up to here.
     fn if_nothing_grew(&self, m: u64) -> Time {
-        let last = self.least_capped.saturating_add(1);
-        if self.capped < m { (self.below / (m - self.capped) + 1).min(last) } else { last }
+        let last = self.least_capped.saturating_add(Time::TICK);
+        if self.capped < m { (self.below / (m - self.capped) + Time::TICK).min(last) } else { last }
     }
 
     /// Until the first growing workload stops to grow, or a capped one no longer is, all is linear.
@@ -170,7 +170,7 @@ impl WindowInterference {
         let linear = self.shortest_run.min(self.least_capped.saturating_sub(self.y));
         let rising = self.capped + self.growing;
         let until = if rising >= m { linear } else { linear.min(excess / (m - rising)) };
-        self.y.saturating_add(until).saturating_add(1)
+        self.y.saturating_add(until).saturating_add(Time::TICK)
     }
 }
 
@@ -181,7 +181,7 @@ pub(super) fn least_unfilled(
     limit: Time,
     mut fill: impl FnMut(Time) -> WindowInterference,
 ) -> Option<Time> {
-    let mut y = 1;
+    let mut y = Time::TICK;
     // A count, not a clock; a window that takes more steps counts as filled.
     for _ in 0..STEPS >> 6 {
         if y > limit {
@@ -215,24 +215,26 @@ mod tests {
                     (draw(period) + 1, period, draw(20), draw(60) + 1)
                 })
                 .collect();
+            let times = |it: (u64, u64, u64, u64)| [it.0, it.1, it.2, it.3].map(Time::new);
+            let tasks: Vec<_> = tasks.into_iter().map(times).collect();
             let fill = |y: Time| {
                 let mut fill = WindowInterference::new(y);
-                for &(wcet, period, offset, cap) in &tasks {
+                for &[wcet, period, offset, cap] in &tasks {
                     let period = Divisor::new(period);
                     fill.add(WorkloadBound::periodic(wcet, period, y + offset).at_most(cap));
                 }
                 fill
             };
             let filled = |y: Time| -> Time {
-                let of = |&(c, t, offset, cap): &(Time, Time, Time, Time)| {
+                let of = |&[c, t, offset, cap]: &[Time; 4]| {
                     let x = y + offset;
                     (x / t * c + c.min(x % t)).min(cap).min(y)
                 };
                 tasks.iter().map(of).sum()
             };
-            let walked = (1..=200).find(|&y| filled(y) < m * y);
-            assert_eq!(least_unfilled(m, 200, fill), walked, "{m} {tasks:?}");
-            found += usize::from(walked.is_some_and(|y| y > 3));
+            let walked = (1..=200).map(Time::new).find(|&y| filled(y) < m * y);
+            assert_eq!(least_unfilled(m, Time::new(200), fill), walked, "{m} {tasks:?}");
+            found += usize::from(walked.is_some_and(|y| y > Time::new(3)));
         }
         assert!(found > 100, "{found}");
     }

@@ -32,9 +32,9 @@ pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
 
 /// The deadlines before the longest relative one, each with the least slack `t - DBF(t)` up to it.
 fn slacks(tasks: &[Task]) -> Result<Vec<(Time, Time)>, NoRegions> {
-    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(0);
+    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(Time::ZERO);
     let jobs = |task: &Task| (longest - task.deadline).div_ceil(task.period);
-    let all: Time = tasks.iter().map(jobs).sum();
+    let all: u64 = tasks.iter().map(jobs).sum();
     if all.saturating_mul(tasks.len() as u64) > STEPS {
         return Err(NoRegions::OutOfSteps);
     }

@@ -23,7 +23,7 @@ pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
         return Err(NoRegions::Beyond { task, field: "deadline_us", value, expected });
     }
     let order = distinct(tasks)?;
-    let mut regions = vec![0; tasks.len()];
+    let mut regions = vec![Time::ZERO; tasks.len()];
     let (mut least, mut steps) = (Time::MAX, STEPS);
     for (at, &i) in order.iter().enumerate() {
         regions[i] = tasks[i].wcet.min(least);

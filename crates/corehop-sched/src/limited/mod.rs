@@ -56,9 +56,9 @@ fn plain(tasks: &[Task]) -> Result<(), NoRegions> {
     let refused = tasks.iter().enumerate().find_map(|(at, task)| {
         let of = |field, value| NoRegions::Beyond { task: at, field, value, expected: "0" };
         match (task.jitter, task.blocking, task.suspension) {
-            (0, 0, 0) => None,
-            (0, 0, suspension) => Some(of("suspension_us", suspension)),
-            (0, blocking, _) => Some(of("blocking_us", blocking)),
+            (Time::ZERO, Time::ZERO, Time::ZERO) => None,
+            (Time::ZERO, Time::ZERO, suspension) => Some(of("suspension_us", suspension)),
+            (Time::ZERO, blocking, _) => Some(of("blocking_us", blocking)),
             (jitter, ..) => Some(of("jitter_us", jitter)),
         }
     });

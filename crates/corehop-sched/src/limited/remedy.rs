@@ -15,7 +15,7 @@ use crate::uni::fixed::response_time_analysis;
 use crate::verdict::Verdict;
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
-use corehop_plan::workload::task::{Task, TaskError, TaskSet, Time};
+use corehop_plan::workload::task::{Task, TaskError, TaskSet, Tick, Time};
 use corehop_stats::costs::{Cost, EventCosts, Highest};
 
 words! {
@@ -181,7 +181,7 @@ pub fn remedy(tasks: &[Task], limit: Limit, delays: &[Cost]) -> Result<Remedy, N
     };
     let treated: Vec<Treated> = (0..tasks.len()).map(treated).collect();
     let shares =
-        treated.iter().zip(tasks).map(|(it, task)| times(it.saves, 1.0 / task.period as f64));
+        treated.iter().zip(tasks).map(|(it, task)| times(it.saves, 1.0 / task.period.as_f64()));
     let nothing = Cost { us: 0.0, low_us: Some(0.0), high_us: Some(0.0) };
     Ok(Remedy {
         limit,
@@ -227,7 +227,7 @@ fn charged(
     limit: Limit,
 ) -> Result<Vec<Task>, NoRegions> {
     let of = |(i, task): (usize, &Task)| {
-        let each = delays[i].high_us.unwrap_or(delays[i].us).max(0.0).ceil() as Time;
+        let each = Tick::Micro.up_from_us(delays[i].high_us.unwrap_or(delays[i].us));
         let wcet = each.checked_mul(paid[i]).and_then(|all| all.checked_add(task.wcet));
         let wcet = wcet.filter(|&wcet| wcet <= task.deadline.min(task.period));
         wcet.map(|wcet| Task { wcet, ..*task }).ok_or(NoRegions::Misses { policy: limit.word() })
@@ -278,7 +278,7 @@ impl Limited {
         let own = &tasks[i];
         match &self.preempted_by {
             Some(by) => by[i].iter().map(|&j| own.deadline.div_ceil(tasks[j].period)).sum(),
-            None if self.regions[i] == 0 => u64::MAX,
+            None if self.regions[i] == Time::ZERO => u64::MAX,
             None => own.wcet.div_ceil(self.regions[i]) - 1,
         }
     }

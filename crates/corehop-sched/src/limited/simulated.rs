@@ -49,17 +49,17 @@ pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<
     let mut seen = vec![SimulatedResponse::default(); tasks.len()];
     // The job that has the CPU, and what is left of its region once it began.
     let mut running: Option<(usize, Option<Time>)> = None;
-    let mut now = 0;
-    while jobs.iter().any(|job| job.left > 0) {
-        let ready = |at: &usize| jobs[*at].left > 0 && jobs[*at].release <= now;
+    let mut now = Time::ZERO;
+    while jobs.iter().any(|job| job.left > Time::ZERO) {
+        let ready = |at: &usize| jobs[*at].left > Time::ZERO && jobs[*at].release <= now;
         let urgency = |&at: &usize| {
             let (job, task) = (&jobs[at], jobs[at].task);
             let by = if rules.edf {
-                job.release + tasks[task].deadline
+                (job.release + tasks[task].deadline).ticks()
             } else if job.begun {
-                rules.begun[task] as Time
+                rules.begun[task] as u64
             } else {
-                rules.rank[task] as Time
+                rules.rank[task] as u64
             };
             // Among equals what began goes on.
             (by, !job.begun, rules.rank[task], job.release)
@@ -71,7 +71,7 @@ pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<
             (Some((at, region)), Some(best)) if at == best => Some((at, region)),
             (Some((at, region)), Some(best)) => {
                 match region.unwrap_or(rules.regions[jobs[at].task]) {
-                    0 => {
+                    Time::ZERO => {
                         jobs[at].preemptions += 1;
                         Some((best, None))
                     }
@@ -79,15 +79,15 @@ pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<
                 }
             }
         };
-        now += 1;
+        now += Time::new(1);
         let Some((at, region)) = running else { continue };
         let job = &mut jobs[at];
         job.begun = true;
-        job.left -= 1;
-        running = (job.left > 0).then_some((at, region.map(|left| left - 1)));
+        job.left -= Time::new(1);
+        running = (job.left > Time::ZERO).then_some((at, region.map(|left| left - Time::new(1))));
         let of = &mut seen[job.task];
         of.preemptions = of.preemptions.max(job.preemptions);
-        if job.left == 0 {
+        if job.left == Time::ZERO {
             of.response = of.response.max(now - job.release);
         }
     }

@@ -10,7 +10,7 @@ use corehop_fixtures::task_sets::set;
 use corehop_plan::workload::task::{TaskParameters, TaskSet};
 use corehop_stats::costs::Cost;
 
-fn tasks(of: &[(Time, Time, Time)]) -> Vec<Task> {
+fn tasks(of: &[(u64, u64, u64)]) -> Vec<Task> {
     set(1, of).tasks().to_vec()
 }
 
@@ -21,10 +21,13 @@ fn thresholds_are_those_of_the_printed_example() {
     let example = tasks(&[(20, 70, 50), (20, 80, 80), (35, 200, 100)]);
     assert_eq!(fixed::regions(&example), Err(NoRegions::Misses { policy: "fixed priorities" }));
     let found = largest(&example).unwrap();
-    assert_eq!(found.responses, [40, 75, 95]);
+    assert_eq!(found.responses, [40, 75, 95].map(Time::new));
     // The second may not be preempted at all, the third by the first alone.
-    let expected =
-        Thresholds { order: vec![0, 1, 2], thresholds: vec![0, 0, 1], responses: vec![40, 75, 95] };
+    let expected = Thresholds {
+        order: vec![0, 1, 2],
+        thresholds: vec![0, 0, 1],
+        responses: vec![Time::new(40), Time::new(75), Time::new(95)],
+    };
     assert_eq!(found, expected);
 }
 
@@ -32,19 +35,19 @@ fn thresholds_are_those_of_the_printed_example() {
 fn regions_under_edf_are_the_least_slack_before_the_deadline() {
     // Slack at 4: 4 - 1 = 3; at 8: 8 - 2 - 3 = 3; at 12: 12 - 3 - 3 = 6, so 3 remains the least before 16.
     let set = tasks(&[(1, 4, 4), (3, 16, 8), (6, 16, 16)]);
-    assert_eq!(edf::regions(&set).unwrap(), [1, 3, 3]);
+    assert_eq!(edf::regions(&set).unwrap(), [1, 3, 3].map(Time::new));
     // With a second task of 5 the slack at 8 is 1, which holds for the third; the second looks before 8 only.
     let tight = tasks(&[(1, 4, 4), (5, 16, 8), (6, 16, 16)]);
-    assert_eq!(edf::regions(&tight).unwrap(), [1, 3, 1]);
+    assert_eq!(edf::regions(&tight).unwrap(), [1, 3, 1].map(Time::new));
 }
 
 #[test]
 fn regions_under_fixed_priorities_are_the_least_tolerance_above() {
     // The first tolerates 4 - 1 = 3. The second, at 4: 4 - 1 - 3 = 0, at 8: 8 - 2 - 3 = 3.
     let set = tasks(&[(1, 4, 4), (3, 16, 8), (6, 16, 16)]);
-    assert_eq!(fixed::regions(&set).unwrap(), [1, 3, 3]);
+    assert_eq!(fixed::regions(&set).unwrap(), [1, 3, 3].map(Time::new));
     let tight = tasks(&[(1, 4, 4), (5, 16, 8), (4, 16, 16)]);
-    assert_eq!(fixed::regions(&tight).unwrap(), [1, 3, 1]);
+    assert_eq!(fixed::regions(&tight).unwrap(), [1, 3, 1].map(Time::new));
 }
 
 #[test]
@@ -52,8 +55,14 @@ fn what_the_analyses_do_not_cover_is_told_with_the_task_and_the_field() {
     let late = tasks(&[(1, 4, 4), (1, 4, 9)]);
     let told = fixed::regions(&late).unwrap_err().to_string();
     assert!(told.contains("task 1: deadline_us is 9: expected at most period_us"), "{told}");
-    let of = |wcet, jitter| TaskParameters { wcet, period: 9, jitter, ..TaskParameters::default() };
-    let jittery = TaskSet::new(1, &[of(1, 0), of(1, 2)]).unwrap();
+    let of = |wcet, jitter| TaskParameters {
+        wcet,
+        period: Time::new(9),
+        jitter,
+        ..TaskParameters::default()
+    };
+    let jittery =
+        TaskSet::new(1, &[of(Time::new(1), Time::ZERO), of(Time::new(1), Time::new(2))]).unwrap();
     for told in [edf::regions(jittery.tasks()), fixed::regions(jittery.tasks())] {
         assert!(told.unwrap_err().to_string().contains("task 1: jitter_us is 2: expected 0"));
     }
@@ -88,11 +97,12 @@ impl Draw {
     fn releases(&mut self, tasks: &[Task], late: bool) -> Vec<Vec<Time>> {
         let first = self.below(tasks.len() as u64) as usize;
         let of = |(i, task): (usize, &Task)| {
-            let mut at = u64::from(i != first);
+            let mut at = Time::new(u64::from(i != first));
             let mut all = Vec::new();
-            while at < 200 {
+            while at < Time::new(200) {
                 all.push(at);
-                at += task.period + if late { self.below(3) * self.below(2) } else { 0 };
+                at += task.period
+                    + if late { Time::new(self.below(3) * self.below(2)) } else { Time::ZERO };
             }
             all
         };
@@ -120,7 +130,7 @@ fn missed(regions: fn(&[Task]) -> Result<Vec<Time>, NoRegions>, edf: bool, more:
         let tasks = draw.tasks();
         let Ok(found) = regions(&tasks) else { continue };
         count[0] += 1;
-        let rules = rules(&tasks, edf, found.iter().map(|region| region + more).collect());
+        let rules = rules(&tasks, edf, found.iter().map(|&region| region + more).collect());
         let miss = (0..8).any(|k| {
             let releases = draw.releases(&tasks, k > 4);
             misses(&tasks, &run(&tasks, &rules, &releases))
@@ -135,9 +145,9 @@ fn no_set_misses_with_regions_of_the_computed_length_and_some_do_with_longer_one
     type Regions = fn(&[Task]) -> Result<Vec<Time>, NoRegions>;
     let both: [(Regions, bool); 2] = [(edf::regions, true), (fixed::regions, false)];
     for (regions, edf) in both {
-        let [accepted, miss] = missed(regions, edf, 0);
+        let [accepted, miss] = missed(regions, edf, Time::ZERO);
         assert!(accepted > 60 && miss == 0, "edf {edf}: {miss} of {accepted}");
-        let [_, longer] = missed(regions, edf, 2);
+        let [_, longer] = missed(regions, edf, Time::new(2));
         assert!(longer > 5, "edf {edf}: {longer} of {accepted} miss with longer regions");
     }
 }
@@ -152,7 +162,7 @@ fn responses_with_thresholds_bound_those_of_schedules_and_preemptive_ones_are_a_
             continue;
         };
         accepted += 1;
-        let mut rules = rules(&tasks, false, vec![0; tasks.len()]);
+        let mut rules = rules(&tasks, false, vec![Time::ZERO; tasks.len()]);
         for (at, &i) in found.order.iter().enumerate() {
             rules.begun[i] = found.thresholds[at];
         }
@@ -180,7 +190,7 @@ fn a_remedy_counts_what_is_saved_and_makes_a_set_schedulable_that_was_not() {
     // 10 of every 40 and 30 + 2 * 35 of every 120 is more than there is.
     assert_eq!((preemptive, treated[1].preemptions), (Some(false), 2));
     // At 40 the slack is 30: the whole job, which is then never preempted.
-    assert_eq!((treated[1].region_us, treated[1].remaining), (30, 0));
+    assert_eq!((treated[1].region_us, treated[1].remaining), (Time::new(30), 0));
     assert!(
         (treated[1].saves.us - 70.0).abs() < 1e-9 && (saves_share.us - 70.0 / 120.0).abs() < 1e-9
     );
@@ -188,7 +198,7 @@ fn a_remedy_counts_what_is_saved_and_makes_a_set_schedulable_that_was_not() {
     // Half as much: 60 in pieces of 30 is preempted once, and with one reload of 10 paid, twice.
     let set = tasks(&[(10, 40, 40), (60, 120, 120)]);
     let twice = remedy(&set, Limit::EdfRegions, &[delay(0.0), delay(10.0)]).unwrap();
-    assert_eq!((twice.tasks[1].region_us, twice.tasks[1].remaining), (30, 2));
+    assert_eq!((twice.tasks[1].region_us, twice.tasks[1].remaining), (Time::new(30), 2));
     // With 20 neither one nor two can be paid for.
     assert!(remedy(&set, Limit::EdfRegions, &[delay(0.0), delay(20.0)]).is_err());
 }
@@ -206,7 +216,7 @@ fn no_set_misses_where_each_preemption_that_remains_is_paid_for() {
             let paying: Vec<Task> = tasks
                 .iter()
                 .zip(&found.tasks)
-                .map(|(task, it)| Task { wcet: task.wcet + it.remaining, ..*task })
+                .map(|(task, it)| Task { wcet: task.wcet + Time::new(it.remaining), ..*task })
                 .collect();
             let regions = found.tasks.iter().map(|it| it.region_us).collect();
             let rules = rules(&tasks, edf, regions);

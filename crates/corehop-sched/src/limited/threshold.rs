@@ -73,12 +73,12 @@ fn response(
 ) -> Result<Response, NoRegions> {
     let own = &tasks[i];
     let below = (i + 1..tasks.len()).filter(|&j| thresholds[j] <= i);
-    let blocking = below.map(|j| tasks[j].wcet).max().unwrap_or(0);
+    let blocking = below.map(|j| tasks[j].wcet).max().unwrap_or(Time::ZERO);
     let busy = |t: Time| -> Time {
         blocking + tasks[..=i].iter().map(|it| t.div_ceil(it.period) * it.wcet).sum::<Time>()
     };
-    let (mut worst, mut job, mut done) = (0, 0, 0);
-    let mut busy_until = busy(1);
+    let (mut worst, mut job, mut done) = (Time::ZERO, 0, Time::ZERO);
+    let mut busy_until = busy(Time::TICK);
     while worst <= own.deadline {
         let (before, due) = (blocking + job * own.wcet, own.deadline + job * own.period);
         let started = |s: Time| -> Time {

@@ -55,15 +55,15 @@ mod tests {
     #[test]
     fn each_task_is_charged_its_own_delay_once() {
         let set = implicit(2, &[(1, 10), (2, 20)]);
-        let inflated = plain(&set, |at| 5 * (at as Time + 1));
+        let inflated = plain(&set, |at| Time::new(5 * (at as u64 + 1)));
         let wcets: Vec<Time> = inflated.tasks().iter().map(Task::wcet).collect();
-        assert_eq!(wcets, [6, 12]);
-        assert_eq!(set.tasks()[0].wcet(), 1);
+        assert_eq!(wcets, [6, 12].map(Time::new));
+        assert_eq!(set.tasks()[0].wcet(), Time::new(1));
     }
 
     #[test]
     fn a_task_that_no_longer_fits_makes_the_set_infeasible_and_is_no_error() {
-        let inflated = plain(&implicit(2, &[(1, 10), (2, 20)]), |_| 10);
+        let inflated = plain(&implicit(2, &[(1, 10), (2, 20)]), |_| Time::new(10));
         for (name, verdict) in [("necessary", Verdict::Unschedulable), ("gfb", Verdict::Unknown)] {
             assert_eq!(test(name).unwrap().run(inflated.system()).verdict, verdict, "{name}");
         }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::system::SystemOverheads;
 use corehop_plan::units::Nanos;
-use corehop_plan::workload::task::{LONGEST, Time};
+use corehop_plan::workload::task::{LONGEST, Tick, Time};
 
 /// Overheads, each by the number of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -114,7 +114,7 @@ impl OverheadTable {
             let number = |place: usize| {
                 let text = fields.get(place).copied().unwrap_or_default();
                 let number = text.parse().ok();
-                let number = number.filter(|value: &f64| (0.0..LONGEST as f64).contains(value));
+                let number = number.filter(|value: &f64| (0.0..LONGEST.as_f64()).contains(value));
                 let (line, column) = (at + 1, head[place].to_owned());
                 number.ok_or(OverheadError::Field { line, column, text: text.to_owned() })
             };
@@ -167,11 +167,11 @@ impl OverheadTable {
         }
         let value = |name: &str| {
             let column = self.columns.iter().find(|(known, _)| *known == name);
-            column.map_or(Ok(0), |(_, points)| at(points, count))
+            column.map_or(Ok(Time::ZERO), |(_, points)| at(points, count))
         };
         Ok(SystemOverheads {
             tick: value("TICK")?,
-            quantum: Some(quantum.get()),
+            quantum: Some(Tick::Nano.up(quantum)),
             release: value("RELEASE")?,
             event_latency: value("RELEASE-LATENCY")?,
             scheduling: value("SCHEDULE")?,
@@ -206,7 +206,7 @@ fn at(points: &[(f64, f64)], count: usize) -> Result<Time, OverheadError> {
         Some((left, below)) => below + (above - below) * (n - left) / (right - left),
     };
     // A third of a microsecond and the like come out a hair too large.
-    Ok((value * 1e3 - 1e-6).ceil().max(0.0) as Time)
+    Ok(Tick::Nano.up(Nanos::new((value * 1e3 - 1e-6).ceil().max(0.0) as u64)))
 }
 
 #[cfg(test)]
@@ -223,10 +223,16 @@ mod tests {
         let overheads = of(15);
         assert_eq!(
             (overheads.scheduling, overheads.context_switch, overheads.tick),
-            (3_500, 1_250, 2_000)
+            (Time::new(3_500), Time::new(1_250), Time::new(2_000))
         );
-        assert_eq!((of(3).scheduling, of(10).scheduling, of(20).scheduling), (2_500, 2_500, 4_500));
-        assert_eq!((overheads.release, overheads.quantum), (0, Some(1_000_000)));
+        assert_eq!(
+            (of(3).scheduling, of(10).scheduling, of(20).scheduling),
+            (Time::new(2_500), Time::new(2_500), Time::new(4_500))
+        );
+        assert_eq!(
+            (overheads.release, overheads.quantum),
+            (Time::ZERO, Some(Time::new(1_000_000)))
+        );
         let error = table.of(21, Nanos::new(1_000_000)).unwrap_err().to_string();
         assert!(error.contains("up to 20 tasks") && error.contains("has 21"), "{error}");
     }

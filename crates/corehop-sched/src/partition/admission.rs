@@ -73,7 +73,7 @@ pub(crate) fn analysed(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Tim
     let own = held_up::by_priority(system, group);
     let delays = held_up::with_reloads_of_holders(system, group, bill.of(group));
     let (tasks, delays) = bill.priorities(&own, &delays);
-    let mut responses = vec![0; tasks.len()];
+    let mut responses = vec![Time::ZERO; tasks.len()];
     let (supply, all) = (system.supply(), Some(&mut responses[..]));
     let verdict = fixed::response_time_analysis_with_delays(&tasks, &delays, supply, all);
     responses.truncate(group.len());

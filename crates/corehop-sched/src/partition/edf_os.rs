@@ -62,7 +62,7 @@ pub fn assign(system: System<'_>) -> Option<SplitAssignment> {
     let (mut fixed, rest) = packing.pack_as_far(system);
     let u = |at: usize| -> Term {
         let task: &Task = &system.tasks[at];
-        (i128::from(task.wcet), task.period)
+        (i128::from(task.wcet), task.period.ticks())
     };
     // What is filled so far, and the room up to the end of this CPU: both exact.
     let (mut filled, mut room): (Vec<Term>, Vec<Term>) = (Vec::new(), Vec::new());
@@ -111,7 +111,7 @@ pub fn assign(system: System<'_>) -> Option<SplitAssignment> {
 }
 
 fn utilisation(task: &Task) -> f64 {
-    task.wcet as f64 / task.period as f64
+    task.wcet.as_f64() / task.period.as_f64()
 }
 
 /// The room that fixed tasks leave on their CPU; zero where they fill it exactly.
@@ -135,7 +135,7 @@ pub fn responses(system: System<'_>) -> Option<Vec<Time>> {
         let task = &system.tasks[at];
         for portion in portions {
             let fraction = portion.share / utilisation(task);
-            let burst = portion.share * late[at] + 2.0 * task.wcet as f64 * (fraction + 1.0);
+            let burst = portion.share * late[at] + 2.0 * task.wcet.as_f64() * (fraction + 1.0);
             taken[portion.cpu].0 += portion.share;
             taken[portion.cpu].1 += burst;
         }
@@ -147,7 +147,7 @@ pub fn responses(system: System<'_>) -> Option<Vec<Time>> {
     }
     let bound = |(task, late): (&Task, f64)| {
         // Jobs end at whole times, and sums are off by far less than what is added.
-        task.period.saturating_add((late * (1.0 + 1e-9) + 1e-6).floor() as Time)
+        task.period.saturating_add(Time::new((late * (1.0 + 1e-9) + 1e-6).floor() as u64))
     };
     Some(system.tasks.iter().zip(late).map(bound).collect())
 }
@@ -169,21 +169,21 @@ mod tests {
         assert_eq!(portions, [(2, 0), (2, 1)]);
         // The third is never late; of either CPU it has s = 1/3 with f = 1/2: w = 2 * 2 * 3/2 = 6, and the
         // fixed tasks are at most 6 / (2/3) = 9 late.
-        assert_eq!(responses(System::of(&set)), Some(vec![12, 12, 3]));
+        assert_eq!(responses(System::of(&set)), Some([12, 12, 3].map(Time::new).to_vec()));
     }
 
     #[test]
     fn what_can_be_partitioned_is_and_what_is_too_much_is_not_bounded() {
         let set = implicit(2, &[(1, 2), (1, 2), (1, 2), (1, 2)]);
         assert_eq!(assign(System::of(&set)).unwrap().cut, []);
-        assert_eq!(responses(System::of(&set)), Some(vec![2; 4]));
+        assert_eq!(responses(System::of(&set)), Some(vec![Time::new(2); 4]));
         assert_eq!(responses(System::of(&implicit(2, &[(2, 3), (2, 3), (3, 4)]))), None);
     }
 
     fn drawn(stream: &mut DrawStream) -> TaskSet {
         let cpus = 2 + stream.below(3);
         loop {
-            let tasks: Vec<(Time, Time)> = (0..cpus + 1 + stream.below(3))
+            let tasks: Vec<(u64, u64)> = (0..cpus + 1 + stream.below(3))
                 .map(|_| {
                     let period = 2 + stream.below(11);
                     (1 + stream.below(period), period)
@@ -230,7 +230,7 @@ mod tests {
         let fixed_on = |at: usize| assignment.fixed.iter().position(|fixed| fixed.contains(&at));
         let mut given = vec![vec![0_u64; set.cpus() as usize]; tasks.len()];
         // The job of each task that is being served: how many came before it, what is left, where.
-        let mut now: Vec<(u64, Time, usize)> = vec![(0, 0, 0); tasks.len()];
+        let mut now: Vec<(u64, Time, usize)> = vec![(0, Time::ZERO, 0); tasks.len()];
         let place = |at: usize, job: u64, given: &mut Vec<Vec<u64>>| {
             let cpu = fixed_on(at).unwrap_or_else(|| {
                 // Of the CPUs whose next turn has begun, the one whose turn ends first.
@@ -248,8 +248,8 @@ mod tests {
         for (at, task) in tasks.iter().enumerate() {
             now[at] = (0, task.wcet, place(at, 0, &mut given));
         }
-        let mut late = vec![0; tasks.len()];
-        for t in 0..until {
+        let mut late = vec![Time::ZERO; tasks.len()];
+        for t in (0..until.ticks()).map(Time::new) {
             for cpu in 0..set.cpus() as usize {
                 let ready = |&at: &usize| now[at].2 == cpu && now[at].0 * tasks[at].period <= t;
                 let rank = |&at: &usize| {
@@ -257,10 +257,11 @@ mod tests {
                     (kind, (now[at].0 + 1) * tasks[at].period)
                 };
                 let Some(at) = (0..tasks.len()).filter(ready).min_by_key(rank) else { continue };
-                now[at].1 -= 1;
-                if now[at].1 == 0 {
+                now[at].1 -= Time::new(1);
+                if now[at].1 == Time::ZERO {
                     let job = now[at].0;
-                    late[at] = late[at].max((t + 1).saturating_sub((job + 1) * tasks[at].period));
+                    late[at] = late[at]
+                        .max((t + Time::new(1)).saturating_sub((job + 1) * tasks[at].period));
                     // Its next job is not served in this time unit again, wherever it is.
                     now[at] = (job + 1, tasks[at].wcet, usize::MAX);
                 }
@@ -278,11 +279,11 @@ mod tests {
         for index in 0..150 {
             let set = drawn(&mut DrawStream::of_set(12, index));
             let bounds = responses(System::of(&set)).unwrap();
-            for (at, seen) in simulated(&set, 3_000).into_iter().enumerate() {
+            for (at, seen) in simulated(&set, Time::new(3_000)).into_iter().enumerate() {
                 let bound = bounds[at] - set.tasks()[at].period();
                 assert!(seen <= bound, "set {index}, task {at}: {seen} of {bound}");
-                late += usize::from(seen > 0);
-                tight = tight.max(seen as f64 / bound.max(1) as f64);
+                late += usize::from(seen > Time::ZERO);
+                tight = tight.max(seen.as_f64() / bound.max(Time::new(1)).as_f64());
             }
         }
         // The bound is put to the test: tasks are late, and some come near it.

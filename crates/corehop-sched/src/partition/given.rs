@@ -23,7 +23,7 @@ pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
         for piece in pieces.iter().filter(|piece| piece.cpu == cpu) {
             let task = system.tasks[piece.task];
             let task = Task { wcet: piece.budget, deadline: piece.deadline, ..task };
-            load.push(task, system.bill.map_or(0, |bill| bill.resumed[piece.task]));
+            load.push(task, system.bill.map_or(Time::ZERO, |bill| bill.resumed[piece.task]));
         }
         if !load.meets(system.bill) {
             return Err(format!(
@@ -56,12 +56,12 @@ pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
 /// A task as pieces.
 fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<Subtask>, String> {
     let task = system.tasks[at];
-    let moved = system.bill.map_or(0, |bill| bill.moved[at]);
+    let moved = system.bill.map_or(Time::ZERO, |bill| bill.moved[at]);
     match place {
         TaskPlacement::Cpus(cpus) => match cpus.as_slice() {
             &[cpu] => {
                 let (wcet, deadline) = (task.wcet, task.deadline);
-                Ok(vec![Subtask { task: at, cpu, wcet, budget: wcet, paid: 0, deadline }])
+                Ok(vec![Subtask { task: at, cpu, wcet, budget: wcet, paid: Time::ZERO, deadline }])
             }
             _ => Err(format!("task {at} may run on {} CPUs: this is about one CPU for each", cpus.len())),
         },
@@ -77,7 +77,7 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<S
             .iter()
             .enumerate()
             .map(|(nth, piece)| {
-                let needs = piece.wcet + if nth == 0 { 0 } else { moved };
+                let needs = piece.wcet + if nth == 0 { Time::ZERO } else { moved };
                 let stated = piece.budget > piece.wcet;
                 if stated && needs > piece.budget {
                     return Err(format!(
@@ -87,7 +87,7 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<S
                 }
                 let budget = needs.max(piece.budget);
                 let (wcet, deadline) = (piece.wcet, piece.deadline);
-                Ok(Subtask { task: at, cpu: piece.cpu, wcet, budget, paid: 0, deadline })
+                Ok(Subtask { task: at, cpu: piece.cpu, wcet, budget, paid: Time::ZERO, deadline })
             })
             .collect(),
     }
@@ -104,7 +104,10 @@ mod tests {
     fn given_budgets_are_checked_by_hand() {
         // Two of 60 in 100, and 55 as 30 and 25: with delays of 10 that make 40 and, with a move of 5, 40.
         let set = implicit(2, &[(60, 100), (60, 100), (55, 100)]);
-        let of = |cpu, wcet, deadline| PlacedPiece { cpu, wcet, budget: wcet, deadline };
+        let of = |cpu, wcet, deadline| {
+            let [wcet, deadline] = [wcet, deadline].map(Time::new);
+            PlacedPiece { cpu, wcet, budget: wcet, deadline }
+        };
         let places = |first: u64| {
             let pieces = vec![of(0, 30, first), of(1, 25, 100 - first)];
             vec![
@@ -113,12 +116,16 @@ mod tests {
                 TaskPlacement::Pieces(pieces),
             ]
         };
-        let bill =
-            Bill { resumed: vec![10, 10, 0], moved: vec![0, 0, 5], overheads: None, own: false };
+        let bill = Bill {
+            resumed: vec![Time::new(10), Time::new(10), Time::ZERO],
+            moved: vec![Time::ZERO, Time::ZERO, Time::new(5)],
+            overheads: None,
+            own: false,
+        };
         let ask = |places: &[TaskPlacement], bill: Option<&Bill>| {
             check(System { placement: Some(places), bill, ..System::of(&set) })
         };
-        assert_eq!(ask(&places(40), Some(&bill)).unwrap()[3].budget, 30);
+        assert_eq!(ask(&places(40), Some(&bill)).unwrap()[3].budget, Time::new(30));
         assert!(ask(&places(30), None).is_ok());
         // A piece that pays 10 needs more than 30 within 30.
         assert!(ask(&places(30), Some(&bill)).unwrap_err().contains("CPU 0"));

@@ -8,7 +8,7 @@ use crate::exact::{self, Filter, compare_sum};
 use crate::system::System;
 use crate::uni::{edf, fixed};
 use crate::verdict::Verdict;
-use corehop_plan::workload::task::Task;
+use corehop_plan::workload::task::{Task, Time};
 
 /// The bin that gets a task, of those that admit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -93,7 +93,7 @@ impl Packing {
             last = chosen;
             packed += 1;
             bins[chosen].tasks.push(at);
-            bins[chosen].sum += tasks[at].wcet as f64 / tasks[at].period as f64;
+            bins[chosen].sum += tasks[at].wcet.as_f64() / tasks[at].period.as_f64();
         }
         (bins.into_iter().map(|bin| bin.tasks).collect(), order.split_off(packed))
     }
@@ -163,7 +163,7 @@ impl Packing {
         }
         // With one task more the sum has so many rounded terms; in doubt it is taken anew.
         let mut filter = Filter::default();
-        let sum = bin.sum + own.wcet as f64 / own.period as f64 - f64::from(self.cluster);
+        let sum = bin.sum + own.wcet.as_f64() / own.period.as_f64() - f64::from(self.cluster);
         filter.add_many(sum, f64::from(self.cluster) + bin.sum + 1.0, bin.tasks.len() + 2);
         let all = || bin.with(tasks, at).map(Task::u).collect::<Vec<_>>().into_iter();
         filter.sign().unwrap_or_else(|| compare_sum(all(), u64::from(self.cluster))).is_le()
@@ -173,9 +173,10 @@ impl Packing {
     fn meets(self, system: System<'_>, bin: &Bin, at: usize) -> bool {
         let late = |task: &Task| {
             task.deadline >= task.period
-                && (task.jitter, task.blocking, task.suspension) == (0, 0, 0)
+                && (task.jitter, task.blocking, task.suspension)
+                    == (Time::ZERO, Time::ZERO, Time::ZERO)
         };
-        let plain = || bin.with(system.tasks, at).all(|task| task.suspension == 0);
+        let plain = || bin.with(system.tasks, at).all(|task| task.suspension == Time::ZERO);
         let known = match self.admission {
             Admission::Utilisation => true,
             Admission::Demand => bin.with(system.tasks, at).all(late),
@@ -219,7 +220,7 @@ fn fuller(tasks: &[Task], a: &Bin, b: &Bin) -> Ordering {
         let terms = |bin: &Bin, sign: i128| {
             bin.tasks
                 .iter()
-                .map(move |&at| (sign * i128::from(tasks[at].wcet), tasks[at].period))
+                .map(move |&at| (sign * i128::from(tasks[at].wcet), tasks[at].period.ticks()))
                 .collect::<Vec<_>>()
         };
         exact::sign_of_sum(terms(a, 1).into_iter().chain(terms(b, -1)))

@@ -57,7 +57,7 @@ impl CpuLoad {
 
     /// The payment of each for delays.
     pub(crate) fn paid(&self, bill: Option<&Bill>) -> Vec<Time> {
-        let none = || vec![0; self.tasks.len()];
+        let none = || vec![Time::ZERO; self.tasks.len()];
         bill.map_or_else(none, |it| it.paid(Payer::LaterDeadline, &self.tasks, &self.resumed))
     }
 
@@ -94,7 +94,7 @@ impl TaskRemainder {
     fn piece(&self, beside: &CpuLoad, bill: Option<&Bill>, deadline: Time) -> Option<(Time, Time)> {
         let task = Task { deadline, ..self.task };
         let with = |_| beside.with(task, self.resumed).paid(bill).pop();
-        let paid = bill.and_then(with).unwrap_or(0);
+        let paid = bill.and_then(with).unwrap_or(Time::ZERO);
         let budget = deadline.checked_sub(paid).filter(|&budget| budget > self.reload)?;
         Some((budget, paid))
     }
@@ -114,8 +114,8 @@ impl TaskRemainder {
             }
         };
         // Between a piece that fits (none at all) and one that does not.
-        let (mut low, mut high) = (0, self.task.deadline + 1);
-        while high - low > 1 {
+        let (mut low, mut high) = (Time::ZERO, self.task.deadline + Time::TICK);
+        while high - low > Time::TICK {
             let middle = low + (high - low) / 2;
             if fits(middle) { low = middle } else { high = middle }
         }
@@ -151,9 +151,9 @@ fn place(
     pieces: &mut Vec<Subtask>,
 ) -> Option<()> {
     let bill = system.bill;
-    let delay = |of: fn(&Bill) -> &Vec<Time>| bill.map_or(0, |bill| of(bill)[at]);
+    let delay = |of: fn(&Bill) -> &Vec<Time>| bill.map_or(Time::ZERO, |bill| of(bill)[at]);
     let resumed = delay(|bill| &bill.resumed);
-    let mut rest = TaskRemainder { task: system.tasks[at], resumed, reload: 0 };
+    let mut rest = TaskRemainder { task: system.tasks[at], resumed, reload: Time::ZERO };
     // A task is not on one CPU twice: its pieces would have to follow each other there.
     let mut used = vec![false; cpus.len()];
     loop {
@@ -163,13 +163,20 @@ fn place(
         if let Some(cpu) = (0..cpus.len()).filter(open).find(fits) {
             cpus[cpu].push(whole, resumed);
             let (wcet, deadline) = (rest.task.wcet, rest.task.deadline);
-            pieces.push(Subtask { task: at, cpu, wcet, budget: whole.wcet, paid: 0, deadline });
+            pieces.push(Subtask {
+                task: at,
+                cpu,
+                wcet,
+                budget: whole.wcet,
+                paid: Time::ZERO,
+                deadline,
+            });
             return Some(());
         }
         // Jobs of a thread follow each other: a piece of the next job must not begin before the last piece of this one ends.
         rest.task.deadline = rest.task.deadline.min(rest.task.period);
         // The CPU that takes the most work; of several, the first.
-        let most = rest.task.wcet - 1;
+        let most = rest.task.wcet - Time::TICK;
         let heads = (0..cpus.len()).filter(open);
         let heads = heads.filter_map(|cpu| Some((rest.largest(&cpus[cpu], bill, most)?, cpu)));
         let ((budget, paid, deadline), cpu) =
@@ -203,10 +210,10 @@ mod tests {
         let pieces = c_equals_d(System::of(&set)).unwrap();
         let due: Vec<Time> =
             pieces.iter().filter(|it| it.task == 2).map(|it| it.deadline).collect();
-        assert!(due.len() > 1 && due.iter().sum::<Time>() <= 10, "{pieces:?}");
+        assert!(due.len() > 1 && due.iter().sum::<Time>() <= Time::new(10), "{pieces:?}");
         // Whole, a task keeps its deadline.
         let set = corehop_fixtures::task_sets::set(1, &[(6, 10, 30)]);
-        assert_eq!(c_equals_d(System::of(&set)).unwrap()[0].deadline, 30);
+        assert_eq!(c_equals_d(System::of(&set)).unwrap()[0].deadline, Time::new(30));
     }
 
     #[test]
@@ -217,15 +224,29 @@ mod tests {
         assert_eq!(pieces.len(), 4);
         let of_third: Time =
             pieces.iter().filter(|piece| piece.task == 2).map(|piece| piece.wcet).sum();
-        assert_eq!(of_third, 6);
+        assert_eq!(of_third, Time::new(6));
         // Beside (6, 10) a head of 4 fits: by 4 it is done, and 6 + 4 by 10.
         assert_eq!(
             pieces[2],
-            Subtask { task: 2, cpu: 0, wcet: 4, budget: 4, paid: 0, deadline: 4 }
+            Subtask {
+                task: 2,
+                cpu: 0,
+                wcet: Time::new(4),
+                budget: Time::new(4),
+                paid: Time::ZERO,
+                deadline: Time::new(4)
+            }
         );
         assert_eq!(
             pieces[3],
-            Subtask { task: 2, cpu: 1, wcet: 2, budget: 2, paid: 0, deadline: 6 }
+            Subtask {
+                task: 2,
+                cpu: 1,
+                wcet: Time::new(2),
+                budget: Time::new(2),
+                paid: Time::ZERO,
+                deadline: Time::new(6)
+            }
         );
     }
 
@@ -234,23 +255,41 @@ mod tests {
         // Two of 60 in 100 with delay 10, and one of 58 in 100 that pays 10 for either of them, and 5 for its move. Beside
         // the first 40 are left: 30 of work. The rest is 28, 5 to reload and 10 to pay: 43, more than what is left.
         let set = implicit(2, &[(60, 100), (60, 100), (58, 100)]);
-        let bill =
-            Bill { resumed: vec![10, 10, 0], moved: vec![0, 0, 5], overheads: None, own: false };
+        let bill = Bill {
+            resumed: vec![Time::new(10), Time::new(10), Time::ZERO],
+            moved: vec![Time::ZERO, Time::ZERO, Time::new(5)],
+            overheads: None,
+            own: false,
+        };
         let system = System { bill: Some(&bill), ..System::of(&set) };
         assert_eq!(c_equals_d(system), Err(2));
         let less = implicit(2, &[(60, 100), (60, 100), (55, 100)]);
         let pieces = c_equals_d(System { bill: Some(&bill), ..System::of(&less) }).unwrap();
-        let head = Subtask { task: 2, cpu: 0, wcet: 30, budget: 30, paid: 10, deadline: 40 };
-        let tail = Subtask { task: 2, cpu: 1, wcet: 25, budget: 30, paid: 10, deadline: 60 };
+        let head = Subtask {
+            task: 2,
+            cpu: 0,
+            wcet: Time::new(30),
+            budget: Time::new(30),
+            paid: Time::new(10),
+            deadline: Time::new(40),
+        };
+        let tail = Subtask {
+            task: 2,
+            cpu: 1,
+            wcet: Time::new(25),
+            budget: Time::new(30),
+            paid: Time::new(10),
+            deadline: Time::new(60),
+        };
         assert_eq!(pieces[2..], [head, tail]);
     }
 
     #[test]
     fn beside_a_set_that_already_fails_there_is_no_head_and_no_abort() {
         let full = implicit(1, &[(5, 9), (5, 9)]);
-        let load = CpuLoad { tasks: full.tasks().to_vec(), resumed: vec![0; 2] };
-        let rest = TaskRemainder { task: full.tasks()[0], resumed: 0, reload: 0 };
-        assert_eq!(rest.largest(&load, None, 3), None);
+        let load = CpuLoad { tasks: full.tasks().to_vec(), resumed: vec![Time::ZERO; 2] };
+        let rest = TaskRemainder { task: full.tasks()[0], resumed: Time::ZERO, reload: Time::ZERO };
+        assert_eq!(rest.largest(&load, None, Time::new(3)), None);
         assert_eq!(c_equals_d(System::of(&implicit(2, &[(9, 10), (9, 10), (9, 10)]))), Err(2));
     }
 }

@@ -33,12 +33,12 @@ struct ReleaseDraws {
 impl Pattern {
     /// All tasks release their first job at once, and the next ones as soon as they may.
     pub fn at_once(tasks: usize) -> Self {
-        Self { begins: vec![0; tasks], last: None, restless: false, draws: None }
+        Self { begins: vec![Time::ZERO; tasks], last: None, restless: false, draws: None }
     }
 
     /// The same, but one task begins `offset` later, and goes last among its equals.
     pub fn but_one(tasks: usize, one: usize, offset: Time) -> Self {
-        let mut begins = vec![0; tasks];
+        let mut begins = vec![Time::ZERO; tasks];
         begins[one] = offset;
         Self { begins, last: Some(one), restless: false, draws: None }
     }
@@ -47,8 +47,8 @@ impl Pattern {
     pub fn random(tasks: &[Task], number: u64, several_cpus: bool) -> Self {
         let mut draw = DrawStream::of_set(SEED, number);
         let begins = tasks.iter().map(|task| match draw.below(3) {
-            0 => 0,
-            _ => draw.below(task.period),
+            0 => Time::ZERO,
+            _ => Time::new(draw.below(task.period.ticks())),
         });
         let begins = begins.collect();
         let last = Some(draw.below(tasks.len() as u64) as usize);
@@ -61,10 +61,10 @@ impl Pattern {
     pub(super) fn gap(&mut self, task: &Task) -> Time {
         match &mut self.draws {
             Some(ReleaseDraws { draw, sporadic: true, .. }) => match draw.below(2) {
-                0 => draw.below(task.period / 2 + 1),
-                _ => 0,
+                0 => Time::new(draw.below(task.period.ticks() / 2 + 1)),
+                _ => Time::ZERO,
             },
-            _ => 0,
+            _ => Time::ZERO,
         }
     }
 
@@ -73,11 +73,11 @@ impl Pattern {
     pub(super) fn jitter(&mut self, task: &Task, first: bool) -> Time {
         match &mut self.draws {
             None if first => task.jitter,
-            None => 0,
+            None => Time::ZERO,
             Some(it) => match it.draw.below(3) {
-                0 => 0,
+                0 => Time::ZERO,
                 1 => task.jitter,
-                _ => it.draw.below(task.jitter + 1),
+                _ => Time::new(it.draw.below(task.jitter.ticks() + 1)),
             },
         }
     }
@@ -86,7 +86,7 @@ impl Pattern {
     pub(super) fn work(&mut self, task: &Task) -> Time {
         match &mut self.draws {
             Some(ReleaseDraws { draw, shorter: true, .. }) => match draw.below(3) {
-                0 => 1 + draw.below(task.wcet),
+                0 => Time::new(1 + draw.below(task.wcet.ticks())),
                 _ => task.wcet,
             },
             _ => task.wcet,

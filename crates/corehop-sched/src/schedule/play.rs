@@ -41,7 +41,7 @@ pub struct Played {
 }
 
 /// The place of a job in the order of its scheduler: the smaller is served first.
-type UrgencyKey = (Time, Time, bool, usize, usize);
+type UrgencyKey = (u64, Time, bool, usize, usize);
 
 /// A job under way.
 #[derive(Debug, Clone, Copy)]
@@ -99,8 +99,8 @@ impl<'a> Play<'a> {
             scene,
             pattern,
             goal,
-            now: 0,
-            began: 0,
+            now: Time::ZERO,
+            began: Time::ZERO,
             next: BinaryHeap::new(),
             count: vec![0; n],
             released: 0,
@@ -116,7 +116,7 @@ impl<'a> Play<'a> {
             best: None,
         };
         // The jobs that are released first have arrived before.
-        let start = scene.parameters.iter().map(|it| it.jitter).max().unwrap_or(0);
+        let start = scene.parameters.iter().map(|it| it.jitter).max().unwrap_or(Time::ZERO);
         for at in 0..n {
             let task = &scene.parameters[at];
             let begin = start + play.pattern.begins[at];
@@ -191,7 +191,7 @@ impl<'a> Play<'a> {
         for seat in 0..self.seats.len() {
             let Some(urgency) = self.seats[seat] else { continue };
             let job = urgency.4;
-            if self.states[job].reload + self.states[job].left > 0 {
+            if self.states[job].reload + self.states[job].left > Time::ZERO {
                 continue;
             }
             self.seats[seat] = None;
@@ -265,7 +265,7 @@ impl<'a> Play<'a> {
         });
         self.states.push(JobProgress {
             left: work,
-            reload: 0,
+            reload: Time::ZERO,
             doing: CpuActivity::Work,
             last: None,
         });
@@ -284,10 +284,8 @@ impl<'a> Play<'a> {
         let ScheduledJob { task, release_us, due_us, .. } = self.jobs[job];
         let goes_last = self.pattern.last == Some(task);
         match self.scene.by {
-            PriorityRule::Deadline => (due_us, 0, goes_last, task, job),
-            PriorityRule::Rank => {
-                (Time::from(self.scene.ranks[task]), release_us, goes_last, task, job)
-            }
+            PriorityRule::Deadline => (due_us.ticks(), Time::ZERO, goes_last, task, job),
+            PriorityRule::Rank => (self.scene.ranks[task].into(), release_us, goes_last, task, job),
         }
     }
 
@@ -318,7 +316,7 @@ impl<'a> Play<'a> {
         let task = self.jobs[job].task;
         let state = &mut self.states[job];
         (state.reload, state.doing) = match last {
-            None => (0, CpuActivity::Work),
+            None => (Time::ZERO, CpuActivity::Work),
             Some(last) if last == seat => (self.scene.resumed[task], CpuActivity::Preemption),
             Some(_) => (self.scene.moved[task], CpuActivity::Migration),
         };
@@ -329,7 +327,8 @@ impl<'a> Play<'a> {
     /// The window so far, about one of its jobs. Times count from the first arrival in it.
     fn schedule(&self, subject: usize) -> Schedule {
         let jobs = self.jobs.iter().filter(|job| job.release_us < self.now);
-        let zero = self.jobs.iter().map(|job| job.arrival_us).min().unwrap_or(0).min(self.began);
+        let zero =
+            self.jobs.iter().map(|job| job.arrival_us).min().unwrap_or(Time::ZERO).min(self.began);
         let job = |job: &ScheduledJob| ScheduledJob {
             task: self.scene.tasks[job.task],
             arrival_us: job.arrival_us - zero,
@@ -342,7 +341,7 @@ impl<'a> Play<'a> {
             |it: &Stretch| Stretch { from_us: it.from_us - zero, to_us: it.to_us - zero, ..*it };
         Schedule {
             cpus: self.scene.cpus.clone(),
-            from_us: 0,
+            from_us: Time::ZERO,
             to_us: self.now - zero,
             jobs: jobs.map(job).collect(),
             stretches: self.stretches.iter().map(stretch).collect(),

@@ -35,13 +35,13 @@ pub struct Scene {
 impl Scene {
     /// Whether jobs reload when they resume.
     pub(super) fn with_delays(&self) -> bool {
-        self.resumed.iter().chain(&self.moved).any(|&delay| delay > 0)
+        self.resumed.iter().chain(&self.moved).any(|&delay| delay > Time::ZERO)
     }
 
     /// The same, whose jobs lose nothing when they are preempted.
     #[must_use]
     pub(super) fn without_delays(&self) -> Self {
-        let none = vec![0; self.tasks.len()];
+        let none = vec![Time::ZERO; self.tasks.len()];
         Self { resumed: none.clone(), moved: none, ..self.clone() }
     }
 }
@@ -79,7 +79,7 @@ pub fn scenes(
     let (groups, assigned) = groups(set, scheduler, test, asked, charged)?;
     let delays = charged.simulated_delays(test).ok().flatten();
     let known = delays.is_some();
-    let none = || vec![0; set.tasks().len()];
+    let none = || vec![Time::ZERO; set.tasks().len()];
     let [resumed, moved] = delays.unwrap_or_else(|| [none(), none()]);
     let ranks = ranks(set, asked);
     let scene = |(cpus, tasks): (Vec<usize>, Vec<usize>)| Scene {
@@ -91,10 +91,10 @@ pub fn scenes(
         cpus,
         tasks,
     };
-    let blocked = set.tasks().iter().any(|task| task.blocking > 0);
+    let blocked = set.tasks().iter().any(|task| task.blocking > Time::ZERO);
     let without = [
         (blocked, "blocking"),
-        (set.tasks().iter().any(|task| task.suspension > 0), "suspension"),
+        (set.tasks().iter().any(|task| task.suspension > Time::ZERO), "suspension"),
         (set.locks().is_some(), "locks"),
         (asked.supply.is_some(), "gaps of the supply"),
         (charged.has_overheads(), "the overheads of the operating system"),
@@ -163,7 +163,7 @@ fn singles(cpus: u32) -> Vec<Vec<usize>> {
 
 /// Tasks of falling utilisation, each where the most is left.
 fn by_worst_fit(set: &TaskSet, bins: Vec<Vec<usize>>) -> Vec<ClusterTasks> {
-    let u = |at: usize| set.tasks()[at].wcet as f64 / set.tasks()[at].period as f64;
+    let u = |at: usize| set.tasks()[at].wcet.as_f64() / set.tasks()[at].period.as_f64();
     let mut order: Vec<usize> = (0..set.tasks().len()).collect();
     order.sort_by(|&a, &b| u(b).total_cmp(&u(a)).then(a.cmp(&b)));
     let mut groups: Vec<ClusterTasks> = bins.into_iter().map(|cpus| (cpus, Vec::new())).collect();

@@ -187,7 +187,7 @@ fn longer(one: Option<Hit>, other: Option<Hit>) -> Option<Hit> {
 fn offsets(scene: &Scene, at: usize) -> Vec<Time> {
     let own = scene.parameters[at];
     let mut offsets = BTreeSet::new();
-    for turn in 0..LATER as Time {
+    for turn in 0..LATER as u64 {
         for other in &scene.parameters {
             let meets = match scene.by {
                 PriorityRule::Rank => turn * other.period,
@@ -201,9 +201,9 @@ fn offsets(scene: &Scene, at: usize) -> Vec<Time> {
             }
         }
     }
-    offsets.remove(&0);
+    offsets.remove(&Time::ZERO);
     // At once with the others, the task may still go last among its equals.
-    [0].into_iter().chain(offsets).collect()
+    [Time::ZERO].into_iter().chain(offsets).collect()
 }
 
 impl SearchResult {

@@ -121,7 +121,7 @@ impl<'a> TardinessAnalysis<'a> {
         // s = (m (r - Y - C) + C) / m
         let beyond = least - c;
         let waits = beyond.div_euclid(m) + i128::from(beyond.rem_euclid(m) > 0);
-        (point + c + waits).max(0) as Time
+        Time::new((point + c + waits).max(0) as u64)
     }
 
     /// Whether the condition holds at `s = a / m`.
@@ -135,8 +135,8 @@ impl<'a> TardinessAnalysis<'a> {
         }
         // Everything times m: gains and m S, against m a.
         let supplies =
-            self.each().map(|(task, point)| (m * Self::supply(task, point), task.period));
-        let gains = gains[..carriers].iter().map(|gain| (gain.numerator, gain.period));
+            self.each().map(|(task, point)| (m * Self::supply(task, point), task.period.ticks()));
+        let gains = gains[..carriers].iter().map(|gain| (gain.numerator, gain.period.ticks()));
         let terms = gains.chain(supplies).chain([(-m * a, 1)]);
         exact::sign(terms) != Ordering::Greater
     }
@@ -152,8 +152,8 @@ struct CarrierTerm {
 
 impl CarrierTerm {
     fn of(task: &Task, point: i128, m: f64) -> Self {
-        let (c, u) = (task.wcet as f64, task.wcet as f64 / task.period as f64);
-        let supply = TardinessAnalysis::supply(task, point) as f64 / task.period as f64;
+        let (c, u) = (task.wcet.as_f64(), task.wcet.as_f64() / task.period.as_f64());
+        let supply = TardinessAnalysis::supply(task, point) as f64 / task.period.as_f64();
         Self { supply, slope: u, fixed: c - supply - u * c / m }
     }
 }
@@ -168,7 +168,7 @@ struct Gain {
 
 impl Gain {
     fn of(numerator: i128, task: &Task) -> Self {
-        Self { numerator, period: task.period, near: numerator as f64 / task.period as f64 }
+        Self { numerator, period: task.period, near: numerator as f64 / task.period.as_f64() }
     }
 
     /// Falling order; rounded values decide where they are further apart than rounding.
@@ -176,7 +176,7 @@ impl Gain {
         if (a.near - b.near).abs() > 1e-14 * (a.near + b.near) {
             return b.near.total_cmp(&a.near);
         }
-        larger_first(&(a.numerator, a.period), &(b.numerator, b.period))
+        larger_first(&(a.numerator, a.period.ticks()), &(b.numerator, b.period.ticks()))
     }
 }
 
@@ -198,7 +198,7 @@ mod tests {
         // No carrier, as U < 1; S = 2 + 16 * 11/25 = 9.04, so s = 4.52 and x = 3.52, -3.48. A peer takes the
         // magnitude of the negative one and answers 33 for the second task.
         let set = set(2, &[(2, 14, 13), (16, 25, 27)]);
-        assert_eq!(responses(System::of(&set), Points::Edf), Some(vec![6, 27]));
+        assert_eq!(responses(System::of(&set), Points::Edf), Some([6, 27].map(Time::new).to_vec()));
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn devi_anderson(system: System<'_>) -> Option<Vec<Time>> {
 /// Signed numbers take one instruction to convert.
 #[inline]
 fn rounded_utilisation(task: &Task) -> f64 {
-    task.wcet.cast_signed() as f64 / task.period.cast_signed() as f64
+    task.wcet.ticks().cast_signed() as f64 / task.period.ticks().cast_signed() as f64
 }
 
 /// `x` rounded up, with `last` tasks that carry work, where floating point tells. `each` has the utilisations,
@@ -40,7 +40,7 @@ fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> 
     let used = sum_of_largest(each, last.saturating_sub(1));
     // Whole numbers of this size are exact.
     each.clear();
-    each.extend(system.tasks.iter().map(|task| task.wcet.cast_signed() as f64));
+    each.extend(system.tasks.iter().map(|task| task.wcet.ticks().cast_signed() as f64));
     let shortest = each.iter().fold(f64::INFINITY, |a, &b| if b < a { b } else { a });
     let longest = sum_of_largest(each, last);
     let m = system.m() as f64;
@@ -48,7 +48,7 @@ fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> 
     // No u is beyond 1, so at least 1 is spare: what is rounded in the sum is small beside it.
     let error = near * 2.0 * m * exact::relative_error(last);
     let (low, high) = ((near - error).ceil(), (near + error).ceil());
-    (low >= high).then_some(high as Time)
+    (low >= high).then_some(Time::new(high as u64))
 }
 
 /// The same in whole numbers.
@@ -56,18 +56,19 @@ fn ceil_x_exact(system: System<'_>, last: usize) -> Time {
     let mut wcets: Vec<Time> = system.tasks.iter().map(|task| task.wcet).collect();
     wcets.sort_unstable_by(|a, b| b.cmp(a));
     let largest: Time = wcets.iter().take(last).sum();
-    let numerator = largest.saturating_sub(wcets.last().copied().unwrap_or(0));
+    let numerator = largest.saturating_sub(wcets.last().copied().unwrap_or(Time::ZERO));
     let mut heavy: Vec<&Task> = system.tasks.iter().collect();
     heavy.sort_by(|a, b| by_utilisation(b, a));
     heavy.truncate(last.saturating_sub(1));
     // x <= y is numerator <= y (m - sum of u).
     let enough = |y: u128| {
         let least = y as i128 * i128::from(system.cpus) - i128::from(numerator);
-        let used = heavy.iter().map(|task| (-i128::from(task.wcet) * y as i128, task.period));
+        let used =
+            heavy.iter().map(|task| (-i128::from(task.wcet) * y as i128, task.period.ticks()));
         exact::sign(used.chain([(least, 1)])) != Ordering::Less
     };
     // At least 1 CPU is spare.
-    exact::settle(u128::from(numerator / system.m()), enough) as Time
+    Time::new(exact::settle(u128::from(numerator / system.m()), enough) as u64)
 }
 
 /// The sum of the `count` largest; what is left of `values` is of no use.
@@ -110,11 +111,11 @@ mod tests {
     fn a_bound_by_hand() {
         // U = 3 * 2/3 = 2, L = 1: E_1 = 2, U_0 = 0: x = (2 - 2) / 2 = 0.
         let set = implicit(2, &[(2, 3), (2, 3), (2, 3)]);
-        assert_eq!(devi_anderson(System::of(&set)), Some(vec![5, 5, 5]));
+        assert_eq!(devi_anderson(System::of(&set)), Some([5, 5, 5].map(Time::new).to_vec()));
         // U = 3, L = 2: E_2 = 41 + 15, e_min 4, U_1 = 7/8: x = 52 / (3 - 7/8) = 24.47.
         let full = implicit(3, &[(5, 7), (7, 8), (15, 18), (4, 12), (41, 168)]);
         let bounds = devi_anderson(System::of(&full)).unwrap();
-        assert_eq!(bounds[0], 7 + 5 + 25);
+        assert_eq!(bounds[0], Time::new(7 + 5 + 25));
     }
 
     #[test]

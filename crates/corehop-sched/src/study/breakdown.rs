@@ -23,11 +23,11 @@ pub(super) fn breakdown(
     member: &FamilyMember,
     delay: Time,
 ) -> u64 {
-    let tasks = family.charged(member, 0);
+    let tasks = family.charged(member, Time::ZERO);
     let utilisation = |by: u64| {
         let each = |task: &Task| {
             let wcet = (u128::from(task.wcet) * u128::from(by)).div_ceil(1_000);
-            wcet as f64 / task.period as f64
+            wcet as f64 / task.period.as_f64()
         };
         tasks.iter().map(each).sum::<f64>() / f64::from(cpus)
     };

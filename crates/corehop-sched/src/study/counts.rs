@@ -62,7 +62,7 @@ impl StudyReading {
     }
     /// The delays at which a crossover is looked for.
     pub(super) fn steps(&self, crossover: &Crossover) -> Vec<Time> {
-        let last = self.delays.last().copied().unwrap_or(0);
+        let last = self.delays.last().copied().unwrap_or(Time::ZERO);
         (0..=last / crossover.step_us).map(|step| step * crossover.step_us).collect()
     }
     fn scheduler(&self, name: &str) -> Option<usize> {

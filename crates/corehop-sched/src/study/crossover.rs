@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Up to which delay is one scheduler preferable to another?
 
+use corehop_plan::workload::task::Time;
 use serde::Serialize;
 
 use super::tally::SetMoments;
@@ -14,7 +15,7 @@ pub struct DelayCrossing {
     /// The scheduler that is compared with it.
     pub against: String,
     /// The latter's delay in microseconds.
-    pub at_us: u64,
+    pub at_us: Time,
     /// The finding.
     #[serde(flatten)]
     pub preferable: Preferable,
@@ -72,7 +73,7 @@ fn crossing(differences: &[SetMoments], about: &Crossover, most: u64) -> Option<
     let means: Vec<f64> = differences.iter().map(|tally| tally.mean()).collect::<Option<_>>()?;
     let errors: Vec<f64> =
         differences.iter().map(|tally| tally.errors_above_zero(most)).collect::<Option<_>>()?;
-    let step = about.step_us as f64;
+    let step = about.step_us.as_f64();
     let last = (differences.len() - 1) as f64 * step;
     if means[0] <= 0.0 {
         return Some(Preferable::Never);
@@ -100,7 +101,7 @@ mod tests {
     use corehop_plan::workload::draw::DrawStream;
 
     fn about() -> Crossover {
-        Crossover { of: "g".into(), against: "p".into(), at_us: 0, step_us: 10 }
+        Crossover { of: "g".into(), against: "p".into(), at_us: Time::ZERO, step_us: Time::new(10) }
     }
 
     fn tallies(means: &[i64]) -> Vec<SetMoments> {

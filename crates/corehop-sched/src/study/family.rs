@@ -65,9 +65,9 @@ fn task(given: &TaskParameters) -> Task {
         wcet: given.wcet,
         period: given.period,
         deadline: given.deadline.unwrap_or(given.period),
-        jitter: 0,
-        blocking: 0,
-        suspension: 0,
+        jitter: Time::ZERO,
+        blocking: Time::ZERO,
+        suspension: Time::ZERO,
         priority: None,
     }
 }
@@ -121,7 +121,7 @@ mod tests {
                         for place in member.caps.clone() {
                             let given = Capped { cap: caps.at(place), ..capped.clone() };
                             let set: Vec<Task> = given.set(3, index).iter().map(task).collect();
-                            assert_eq!(family.charged(member, 0), set, "{index} {place}");
+                            assert_eq!(family.charged(member, Time::ZERO), set, "{index} {place}");
                             seen += 1;
                         }
                     }

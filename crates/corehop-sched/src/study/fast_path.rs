@@ -58,7 +58,7 @@ impl FamilyNeeds {
                     // No set with this task, or one after it, has a chance.
                     return;
                 }
-                let u = wcet as f64 / task.period as f64;
+                let u = wcet.as_f64() / task.period.as_f64();
                 sum += u;
                 largest = f64::max(largest, u);
                 heavy += usize::from(u * 2.0 > 1.0 + self.guard);
@@ -69,7 +69,7 @@ impl FamilyNeeds {
             }
             let extra = member.extra.as_ref().map(|extra| {
                 let wcet = extra.wcet + delay;
-                if wcet > extra.period { 2.0 } else { wcet as f64 / extra.period as f64 }
+                if wcet > extra.period { 2.0 } else { wcet.as_f64() / extra.period.as_f64() }
             });
             let u = extra.unwrap_or(0.0);
             let largest = f64::max(largest, u);
@@ -127,9 +127,9 @@ impl PackingRule {
         let (mut sum, mut rate, mut slack) = (0.0, 0.0, Time::MAX);
         let mut at = 0;
         let with = |(sum, rate, slack): (f64, f64, Time), task: &Task| {
-            let period = task.period as f64;
+            let period = task.period.as_f64();
             (
-                sum + task.wcet as f64 / period,
+                sum + task.wcet.as_f64() / period,
                 rate + 1.0 / period,
                 slack.min(task.period - task.wcet),
             )
@@ -147,8 +147,8 @@ impl PackingRule {
             let full = (f64::from(self.cpus) - sum) / rate;
             let error = guard * (1.0 + full.abs()) * (1.0 + 1.0 / rate);
             let sure =
-                delays.partition_point(|&delay| delay <= slack && (delay as f64) < full - error);
-            let doubtful = |&&delay: &&Time| delay <= slack && delay as f64 <= full + error;
+                delays.partition_point(|&delay| delay <= slack && delay.as_f64() < full - error);
+            let doubtful = |&&delay: &&Time| delay <= slack && delay.as_f64() <= full + error;
             let doubtful = delays[sure..].iter().take_while(doubtful);
             let count =
                 sure + doubtful.take_while(|&&delay| self.fits(family, member, delay)).count();

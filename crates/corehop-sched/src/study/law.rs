@@ -41,6 +41,7 @@ enum ULaw {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct PLaw {
+    // Sets of a study are in microseconds, so that a tick is one.
     uniform: Option<[Time; 2]>,
     log_uniform: Option<[Time; 2]>,
     step: Option<Time>,
@@ -143,10 +144,10 @@ fn period(law: NamedOr<PLaw>) -> Result<Period, String> {
             });
         }
     };
-    let granularity = law.step.unwrap_or(1);
+    let granularity = law.step.unwrap_or(Time::TICK);
     let sound = |[low, high]: [Time; 2]| {
-        let fits = granularity > 0
-            && 0 < low
+        let fits = granularity > Time::ZERO
+            && Time::ZERO < low
             && low <= high
             && high <= LONGEST
             && low.is_multiple_of(granularity)

@@ -100,13 +100,13 @@ impl StudyCounts {
         delay: f64,
     ) -> Option<ShareEstimate> {
         let delay = delay.max(0.0);
-        let at = about.delays.partition_point(|&other| (other as f64) < delay);
+        let at = about.delays.partition_point(|&other| other.as_f64() < delay);
         let right = *about.delays.get(at)?;
         let above = self.weighted_of(reading, scheduler, right)?;
         let Some(before) = at.checked_sub(1) else { return Some(above) };
         let left = about.delays[before];
         let below = self.weighted_of(reading, scheduler, left)?;
-        let share = (delay - left as f64) / (right - left) as f64;
+        let share = (delay - left.as_f64()) / (right - left).as_f64();
         let line = |a: f64, b: f64| a + (b - a) * share;
         Some(ShareEstimate {
             value: line(below.value, above.value),

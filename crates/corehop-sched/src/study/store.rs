@@ -163,7 +163,7 @@ impl StudyCounts {
             text(|row| row.quantity.to_owned()),
             text(|row| row.scheduler.to_owned()),
             Arc::new(against.collect::<StringArray>()),
-            number(|row| row.delay as i64),
+            number(|row| row.delay.ticks() as i64),
             Arc::new(all.iter().map(|row| row.cap).collect::<Float64Array>()),
             number(|row| row.tally.sets as i64),
             number(|row| row.tally.sum),

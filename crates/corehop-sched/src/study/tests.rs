@@ -64,7 +64,7 @@ fn the_quick_way_counts_what_the_obvious_one_does() {
     let quick = outcome(&study, VerdictMethod::Quick);
     assert_eq!(quick, outcome(&study, VerdictMethod::Obvious));
     // Some of everything: neither all sets fit nor none.
-    let w = |name| quick.weighted_of(0, name, 400).unwrap().value;
+    let w = |name| quick.weighted_of(0, name, Time::new(400)).unwrap().value;
     assert!(0.0 < w("p-edf") && w("p-edf") < w("g-edf") && w("g-edf") < 1.0);
 }
 
@@ -232,7 +232,7 @@ fn the_example_of_the_guide_is_a_study() {
     let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
     let study = SchedulabilityStudy::parse(example.unwrap()).unwrap().with(None, Some(20)).unwrap();
     let outcome = run(&study, Shard::WHOLE, None, &()).unwrap();
-    let w = |name| outcome.weighted_of(0, name, 0).unwrap().value;
+    let w = |name| outcome.weighted_of(0, name, Time::ZERO).unwrap().value;
     assert!(w("p-edf") > w("g-edf") && w("g-edf") > 0.0);
     assert_eq!(outcome.crossings(0)[0].preferable, Preferable::Never);
 }

@@ -64,6 +64,7 @@ struct StudyText {
     cpus: Option<u32>,
     caps: CapsText,
     #[serde(default = "no_delay")]
+    /// Sets of a study are in microseconds, so that a tick is one.
     delays_us: Vec<Time>,
     tasks: TaskLaws,
     schedulers: Table,
@@ -72,7 +73,7 @@ struct StudyText {
 }
 
 fn no_delay() -> Vec<Time> {
-    vec![0]
+    vec![Time::ZERO]
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -298,9 +299,9 @@ fn compared(reading: &StudyReading, crossover: &Crossover) -> Result<(), String>
     if !reading.delays.contains(&crossover.at_us) {
         return Err(format!("at_us is {}: expected one of delays_us", crossover.at_us));
     }
-    let last = reading.delays.last().copied().unwrap_or(0);
-    let steps = last.checked_div(crossover.step_us).unwrap_or(Time::MAX);
-    if steps > MOST_PLACES as Time {
+    let last = reading.delays.last().copied().unwrap_or(Time::ZERO);
+    let steps = last.ticks().checked_div(crossover.step_us.ticks()).unwrap_or(u64::MAX);
+    if steps > MOST_PLACES as u64 {
         return Err(format!("step_us is {}: expected some steps to {last}", crossover.step_us));
     }
     Ok(())

@@ -81,7 +81,8 @@ impl PolicyQuery {
         by: u64,
     ) -> bool {
         let scale = |task: Task| {
-            let wcet = (u128::from(task.wcet - delay) * u128::from(by)).div_ceil(1_000) as Time;
+            let wcet =
+                Time::new((u128::from(task.wcet - delay) * u128::from(by)).div_ceil(1_000) as u64);
             Task { wcet: wcet + delay, ..task }
         };
         let tasks: Vec<Task> = family.charged(member, delay).into_iter().map(scale).collect();

@@ -77,12 +77,12 @@ fn beyond(n: u64) -> f64 {
 impl Supplies {
     /// The basis of an answer about times up to `longest`, in units of `unit_ns`; None where the supply is stated.
     pub fn claim(&self, longest: Time, unit_ns: u64) -> Option<SupplyClaim> {
-        let asked = longest.saturating_mul(unit_ns).max(1);
+        let asked = longest.ticks().saturating_mul(unit_ns).max(1);
         let known = self.watched.values().map(super::WindowCensus::longest).min()?;
         let window_ns = asked.min(known).max(1);
         let parts = asked.div_ceil(window_ns);
         let windows = self.watched.values().map(|it| it.windows_of(window_ns)).min()?;
-        let lost_ns = self.worst.in_units_of(1).lost(window_ns);
+        let lost_ns = self.worst.in_units_of(1).lost(Time::new(window_ns)).ticks();
         let beyond = (beyond(windows) * parts as f64).min(1.0);
         Some(SupplyClaim { window_ns, lost_ns, windows, parts, beyond })
     }

@@ -127,7 +127,7 @@ impl Supply {
         }
         let ns = u128::from(length) * u128::from(self.unit);
         let rest = self.rest(ns) * (WHOLE - u128::from(self.slow)) / WHOLE;
-        (rest / u128::from(self.unit)) as Time
+        Time::new((rest / u128::from(self.unit)) as u64)
     }
 
     /// The least length of a window that supplies `work` for certain; far beyond all deadlines where none does.
@@ -139,7 +139,7 @@ impl Supply {
     fn inverse(&self, work: Time) -> Time {
         let unit = u128::from(self.unit);
         let need = (u128::from(work) * unit * WHOLE).div_ceil(WHOLE - u128::from(self.slow));
-        (self.length_for(need).min(NEVER).div_ceil(unit)) as Time
+        Time::new((self.length_for(need).min(NEVER).div_ceil(unit)) as u64)
     }
 
     /// The time outside gaps in a window, at least.

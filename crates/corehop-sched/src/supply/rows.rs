@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of `measure supply` as windows: the supply of each CPU, and figures of it for people.
 
+use corehop_plan::workload::task::Time;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Seek};
 
@@ -166,7 +167,7 @@ impl ObservedSupply {
         let longest = windows.iter().map(|it| it.asked).max().unwrap_or(0);
         let most = |ms: u64| {
             let ns = ms * 1_000_000;
-            supply.filter(|_| ns <= longest).map(|it| it.lost(ns) as f64 / 1e3)
+            supply.filter(|_| ns <= longest).map(|it| it.lost(Time::new(ns)).as_f64() / 1e3)
         };
         SupplySummary {
             cpu,

@@ -51,12 +51,17 @@ fn the_loss_is_that_of_the_worst_of_all_windows() {
         let supply = supply(&traces.each_ref().map(|it| window(it)));
         for length in 1..=90 {
             let slow = traces.iter().map(|it| most_lost(it, length)).max().unwrap();
-            assert_eq!(supply.lost(length as u64), slow, "{seed}: {length} of {traces:?}");
+            let lost = supply.lost(Time::new(length as u64));
+            assert_eq!(lost, Time::new(slow), "{seed}: {length} of {traces:?}");
         }
         // Beyond, as many whole windows as fit, and a part.
         for (length, whole) in [(91, 1), (180, 1), (181, 2), (450, 4)] {
-            let rest = supply.lost(length - whole * 90);
-            assert_eq!(supply.lost(length), whole * supply.lost(90) + rest, "{length}");
+            let rest = supply.lost(Time::new(length - whole * 90));
+            assert_eq!(
+                supply.lost(Time::new(length)),
+                whole * supply.lost(Time::new(90)) + rest,
+                "{length}"
+            );
         }
     }
 }
@@ -80,12 +85,14 @@ fn the_time_for_work_is_the_first_length_that_supplies_as_much() {
                 ..of
             };
             let supply = supply(&[wide]).in_units_of(unit);
-            for work in 1..=80 {
-                let slow = (1..5_000).find(|&length| supply.supplied_in(length) >= work);
+            for work in (1..=80).map(Time::new) {
+                let slow =
+                    (1..5_000).map(Time::new).find(|&length| supply.supplied_in(length) >= work);
                 let found = supply.time_for(work);
                 assert_eq!(slow.unwrap_or(found), found, "{seed}: {work}");
             }
-            let rises = (1..400).all(|it| supply.supplied_in(it) >= supply.supplied_in(it - 1));
+            let supplied = |length| supply.supplied_in(Time::new(length));
+            let rises = (1..400).all(|length| supplied(length) >= supplied(length - 1));
             assert!(rises, "{seed}");
         }
     }
@@ -97,9 +104,12 @@ fn a_window_is_known_as_far_as_it_was_planned_and_what_lies_beyond_counts_as_a_p
     let gaps = vec![Gap { at: 2, length: 4 }, Gap { at: 9, length: 6 }];
     let supply = supply(&[SupplyWindow { cpu: 0, asked: 10, watched: 15, short: 0, gaps }]);
     // Windows that end at 15: of 10 from 5 on, of 13 from 2 on.
-    assert_eq!([6, 7, 9, 10].map(|it| supply.lost(it)), [6, 6, 6, 7]);
+    assert_eq!(
+        [6, 7, 9, 10].map(|length| supply.lost(Time::new(length))),
+        [6, 6, 6, 7].map(Time::new)
+    );
     // Twice as long, twice as much at the most.
-    assert_eq!(supply.lost(20), 14);
+    assert_eq!(supply.lost(Time::new(20)), Time::new(14));
 }
 
 #[test]
@@ -112,18 +122,24 @@ fn a_periodic_resource_supplies_what_shin_and_lee_say() {
         after / 10 * 6 + (after % 10).min(6)
     };
     for t in 0..200 {
-        assert_eq!(supply.supplied_in(t), slow(t), "{t}");
+        assert_eq!(supply.supplied_in(Time::new(t)), Time::new(slow(t)), "{t}");
     }
-    assert_eq!([1, 6, 7, 60].map(|it| supply.time_for(it)), [9, 14, 19, 104]);
+    assert_eq!(
+        [1, 6, 7, 60].map(|work| supply.time_for(Time::new(work))),
+        [9, 14, 19, 104].map(Time::new)
+    );
 }
 
 #[test]
 fn short_gaps_slow_the_cpu_down_by_the_largest_share_of_a_window() {
     let of = |short| SupplyWindow { cpu: 0, asked: 1_000, watched: 1_000, short, gaps: Vec::new() };
     let supply = supply(&[of(1), of(20)]);
-    assert_eq!((supply.supplied_in(1_000), supply.time_for(980)), (980, 1_000));
+    assert_eq!(
+        (supply.supplied_in(Time::new(1_000)), supply.time_for(Time::new(980))),
+        (Time::new(980), Time::new(1_000))
+    );
     // Rounded up: 50 / 0.98 = 51.02.
-    assert_eq!(supply.time_for(50), 52);
+    assert_eq!(supply.time_for(Time::new(50)), Time::new(52));
     assert!((supply.long_run() - 0.98).abs() < 1e-9);
 }
 
@@ -131,7 +147,10 @@ fn short_gaps_slow_the_cpu_down_by_the_largest_share_of_a_window() {
 fn a_cpu_that_supplies_nothing_in_the_long_run_never_does() {
     let gaps = vec![Gap { at: 0, length: 100 }];
     let supply = supply(&[SupplyWindow { cpu: 0, asked: 100, watched: 100, short: 0, gaps }]);
-    assert!(supply.time_for(1) >= 1 << 61 && supply.supplied_in(1_000_000) == 0);
+    assert!(
+        supply.time_for(Time::new(1)) >= Time::new(1 << 61)
+            && supply.supplied_in(Time::new(1_000_000)) == Time::ZERO
+    );
 }
 
 #[test]
@@ -155,10 +174,10 @@ fn the_least_supply_of_several_cpus_is_no_more_than_that_of_each() {
         };
         let windows = [of(&mut draw, 0, 80), of(&mut draw, 1, 50)];
         let supplies = Supplies::watched(&windows).unwrap();
-        for length in 1..300 {
+        for length in (1..300).map(Time::new) {
             let each = [0, 1].map(|cpu| supplies.of_cpu(cpu).unwrap().lost(length));
             let worst = supplies.worst().lost(length);
-            assert!(length > 50 || worst == each[0].max(each[1]), "{seed}: {length}");
+            assert!(length > Time::new(50) || worst == each[0].max(each[1]), "{seed}: {length}");
             assert!(worst >= each[1], "{seed}: {length}");
         }
     }
@@ -169,13 +188,13 @@ fn the_number_of_windows_and_the_share_beyond_them_are_those_of_the_length() {
     let one =
         SupplyWindow { cpu: 0, asked: 40_000_000, watched: 41_000_000, short: 0, gaps: vec![] };
     let supplies = Supplies::watched(&vec![one; 59]).unwrap();
-    let claim = supplies.claim(40_000, 1_000).unwrap();
+    let claim = supplies.claim(Time::new(40_000), 1_000).unwrap();
     // Of 59 the largest bounds 95 % with 95 % confidence (Wilks).
     assert_eq!((claim.windows, claim.parts), (59, 1));
     assert!((claim.beyond - 0.0495).abs() < 1e-3 && claim.bounds(), "{claim:?}");
-    let short = supplies.claim(1_000, 1_000).unwrap();
+    let short = supplies.claim(Time::new(1_000), 1_000).unwrap();
     assert_eq!((short.windows, short.window_ns), (59 * 40, 1_000_000));
-    let long = supplies.claim(100_000, 1_000).unwrap();
+    let long = supplies.claim(Time::new(100_000), 1_000).unwrap();
     assert_eq!((long.windows, long.parts, long.bounds()), (59, 3, false));
 }
 

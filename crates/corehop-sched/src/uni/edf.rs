@@ -37,7 +37,7 @@ pub fn qpa(tasks: &[Task]) -> Verdict {
 
 /// The same on a CPU with this supply: `DBF(t) <= sbf(t)`.
 pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
-    let plain = |task: &Task| task.jitter == 0 && task.blocking == 0;
+    let plain = |task: &Task| task.jitter == Time::ZERO && task.blocking == Time::ZERO;
     if tasks.iter().all(plain) {
         demanded_on(tasks, supply)
     } else {
@@ -61,7 +61,7 @@ pub(crate) fn qpa_held_up(tasks: &[Task], holds: &[Hold], supply: &Supply) -> Ve
     }
     let tasks: Vec<Task> = tasks.iter().map(released).collect();
     let verdict = demanded_on(&tasks, supply);
-    let blocked = !holds.is_empty() || tasks.iter().any(|task| task.blocking > 0);
+    let blocked = !holds.is_empty() || tasks.iter().any(|task| task.blocking > Time::ZERO);
     if blocked && verdict == Verdict::Schedulable {
         return Verdict::sufficient(blocked_demand_fits(&tasks, holds, supply));
     }
@@ -70,14 +70,14 @@ pub(crate) fn qpa_held_up(tasks: &[Task], holds: &[Hold], supply: &Supply) -> Ve
 
 /// A task whose deadlines count from the latest release.
 pub(crate) fn released(task: &Task) -> Task {
-    Task { deadline: task.deadline - task.jitter, jitter: 0, ..*task }
+    Task { deadline: task.deadline - task.jitter, jitter: Time::ZERO, ..*task }
 }
 
 /// `B(t)` of tasks whose deadlines count from their releases.
 pub(crate) fn blocking_within(tasks: &[Task], holds: &[Hold], t: Time) -> Time {
     let stated = tasks.iter().filter(|task| task.deadline <= t).map(|task| task.blocking);
     let held = holds.iter().filter(|it| it.from <= t && t < it.until).map(|it| it.longest);
-    stated.max().unwrap_or(0) + held.max().unwrap_or(0)
+    stated.max().unwrap_or(Time::ZERO) + held.max().unwrap_or(Time::ZERO)
 }
 
 /// Whether `DBF(t) + B(t) <= t` at each deadline. Between two instants at which `B` changes the sum grows with `t`, so that what is
@@ -87,7 +87,8 @@ fn blocked_demand_fits(tasks: &[Task], holds: &[Hold], supply: &Supply) -> bool 
     changes.extend(holds.iter().flat_map(|it| [it.from, it.until]));
     changes.sort_unstable();
     changes.dedup();
-    let most = changes.iter().map(|&t| blocking_within(tasks, holds, t)).max().unwrap_or(0);
+    let most =
+        changes.iter().map(|&t| blocking_within(tasks, holds, t)).max().unwrap_or(Time::ZERO);
     let Some(mut until) = horizon_on(tasks, most, supply) else { return false };
     let mut steps = STEPS / tasks.len() as u64;
     let end = until;
@@ -115,7 +116,7 @@ fn demanded(tasks: &[Task]) -> Verdict {
         Verdict::Unknown => {}
         told => return told,
     }
-    demanded_before(tasks, horizon(tasks, 0), &FULL)
+    demanded_before(tasks, horizon(tasks, Time::ZERO), &FULL)
 }
 
 /// The same on a CPU with this supply: `DBF(t) <= sbf(t)` at each deadline within the synchronous busy period, which ends when
@@ -127,7 +128,7 @@ fn demanded_on(tasks: &[Task], supply: &Supply) -> Verdict {
     if tasks.iter().any(|task| supply.time_for(task.wcet) > task.deadline) {
         return Verdict::Unschedulable;
     }
-    demanded_before(tasks, horizon_on(tasks, 0, supply), supply)
+    demanded_before(tasks, horizon_on(tasks, Time::ZERO, supply), supply)
 }
 
 /// [`horizon`] on a CPU with this supply: the end of the busy period.
@@ -135,7 +136,7 @@ fn horizon_on(tasks: &[Task], blocking: Time, supply: &Supply) -> Option<Time> {
     if supply.is_full() {
         return horizon(tasks, blocking);
     }
-    busy_period_on(tasks, blocking, supply).map(|busy| busy + 1)
+    busy_period_on(tasks, blocking, supply).map(|busy| busy + Time::TICK)
 }
 
 fn demanded_before(tasks: &[Task], horizon: Option<Time>, supply: &Supply) -> Verdict {
@@ -149,7 +150,7 @@ fn demanded_before(tasks: &[Task], horizon: Option<Time>, supply: &Supply) -> Ve
 /// follows from the slack `1 - U`, and of the synchronous busy period; after `blocking` by later jobs.
 fn horizon(tasks: &[Task], blocking: Time) -> Option<Time> {
     let by_slack = slack_bound(tasks, blocking);
-    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(0);
+    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(Time::ZERO);
     match by_slack {
         // A busy period costs more to find; it pays only against a far horizon.
         Some(bound) if bound / 64 < longest => Some(bound),
@@ -163,14 +164,14 @@ fn horizon(tasks: &[Task], blocking: Time) -> Option<Time> {
 /// No less than `max(max(D - T), (B + sum of (T - D) u) / (1 - U))`, and more by a rounding error; none where
 /// the utilisation is 1, or too close to it.
 fn slack_bound(tasks: &[Task], blocking: Time) -> Option<Time> {
-    let blocking = blocking as f64;
+    let blocking = blocking.as_f64();
     let (mut spare, mut weighted, mut magnitude) = (1.0, blocking, blocking);
-    let mut lead = 0;
+    let mut lead = Time::ZERO;
     for task in tasks {
-        let u = task.wcet as f64 / task.period as f64;
+        let u = task.wcet.as_f64() / task.period.as_f64();
         spare -= u;
-        weighted += (task.period as f64 - task.deadline as f64) * u;
-        magnitude += (task.period + task.deadline) as f64 * u;
+        weighted += (task.period.as_f64() - task.deadline.as_f64()) * u;
+        magnitude += (task.period + task.deadline).as_f64() * u;
         lead = lead.max(task.deadline.saturating_sub(task.period));
     }
     let error = relative_error(tasks.len());
@@ -179,14 +180,14 @@ fn slack_bound(tasks: &[Task], blocking: Time) -> Option<Time> {
         return None;
     }
     let bound = (weighted + magnitude * error).max(0.0) / spare * (1.0 + error) + 2.0;
-    (bound < (1_u64 << 60) as f64).then_some((bound as Time).max(lead + 1))
+    (bound < (1_u64 << 60) as f64).then_some(Time::new(bound as u64).max(lead + Time::TICK))
 }
 
 /// The latest deadline before `t` when all tasks release at 0 and as often as they may.
 #[inline]
 pub(crate) fn deadline_before(tasks: &[Task], t: Time) -> Option<Time> {
     let of = |task: &Task| {
-        let since = t.checked_sub(task.deadline + 1)?;
+        let since = t.checked_sub(task.deadline + Time::TICK)?;
         Some(since - since % task.period + task.deadline)
     };
     tasks.iter().filter_map(of).max()
@@ -202,7 +203,7 @@ fn demand_fits_before(tasks: &[Task], horizon: Time, supply: &Supply) -> Verdict
         // Where all is demanded that there is time for, the next instant to look at is a deadline.
         let next = if demand < t { Some(demand) } else { deadline_before(tasks, t) };
         match next {
-            Some(earlier) if earlier > 0 => t = earlier,
+            Some(earlier) if earlier > Time::ZERO => t = earlier,
             _ => return Verdict::Schedulable,
         }
     }
@@ -241,12 +242,16 @@ mod tests {
     fn demand_with_blocking_is_that_of_its_slow_twin() {
         // Every instant up to 400: far beyond each busy period of these sets.
         let slow = |tasks: &[Task], holds: &[Hold]| {
-            (1..400).filter(|&t| tasks.iter().any(|task| task.deadline <= t)).all(|t| {
-                let stated = tasks.iter().filter(|task| task.deadline <= t).map(|it| it.blocking);
-                let held = holds.iter().filter(|it| (it.from..it.until).contains(&t));
-                let blocking = stated.max().unwrap() + held.map(|it| it.longest).max().unwrap_or(0);
-                tasks.iter().map(|task| task.demand(t)).sum::<Time>() + blocking <= t
-            })
+            (1..400).map(Time::new).filter(|&t| tasks.iter().any(|task| task.deadline <= t)).all(
+                |t| {
+                    let stated =
+                        tasks.iter().filter(|task| task.deadline <= t).map(|it| it.blocking);
+                    let held = holds.iter().filter(|it| (it.from..it.until).contains(&t));
+                    let blocking = stated.max().unwrap()
+                        + held.map(|it| it.longest).max().unwrap_or(Time::ZERO);
+                    tasks.iter().map(|task| task.demand(t)).sum::<Time>() + blocking <= t
+                },
+            )
         };
         let mut accepted = 0;
         for index in 0..2_000 {
@@ -260,11 +265,11 @@ mod tests {
             let drawn: Vec<_> = (0..3).map(|_| task()).collect();
             let mut tasks =
                 set(1, &drawn.iter().map(|it| it.0).collect::<Vec<_>>()).tasks().to_vec();
-            tasks.iter_mut().zip(&drawn).for_each(|(task, it)| task.blocking = it.1);
+            tasks.iter_mut().zip(&drawn).for_each(|(task, it)| task.blocking = Time::new(it.1));
             let (from, until) = (tasks[0].deadline, tasks[1].deadline.max(tasks[2].deadline));
-            let longest = 1 + stream.below(4);
+            let longest = Time::new(1 + stream.below(4));
             let holds = if from < until { vec![Hold { from, until, longest }] } else { Vec::new() };
-            let load: f64 = tasks.iter().map(|it| it.wcet as f64 / it.period as f64).sum();
+            let load: f64 = tasks.iter().map(|it| it.wcet.as_f64() / it.period.as_f64()).sum();
             if load > 0.9 {
                 continue;
             }
@@ -287,37 +292,43 @@ mod tests {
             (tasks[0].blocking, tasks[1].jitter) = (blocking, jitter);
             tasks
         };
-        assert_eq!(qpa(&tasks(3, 0)), Schedulable);
-        assert_eq!(qpa(&tasks(4, 0)), Unknown);
+        assert_eq!(qpa(&tasks(Time::new(3), Time::ZERO)), Schedulable);
+        assert_eq!(qpa(&tasks(Time::new(4), Time::ZERO)), Unknown);
         // Released 4 late the second leaves 8 of 12, and 5 late 7.
-        assert_eq!(qpa(&tasks(0, 4)), Schedulable);
-        assert_eq!(qpa(&tasks(0, 5)), Unschedulable);
+        assert_eq!(qpa(&tasks(Time::ZERO, Time::new(4))), Schedulable);
+        assert_eq!(qpa(&tasks(Time::ZERO, Time::new(5))), Unschedulable);
         // Released after its deadline a job is late whatever runs.
-        let late = tasks(0, 12);
+        let late = tasks(Time::ZERO, Time::new(12));
         assert_eq!(qpa(&late), Unschedulable);
         let rta = crate::catalogue::test("edf-rta").unwrap();
         let answer = rta.run(crate::system::System::plain(1, &late));
         assert_eq!(answer.verdict, Unschedulable);
         // The section belongs to the second: by 12 it holds nothing up.
-        let hold = |longest| [Hold { from: 5, until: 12, longest }];
-        assert_eq!(qpa_held_up(&tasks(0, 4), &[], &FULL), Schedulable);
-        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(3), &FULL), Schedulable);
-        assert_eq!(qpa_held_up(&tasks(0, 0), &hold(4), &FULL), Unknown);
+        let hold = |longest| [Hold { from: Time::new(5), until: Time::new(12), longest }];
+        assert_eq!(qpa_held_up(&tasks(Time::ZERO, Time::new(4)), &[], &FULL), Schedulable);
+        assert_eq!(
+            qpa_held_up(&tasks(Time::ZERO, Time::ZERO), &hold(Time::new(3)), &FULL),
+            Schedulable
+        );
+        assert_eq!(
+            qpa_held_up(&tasks(Time::ZERO, Time::ZERO), &hold(Time::new(4)), &FULL),
+            Unknown
+        );
     }
 
     #[test]
     fn the_busy_period_ends_when_all_that_came_is_done() {
         // 2 + 3 = 5, by when the first came again: 7; by then both did: 10; and the first: 12.
         let tasks = implicit(1, &[(2, 4), (3, 6)]);
-        assert_eq!(busy_period(tasks.tasks(), 0), Some(12));
+        assert_eq!(busy_period(tasks.tasks(), Time::ZERO), Some(Time::new(12)));
     }
 
     #[test]
     fn a_deadline_is_found_before_an_instant_and_not_at_it() {
         let tasks = set(1, &[(1, 10, 3), (1, 7, 7)]);
-        assert_eq!(deadline_before(tasks.tasks(), 3), None);
-        assert_eq!(deadline_before(tasks.tasks(), 4), Some(3));
-        assert_eq!(deadline_before(tasks.tasks(), 14), Some(13));
-        assert_eq!(deadline_before(tasks.tasks(), 15), Some(14));
+        assert_eq!(deadline_before(tasks.tasks(), Time::new(3)), None);
+        assert_eq!(deadline_before(tasks.tasks(), Time::new(4)), Some(Time::new(3)));
+        assert_eq!(deadline_before(tasks.tasks(), Time::new(14)), Some(Time::new(13)));
+        assert_eq!(deadline_before(tasks.tasks(), Time::new(15)), Some(Time::new(14)));
     }
 }

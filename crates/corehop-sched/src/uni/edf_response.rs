@@ -48,10 +48,12 @@ pub(crate) fn response_times_held_up(
     }
     let first = match preemption {
         Preemption::Free => {
-            let stated = tasks.iter().map(|task| task.blocking).max().unwrap_or(0);
-            stated + holds.iter().map(|it| it.longest).max().unwrap_or(0)
+            let stated = tasks.iter().map(|task| task.blocking).max().unwrap_or(Time::ZERO);
+            stated + holds.iter().map(|it| it.longest).max().unwrap_or(Time::ZERO)
         }
-        Preemption::None => tasks.iter().map(|task| task.wcet - 1).max().unwrap_or(0),
+        Preemption::None => {
+            tasks.iter().map(|task| task.wcet - Time::TICK).max().unwrap_or(Time::ZERO)
+        }
     };
     let busy = busy_period_on(tasks, first, supply)?;
     let mut steps = STEPS;
@@ -69,23 +71,23 @@ pub(crate) struct Busiest {
     /// The arrival of the job in question, counted from the start of the period.
     pub(crate) arrival: Time,
     /// The number of jobs that each task has done by the end of that job; tasks without are left out.
-    pub(crate) jobs: Vec<(usize, Time)>,
+    pub(crate) jobs: Vec<(usize, u64)>,
 }
 
 /// The busiest period of task `i` on a CPU with this supply, where jobs may be preempted and have no jitter; nothing as for
 /// [`response_times`].
 pub(crate) fn busiest(tasks: &[Task], i: usize, supply: &Supply) -> Option<Busiest> {
-    let plain = tasks.iter().all(|task| task.jitter == 0);
+    let plain = tasks.iter().all(|task| task.jitter == Time::ZERO);
     if !plain || compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
         return None;
     }
-    let jitter = &vec![0; tasks.len()][..];
-    let (busy, mut steps) = (busy_period_on(tasks, 0, supply)?, STEPS);
+    let jitter = &vec![Time::ZERO; tasks.len()][..];
+    let (busy, mut steps) = (busy_period_on(tasks, Time::ZERO, supply)?, STEPS);
     let (holds, preemption, steps) = (&[][..], Preemption::Free, &mut steps);
     let mut search = ResponseSearch { tasks, jitter, holds, busy, preemption, supply, steps };
     let (response, arrival) = search.worst_response(i)?;
     let Some(arrival) = arrival else {
-        return Some(Busiest { arrival: 0, jobs: vec![(i, 1)] });
+        return Some(Busiest { arrival: Time::ZERO, jobs: vec![(i, 1)] });
     };
     let jobs = search.jobs(i, arrival, arrival + response).filter(|it| it.1 > 0).collect();
     Some(Busiest { arrival, jobs })
@@ -126,7 +128,7 @@ impl ResponseSearch<'_> {
         }
         // Blocking by a job with a later deadline is worst for a release just after its start.
         if self.preemption == Preemption::None {
-            worst = longer(worst, self.response_at(i, 0)?, 0);
+            worst = longer(worst, self.response_at(i, Time::ZERO)?, Time::ZERO);
         }
         Some(worst)
     }
@@ -162,12 +164,12 @@ impl ResponseSearch<'_> {
     }
 
     /// The jobs of each task with deadlines up to that of the job, of those that were released before `length`.
-    fn jobs(&self, i: usize, a: Time, length: Time) -> impl Iterator<Item = (usize, Time)> {
+    fn jobs(&self, i: usize, a: Time, length: Time) -> impl Iterator<Item = (usize, u64)> {
         let own = self.tasks[i];
         let due = a + own.deadline;
         // The first of the own jobs is released at `a mod T`; all others at the start of the period,
         // whose own work begins it: at length 0 they count once.
-        let begun = length.max(1);
+        let begun = length.max(Time::TICK);
         let others =
             self.tasks.iter().enumerate().filter(move |&(j, task)| j != i && task.deadline <= due);
         let others = others.map(move |(j, task)| {
@@ -197,7 +199,7 @@ impl ResponseSearch<'_> {
             return blocking_within(self.tasks, self.holds, due);
         }
         let later = self.tasks.iter().filter(|task| task.deadline > due);
-        later.map(|task| task.wcet - 1).max().unwrap_or(0)
+        later.map(|task| task.wcet - Time::TICK).max().unwrap_or(Time::ZERO)
     }
 }
 
@@ -211,15 +213,24 @@ mod tests {
         // By hand: of two jobs due at the same time either may go first, so (1,12) waits for (3,12)
         // and for a job of (1,4): 1 + 3 + 1 and the next (1,4) that is due with it.
         let tasks = implicit(1, &[(1, 4), (3, 12), (1, 12)]);
-        assert_eq!(response_times(tasks.tasks(), Preemption::Free), Some(vec![1, 6, 6]));
+        assert_eq!(
+            response_times(tasks.tasks(), Preemption::Free),
+            Some([1, 6, 6].map(Time::new).to_vec())
+        );
         let tasks = implicit(1, &[(1, 5), (1, 8), (1, 2)]);
-        assert_eq!(response_times(tasks.tasks(), Preemption::Free), Some(vec![2, 4, 1]));
+        assert_eq!(
+            response_times(tasks.tasks(), Preemption::Free),
+            Some([2, 4, 1].map(Time::new).to_vec())
+        );
     }
 
     #[test]
     fn a_task_that_needs_a_whole_cpu_gets_it() {
         let alone = implicit(1, &[(7, 7)]);
-        assert_eq!(response_times(alone.tasks(), Preemption::Free), Some(vec![7]));
+        assert_eq!(
+            response_times(alone.tasks(), Preemption::Free),
+            Some([7].map(Time::new).to_vec())
+        );
         let above = implicit(1, &[(7, 7), (1, 1000)]);
         assert_eq!(response_times(above.tasks(), Preemption::Free), None);
     }
@@ -229,6 +240,6 @@ mod tests {
         // The long one began a unit before the short one came: 9 units are left.
         let tasks = set(1, &[(1, 20, 12), (10, 40, 40)]);
         let responses = response_times(tasks.tasks(), Preemption::None).unwrap();
-        assert_eq!(responses[0], 10);
+        assert_eq!(responses[0], Time::new(10));
     }
 }

@@ -24,7 +24,15 @@ pub(crate) fn response(
     supply: &Supply,
     steps: &mut u64,
 ) -> ResponseOutcome {
-    let level = PriorityLevel { tasks, above, equals: level, i, rest: 0, preemptive: true, supply };
+    let level = PriorityLevel {
+        tasks,
+        above,
+        equals: level,
+        i,
+        rest: Time::ZERO,
+        preemptive: true,
+        supply,
+    };
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -41,7 +49,7 @@ pub(crate) fn response_without_preemption(
     below: &[usize],
     steps: &mut u64,
 ) -> ResponseOutcome {
-    let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
+    let rest = below.iter().map(|&j| tasks[j].wcet - Time::TICK).max().unwrap_or(Time::ZERO);
     let level =
         PriorityLevel { tasks, above, equals: level, i, rest, preemptive: false, supply: &FULL };
     if level.is_fifo() {
@@ -61,8 +69,16 @@ pub(crate) fn longest(
     supply: &Supply,
     steps: &mut u64,
 ) -> ResponseOutcome {
-    let exact = PriorityLevel { tasks, above, equals: level, i, rest: 0, preemptive: true, supply }
-        .is_fifo();
+    let exact = PriorityLevel {
+        tasks,
+        above,
+        equals: level,
+        i,
+        rest: Time::ZERO,
+        preemptive: true,
+        supply,
+    }
+    .is_fifo();
     let mut patient = tasks.to_vec();
     patient[i].deadline = LONGEST;
     let level = PriorityLevel {
@@ -70,7 +86,7 @@ pub(crate) fn longest(
         above,
         equals: level,
         i,
-        rest: 0,
+        rest: Time::ZERO,
         preemptive: true,
         supply,
     };
@@ -78,7 +94,7 @@ pub(crate) fn longest(
         return level.worst(steps);
     }
     level
-        .done(0, 0, steps)
+        .done(Time::ZERO, Time::ZERO, steps)
         .map_or_else(|found| found, |done| ResponseOutcome::Bound(done + tasks[i].jitter))
 }
 
@@ -116,7 +132,7 @@ impl PriorityLevel<'_> {
         if bound != ResponseOutcome::Miss {
             return bound;
         }
-        match self.done(0, 0, steps) {
+        match self.done(Time::ZERO, Time::ZERO, steps) {
             Err(ResponseOutcome::Miss) => ResponseOutcome::Miss,
             _ => ResponseOutcome::Doubt,
         }
@@ -129,7 +145,7 @@ impl PriorityLevel<'_> {
         if end.is_none() && !self.supply.is_full() {
             return ResponseOutcome::Doubt;
         }
-        let (mut t, mut done, mut worst) = (0, 0, 0);
+        let (mut t, mut done, mut worst) = (Time::ZERO, Time::ZERO, Time::ZERO);
         while end.is_none_or(|end| t < end) {
             done = match self.done(t, done, steps) {
                 Ok(done) => done,
@@ -169,7 +185,7 @@ impl PriorityLevel<'_> {
 
     /// By how much the first release of a task of this priority may be late: that of task `i` is the one looked at.
     fn jitter(&self, j: usize) -> Time {
-        if j == self.i { 0 } else { self.tasks[j].jitter }
+        if j == self.i { Time::ZERO } else { self.tasks[j].jitter }
     }
 
     /// The work of a task of this priority that is released until `t`.
@@ -204,8 +220,11 @@ impl PriorityLevel<'_> {
         let all: Vec<Task> = self.above.iter().chain(self.equals).map(|&j| self.tasks[j]).collect();
         let utilisations: Vec<_> = all.iter().map(Task::u).collect();
         let load = compare_sum(utilisations.into_iter(), 1);
-        let lcm = |a: u64, b: u64| (a / gcd(a, b)).checked_mul(b).filter(|&it| it < LONGEST);
-        let cycle = || all.iter().map(|task| task.period).try_fold(1, lcm);
+        let lcm = |a: Time, b: Time| {
+            let cycle = b.checked_mul(a.ticks() / gcd(a.ticks(), b.ticks()));
+            cycle.filter(|&cycle| cycle < LONGEST)
+        };
+        let cycle = || all.iter().map(|task| task.period).try_fold(Time::TICK, lcm);
         let period = || busy_period_on(&all, self.blocking(), self.supply);
         if load.is_gt() {
             None
@@ -225,7 +244,8 @@ mod tests {
     use corehop_plan::workload::draw::DrawStream;
     use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
-    fn task(wcet: Time, period: Time, deadline: Time, rank: u32) -> TaskParameters {
+    fn task(wcet: u64, period: u64, deadline: u64, rank: u32) -> TaskParameters {
+        let [wcet, period, deadline] = [wcet, period, deadline].map(Time::new);
         let (deadline, priority) = (Some(deadline), Some(rank));
         TaskParameters { wcet, period, deadline, priority, ..TaskParameters::default() }
     }
@@ -240,9 +260,9 @@ mod tests {
         until: Time,
     ) -> Time {
         let mut queue: Vec<Vec<(Time, Time)>> = vec![Vec::new(); tasks.len()];
-        let mut queued = vec![0; tasks.len()];
-        let (mut longest, mut running) = (0, None);
-        for now in 0..until {
+        let mut queued = vec![Time::ZERO; tasks.len()];
+        let (mut longest, mut running) = (Time::ZERO, None);
+        for now in (0..until.ticks()).map(Time::new) {
             for (j, task) in tasks.iter().enumerate() {
                 if now >= offsets[j] && (now - offsets[j]).is_multiple_of(task.period) {
                     if queue[j].is_empty() {
@@ -255,12 +275,12 @@ mod tests {
             let first = ready.min_by_key(|&j| (tasks[j].priority, queued[j], j == watched, j));
             let Some(first) = running.filter(|_| !preemptive).or(first) else { continue };
             running = Some(first);
-            queue[first][0].1 -= 1;
-            if queue[first][0].1 == 0 {
+            queue[first][0].1 -= Time::new(1);
+            if queue[first][0].1 == Time::ZERO {
                 let (release, _) = queue[first].remove(0);
                 running = None;
                 if first == watched {
-                    longest = longest.max(now + 1 - release);
+                    longest = longest.max(now + Time::new(1) - release);
                 }
             }
         }
@@ -275,21 +295,22 @@ mod tests {
 
     /// The longest response of each task over all offsets.
     fn worst_of_all(tasks: &[Task], preemptive: bool) -> Vec<Time> {
-        let cycle = tasks.iter().fold(1, |all, it| all / gcd(all, it.period) * it.period);
-        let combinations: Time = tasks.iter().map(|it| it.period).product();
-        let mut worst = vec![0; tasks.len()];
+        let cycle =
+            tasks.iter().fold(1, |all, it| all / gcd(all, it.period.ticks()) * it.period.ticks());
+        let combinations: u64 = tasks.iter().map(|it| it.period.ticks()).product();
+        let mut worst = vec![Time::ZERO; tasks.len()];
         for combination in 0..combinations {
             let mut rest = combination;
             let offsets: Vec<Time> = tasks
                 .iter()
                 .map(|task| {
-                    let offset = rest % task.period;
-                    rest /= task.period;
-                    offset
+                    let offset = rest % task.period.ticks();
+                    rest /= task.period.ticks();
+                    Time::new(offset)
                 })
                 .collect();
             for (i, worst) in worst.iter_mut().enumerate() {
-                let until = 2 * cycle + 6;
+                let until = Time::new(2 * cycle + 6);
                 let seen = longest_response(tasks, &offsets, i, preemptive, until);
                 *worst = seen.max(*worst);
             }
@@ -298,7 +319,7 @@ mod tests {
     }
 
     fn analysed(tasks: &[Task], preemptive: bool) -> (Verdict, Vec<Time>) {
-        let mut found = vec![0; tasks.len()];
+        let mut found = vec![Time::ZERO; tasks.len()];
         let analysis =
             if preemptive { fixed::response_time_analysis } else { nonpreemptive::fixed };
         (analysis(tasks, Some(&mut found)), found)
@@ -314,7 +335,7 @@ mod tests {
         assert_eq!(analysed(set(5_000).tasks(), true).0, Verdict::Unschedulable);
         assert_eq!(
             analysed(set(21_000).tasks(), true),
-            (Verdict::Schedulable, vec![21_000, 25_000])
+            (Verdict::Schedulable, [21_000, 25_000].map(Time::new).to_vec())
         );
         // One job of each before it is late: that is certain.
         assert_eq!(analysed(set(20_999).tasks(), true).0, Verdict::Unschedulable);
@@ -393,19 +414,20 @@ mod tests {
     #[test]
     fn releases_that_come_late_let_equals_come_together() {
         // 1 of 4 comes up to 3 late: two jobs of it are before the other's, 2 + 2, and a third one is after it.
-        let given = [TaskParameters { jitter: 3, ..task(1, 4, 4, 1) }, task(2, 12, 12, 1)];
+        let given =
+            [TaskParameters { jitter: Time::new(3), ..task(1, 4, 4, 1) }, task(2, 12, 12, 1)];
         let set = TaskSet::new(1, &given).unwrap();
         let level = PriorityLevel {
             tasks: set.tasks(),
             above: &[],
             equals: &[0, 1],
             i: 1,
-            rest: 0,
+            rest: Time::ZERO,
             preemptive: true,
             supply: &FULL,
         };
-        assert_eq!(level.done(0, 0, &mut 100), Ok(3));
-        assert_eq!(level.done(1, 0, &mut 100), Ok(4));
-        assert_eq!(level.next_release(0), 1);
+        assert_eq!(level.done(Time::ZERO, Time::ZERO, &mut 100), Ok(Time::new(3)));
+        assert_eq!(level.done(Time::new(1), Time::ZERO, &mut 100), Ok(Time::new(4)));
+        assert_eq!(level.next_release(Time::ZERO), Time::new(1));
     }
 }

@@ -17,7 +17,7 @@ pub fn liu_layland(tasks: &[Task]) -> Verdict {
         return Verdict::Unknown;
     }
     let n = tasks.len() as f64;
-    let sum: f64 = tasks.iter().map(|task| task.wcet as f64 / task.period as f64).sum();
+    let sum: f64 = tasks.iter().map(|task| task.wcet.as_f64() / task.period.as_f64()).sum();
     let power = (0..tasks.len()).fold(1.0, |power, _| power * (sum / n + 1.0));
     // Rounding is on the safe side; what lies within it of the bound is left to exact tests.
     Verdict::sufficient(power * (1.0 + growth(tasks.len())) <= 2.0 || is_single(tasks))
@@ -45,7 +45,7 @@ fn is_single(tasks: &[Task]) -> bool {
 /// Whether the product of `u + 1` is at most 2; in doubt, in whole numbers: `prod (C + T) <= 2 prod T`.
 fn product_at_most_two(tasks: &[Task]) -> bool {
     let rounded: f64 =
-        tasks.iter().map(|task| task.wcet as f64 / task.period as f64 + 1.0).product();
+        tasks.iter().map(|task| task.wcet.as_f64() / task.period.as_f64() + 1.0).product();
     let error = growth(tasks.len());
     if rounded * (1.0 + error) <= 2.0 || rounded * (1.0 - error) > 2.0 {
         return rounded < 2.0;
@@ -60,8 +60,9 @@ fn product_at_most_two(tasks: &[Task]) -> bool {
 /// Whether the priorities are rate-monotonic and distinct, deadlines not before the period's end, and nothing
 /// else holds a job up: what the utilisation bounds assume.
 fn rate_monotonic(tasks: &[Task]) -> bool {
-    let plain =
-        |task: &Task| task.deadline >= task.period && task.jitter == 0 && task.blocking == 0;
+    let plain = |task: &Task| {
+        task.deadline >= task.period && task.jitter == Time::ZERO && task.blocking == Time::ZERO
+    };
     let Ok(order) = Ranking::distinct(tasks) else { return false };
     let rising = order.windows(2).all(|pair| tasks[pair[0]].period <= tasks[pair[1]].period);
     tasks.iter().all(plain) && rising
@@ -178,7 +179,7 @@ fn charge_affected(
     ranking: &Ranking,
     at: usize,
 ) {
-    let (mut most, mut place) = (0, ranking.down_to(at).len());
+    let (mut most, mut place) = (Time::ZERO, ranking.down_to(at).len());
     while let Some(last) = place.checked_sub(1) {
         let level = ranking.level(last);
         for &j in level {
@@ -209,7 +210,7 @@ fn levels(
                     responses[i] = response;
                 }
             }
-            ResponseOutcome::Miss if tasks.iter().any(|task| task.blocking > 0) => {
+            ResponseOutcome::Miss if tasks.iter().any(|task| task.blocking > Time::ZERO) => {
                 verdict = Verdict::Unknown;
             }
             ResponseOutcome::Miss => return Verdict::Unschedulable,
@@ -243,7 +244,7 @@ pub(crate) fn response(
     steps: &mut u64,
 ) -> ResponseOutcome {
     let own = &tasks[i];
-    let (mut worst, mut jobs, mut last) = (0, 1, None);
+    let (mut worst, mut jobs, mut last) = (Time::ZERO, 1, None);
     // The first job is done no sooner than its own work and one job of each task above.
     let mut done = own.blocking + own.wcet;
     loop {
@@ -340,8 +341,14 @@ fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task, supply: &Supply)
     if compare_sum(all().map(Task::u).collect::<Vec<_>>().into_iter(), 1).is_ne() {
         return u64::MAX;
     }
-    let lcm = |a: u64, b: u64| (a / gcd(a, b)).checked_mul(b).filter(|&it| it < LONGEST);
-    all().map(|task| task.period).try_fold(1, lcm).map_or(u64::MAX, |cycle| cycle / own.period)
+    let lcm = |a: Time, b: Time| {
+        let cycle = b.checked_mul(a.ticks() / gcd(a.ticks(), b.ticks()));
+        cycle.filter(|&cycle| cycle < LONGEST)
+    };
+    all()
+        .map(|task| task.period)
+        .try_fold(Time::TICK, lcm)
+        .map_or(u64::MAX, |cycle| cycle / own.period)
 }
 
 /// Audsley's assignment (1991): from the lowest priority up, any task that meets its deadline below all
@@ -366,7 +373,7 @@ pub fn audsley_on(tasks: &[Task], supply: &Supply) -> Result<Vec<usize>, Verdict
         out_of_steps |= found == ResponseOutcome::OutOfSteps;
         matches!(found, ResponseOutcome::Bound(_))
     });
-    assigned.ok_or(if out_of_steps || tasks.iter().any(|task| task.blocking > 0) {
+    assigned.ok_or(if out_of_steps || tasks.iter().any(|task| task.blocking > Time::ZERO) {
         Verdict::Unknown
     } else {
         Verdict::Unschedulable
@@ -402,7 +409,7 @@ mod tests {
     use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
     fn responses(set: &TaskSet) -> (Verdict, Vec<Time>) {
-        let mut found = vec![0; set.tasks().len()];
+        let mut found = vec![Time::ZERO; set.tasks().len()];
         let verdict = response_time_analysis(set.tasks(), Some(&mut found));
         (verdict, found)
     }
@@ -412,7 +419,7 @@ mod tests {
         // Burns and Wellings, Real-Time Systems and Programming Languages, table "process set B":
         // C 5, 20, 40 and T 20, 40, 80 respond in 5, 15 and 80 when C is 5, 10, 40.
         let set = implicit(1, &[(40, 80), (10, 40), (5, 20)]);
-        assert_eq!(responses(&set), (Schedulable, vec![80, 15, 5]));
+        assert_eq!(responses(&set), (Schedulable, [80, 15, 5].map(Time::new).to_vec()));
         let more = implicit(1, &[(41, 80), (10, 40), (5, 20)]);
         assert_eq!(response_time_analysis(more.tasks(), None), Unschedulable);
     }
@@ -422,7 +429,7 @@ mod tests {
         // Lehoczky 1990, the example of RTSS: C 26 T 70 and C 62 T 100, D 118: the jobs of the second
         // respond in 114, 102, 116, 104, 118, 106, 94.
         let set = set(1, &[(26, 70, 70), (62, 100, 118)]);
-        assert_eq!(responses(&set), (Schedulable, vec![26, 118]));
+        assert_eq!(responses(&set), (Schedulable, [26, 118].map(Time::new).to_vec()));
     }
 
     #[test]
@@ -435,9 +442,23 @@ mod tests {
             ..TaskParameters::default()
         };
         // R_1 = 2 + 3 + 1; of the other w = 6 + 2 is too little, as ceil((8 + 3) / 10) = 2: 6 + 4.
-        let set = TaskSet::new(1, &[task(2, 10, 3, 1), task(6, 20, 0, 0)]).unwrap();
-        assert_eq!(responses(&set), (Schedulable, vec![6, 10]));
-        let blocked = TaskSet::new(1, &[task(2, 10, 0, 9), task(4, 20, 0, 0)]).unwrap();
+        let set = TaskSet::new(
+            1,
+            &[
+                task(Time::new(2), Time::new(10), Time::new(3), Time::new(1)),
+                task(Time::new(6), Time::new(20), Time::ZERO, Time::ZERO),
+            ],
+        )
+        .unwrap();
+        assert_eq!(responses(&set), (Schedulable, [6, 10].map(Time::new).to_vec()));
+        let blocked = TaskSet::new(
+            1,
+            &[
+                task(Time::new(2), Time::new(10), Time::ZERO, Time::new(9)),
+                task(Time::new(4), Time::new(20), Time::ZERO, Time::ZERO),
+            ],
+        )
+        .unwrap();
         assert_eq!(response_time_analysis(blocked.tasks(), None), Unknown);
     }
 
@@ -453,11 +474,14 @@ mod tests {
             ..TaskParameters::default()
         };
         let of = |deadline| {
-            let tasks = [task(1, 2, 3, 1), task(2, 4, deadline, 0)];
+            let tasks = [
+                task(Time::new(1), Time::new(2), Time::new(3), Time::new(1)),
+                task(Time::new(2), Time::new(4), deadline, Time::ZERO),
+            ];
             TaskSet::new(1, &tasks).unwrap()
         };
-        assert_eq!(responses(&of(5)), (Schedulable, vec![2, 5]));
-        assert_eq!(responses(&of(4)).0, Unschedulable);
+        assert_eq!(responses(&of(Time::new(5))), (Schedulable, [2, 5].map(Time::new).to_vec()));
+        assert_eq!(responses(&of(Time::new(4))).0, Unschedulable);
     }
 
     #[test]
@@ -477,7 +501,8 @@ mod tests {
                     if wcet == 0 || given.len() == 3 { (left, 12) } else { (wcet, period) };
                 left -= wcet * 12 / period;
                 let jitter = draw(period);
-                let deadline = Some(1_000);
+                let deadline = Some(Time::new(1_000));
+                let [wcet, period, jitter] = [wcet, period, jitter].map(Time::new);
                 given.push(TaskParameters {
                     wcet,
                     period,
@@ -491,7 +516,7 @@ mod tests {
             assert_eq!(verdict, Schedulable, "{given:?}");
             let lowest = given.len() - 1;
             let own = &given[lowest];
-            let slow = (0..10 * 12 / own.period).map(|q| {
+            let slow = (0..10 * 12 / own.period.ticks()).map(|q| {
                 let work = |w: Time| {
                     let above = given[..lowest].iter();
                     (q + 1) * own.wcet
@@ -499,9 +524,9 @@ mod tests {
                             .map(|it| (w + it.jitter).div_ceil(it.period) * it.wcet)
                             .sum::<Time>()
                 };
-                let mut w = 1;
+                let mut w = Time::new(1);
                 while work(w) > w {
-                    w += 1;
+                    w += Time::new(1);
                 }
                 w + own.jitter - q * own.period
             });
@@ -514,11 +539,15 @@ mod tests {
         // By deadline: 5 of 50, 10 of 100, 20 of 400, with delays 9, 2, 6. The first does not wait; of the second, the first
         // preempts it alone: 10 + (5 + 2). Of the third the first may preempt both: 5 + 6, and so may the second: 10 + 6.
         let set = implicit(1, &[(5, 50), (10, 100), (20, 400)]);
-        let mut found = vec![0; 3];
-        let verdict =
-            response_time_analysis_with_delays(set.tasks(), &[9, 2, 6], &FULL, Some(&mut found));
+        let mut found = vec![Time::ZERO; 3];
+        let verdict = response_time_analysis_with_delays(
+            set.tasks(),
+            &[Time::new(9), Time::new(2), Time::new(6)],
+            &FULL,
+            Some(&mut found),
+        );
         // 20 + 11 + 16 = 47.
-        assert_eq!((verdict, found), (Schedulable, vec![5, 17, 47]));
+        assert_eq!((verdict, found), (Schedulable, [5, 17, 47].map(Time::new).to_vec()));
     }
 
     #[test]
@@ -549,7 +578,11 @@ mod tests {
             priority: Some(rank),
             ..TaskParameters::default()
         };
-        let set = TaskSet::new(1, &[task(1, 4, 2), task(3, 10, 1)]).unwrap();
-        assert_eq!(responses(&set), (Schedulable, vec![4, 3]));
+        let set = TaskSet::new(
+            1,
+            &[task(Time::new(1), Time::new(4), 2), task(Time::new(3), Time::new(10), 1)],
+        )
+        .unwrap();
+        assert_eq!(responses(&set), (Schedulable, [4, 3].map(Time::new).to_vec()));
     }
 }

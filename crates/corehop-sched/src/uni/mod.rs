@@ -16,7 +16,7 @@ use corehop_plan::workload::task::{Task, Time};
 pub(crate) const STEPS: u64 = 1 << 24;
 
 /// Beyond this a busy period is given up: far beyond any deadline, and far inside 64 bits.
-const HORIZON: Time = 1 << 61;
+const HORIZON: Time = Time::new(1 << 61);
 
 /// The longest synchronous busy period, `L = sum of ceil(L / T) C`, started with `first` work beside
 /// the tasks' own; none where it takes too long to find. Needs a utilisation of at most 1.

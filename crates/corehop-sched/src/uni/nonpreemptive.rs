@@ -23,7 +23,7 @@ pub fn edf(tasks: &[Task]) -> Verdict {
         told => return told,
     }
     // From the longest deadline on nothing blocks; before it each deadline is looked at.
-    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(0);
+    let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(Time::ZERO);
     let mut steps = STEPS;
     for task in tasks {
         let mut t = task.deadline;
@@ -41,7 +41,7 @@ pub fn edf(tasks: &[Task]) -> Verdict {
 
 fn blocking(tasks: &[Task], t: Time) -> Time {
     let later = tasks.iter().filter(|task| task.deadline > t);
-    later.map(|task| task.wcet - 1).max().unwrap_or(0)
+    later.map(|task| task.wcet - Time::TICK).max().unwrap_or(Time::ZERO)
 }
 
 /// Non-preemptive fixed priorities (George, Rivierre and Spuri 1996, in the form that Davis, Burns, Bril and
@@ -66,7 +66,7 @@ pub fn fixed(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
                     responses[i] = response;
                 }
             }
-            ResponseOutcome::Miss if tasks.iter().any(|task| task.blocking > 0) => {
+            ResponseOutcome::Miss if tasks.iter().any(|task| task.blocking > Time::ZERO) => {
                 return Verdict::Unknown;
             }
             ResponseOutcome::Miss => return Verdict::Unschedulable,
@@ -86,11 +86,11 @@ pub(super) fn response(
     steps: &mut u64,
 ) -> ResponseOutcome {
     let own = &tasks[i];
-    let rest = below.iter().map(|&j| tasks[j].wcet - 1).max().unwrap_or(0);
+    let rest = below.iter().map(|&j| tasks[j].wcet - Time::TICK).max().unwrap_or(Time::ZERO);
     let blocking = rest.max(own.blocking);
     // Where the period has no end in sight, a miss may still be found among its first jobs.
     let jobs = busy_jobs(tasks, above, i, blocking);
-    let (mut worst, mut job) = (0, 0);
+    let (mut worst, mut job) = (Time::ZERO, 0);
     let mut start = blocking;
     while jobs.is_none_or(|jobs| job < jobs) {
         let before = blocking + job * own.wcet;
@@ -137,10 +137,10 @@ mod tests {
         // (here in quarters): the first job of the third responds in 3 ms, its second one in 3.5 ms.
         let set = set(1, &[(4, 10, 10), (4, 14, 13), (4, 14, 13)]);
         assert_eq!(fixed(set.tasks(), None), Unschedulable);
-        let mut found = vec![0; 3];
+        let mut found = vec![Time::ZERO; 3];
         let longer = implicit(1, &[(4, 10), (4, 14), (4, 14)]);
         assert_eq!(fixed(longer.tasks(), Some(&mut found)), Schedulable);
-        assert_eq!(found[2], 14);
+        assert_eq!(found[2], Time::new(14));
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn too_much_work_is_no_doubt_even_where_blocking_is_a_bound_and_a_full_cpu_is_enough() {
         let task = |wcet, blocking| Task {
-            blocking,
+            blocking: Time::new(blocking),
             ..*implicit(1, &[(wcet, 10)]).tasks().first().unwrap()
         };
         assert_eq!(fixed(&[task(6, 1), task(5, 0)], None), Unschedulable);
@@ -165,15 +165,15 @@ mod tests {
     #[test]
     fn a_job_waits_for_the_longest_below_less_a_tick_or_for_its_own_blocking() {
         // The first waits for 4 - 1, the second for nothing below: it starts when the first has gone.
-        let mut found = vec![0; 2];
+        let mut found = vec![Time::ZERO; 2];
         let plain = implicit(1, &[(2, 10), (4, 20)]);
         assert_eq!(fixed(plain.tasks(), Some(&mut found)), Schedulable);
-        assert_eq!(found, [5, 6]);
+        assert_eq!(found, [5, 6].map(Time::new));
         let mut tasks = plain.tasks().to_vec();
-        tasks[0].blocking = 7;
+        tasks[0].blocking = Time::new(7);
         assert_eq!(fixed(&tasks, Some(&mut found)), Schedulable);
-        assert_eq!(found, [9, 6]);
-        tasks[0].blocking = 9;
+        assert_eq!(found, [9, 6].map(Time::new));
+        tasks[0].blocking = Time::new(9);
         assert_eq!(fixed(&tasks, Some(&mut found)), Verdict::Unknown);
     }
 }

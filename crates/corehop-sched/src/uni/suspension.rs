@@ -21,7 +21,7 @@ use corehop_plan::workload::task::{Task, Time};
 
 /// The verdict, and a bound on the response of each task that has one. Priorities are distinct, and deadlines within periods.
 pub(crate) fn response_times(tasks: &[Task]) -> (Verdict, Vec<Time>) {
-    let mut responses = vec![0; tasks.len()];
+    let mut responses = vec![Time::ZERO; tasks.len()];
     let mut steps = STEPS;
     let ranking = Ranking::of(tasks);
     for (place, &k) in ranking.order().iter().enumerate() {
@@ -41,7 +41,8 @@ pub(crate) fn meets_below(tasks: &[Task], above: &[usize], k: usize, steps: &mut
 
 /// Jobs need not suspend themselves: a no of the set without suspension is one.
 fn refused(tasks: &[Task]) -> Verdict {
-    let never: Vec<Task> = tasks.iter().map(|task| Task { suspension: 0, ..*task }).collect();
+    let never: Vec<Task> =
+        tasks.iter().map(|task| Task { suspension: Time::ZERO, ..*task }).collect();
     match fixed::response_time_analysis(&never, None) {
         Verdict::Unschedulable => Verdict::Unschedulable,
         _ => Verdict::Unknown,
@@ -57,13 +58,13 @@ fn bound(
     steps: &mut u64,
 ) -> Option<Time> {
     let late = |task: &Task, j: usize| match task.suspension {
-        0 => task.jitter,
+        Time::ZERO => task.jitter,
         _ => of(j).saturating_sub(task.wcet),
     };
     let oblivious = with(tasks, above, k, |task, _| task.longer(task.suspension));
     let jittery = with(tasks, above, k, |task, j| Task { jitter: late(task, j), ..*task });
     let mut all = vec![oblivious, jittery];
-    if above.iter().all(|&j| tasks[j].jitter == 0) {
+    if above.iter().all(|&j| tasks[j].jitter == Time::ZERO) {
         let once: Time = above.iter().map(|&j| tasks[j].wcet.min(tasks[j].suspension)).sum();
         let mut blocked = with(tasks, above, k, |task, _| *task);
         blocked[k].blocking += once;
@@ -96,11 +97,11 @@ mod tests {
     use super::*;
     use corehop_plan::workload::task::{TaskParameters, TaskSet};
 
-    fn set(tasks: &[(Time, Time, Time)]) -> TaskSet {
-        let of = |&(wcet, period, suspension): &(Time, Time, Time)| TaskParameters {
-            wcet,
-            period,
-            suspension,
+    fn set(tasks: &[(u64, u64, u64)]) -> TaskSet {
+        let of = |&(wcet, period, suspension): &(u64, u64, u64)| TaskParameters {
+            wcet: Time::new(wcet),
+            period: Time::new(period),
+            suspension: Time::new(suspension),
             ..TaskParameters::default()
         };
         TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
@@ -110,10 +111,10 @@ mod tests {
     fn each_bound_is_the_least_of_some_set_by_hand() {
         // Alone 2 + 3. Of the second: as execution 4 + 5 = 9; as jitter R - C = 3, 4 + 2 ceil((6 + 3) / 10) = 6; as blocking 4 + 2 + 2.
         let (verdict, found) = response_times(set(&[(2, 10, 3), (4, 20, 0)]).tasks());
-        assert_eq!((verdict, found), (Verdict::Schedulable, vec![5, 6]));
+        assert_eq!((verdict, found), (Verdict::Schedulable, [5, 6].map(Time::new).to_vec()));
         // As execution 9 + 3 (1 + 1) = 15; as jitter 9 + ceil((12 + 1) / 5) = 12; as blocking 9 + 1 + 3 = 13.
         let (_, found) = response_times(set(&[(1, 5, 1), (9, 20, 0)]).tasks());
-        assert_eq!(found, [2, 12]);
+        assert_eq!(found, [2, 12].map(Time::new));
     }
 
     #[test]
@@ -122,7 +123,7 @@ mod tests {
         // one period and at the beginning of the next.
         let tight = set(&[(5, 10, 5), (5, 20, 0)]);
         let (verdict, found) = response_times(tight.tasks());
-        assert_eq!((verdict, found[1]), (Verdict::Schedulable, 15));
+        assert_eq!((verdict, found[1]), (Verdict::Schedulable, Time::new(15)));
         assert_eq!(response_times(set(&[(5, 10, 5), (6, 20, 0)]).tasks()).0, Verdict::Unknown);
         assert_eq!(
             response_times(set(&[(5, 10, 5), (11, 20, 0)]).tasks()).0,

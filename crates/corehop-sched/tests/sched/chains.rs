@@ -6,17 +6,18 @@
 
 use corehop_plan::workload::chains::{Activation, Chain, Chains};
 use corehop_plan::workload::placement::TaskPlacement;
-use corehop_sched::{TaskParameters, TaskSet, Time, test};
+use corehop_sched::Time;
+use corehop_sched::{TaskParameters, TaskSet, test};
 
 /// Of each task C, the least execution time, T, J, the CPU and the rank; the tasks of each chain; pyCPA's responses.
-type Published = (Vec<[Time; 6]>, Vec<Vec<usize>>, Vec<Time>);
+type Published = (Vec<[u64; 6]>, Vec<Vec<usize>>, Vec<u64>);
 
 fn set((tasks, chains, _): &Published) -> TaskSet {
-    let of = |&[wcet, _, period, jitter, _, rank]: &[Time; 6]| TaskParameters {
-        wcet,
-        period,
-        jitter,
-        deadline: Some(1 << 20),
+    let of = |&[wcet, _, period, jitter, _, rank]: &[u64; 6]| TaskParameters {
+        wcet: Time::new(wcet),
+        period: Time::new(period),
+        jitter: Time::new(jitter),
+        deadline: Some(Time::new(1 << 20)),
         priority: Some(rank as u32),
         ..TaskParameters::default()
     };
@@ -24,10 +25,10 @@ fn set((tasks, chains, _): &Published) -> TaskSet {
         name: "c".to_owned(),
         tasks: tasks.clone(),
         activation: Activation::Event,
-        deadline: 1 << 30,
+        deadline: Time::new(1 << 30),
     };
     let places = tasks.iter().map(|task| TaskPlacement::Cpus(vec![task[4] as usize])).collect();
-    let least = tasks.iter().map(|task| task[1]).collect();
+    let least = tasks.iter().map(|task| Time::new(task[1])).collect();
     let set = TaskSet::new(3, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap();
     let chains = Chains { all: chains.iter().map(chain).collect(), least };
     set.placed(places).unwrap().chained(chains).unwrap()
@@ -43,11 +44,11 @@ fn responses_in_chains_are_those_of_pycpa() {
         let answer = test("p-fp-given").unwrap().run(corehop_sched::System::of(&set));
         let bounds = answer.bounds.unwrap_or_else(|| panic!("{:?} of {system:?}", answer.why));
         // pyCPA's responses count from the release.
-        let local: Vec<Time> =
-            bounds.iter().zip(&system.0).map(|(bound, task)| bound - task[3]).collect();
+        let local: Vec<u64> =
+            bounds.iter().zip(&system.0).map(|(bound, task)| bound.ticks() - task[3]).collect();
         assert_eq!(local, system.2, "{system:?}");
-        let latency = |chain: &Vec<usize>| chain.iter().map(|&at| system.2[at]).sum::<Time>();
-        let expected: Vec<Time> = system.1.iter().map(latency).collect();
+        let latency = |chain: &Vec<usize>| chain.iter().map(|&at| system.2[at]).sum::<u64>();
+        let expected: Vec<Time> = system.1.iter().map(latency).map(Time::new).collect();
         assert_eq!(answer.latencies, Some(expected), "{system:?}");
     }
 }
@@ -67,5 +68,5 @@ fn activations_grow_through_tasks_whose_responses_do_not() {
     ];
     let set = set(&(tasks, vec![vec![6, 2, 4, 3]], Vec::new()));
     let bounds = test("p-fp-given").unwrap().run(corehop_sched::System::of(&set)).bounds.unwrap();
-    assert_eq!(bounds, [98, 3 + 20, 10, 27, 42, 77 + 224, 73]);
+    assert_eq!(bounds, [98, 3 + 20, 10, 27, 42, 77 + 224, 73].map(Time::new));
 }

@@ -4,18 +4,17 @@
 
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::scheduler::{JobPreference, Scheduler};
+use corehop_sched::Time;
 use corehop_sched::charge::DelayCharge;
 use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
 use corehop_sched::schedule::search::SearchResult;
 use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob, Stretch};
-use corehop_sched::{
-    SchedulabilityQuestion, Task, TaskParameters, TaskSet, TestAnswer, Time, Verdict,
-};
+use corehop_sched::{SchedulabilityQuestion, Task, TaskParameters, TaskSet, TestAnswer, Verdict};
 
 use crate::mixed::Dice;
 
 /// The reloads of all jobs, when they resume on their CPU and on another one.
-const RELOADS: Time = 3;
+const RELOADS: u64 = 3;
 
 /// The rules that a schedule has to keep.
 struct Rules<'a> {
@@ -23,7 +22,7 @@ struct Rules<'a> {
     order: JobPreference,
     /// The tasks by priority, where the answer assigns it.
     assigned: Option<Vec<usize>>,
-    delay: Time,
+    delay: u64,
 }
 
 impl Rules<'_> {
@@ -40,15 +39,18 @@ impl Rules<'_> {
             order.iter().position(|&at| at == job.task).unwrap() as u64
         };
         match self.order {
-            JobPreference::Deadline => (job.due_us, 0),
-            _ => (self.task(job).priority().map_or_else(monotonic, u64::from), job.release_us),
+            JobPreference::Deadline => (job.due_us.ticks(), 0),
+            _ => (
+                self.task(job).priority().map_or_else(monotonic, u64::from),
+                job.release_us.ticks(),
+            ),
         }
     }
 
     /// The first rule that a schedule breaks.
     fn broken(&self, it: &Schedule) -> Option<String> {
         self.broken_jobs(it)
-            .or_else(|| (0..it.to_us).find_map(|now| self.broken_at(it, now)))
+            .or_else(|| (0..it.to_us.ticks()).find_map(|now| self.broken_at(it, now)))
             .or_else(|| (0..it.jobs.len()).find_map(|job| self.broken_work(it, job)))
     }
 
@@ -61,7 +63,7 @@ impl Rules<'_> {
             let wrong = before.is_some_and(|it| it.arrival_us + task.period() > job.arrival_us)
                 || late > task.jitter()
                 || job.due_us != job.arrival_us + task.deadline()
-                || !(1..=task.wcet()).contains(&job.work_us);
+                || !(1..=task.wcet().ticks()).contains(&job.work_us.ticks());
             if wrong {
                 return Some(format!("job {at} may not come so"));
             }
@@ -70,12 +72,14 @@ impl Rules<'_> {
     }
 
     /// The CPUs serve the most urgent jobs, of each task its first.
-    fn broken_at(&self, it: &Schedule, now: Time) -> Option<String> {
-        let here = it.stretches.iter().filter(|it| (it.from_us..it.to_us).contains(&now));
+    fn broken_at(&self, it: &Schedule, now: u64) -> Option<String> {
+        let here =
+            it.stretches.iter().filter(|it| (it.from_us.ticks()..it.to_us.ticks()).contains(&now));
         let mut running: Vec<usize> = here.clone().map(|it| it.job).collect();
         let mut cpus: Vec<usize> = here.map(|it| it.cpu).collect();
-        let pending =
-            |job: &ScheduledJob| job.release_us <= now && job.ended_us.is_none_or(|end| now < end);
+        let pending = |job: &ScheduledJob| {
+            job.release_us <= Time::new(now) && job.ended_us.is_none_or(|end| now < end.ticks())
+        };
         let first = |at: usize| {
             let same = |other: &ScheduledJob| other.task == it.jobs[at].task && pending(other);
             !it.jobs[..at].iter().any(same)
@@ -108,12 +112,15 @@ impl Rules<'_> {
     /// A job executes for its work, and reloads whenever it resumes.
     fn broken_work(&self, it: &Schedule, at: usize) -> Option<String> {
         let own: Vec<&Stretch> = it.stretches.iter().filter(|it| it.job == at).collect();
-        let of =
-            |doing| own.iter().filter(move |it| it.doing == doing).map(|it| it.to_us - it.from_us);
-        let (worked, job) = (of(CpuActivity::Work).sum::<Time>(), &it.jobs[at]);
+        let of = |doing| {
+            own.iter().filter(move |it| it.doing == doing).map(|it| (it.to_us - it.from_us).ticks())
+        };
+        let (worked, job) = (of(CpuActivity::Work).sum::<u64>(), &it.jobs[at]);
         let end = own.last().map(|it| it.to_us);
-        let done = worked == job.work_us && end == job.ended_us;
-        if (job.ended_us.is_some() && !done) || (job.ended_us.is_none() && worked >= job.work_us) {
+        let done = worked == job.work_us.ticks() && end == job.ended_us;
+        if (job.ended_us.is_some() && !done)
+            || (job.ended_us.is_none() && worked >= job.work_us.ticks())
+        {
             return Some(format!("job {at} executes for {worked} of {}", job.work_us));
         }
         let turns: Vec<&[&Stretch]> =
@@ -122,10 +129,10 @@ impl Rules<'_> {
             let same = pair[0][0].cpu == pair[1][0].cpu;
             let kind = if same { CpuActivity::Preemption } else { CpuActivity::Migration };
             let delay = if it.with_delays { self.delay } else { 0 };
-            let span = pair[1].iter().map(|it| it.to_us - it.from_us).sum::<Time>();
+            let span = pair[1].iter().map(|it| (it.to_us - it.from_us).ticks()).sum::<u64>();
             let reload = |it: &&&Stretch| it.doing != CpuActivity::Work;
-            let reloads = pair[1].iter().filter(reload).map(|it| it.to_us - it.from_us);
-            if reloads.sum::<Time>() != delay.min(span)
+            let reloads = pair[1].iter().filter(reload).map(|it| (it.to_us - it.from_us).ticks());
+            if reloads.sum::<u64>() != delay.min(span)
                 || (delay > 0 && pair[1][0].doing != kind)
                 || pair[1].iter().skip(1).any(|it| it.doing != CpuActivity::Work)
             {
@@ -141,10 +148,11 @@ impl Rules<'_> {
 fn found(
     set: &TaskSet,
     scheduler: Scheduler,
-    delay: Time,
+    delay: u64,
 ) -> (TestAnswer, Result<SearchResult, String>) {
-    let each =
-        |_: &TaskSet| Some(if delay > 0 { DelayCharge::Each(delay) } else { DelayCharge::Nothing });
+    let each = |_: &TaskSet| {
+        Some(if delay > 0 { DelayCharge::Each(Time::new(delay)) } else { DelayCharge::Nothing })
+    };
     let asking = TestSettings {
         platform: None,
         delay: &each,
@@ -182,11 +190,11 @@ fn draw(dice: &mut Dice, scheduler: Scheduler) -> TaskSet {
             _ => period,
         };
         TaskParameters {
-            wcet,
-            period,
-            deadline: Some(deadline),
+            wcet: Time::new(wcet),
+            period: Time::new(period),
+            deadline: Some(Time::new(deadline)),
             priority: ranked.then(|| dice.below(3) as u32),
-            jitter: if jittery { dice.below(period) } else { 0 },
+            jitter: if jittery { Time::new(dice.below(period)) } else { Time::ZERO },
             ..TaskParameters::default()
         }
     };
@@ -271,19 +279,27 @@ fn a_schedule_that_breaks_a_rule_is_found_out() {
     type Change = fn(&mut Schedule, usize);
     // Dhall: the two short ones go first, and the long one misses.
     let task = |wcet, period| TaskParameters { wcet, period, ..TaskParameters::default() };
-    let set = TaskSet::new(2, &[task(1, 10), task(1, 10), task(11, 11)]).unwrap();
+    let set = TaskSet::new(
+        2,
+        &[
+            task(Time::new(1), Time::new(10)),
+            task(Time::new(1), Time::new(10)),
+            task(Time::new(11), Time::new(11)),
+        ],
+    )
+    .unwrap();
     let (_, found) = found(&set, Scheduler::GEdf, 0);
     let (good, _) = found.unwrap().schedule.unwrap();
     let rules = Rules { set: &set, order: JobPreference::Deadline, assigned: None, delay: 0 };
     assert_eq!(rules.broken(&good), None);
-    assert_eq!((good.subject().task, good.subject().ended_us), (2, Some(12)));
+    assert_eq!((good.subject().task, good.subject().ended_us), (2, Some(Time::new(12))));
     let last = good.stretches.len() - 1;
     let breaks: [(&str, Change); 6] = [
-        ("less work", |it, _| it.jobs[2].work_us -= 1),
-        ("more work than the WCET", |it, _| it.jobs[0].work_us = 2),
-        ("an arrival too soon", |it, _| it.jobs[3].arrival_us -= 1),
+        ("less work", |it, _| it.jobs[2].work_us -= Time::new(1)),
+        ("more work than the WCET", |it, _| it.jobs[0].work_us = Time::new(2)),
+        ("an arrival too soon", |it, _| it.jobs[3].arrival_us -= Time::new(1)),
         ("two jobs on a CPU", |it, _| it.stretches[1].cpu = it.stretches[0].cpu),
-        ("an idle CPU", |it, last| it.stretches[last].from_us += 1),
+        ("an idle CPU", |it, last| it.stretches[last].from_us += Time::new(1)),
         ("the wrong job first", |it, _| {
             let (one, other) = (it.stretches[0].job, it.jobs.iter().position(|it| it.task == 2));
             it.stretches[0].job = other.unwrap();
@@ -300,11 +316,14 @@ fn a_schedule_that_breaks_a_rule_is_found_out() {
 #[test]
 fn the_end_of_a_long_schedule_has_the_jobs_around_the_one_in_question() {
     // One unit too much in 100: the backlog grows until a job is late.
-    let task = |wcet| TaskParameters { wcet, period: 100, ..TaskParameters::default() };
-    let set = TaskSet::new(1, &[task(50), task(51)]).unwrap();
-    let longer = TaskParameters { deadline: Some(1_000), ..task(51) };
-    let patient =
-        TaskSet::new(1, &[TaskParameters { deadline: Some(1_000), ..task(50) }, longer]).unwrap();
+    let task = |wcet| TaskParameters { wcet, period: Time::new(100), ..TaskParameters::default() };
+    let set = TaskSet::new(1, &[task(Time::new(50)), task(Time::new(51))]).unwrap();
+    let longer = TaskParameters { deadline: Some(Time::new(1_000)), ..task(Time::new(51)) };
+    let patient = TaskSet::new(
+        1,
+        &[TaskParameters { deadline: Some(Time::new(1_000)), ..task(Time::new(50)) }, longer],
+    )
+    .unwrap();
     let (_, short) = found(&set, Scheduler::PEdf, 0);
     let (_, found) = found(&patient, Scheduler::PEdf, 0);
     let whole = found.unwrap().schedule.unwrap().0;
@@ -314,10 +333,10 @@ fn the_end_of_a_long_schedule_has_the_jobs_around_the_one_in_question() {
         (end.subject(), end.late_us(), end.to_us),
         (whole.subject(), whole.late_us(), whole.to_us)
     );
-    assert!(end.from_us > 0 && end.jobs.len() < 80, "{}", end.jobs.len());
-    let own = |it: &Schedule| -> Time {
+    assert!(end.from_us > Time::ZERO && end.jobs.len() < 80, "{}", end.jobs.len());
+    let own = |it: &Schedule| -> u64 {
         let mine = it.stretches.iter().filter(|stretch| stretch.job == it.subject);
-        mine.map(|stretch| stretch.to_us - stretch.from_us).sum()
+        mine.map(|stretch| (stretch.to_us - stretch.from_us).ticks()).sum()
     };
     assert_eq!(own(&end), own(&whole));
     assert_eq!(whole.end(100_000), whole);

@@ -2,6 +2,7 @@
 //! Errors of the best-known toolkit of the field (its version of September 2020), asked of these tests.
 
 use corehop_sched::System;
+use corehop_sched::Time;
 use corehop_sched::{TaskSet, TestAnswer, Verdict, test};
 
 use crate::draw::{accepts, implicit, set, verdict};
@@ -31,14 +32,14 @@ fn bak_with_deadlines_beyond_periods_is_sound() {
 fn edf_response_times_are_exact_with_equal_deadlines_too() {
     // It answers [1, 6, 2] and [3, 5, 1].
     let bounds = |tasks: &[(u64, u64)]| answer("edf-rta", &implicit(1, tasks)).bounds.unwrap();
-    assert_eq!(bounds(&[(1, 4), (3, 12), (1, 12)]), [1, 6, 6]);
-    assert_eq!(bounds(&[(1, 5), (1, 8), (1, 2)]), [2, 4, 1]);
+    assert_eq!(bounds(&[(1, 4), (3, 12), (1, 12)]), [1, 6, 6].map(Time::new));
+    assert_eq!(bounds(&[(1, 5), (1, 8), (1, 2)]), [2, 4, 1].map(Time::new));
 }
 
 #[test]
 fn edf_response_times_of_a_full_cpu_are_found() {
     // It loops for ever.
-    assert_eq!(answer("edf-rta", &implicit(1, &[(7, 7)])).bounds.unwrap(), [7]);
+    assert_eq!(answer("edf-rta", &implicit(1, &[(7, 7)])).bounds.unwrap(), [7].map(Time::new));
     assert!(accepts("edf-rta", &implicit(1, &[(1, 2), (1, 2)])));
 }
 
@@ -46,9 +47,9 @@ fn edf_response_times_of_a_full_cpu_are_found() {
 fn global_fixed_priorities_cap_what_a_task_can_interfere() {
     // Without the cap the bound is 14, and 2 to 3 % of random sets are refused for nothing.
     let set = implicit(3, &[(1, 4), (1, 5), (3, 9), (9, 18)]);
-    assert_eq!(answer("g-fp-bertogna-plain", &set).bounds.unwrap()[3], 13);
+    assert_eq!(answer("g-fp-bertogna-plain", &set).bounds.unwrap()[3], Time::new(13));
     // With slacks, which the paper has as well, 13 without the cap.
-    assert_eq!(answer("g-fp-bertogna", &set).bounds.unwrap()[3], 12);
+    assert_eq!(answer("g-fp-bertogna", &set).bounds.unwrap()[3], Time::new(12));
 }
 
 #[test]
@@ -81,14 +82,14 @@ fn rta_jumps_over_what_it_need_not_look_at() {
     let big = 1_u64 << 38;
     let tasks = [(big, 4 * big), (big + 1, 4 * big), (big + 2, 4 * big), (big + 3, 4 * big)];
     let bounds = answer("rta", &implicit(2, &tasks)).bounds.unwrap();
-    assert!(bounds.iter().all(|&bound| bound <= 4 * big), "{bounds:?}");
+    assert!(bounds.iter().all(|&bound| bound <= Time::new(4 * big)), "{bounds:?}");
 }
 
 #[test]
 fn a_negative_x_of_a_compliant_vector_stays_negative() {
     // Its C++ form takes the magnitude and answers [6, 33].
     let set = set(2, &[(2, 14, 13), (16, 25, 27)]);
-    assert_eq!(answer("cva", &set).bounds.unwrap(), [6, 27]);
+    assert_eq!(answer("cva", &set).bounds.unwrap(), [6, 27].map(Time::new));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests that accept more than others, and sets that stay accepted when they get easier.
 
+use corehop_sched::Time;
 use corehop_sched::{TaskSet, Verdict, all};
 use proptest::prelude::*;
 
@@ -108,7 +109,7 @@ proptest! {
     ) {
         let at = which % set.tasks().len();
         let mut less = parameters(&set);
-        less[at].wcet = (less[at].wcet - 1).max(1);
+        less[at].wcet = (less[at].wcet - Time::new(1)).max(Time::new(1));
         let less = TaskSet::new(set.cpus(), &less).unwrap();
         let more = TaskSet::new(set.cpus() + 1, &parameters(&set)).unwrap();
         for name in SUSTAINABLE {
@@ -124,7 +125,7 @@ proptest! {
     fn what_one_cpu_accepts_stays_accepted_with_longer_periods(set in sets(1, 30, Due::Constrained), which in 0..7_usize) {
         let at = which % set.tasks().len();
         let mut longer = parameters(&set);
-        longer[at].period += 1;
+        longer[at].period += Time::new(1);
         let longer = TaskSet::new(1, &longer).unwrap();
         for name in ["density", "qpa", "edf-rta", "p-fp-rta", "gfb", "g-fp-guan"] {
             prop_assert!(!accepts(name, &set) || accepts(name, &longer), "{} with a longer period: {:?}", name, set);

@@ -2,7 +2,8 @@
 //! Random small sets, on which everything can be tried out.
 
 use corehop_sched::System;
-use corehop_sched::{TaskParameters, TaskSet, Time, Verdict, test};
+use corehop_sched::Time;
+use corehop_sched::{TaskParameters, TaskSet, Verdict, test};
 use proptest::prelude::*;
 
 /// The kind of deadlines.
@@ -17,23 +18,28 @@ pub(crate) enum Due {
 }
 
 /// Sets on up to `cpus` CPUs, with periods up to `longest`.
-pub(crate) fn sets(cpus: u32, longest: Time, due: Due) -> impl Strategy<Value = TaskSet> {
+pub(crate) fn sets(cpus: u32, longest: u64, due: Due) -> impl Strategy<Value = TaskSet> {
     let task = (2..=longest, 0.0..1.0_f64, 0.0..1.0_f64);
     let tasks = prop::collection::vec(task, 1..=7);
     (1..=cpus, 0.3..1.2_f64, tasks).prop_map(move |(cpus, fill, tasks)| {
         // The utilisations are scaled such that sets lie around what `cpus` can do.
         let sum: f64 = tasks.iter().map(|&(_, u, _)| u + 0.05).sum();
         let scale = fill * f64::from(cpus) / sum;
-        let of = |&(period, u, at): &(Time, f64, f64)| {
+        let of = |&(period, u, at): &(u64, f64, f64)| {
             let wcet =
-                ((u + 0.05) * scale * period as f64).round().clamp(1.0, period as f64) as Time;
-            let room = |most: Time| wcet + (at * (most - wcet + 1) as f64) as Time;
+                ((u + 0.05) * scale * period as f64).round().clamp(1.0, period as f64) as u64;
+            let room = |most: u64| wcet + (at * (most - wcet + 1) as f64) as u64;
             let deadline = match due {
                 Due::Implicit => period,
                 Due::Constrained => room(period),
                 Due::Arbitrary => room(2 * period),
             };
-            TaskParameters { wcet, period, deadline: Some(deadline), ..TaskParameters::default() }
+            TaskParameters {
+                wcet: Time::new(wcet),
+                period: Time::new(period),
+                deadline: Some(Time::new(deadline)),
+                ..TaskParameters::default()
+            }
         };
         TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
     })
@@ -61,17 +67,22 @@ pub(crate) fn parameters(set: &TaskSet) -> Vec<TaskParameters> {
 }
 
 /// A set of (C, T, D).
-pub(crate) fn set(cpus: u32, tasks: &[(Time, Time, Time)]) -> TaskSet {
-    let of = |&(wcet, period, deadline): &(Time, Time, Time)| TaskParameters {
-        wcet,
-        period,
-        deadline: Some(deadline),
+/// The ticks of each time.
+pub(crate) fn ticks(times: Vec<Time>) -> Vec<u64> {
+    times.into_iter().map(Time::ticks).collect()
+}
+
+pub(crate) fn set(cpus: u32, tasks: &[(u64, u64, u64)]) -> TaskSet {
+    let of = |&(wcet, period, deadline): &(u64, u64, u64)| TaskParameters {
+        wcet: Time::new(wcet),
+        period: Time::new(period),
+        deadline: Some(Time::new(deadline)),
         ..TaskParameters::default()
     };
     TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
 }
 
 /// A set of (C, T) with D = T.
-pub(crate) fn implicit(cpus: u32, tasks: &[(Time, Time)]) -> TaskSet {
+pub(crate) fn implicit(cpus: u32, tasks: &[(u64, u64)]) -> TaskSet {
     set(cpus, &tasks.iter().map(|&(c, t)| (c, t, t)).collect::<Vec<_>>())
 }

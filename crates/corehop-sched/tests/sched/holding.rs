@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scheduler that is walked through a unit at a time, where jobs come late, wait at locks, suspend themselves and activate others.
 
-use corehop_sched::Time;
-
 /// The order of jobs, and what happens at locks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rules {
@@ -31,10 +29,10 @@ pub(crate) enum Step {
 pub(crate) struct Actor {
     pub(crate) cpu: usize,
     pub(crate) rank: usize,
-    pub(crate) deadline: Time,
+    pub(crate) deadline: u64,
     /// The time for which a job reloads each time that it resumes after another one ran.
-    pub(crate) reload: Time,
-    pub(crate) jobs: Vec<(Time, Time, Vec<Step>)>,
+    pub(crate) reload: u64,
+    pub(crate) jobs: Vec<(u64, u64, Vec<Step>)>,
     /// The task whose ends activate this one: arrivals and releases of `jobs` are then overwritten.
     pub(crate) activator: Option<usize>,
 }
@@ -42,20 +40,20 @@ pub(crate) struct Actor {
 /// When a job arrived, was released, ran first and ended; and the release of the job that began its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ended {
-    pub(crate) arrival: Time,
-    pub(crate) release: Time,
-    pub(crate) start: Time,
-    pub(crate) end: Time,
-    pub(crate) origin: Time,
+    pub(crate) arrival: u64,
+    pub(crate) release: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) origin: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct State {
     job: usize,
     step: usize,
-    start: Time,
+    start: u64,
     /// The reload that is still to do.
-    reload: Time,
+    reload: u64,
     begun: bool,
 }
 
@@ -64,8 +62,8 @@ const FRESH: State = State { job: 0, step: 0, start: 0, reload: 0, begun: false 
 struct World<'a> {
     rules: Rules,
     actors: &'a [Actor],
-    jobs: Vec<Vec<(Time, Time, Vec<Step>)>>,
-    origins: Vec<Vec<Time>>,
+    jobs: Vec<Vec<(u64, u64, Vec<Step>)>>,
+    origins: Vec<Vec<u64>>,
     states: Vec<State>,
     /// The task that ran last on each CPU.
     last: Vec<Option<usize>>,
@@ -75,7 +73,7 @@ struct World<'a> {
 }
 
 /// The jobs of each task that ended before the horizon, in order.
-pub(crate) fn simulate(rules: Rules, actors: &[Actor], horizon: Time) -> Vec<Vec<Ended>> {
+pub(crate) fn simulate(rules: Rules, actors: &[Actor], horizon: u64) -> Vec<Vec<Ended>> {
     let jobs: Vec<Vec<_>> = actors
         .iter()
         .map(|actor| if actor.activator.is_some() { Vec::new() } else { actor.jobs.clone() })
@@ -106,7 +104,7 @@ pub(crate) fn simulate(rules: Rules, actors: &[Actor], horizon: Time) -> Vec<Vec
 }
 
 impl World<'_> {
-    fn unit(&mut self, now: Time) {
+    fn unit(&mut self, now: u64) {
         let cpus = self.actors.iter().map(|actor| actor.cpu).max().unwrap_or(0);
         let running: Vec<usize> = (0..=cpus).filter_map(|cpu| self.choose(cpu, now)).collect();
         let sleeping: Vec<usize> =
@@ -140,7 +138,7 @@ impl World<'_> {
         self.last[cpu] = Some(at);
     }
 
-    fn end(&mut self, at: usize, start: Time, end: Time) {
+    fn end(&mut self, at: usize, start: u64, end: u64) {
         let job = self.states[at].job;
         let (arrival, release, _) = self.jobs[at][job];
         let origin = self.origins[at][job];
@@ -157,7 +155,7 @@ impl World<'_> {
     }
 
     /// The next unit of the present job of a task, if it has one.
-    fn step(&self, at: usize, now: Time) -> Option<Step> {
+    fn step(&self, at: usize, now: u64) -> Option<Step> {
         let state = &self.states[at];
         let job = self.jobs[at].get(state.job).filter(|job| job.1 <= now)?;
         Some(job.2[state.step])
@@ -173,7 +171,7 @@ impl World<'_> {
     }
 
     /// The lock that the present job of a task takes with its next unit.
-    fn wanted(&self, at: usize, now: Time) -> Option<usize> {
+    fn wanted(&self, at: usize, now: u64) -> Option<usize> {
         match self.step(at, now)? {
             Step::Run(Some(lock)) if self.held(at) != Some(lock) => Some(lock),
             _ => None,
@@ -189,7 +187,7 @@ impl World<'_> {
         self.users[lock].iter().map(|&at| self.actors[at].rank).min().unwrap_or(usize::MAX)
     }
 
-    fn choose(&self, cpu: usize, now: Time) -> Option<usize> {
+    fn choose(&self, cpu: usize, now: u64) -> Option<usize> {
         let runs = |&at: &usize| {
             self.actors[at].cpu == cpu && matches!(self.step(at, now), Some(Step::Run(_)))
         };
@@ -244,9 +242,9 @@ fn the_rules_of_locks_by_hand() {
     // The last holds the lock from 0 to 4, the middle one comes at 1, the first at 2 and wants the lock.
     let steps = |all: &[Option<usize>]| all.iter().map(|&lock| Step::Run(lock)).collect::<Vec<_>>();
     let held = [Some(0); 4];
-    let actor = |rank: usize, arrival: Time, all: &[Option<usize>]| Actor {
+    let actor = |rank: usize, arrival: u64, all: &[Option<usize>]| Actor {
         rank,
-        deadline: 20 + 10 * rank as Time,
+        deadline: 20 + 10 * rank as u64,
         jobs: vec![(arrival, arrival, steps(all))],
         ..Actor::default()
     };

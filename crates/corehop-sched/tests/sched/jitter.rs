@@ -1,31 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Release jitter by brute force: what exact tests bound is attained by some phases and some jitter, and by none exceeded.
 
+use crate::draw::ticks;
 use corehop_sched::System;
-use corehop_sched::{TaskParameters, TaskSet, Time, Verdict, test};
+use corehop_sched::Time;
+use corehop_sched::{TaskParameters, TaskSet, Verdict, test};
 use proptest::prelude::*;
 
 /// C, T and J; the first is served first.
-type Jittery = (Time, Time, Time);
+type Jittery = (u64, u64, u64);
 
 /// When a job arrives, and when it is released.
-type Job = (Time, Time);
+type Job = (u64, u64);
 
 /// The exact tests that charge jitter, and whether jobs may be preempted.
 const TESTS: [(&str, bool); 2] = [("p-fp-rta", true), ("np-fp-rta", false)];
 
 /// Beyond all busy windows of these sets, and the arrivals before them.
-const HORIZON: Time = 160;
+const HORIZON: u64 = 160;
 
 /// So far that no bound is cut off.
-const DEADLINE: Time = 400;
+const DEADLINE: u64 = 400;
 
-fn bounds(tasks: &[Jittery], name: &str) -> Option<Vec<Time>> {
+fn bounds(tasks: &[Jittery], name: &str) -> Option<Vec<u64>> {
     let task = |(at, &(wcet, period, jitter)): (usize, &Jittery)| TaskParameters {
-        wcet,
-        period,
-        jitter,
-        deadline: Some(DEADLINE),
+        wcet: Time::new(wcet),
+        period: Time::new(period),
+        jitter: Time::new(jitter),
+        deadline: Some(Time::new(DEADLINE)),
         priority: Some(at as u32),
         ..TaskParameters::default()
     };
@@ -33,13 +35,13 @@ fn bounds(tasks: &[Jittery], name: &str) -> Option<Vec<Time>> {
     let set = TaskSet::new(1, &given).unwrap();
     let answer = test(name).unwrap().run(System::of(&set));
     assert_ne!(answer.verdict, Verdict::Unknown, "{name} of {tasks:?}");
-    answer.bounds
+    answer.bounds.map(ticks)
 }
 
 /// The longest response of each task, from arrival to end, unit by unit.
-fn responses(tasks: &[Jittery], jobs: &[Vec<Job>], preemptive: bool) -> Vec<Time> {
+fn responses(tasks: &[Jittery], jobs: &[Vec<Job>], preemptive: bool) -> Vec<u64> {
     let mut next = vec![0; tasks.len()];
-    let mut left: Vec<Time> = tasks.iter().map(|task| task.0).collect();
+    let mut left: Vec<u64> = tasks.iter().map(|task| task.0).collect();
     let mut worst = vec![0; tasks.len()];
     let mut running = None;
     for now in 0..HORIZON {
@@ -58,13 +60,13 @@ fn responses(tasks: &[Jittery], jobs: &[Vec<Job>], preemptive: bool) -> Vec<Time
 }
 
 /// Jobs of a task that arrive from `phase` on, each held back until `until` as far as its jitter goes.
-fn held_back(&(_, period, jitter): &Jittery, phase: Time, until: Time) -> Vec<Job> {
+fn held_back(&(_, period, jitter): &Jittery, phase: u64, until: u64) -> Vec<Job> {
     let arrivals = (phase..HORIZON).step_by(period as usize);
     arrivals.map(|arrival| (arrival, arrival.max(until.min(arrival + jitter)))).collect()
 }
 
 /// The worst over all phases, where what arrived is held back until an instant, or one before it, or not at all.
-fn worst(tasks: &[Jittery], preemptive: bool) -> Vec<Time> {
+fn worst(tasks: &[Jittery], preemptive: bool) -> Vec<u64> {
     let instant = tasks.iter().map(|task| task.2).max().unwrap_or(0) + 1;
     let of = |task: &Jittery| -> Vec<Vec<Job>> {
         let until = [instant, instant - 1, 0].into_iter();
@@ -125,7 +127,7 @@ proptest! {
         for (&(_, period, jitter), phase) in tasks.iter().zip(phases) {
             let mut last = 0;
             let arrivals = (phase..HORIZON).step_by(period as usize);
-            let release = |arrival: Time| {
+            let release = |arrival: u64| {
                 // Jobs of a task are released in their order.
                 last = last.max(arrival + jitters.next().unwrap_or(0).min(jitter));
                 (arrival, last)
@@ -150,27 +152,27 @@ fn jitter_brings_two_jobs_together_by_hand() {
 }
 
 /// C, T, J and D beyond C + J, under EDF.
-type Due = (Time, Time, Time, Time);
+type Due = (u64, u64, u64, u64);
 
-fn deadline(&(wcet, _, jitter, more): &Due) -> Time {
+fn deadline(&(wcet, _, jitter, more): &Due) -> u64 {
     wcet + jitter + more
 }
 
 fn due_set(tasks: &[Due]) -> TaskSet {
     let of = |task: &Due| TaskParameters {
-        wcet: task.0,
-        period: task.1,
-        jitter: task.2,
-        deadline: Some(deadline(task)),
+        wcet: Time::new(task.0),
+        period: Time::new(task.1),
+        jitter: Time::new(task.2),
+        deadline: Some(Time::new(deadline(task))),
         ..TaskParameters::default()
     };
     TaskSet::new(1, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
 }
 
 /// The longest response of task `own` under EDF, from arrival to end, unit by unit. Of jobs due at once its own goes last.
-fn response_by_deadline(tasks: &[Due], jobs: &[&Vec<Job>], own: usize) -> Time {
+fn response_by_deadline(tasks: &[Due], jobs: &[&Vec<Job>], own: usize) -> u64 {
     let (mut next, mut worst) = (vec![0; tasks.len()], 0);
-    let mut left: Vec<Time> = tasks.iter().map(|task| task.0).collect();
+    let mut left: Vec<u64> = tasks.iter().map(|task| task.0).collect();
     for now in 0..80 {
         let ready = |&at: &usize| jobs[at].get(next[at]).is_some_and(|job| job.1 <= now);
         let due = |&at: &usize| (jobs[at][next[at]].0 + deadline(&tasks[at]), at == own);
@@ -188,7 +190,7 @@ fn response_by_deadline(tasks: &[Due], jobs: &[&Vec<Job>], own: usize) -> Time {
 }
 
 /// The worst over all phases, where what arrived is held back until an instant, or not at all.
-fn worst_by_deadline(tasks: &[Due]) -> Vec<Time> {
+fn worst_by_deadline(tasks: &[Due]) -> Vec<u64> {
     let instant = tasks.iter().map(|task| task.2).max().unwrap_or(0) + 1;
     let of = |&(wcet, period, jitter, _): &Due| -> Vec<Vec<Job>> {
         let phases = (0..period).flat_map(|phase| [instant, 0].map(|until| (phase, until)));
@@ -227,7 +229,7 @@ proptest! {
         let set = due_set(&tasks);
         let answer = test("edf-rta").unwrap().run(System::of(&set));
         let seen = worst_by_deadline(&tasks);
-        prop_assert_eq!(answer.bounds.as_ref(), Some(&seen), "{:?}", tasks);
+        prop_assert_eq!(answer.bounds.map(ticks), Some(seen.clone()), "{:?}", tasks);
         let met = seen.iter().zip(&tasks).all(|(seen, task)| *seen <= deadline(task));
         let expected = if met { Verdict::Schedulable } else { Verdict::Unschedulable };
         for name in ["edf-rta", "qpa"] {

@@ -3,24 +3,25 @@
 
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::set_file;
+use corehop_sched::Time;
 use corehop_sched::charge::DelayCharge;
 use corehop_sched::composition::{Composition, Kind};
 use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
 use corehop_sched::overhead::system::SystemOverheads;
 use corehop_sched::question::Answered;
-use corehop_sched::{SchedulabilityQuestion, TaskSet, Test, Time, Verdict, test};
+use corehop_sched::{SchedulabilityQuestion, TaskSet, Test, Verdict, test};
 
 use crate::mixed::{Case, Dice, KINDS};
 
 /// In nanoseconds; the sets are in microseconds.
 const OVERHEADS: SystemOverheads = SystemOverheads {
-    tick: 300,
-    quantum: Some(50_000),
-    release: 250,
-    event_latency: 700,
-    scheduling: 120,
-    context_switch: 130,
-    interprocessor: 200,
+    tick: Time::new(300),
+    quantum: Some(Time::new(50_000)),
+    release: Time::new(250),
+    event_latency: Time::new(700),
+    scheduling: Time::new(120),
+    context_switch: Time::new(130),
+    interprocessor: Time::new(200),
     dedicated: None,
 };
 
@@ -37,7 +38,7 @@ enum Charge {
 fn composed(case: &Case, test: &'static Test, charge: Charge) -> Option<Composition> {
     let delay = |_: &TaskSet| match charge {
         Charge::Nothing => Some(DelayCharge::Nothing),
-        Charge::Each => Some(DelayCharge::Each(2)),
+        Charge::Each => Some(DelayCharge::Each(Time::new(2))),
         _ => Some(DelayCharge::Costs(Box::new(case.costs.clone()))),
     };
     let overheads = matches!(charge, Charge::Overheads).then_some(OVERHEADS);
@@ -64,7 +65,7 @@ fn the_parts_of_a_bound_sum_up_to_it_under_every_test_and_charge() {
             for (name, charge) in kind.tests.iter().flat_map(|name| charges.map(|it| (name, it))) {
                 let Some(it) = composed(&case, test(name).unwrap(), charge) else { continue };
                 let sum: i64 = it.parts.iter().map(|part| part.us).sum();
-                assert_eq!(sum, it.bound_us as i64, "{name}, set {index}: {it:?}");
+                assert_eq!(sum, it.bound_us.ticks() as i64, "{name}, set {index}: {it:?}");
                 let taken_off = |part: &&corehop_sched::composition::BoundTerm| {
                     part.us < 0 && ![Kind::BeforeArrival, Kind::Rounding].contains(&part.what)
                 };
@@ -78,9 +79,11 @@ fn the_parts_of_a_bound_sum_up_to_it_under_every_test_and_charge() {
 }
 
 /// A set that asks for more than its CPUs can do, or nearly so.
-fn margin(text: &str, scheduler: Option<Scheduler>, delay: Option<Time>) -> Margin {
+fn margin(text: &str, scheduler: Option<Scheduler>, delay: Option<u64>) -> Margin {
     let set = set_file::parse(text).unwrap();
-    let each = |_: &TaskSet| Some(delay.map_or(DelayCharge::Nothing, DelayCharge::Each));
+    let each = |_: &TaskSet| {
+        Some(delay.map_or(DelayCharge::Nothing, |delay| DelayCharge::Each(Time::new(delay))))
+    };
     let asking = TestSettings {
         platform: None,
         delay: &each,
@@ -106,7 +109,7 @@ fn a_composition_is_what_a_hand_computes() {
         (Kind::HigherPriority, Some(0), Some(8), 208),
         (Kind::BeforeArrival, None, None, -400),
     ];
-    assert_eq!((it.task, it.bound_us, parts.as_slice()), (1, 118, &expected[..]));
+    assert_eq!((it.task, it.bound_us, parts.as_slice()), (1, Time::new(118), &expected[..]));
 }
 
 #[test]
@@ -116,7 +119,7 @@ fn a_no_names_all_tasks_that_are_late_and_by_how_much() {
     let late: Vec<_> =
         margin(text, None, None).late.iter().map(|it| (it.task, it.late_us)).collect();
     // 15 + 20 = 35 by 30; 70 + 2 (35) = 140 by 100.
-    assert_eq!(late, [(0, Some(5)), (2, Some(40))]);
+    assert_eq!(late, [(0, Some(Time::new(5))), (2, Some(Time::new(40)))]);
 }
 
 /// The beginnings of all changes.
@@ -215,7 +218,8 @@ fn every_change_carries_a_set_that_is_accepted_as_it_stands() {
 
 /// Whether a set is accepted as it stands: by the test that accepted it, where that takes CPUs as given, or by its own question.
 fn holds(set: &TaskSet, by: &str) -> bool {
-    let mut charged = corehop_sched::charge::ChargedSet::new(set, None, DelayCharge::Each(1), None);
+    let mut charged =
+        corehop_sched::charge::ChargedSet::new(set, None, DelayCharge::Each(Time::new(1)), None);
     if by == "sp-edf-c=d" {
         let asked = charged.ask(test("sp-edf-given").unwrap()).unwrap();
         return asked.answer.verdict == Verdict::Schedulable;

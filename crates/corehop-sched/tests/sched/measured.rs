@@ -5,7 +5,8 @@
 //! if none of 25 simulations, in which victims pay, misses a deadline.
 #![expect(clippy::print_stdout, reason = "the table is what `make soundness` is for")]
 
-use corehop_sched::{TaskParameters, TaskSet, Time};
+use corehop_sched::Time;
+use corehop_sched::{TaskParameters, TaskSet};
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::Seen;
@@ -39,11 +40,17 @@ pub(crate) fn drawn(kind: &Kind, index: u64, dice: &mut Dice) -> Case {
         let room = period - wcet + 1;
         let deadline = if dice.one_in(2) { period } else { period - dice.below(room) / 2 };
         let size = SIZES[dice.below(6) as usize] as f64;
-        let [resumed, moved] = table.map(|(least, each)| (least + each * size).ceil() as Time);
+        let [resumed, moved] = table.map(|(least, each)| (least + each * size).ceil() as u64);
         costs.resumed.push(resumed);
         costs.moved.push(moved);
-        let (deadline, wss_kib) = (Some(deadline), Some(at as u64));
-        given.push(TaskParameters { wcet, period, deadline, wss_kib, ..TaskParameters::default() });
+        let (deadline, wss_kib) = (Some(Time::new(deadline)), Some(at as u64));
+        given.push(TaskParameters {
+            wcet: Time::new(wcet),
+            period: Time::new(period),
+            deadline,
+            wss_kib,
+            ..TaskParameters::default()
+        });
     }
     let set = TaskSet::new(cpus as u32, &given).unwrap();
     debug_assert!(kind.cluster.is_none());
@@ -60,7 +67,8 @@ fn simulated(case: &Case, kind: &Kind, dice: &mut Dice) -> Seen {
 fn accepts(case: &Case, name: &str, seen: &Seen) -> bool {
     let answer = case.ask(name, None);
     let bounds = answer.bounds.as_deref().unwrap_or_default();
-    let beyond = seen.missed || seen.responses.iter().zip(bounds).any(|(seen, bound)| seen > bound);
+    let beyond =
+        seen.missed || seen.responses.iter().zip(bounds).any(|(seen, bound)| *seen > bound.ticks());
     assert!(!(yes(&answer) && beyond), "{name}: {seen:?} for {bounds:?} of {:?}", case.set);
     yes(&answer)
 }

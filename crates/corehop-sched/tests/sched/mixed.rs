@@ -3,9 +3,10 @@
 
 use corehop_plan::workload::Event;
 use corehop_plan::workload::placement::{PlacedShare, TaskPlacement};
+use corehop_sched::Time;
 use corehop_sched::charge::{ChargedSet, DelayCharge};
 use corehop_sched::overhead::system::SystemOverheads;
-use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Time, Verdict, test};
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Verdict, test};
 use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 use crate::paying::{Actor, By, Seen, Stage, Taken, World, simulate, whole};
@@ -119,8 +120,8 @@ pub(crate) struct Case {
 /// Costs by the size of a working set, which is the number of its task.
 #[derive(Debug, Clone)]
 pub(crate) struct ByTask {
-    pub(crate) resumed: Vec<Time>,
-    pub(crate) moved: Vec<Time>,
+    pub(crate) resumed: Vec<u64>,
+    pub(crate) moved: Vec<u64>,
 }
 
 impl EventCosts for ByTask {
@@ -163,9 +164,9 @@ impl Case {
             resumed.push(delay);
             moved.push(delay + dice.below(1 + delay));
             given.push(TaskParameters {
-                wcet,
-                period,
-                deadline: Some(deadline),
+                wcet: Time::new(wcet),
+                period: Time::new(period),
+                deadline: Some(Time::new(deadline)),
                 wss_kib: Some(at as u64),
                 ..TaskParameters::default()
             });
@@ -190,7 +191,10 @@ impl Case {
     pub(crate) fn ask_with_own_delays(&self, name: &str) -> Option<TestAnswer> {
         let longer = self.given.iter().zip(&self.costs.moved);
         let longer: Vec<TaskParameters> = longer
-            .map(|(task, delay)| TaskParameters { wcet: task.wcet + delay, ..task.clone() })
+            .map(|(task, delay)| TaskParameters {
+                wcet: task.wcet + Time::new(*delay),
+                ..task.clone()
+            })
             .collect();
         let set = TaskSet::new(self.set.cpus(), &longer).ok()?;
         let mut charged = ChargedSet::new(&set, None, DelayCharge::Nothing, None);
@@ -207,7 +211,7 @@ impl Case {
             let others = (0..self.given.len()).filter(|&other| pays_for(at, other));
             let paid = others.map(|other| self.costs.moved[other]).max().unwrap_or(0);
             let deadline = task.deadline.or(Some(task.period));
-            TaskParameters { wcet: task.wcet + paid, deadline, ..task.clone() }
+            TaskParameters { wcet: task.wcet + Time::new(paid), deadline, ..task.clone() }
         };
         let longer: Vec<TaskParameters> = self.given.iter().enumerate().map(longer).collect();
         let Ok(set) = TaskSet::new(self.set.cpus(), &longer) else {
@@ -229,7 +233,8 @@ impl Case {
             let world = self.world(kind, answer, taken, pattern, dice);
             let seen = simulate(&world);
             let bounds = answer.bounds.as_deref().unwrap_or_default();
-            let beyond = seen.responses.iter().zip(bounds).any(|(seen, bound)| seen > bound);
+            let beyond =
+                seen.responses.iter().zip(bounds).any(|(seen, bound)| *seen > bound.ticks());
             if beyond || (seen.missed && !kind.soft) {
                 let why = format!("{:?} with bounds {bounds:?} in {world:#?}", seen.responses);
                 return Some(format!("{:?} {:?}: {why}", self.set, self.costs));
@@ -270,10 +275,10 @@ impl Case {
         dice: &mut Dice,
     ) -> World {
         let order = self.ranks(answer);
-        let longest = self.given.iter().map(|task| task.period).max().unwrap_or(1);
+        let longest = self.given.iter().map(|task| task.period).max().unwrap_or(Time::new(1));
         let horizon = 3 * longest;
         let actor = |(at, task): (usize, &TaskParameters)| {
-            let offset = if pattern == 0 { 0 } else { dice.below(task.period) };
+            let offset = if pattern == 0 { 0 } else { dice.below(task.period.ticks()) };
             let late = if pattern < 2 {
                 vec![0]
             } else {
@@ -286,10 +291,10 @@ impl Case {
                 moved: self.costs.moved[at],
                 offset,
                 late,
-                ..whole(task.wcet, task.period, deadline, 0)
+                ..whole(task.wcet.ticks(), task.period.ticks(), deadline.ticks(), 0)
             };
             let place = answer.placement.as_ref().map(|places| &places[at]);
-            placed(base, kind, place, horizon)
+            placed(base, kind, place, horizon.ticks())
         };
         let actors = self.given.iter().enumerate().map(actor).collect();
         let cpus = self.set.cpus() as usize;
@@ -299,7 +304,7 @@ impl Case {
             domains: vec![size; cpus / size],
             actors,
             taken,
-            horizon,
+            horizon: horizon.ticks(),
             restless: pattern % 2 == 1,
             blocks: Vec::new(),
         }
@@ -326,7 +331,7 @@ impl Case {
 }
 
 /// A task where a test put it.
-fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Time) -> Actor {
+fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: u64) -> Actor {
     let only = actor.jobs[0][0];
     let jobs = match place {
         None => return actor,
@@ -338,8 +343,8 @@ fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Tim
             let mut from = 0;
             let stage = |piece: &corehop_plan::workload::placement::PlacedPiece| {
                 let begins = from;
-                from += piece.deadline;
-                let (work, deadline) = (piece.wcet, piece.deadline);
+                from += piece.deadline.ticks();
+                let (work, deadline) = (piece.wcet.ticks(), piece.deadline.ticks());
                 Stage { domain: piece.cpu, work, from: begins, deadline, class: 0 }
             };
             vec![pieces.iter().map(stage).collect()]

@@ -4,8 +4,9 @@
 #![expect(clippy::print_stdout, reason = "what it gains is what the comparison is for")]
 
 use corehop_plan::workload::Event;
+use corehop_sched::Time;
 use corehop_sched::charge::{ChargedSet, DelayCharge};
-use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Time, Verdict, test};
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Verdict, test};
 use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 use crate::mixed::{Dice, yes};
@@ -69,9 +70,9 @@ impl Case {
             blocks.push((first..first + size).map(|block| (block % CACHE) as u32).collect());
             let (deadline, wss_kib) = (Some(deadline), Some(size));
             given.push(TaskParameters {
-                wcet,
-                period,
-                deadline,
+                wcet: Time::new(wcet),
+                period: Time::new(period),
+                deadline: deadline.map(Time::new),
                 wss_kib,
                 ..TaskParameters::default()
             });
@@ -101,15 +102,15 @@ impl Case {
         Self { set: self.set.clone(), given, blocks }
     }
 
-    fn is_broken_alone(&self, by: By, bounds: &[Time], dice: &mut Dice) -> bool {
+    fn is_broken_alone(&self, by: By, bounds: &[u64], dice: &mut Dice) -> bool {
         let mut order: Vec<usize> = (0..self.given.len()).collect();
         order.sort_by_key(|&at| self.given[at].deadline);
         (0..6).any(|pattern| {
             let actor = |(at, task): (usize, &TaskParameters)| Actor {
                 rank: order.iter().position(|&it| it == at).unwrap() as u32,
-                offset: if pattern == 0 { 0 } else { dice.below(task.period) },
+                offset: if pattern == 0 { 0 } else { dice.below(task.period.ticks()) },
                 late: if pattern < 3 { vec![0] } else { vec![0, dice.below(9), dice.below(20)] },
-                ..whole(task.wcet, task.period, task.deadline.unwrap(), 0)
+                ..whole(task.wcet.ticks(), task.period.ticks(), task.deadline.unwrap().ticks(), 0)
             };
             let world = World {
                 by,
@@ -127,11 +128,11 @@ impl Case {
 }
 
 /// The bounds of the tasks of one CPU, in the order of the set.
-fn bounds_of(answer: &TestAnswer, cpu: &[usize]) -> Vec<Time> {
+fn bounds_of(answer: &TestAnswer, cpu: &[usize]) -> Vec<u64> {
     let mut cpu = cpu.to_vec();
     cpu.sort_unstable();
     let bounds = answer.bounds.as_deref().unwrap_or_default();
-    cpu.iter().filter_map(|&at| bounds.get(at).copied()).collect()
+    cpu.iter().filter_map(|&at| bounds.get(at).map(|bound| bound.ticks())).collect()
 }
 
 /// The tests by pair, each with the one that has a single value for each task.
@@ -243,8 +244,8 @@ fn a_cpu_pays_for_its_own_tasks_alone_by_hand() {
     for (name, single) in PACKED {
         let answer = case.ask(name, ALL);
         assert_eq!(answer.partition.as_ref().unwrap().len(), 2, "{name}");
-        assert_eq!(answer.bounds.unwrap(), [10, 64, 90], "{name}");
-        assert_eq!(case.ask(single, ALL).bounds.unwrap()[1], 100, "{single}");
+        assert_eq!(answer.bounds.unwrap(), [10, 64, 90].map(Time::new), "{name}");
+        assert_eq!(case.ask(single, ALL).bounds.unwrap()[1], Time::new(100), "{single}");
         let small = BySizes { largest: 1, ..ALL };
         assert_eq!(case.ask(name, small).verdict, Verdict::Unknown, "{name}");
     }
@@ -284,17 +285,17 @@ fn a_preemptor_that_pays_for_itself_alone_is_found_out() {
 }
 
 /// (C, T, KiB) on one CPU.
-fn of(tasks: &[(Time, Time, u64)]) -> Case {
+fn of(tasks: &[(u64, u64, u64)]) -> Case {
     on(1, tasks)
 }
 
 /// (C, T, KiB) on so many CPUs.
-fn on(cpus: u32, tasks: &[(Time, Time, u64)]) -> Case {
+fn on(cpus: u32, tasks: &[(u64, u64, u64)]) -> Case {
     let given: Vec<TaskParameters> = tasks
         .iter()
         .map(|&(wcet, period, size)| TaskParameters {
-            wcet,
-            period,
+            wcet: Time::new(wcet),
+            period: Time::new(period),
             wss_kib: Some(size),
             ..TaskParameters::default()
         })
@@ -307,8 +308,8 @@ fn a_small_preemptor_takes_little_of_a_large_victim_by_hand() {
     // Two jobs of 10, which take 2 each: 40 + 2 (10 + 2) = 64. With one value each takes all 20: two jobs
     // until 80, 40 + 2 (10 + 20) = 100.
     let case = of(&[(10, 50, 2), (40, 200, 20)]);
-    assert_eq!(case.ask("p-fp-pairs", ALL).bounds.unwrap(), [10, 64]);
-    assert_eq!(case.ask("p-fp-rta", ALL).bounds.unwrap()[1], 100);
+    assert_eq!(case.ask("p-fp-pairs", ALL).bounds.unwrap(), [10, 64].map(Time::new));
+    assert_eq!(case.ask("p-fp-rta", ALL).bounds.unwrap()[1], Time::new(100));
     assert_eq!(case.ask("edf-pairs", ALL).verdict, Verdict::Schedulable);
 }
 
@@ -351,8 +352,8 @@ fn delays_without_an_interval_and_costs_without_a_second_size_make_no_yes() {
 #[test]
 fn one_delay_for_all_is_paid_at_each_preemption() {
     let case = of(&[(10, 50, 2), (40, 200, 20)]);
-    let mut charged = ChargedSet::new(&case.set, None, DelayCharge::Each(5), None);
+    let mut charged = ChargedSet::new(&case.set, None, DelayCharge::Each(Time::new(5)), None);
     let answer = charged.ask(test("p-fp-pairs").unwrap()).unwrap().answer;
     // 40 + 2 (10 + 5).
-    assert_eq!(answer.bounds.unwrap(), [10, 70]);
+    assert_eq!(answer.bounds.unwrap(), [10, 70].map(Time::new));
 }

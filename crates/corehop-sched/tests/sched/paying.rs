@@ -7,8 +7,6 @@
 
 use std::collections::BTreeMap;
 
-use corehop_sched::Time;
-
 /// The order of the jobs of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
@@ -22,11 +20,11 @@ pub(crate) enum By {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage {
     pub(crate) domain: usize,
-    pub(crate) work: Time,
+    pub(crate) work: u64,
     /// When it begins at the earliest, counted from the release of the job.
-    pub(crate) from: Time,
+    pub(crate) from: u64,
     /// When it is due, counted from there.
-    pub(crate) deadline: Time,
+    pub(crate) deadline: u64,
     /// The class, before all deadlines and ranks: the smaller first.
     pub(crate) class: u32,
 }
@@ -34,39 +32,39 @@ pub(crate) struct Stage {
 /// A task as it is simulated.
 #[derive(Debug, Clone)]
 pub(crate) struct Actor {
-    pub(crate) period: Time,
-    pub(crate) deadline: Time,
+    pub(crate) period: u64,
+    pub(crate) deadline: u64,
     pub(crate) rank: u32,
     /// The reload of a job when it resumes on its CPU.
-    pub(crate) resumed: Time,
+    pub(crate) resumed: u64,
     /// The reload when it resumes on another one, or goes on with its next stage.
-    pub(crate) moved: Time,
+    pub(crate) moved: u64,
     /// The reload by the CPU that it left (the row) and the one it resumes on, in the order of the domains; in place of both,
     /// where it is given.
-    pub(crate) between: Vec<Vec<Time>>,
+    pub(crate) between: Vec<Vec<u64>>,
     /// The stages of its jobs; job `v` has those at `v` modulo their number.
     pub(crate) jobs: Vec<Vec<Stage>>,
-    pub(crate) offset: Time,
+    pub(crate) offset: u64,
     /// The lateness of each release, cycled through.
-    pub(crate) late: Vec<Time>,
+    pub(crate) late: Vec<u64>,
 }
 
 /// The times of an operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Taken {
     /// Of each dispatch.
-    pub(crate) dispatch: Time,
+    pub(crate) dispatch: u64,
     /// Of each release, on a CPU of the domain.
-    pub(crate) release: Time,
+    pub(crate) release: u64,
     /// Whether a further CPU handles releases, one after the other, in place of the CPUs of the tasks.
     pub(crate) dedicated: bool,
     /// Of each tick, and the time between two.
-    pub(crate) tick: Time,
-    pub(crate) quantum: Time,
+    pub(crate) tick: u64,
+    pub(crate) quantum: u64,
     /// By how much a release is seen late, at most.
-    pub(crate) latency: Time,
+    pub(crate) latency: u64,
     /// The time to tell another CPU.
-    pub(crate) interprocessor: Time,
+    pub(crate) interprocessor: u64,
 }
 
 /// The simulated world.
@@ -77,7 +75,7 @@ pub(crate) struct World {
     pub(crate) domains: Vec<usize>,
     pub(crate) actors: Vec<Actor>,
     pub(crate) taken: Taken,
-    pub(crate) horizon: Time,
+    pub(crate) horizon: u64,
     /// Whether a job that resumes prefers a CPU that it was not on.
     pub(crate) restless: bool,
     /// The cache blocks of each task, of one CPU: where there are some, a job that resumes reloads those
@@ -90,11 +88,11 @@ struct Job {
     actor: usize,
     number: usize,
     stage: usize,
-    release: Time,
+    release: u64,
     /// When it may run its stage.
-    ready: Time,
-    left: Time,
-    reload: Time,
+    ready: u64,
+    left: u64,
+    reload: u64,
     begun: bool,
     /// The CPU it runs on now, and the one it ran on last.
     on: Option<usize>,
@@ -104,7 +102,7 @@ struct Job {
 /// The longest response of each task, late jobs at the horizon included; and how late one was at most.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
-    pub(crate) responses: Vec<Time>,
+    pub(crate) responses: Vec<u64>,
     pub(crate) missed: bool,
 }
 
@@ -124,15 +122,15 @@ pub(crate) fn simulate(world: &World) -> Seen {
 
 struct State<'a> {
     world: &'a World,
-    now: Time,
+    now: u64,
     jobs: Vec<Job>,
     /// The next release of each task, and the number of the job.
-    next: Vec<(Time, usize)>,
-    next_tick: Time,
+    next: Vec<(u64, usize)>,
+    next_tick: u64,
     /// The time at which the CPU for releases has handled all releases so far.
-    handled: Time,
+    handled: u64,
     /// The domain of each CPU; what interrupts and dispatches still take of it.
-    cpus: Vec<(usize, Time)>,
+    cpus: Vec<(usize, u64)>,
     /// The owner of the data in each block.
     cache: BTreeMap<u32, usize>,
     seen: Seen,
@@ -148,7 +146,7 @@ impl<'a> State<'a> {
             jobs: Vec::new(),
             next: world.actors.iter().map(|actor| (actor.offset, 0)).collect(),
             handled: 0,
-            next_tick: if world.taken.tick > 0 { 0 } else { Time::MAX },
+            next_tick: if world.taken.tick > 0 { 0 } else { u64::MAX },
             cpus,
             cache: BTreeMap::new(),
             seen: Seen { responses: vec![0; world.actors.len()], missed: false },
@@ -201,7 +199,7 @@ impl<'a> State<'a> {
     }
 
     /// The time at which a release that was seen is handled: by the CPU for releases, after those before it.
-    fn handle(&mut self, seen: Time) -> Time {
+    fn handle(&mut self, seen: u64) -> u64 {
         if !self.world.taken.dedicated {
             return seen;
         }
@@ -225,12 +223,12 @@ impl<'a> State<'a> {
         job.ready <= self.now && !self.jobs.iter().any(earlier)
     }
 
-    fn rank(&self, at: usize) -> (u32, Time, Time, usize) {
+    fn rank(&self, at: usize) -> (u32, u64, u64, usize) {
         let job = &self.jobs[at];
         let stage = self.stage(job);
         let (key, since) = match self.world.by {
             By::Deadline => (job.release + stage.from + stage.deadline, 0),
-            By::Rank => (Time::from(self.world.actors[job.actor].rank), job.ready),
+            By::Rank => (u64::from(self.world.actors[job.actor].rank), job.ready),
         };
         (stage.class, key, since, job.actor)
     }
@@ -270,7 +268,7 @@ impl<'a> State<'a> {
         let job = &mut self.jobs[at];
         if let Some(lost) = lost {
             // What it had not reloaded yet is still to come; more than it has cannot be lost.
-            let all = self.world.blocks[job.actor].len() as Time;
+            let all = self.world.blocks[job.actor].len() as u64;
             job.reload = if job.begun { (job.reload + lost).min(all) } else { 0 };
         } else if job.begun {
             let by_cpus = last.and_then(|last| actor.between.get(last)?.get(cpu).copied());
@@ -282,14 +280,14 @@ impl<'a> State<'a> {
     }
 
     /// Loads the blocks of a task; how many of them others had taken. None where there are no blocks.
-    fn take_cache(&mut self, actor: usize) -> Option<Time> {
+    fn take_cache(&mut self, actor: usize) -> Option<u64> {
         let own = self.world.blocks.get(actor)?;
         let lost = own.iter().filter(|block| self.cache.get(block) != Some(&actor)).count();
         self.cache.extend(own.iter().map(|&block| (block, actor)));
-        Some(lost as Time)
+        Some(lost as u64)
     }
 
-    fn next_event(&self) -> Time {
+    fn next_event(&self) -> u64 {
         let releases = self.next.iter().map(|next| next.0);
         let ready = self.jobs.iter().map(|job| job.ready).filter(|&ready| ready > self.now);
         let ends = self
@@ -297,10 +295,10 @@ impl<'a> State<'a> {
             .iter()
             .filter_map(|job| Some(self.now + self.cpus[job.on?].1 + job.reload + job.left));
         let all = releases.chain(ready).chain(ends).chain([self.next_tick]);
-        all.min().unwrap_or(Time::MAX).max(self.now + 1)
+        all.min().unwrap_or(u64::MAX).max(self.now + 1)
     }
 
-    fn run(&mut self, span: Time) {
+    fn run(&mut self, span: u64) {
         let mut left = vec![span; self.cpus.len()];
         for (cpu, left) in self.cpus.iter_mut().zip(&mut left) {
             let stolen = cpu.1.min(*left);
@@ -340,7 +338,7 @@ impl<'a> State<'a> {
         }
     }
 
-    fn ended(&mut self, job: &Job, end: Time) {
+    fn ended(&mut self, job: &Job, end: u64) {
         let response = end - job.release;
         let worst = &mut self.seen.responses[job.actor];
         *worst = response.max(*worst);
@@ -357,7 +355,7 @@ impl<'a> State<'a> {
 }
 
 /// A task that does all of its work in one domain.
-pub(crate) fn whole(work: Time, period: Time, deadline: Time, domain: usize) -> Actor {
+pub(crate) fn whole(work: u64, period: u64, deadline: u64, domain: usize) -> Actor {
     let stage = Stage { domain, work, from: 0, deadline, class: 0 };
     Actor {
         period,

@@ -10,11 +10,10 @@ use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::Event;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_sched::System;
+use corehop_sched::Time;
 use corehop_sched::charge::{ChargedSet, DelayCharge};
 use corehop_sched::overhead::system::SystemOverheads;
-use corehop_sched::{
-    Charging, TaskParameters, TaskSet, Test, TestAnswer, Time, Verdict, all, test,
-};
+use corehop_sched::{Charging, TaskParameters, TaskSet, Test, TestAnswer, Verdict, all, test};
 use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
@@ -32,10 +31,10 @@ fn kind(name: &str) -> &'static Kind {
 
 /// The costs of a preemption, of a migration within a level-2 cache, and of any other migration, by task.
 #[derive(Debug, Clone)]
-struct ByDistance(Vec<[Time; 3]>);
+struct ByDistance(Vec<[u64; 3]>);
 
 impl ByDistance {
-    fn us(&self, event: Event, task: usize) -> Time {
+    fn us(&self, event: Event, task: usize) -> u64 {
         self.0[task][match event {
             Event::Preemption => 0,
             Event::SmtMigration | Event::L2Migration => 1,
@@ -80,7 +79,7 @@ fn clustered_case(dice: &mut Dice) -> (Case, ByDistance, Platform, Vec<Vec<usize
     let two = Kind { cpus: 8, ..*kind("C-EDF") };
     let case = Case::draw(&two, dice);
     let (platform, pairs) = interleaved(case.set.cpus() as usize, dice);
-    let of = |&preemption: &Time| {
+    let of = |&preemption: &u64| {
         let near = preemption + dice.below(2 + preemption / 4);
         [preemption, near, near + 5 + dice.below(10 * (1 + near))]
     };
@@ -117,9 +116,14 @@ fn misses_in_clusters(
             let row = |&from: &usize| machine.iter().map(|&to| cost(from, to)).collect();
             let deadline = task.deadline.unwrap_or(task.period);
             Actor {
-                offset: if pattern == 0 { 0 } else { dice.below(task.period) },
+                offset: if pattern == 0 { 0 } else { dice.below(task.period.ticks()) },
                 between: machine.iter().map(row).collect(),
-                ..whole(task.wcet, task.period, deadline, domain(at, &distinct))
+                ..whole(
+                    task.wcet.ticks(),
+                    task.period.ticks(),
+                    deadline.ticks(),
+                    domain(at, &distinct),
+                )
             }
         });
         let world = World {
@@ -127,7 +131,8 @@ fn misses_in_clusters(
             actors: actors.collect(),
             domains: distinct.iter().map(Vec::len).collect(),
             taken: Taken::default(),
-            horizon: 3 * case.given.iter().map(|task| task.period).max().unwrap_or(1),
+            horizon: (3 * case.given.iter().map(|task| task.period).max().unwrap_or(Time::new(1)))
+                .ticks(),
             restless: pattern % 2 == 1,
             blocks: Vec::new(),
         };
@@ -184,9 +189,9 @@ fn dedicated(case: &Case, dice: &mut Dice) -> (SystemOverheads, Taken) {
     let latency = dice.below(3);
     let interprocessor = dice.below(2);
     let overheads = SystemOverheads {
-        release: 1_000 * release,
-        event_latency: 1_000 * latency,
-        interprocessor: 1_000 * interprocessor,
+        release: Time::new(1_000 * release),
+        event_latency: Time::new(1_000 * latency),
+        interprocessor: Time::new(1_000 * interprocessor),
         ..SystemOverheads::default()
     };
     let taken = Taken { release, latency, interprocessor, dedicated: true, ..Taken::default() };
@@ -241,7 +246,8 @@ fn beyond_periods(case: Case, dice: &mut Dice) -> Case {
     let mut given = case.given;
     for task in &mut given {
         if dice.one_in(2) {
-            task.deadline = Some(task.period + 1 + dice.below(2 * task.period));
+            task.deadline =
+                Some(task.period + Time::new(1) + Time::new(dice.below((2 * task.period).ticks())));
         }
     }
     let set = TaskSet::new(case.set.cpus(), &given).unwrap();
@@ -262,8 +268,14 @@ fn full(dice: &mut Dice) -> Case {
             let resumed = dice.below(1 + period / 60);
             case.costs.resumed.push(resumed);
             case.costs.moved.push(resumed + dice.below(2 + resumed));
-            let (deadline, wss_kib) = (Some(period), Some(at));
-            TaskParameters { wcet, period, deadline, wss_kib, ..TaskParameters::default() }
+            let (deadline, wss_kib) = (Some(Time::new(period)), Some(at));
+            TaskParameters {
+                wcet: Time::new(wcet),
+                period: Time::new(period),
+                deadline,
+                wss_kib,
+                ..TaskParameters::default()
+            }
         })
         .collect();
     case.set = TaskSet::new(cpus as u32, &case.given).unwrap();

@@ -22,9 +22,9 @@ fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> 
     let task = |(at, task): (usize, &corehop_sched::Task)| PlannedTask {
         budget: None,
         name: None,
-        wcet: Nanos::new(task.wcet() * UNIT),
-        period: Nanos::new(task.period() * UNIT),
-        deadline: Nanos::new(task.deadline() * UNIT),
+        wcet: Nanos::new((task.wcet() * UNIT).ticks()),
+        period: Nanos::new((task.period() * UNIT).ticks()),
+        deadline: Nanos::new((task.deadline() * UNIT).ticks()),
         rank: order.iter().position(|&other| other == at).unwrap_or(at) as u32,
         cluster: 0,
         offset: Nanos::new(run.offsets[at] * UNIT),

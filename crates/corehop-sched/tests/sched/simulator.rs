@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scheduler that is walked through a unit at a time: slow, and plain enough to be believed.
 
-use corehop_sched::{TaskSet, Time};
+use corehop_sched::TaskSet;
 
 /// The order of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,18 +23,18 @@ pub(crate) struct Run<'a> {
     /// The tasks by priority, the highest first (for fixed priorities).
     pub(crate) order: &'a [usize],
     /// The first release of each task.
-    pub(crate) offsets: &'a [Time],
+    pub(crate) offsets: &'a [u64],
     /// The lateness of each release, cycled through.
-    pub(crate) delays: &'a [Time],
-    pub(crate) horizon: Time,
+    pub(crate) delays: &'a [u64],
+    pub(crate) horizon: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Job {
     task: usize,
-    release: Time,
-    due: Time,
-    left: Time,
+    release: u64,
+    due: u64,
+    left: u64,
     begun: bool,
 }
 
@@ -42,7 +42,7 @@ struct Job {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The longest response of each task.
-    pub(crate) responses: Vec<Time>,
+    pub(crate) responses: Vec<u64>,
     /// Whether a deadline was missed.
     pub(crate) missed: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) fn simulate(run: &Run<'_>) -> Seen {
 }
 
 /// The same on CPUs that run jobs only at some instants.
-pub(crate) fn simulate_on(run: &Run<'_>, supplied: impl Fn(Time) -> bool) -> Seen {
+pub(crate) fn simulate_on(run: &Run<'_>, supplied: impl Fn(u64) -> bool) -> Seen {
     let tasks = run.set.tasks();
     let mut next = run.offsets.to_vec();
     let mut count = 0;
@@ -62,9 +62,15 @@ pub(crate) fn simulate_on(run: &Run<'_>, supplied: impl Fn(Time) -> bool) -> See
     for now in 0..run.horizon {
         for (at, task) in tasks.iter().enumerate() {
             if next[at] == now {
-                let due = now + task.deadline();
-                ready.push(Job { task: at, release: now, due, left: task.wcet(), begun: false });
-                next[at] += task.period() + run.delays[count % run.delays.len()];
+                let due = now + task.deadline().ticks();
+                ready.push(Job {
+                    task: at,
+                    release: now,
+                    due,
+                    left: task.wcet().ticks(),
+                    begun: false,
+                });
+                next[at] += task.period().ticks() + run.delays[count % run.delays.len()];
                 count += 1;
             }
         }
@@ -99,7 +105,8 @@ fn choose(run: &Run<'_>, ready: &[Job]) -> Vec<usize> {
         let rank = match run.policy {
             Policy::Edf => job.due as i64,
             Policy::FairLateness => {
-                let (m, c) = (i64::from(run.set.cpus()), run.set.tasks()[job.task].wcet() as i64);
+                let (m, c) =
+                    (i64::from(run.set.cpus()), run.set.tasks()[job.task].wcet().ticks() as i64);
                 job.due as i64 - (m - 1) * c / m
             }
             Policy::Fixed => run.order.iter().position(|&task| task == job.task).unwrap() as i64,

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
 use corehop_plan::workload::placement::TaskPlacement;
+use corehop_sched::Time;
 use corehop_sched::overhead::system::SystemOverheads;
 use corehop_sched::{TaskParameters, TaskSet, Verdict};
 
@@ -57,13 +58,13 @@ fn no_set_that_a_test_accepts_misses_where_victims_pay() {
 /// Some of each kind, in units of the sets; overheads are in nanoseconds.
 fn system() -> (SystemOverheads, Taken) {
     let overheads = SystemOverheads {
-        tick: 1_000,
-        quantum: Some(60_000),
-        release: 1_000,
-        event_latency: 2_000,
-        scheduling: 500,
-        context_switch: 500,
-        interprocessor: 1_000,
+        tick: Time::new(1_000),
+        quantum: Some(Time::new(60_000)),
+        release: Time::new(1_000),
+        event_latency: Time::new(2_000),
+        scheduling: Time::new(500),
+        context_switch: Time::new(500),
+        interprocessor: Time::new(1_000),
         dedicated: None,
     };
     let taken = Taken {
@@ -184,9 +185,9 @@ fn case(cpus: u32, tasks: &[(u64, u64, u64)], delays: &[u64]) -> Case {
         .iter()
         .enumerate()
         .map(|(at, &(wcet, period, deadline))| TaskParameters {
-            wcet,
-            period,
-            deadline: Some(deadline),
+            wcet: Time::new(wcet),
+            period: Time::new(period),
+            deadline: Some(Time::new(deadline)),
             wss_kib: Some(at as u64),
             ..TaskParameters::default()
         })
@@ -223,7 +224,7 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
     let kind = kind("C=D");
     let wrong = case.ask_with_own_delays("sp-edf-c=d").filter(yes).unwrap();
     assert!(case.broken(kind, &wrong, Taken::default(), &mut dice).is_some());
-    let delay = corehop_sched::charge::DelayCharge::Each(100);
+    let delay = corehop_sched::charge::DelayCharge::Each(Time::new(100));
     let mut charged = corehop_sched::charge::ChargedSet::new(&case.set, None, delay, None);
     let test = corehop_sched::test("sp-edf-c=d").unwrap();
     let asked = charged.ask(test).unwrap();
@@ -234,9 +235,10 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
     else {
         panic!("{:?}", asked.answer)
     };
-    let pieces: Vec<_> = pieces.iter().map(|it| (it.wcet, it.budget, it.deadline)).collect();
+    let pieces: Vec<_> =
+        pieces.iter().map(|it| (it.wcet.ticks(), it.budget.ticks(), it.deadline.ticks())).collect();
     assert_eq!(pieces, [(3_899, 3_899, 3_999), (1_901, 2_001, 6_001)]);
-    assert_eq!(asked.delays.unwrap(), [100, 100, 300]);
+    assert_eq!(asked.delays.unwrap(), [100, 100, 300].map(Time::new));
     assert!(case.broken(kind, &asked.answer, Taken::default(), &mut dice).is_none());
 }
 

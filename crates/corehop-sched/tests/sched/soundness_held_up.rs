@@ -9,8 +9,9 @@ use corehop_plan::workload::chains::{Activation, Chain, Chains};
 use corehop_plan::workload::locks::{Locking, Locks};
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_sched::System;
+use corehop_sched::Time;
 use corehop_sched::charge::{ChargedSet, DelayCharge};
-use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Time, Verdict, test};
+use corehop_sched::{TaskParameters, TaskSet, TestAnswer, Verdict, test};
 
 use crate::holding::{Actor, Ended, Rules, Step, simulate};
 use crate::mixed::{ByTask, Dice};
@@ -110,8 +111,8 @@ const EVENTS: Kind = Kind {
 /// A set, and the critical sections of each task.
 struct Case {
     set: TaskSet,
-    sections: Vec<Vec<(String, Time)>>,
-    reloads: Vec<Time>,
+    sections: Vec<Vec<(String, u64)>>,
+    reloads: Vec<u64>,
 }
 
 const RESOURCES: [&str; 3] = ["0", "1", "2"];
@@ -123,12 +124,17 @@ impl Case {
         let given: Vec<TaskParameters> = (0..count)
             .map(|at| Self::task(kind, dice, fill * u64::from(kind.cpus), count as u64, at))
             .collect();
-        let sections: Vec<Vec<(String, Time)>> =
-            given.iter().map(|task| sections(kind, dice, task.wcet)).collect();
+        let sections: Vec<Vec<(String, u64)>> =
+            given.iter().map(|task| sections(kind, dice, task.wcet.ticks())).collect();
         let set = TaskSet::new(kind.cpus, &given).unwrap();
         let wcets: Vec<Time> = given.iter().map(|task| task.wcet).collect();
         let set = match kind.locking {
-            Some(protocol) => set.locking(Locks::new(protocol, &sections, &wcets).unwrap()),
+            Some(protocol) => {
+                let time = |(name, longest): &(String, u64)| (name.clone(), Time::new(*longest));
+                let times = |of: &Vec<(String, u64)>| of.iter().map(time).collect();
+                let sections: Vec<Vec<_>> = sections.iter().map(times).collect();
+                set.locking(Locks::new(protocol, &sections, &wcets).unwrap())
+            }
             None => set,
         };
         let set = match kind.chains {
@@ -154,11 +160,11 @@ impl Case {
         };
         TaskParameters {
             name: Some(at.to_string()),
-            wcet,
-            period,
-            deadline: Some(deadline),
-            jitter,
-            suspension,
+            wcet: Time::new(wcet),
+            period: Time::new(period),
+            deadline: Some(Time::new(deadline)),
+            jitter: Time::new(jitter),
+            suspension: Time::new(suspension),
             wss_kib: kind.reloads.then_some(at as u64),
             // Where all deadlines are alike, ranks tell tasks apart.
             priority: by_events.then_some(((at * 5 + 3) % 7) as u32),
@@ -180,8 +186,8 @@ impl Case {
         let tasks = self.set.tasks();
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|&at| match tasks[at].priority() {
-            Some(rank) => Time::from(rank),
-            None => tasks[at].deadline(),
+            Some(rank) => u64::from(rank),
+            None => tasks[at].deadline().ticks(),
         });
         let order = answer.priorities.clone().unwrap_or(order);
         let bins = answer.partition.as_ref();
@@ -191,7 +197,7 @@ impl Case {
             Actor {
                 cpu: place.unwrap_or(0),
                 rank: order.iter().position(|&it| it == at).unwrap(),
-                deadline: tasks[at].deadline(),
+                deadline: tasks[at].deadline().ticks(),
                 reload: self.reloads[at],
                 activator,
                 jobs: Vec::new(),
@@ -200,7 +206,7 @@ impl Case {
         let mut actors: Vec<Actor> = (0..tasks.len()).map(of).collect();
         for (at, actor) in actors.iter_mut().enumerate() {
             // Less urgent tasks often begin just before the others.
-            let early = actor.rank as Time;
+            let early = actor.rank as u64;
             actor.jobs = self.jobs(at, pattern, early, dice);
         }
         actors
@@ -210,28 +216,28 @@ impl Case {
         &self,
         at: usize,
         pattern: u64,
-        early: Time,
+        early: u64,
         dice: &mut Dice,
-    ) -> Vec<(Time, Time, Vec<Step>)> {
+    ) -> Vec<(u64, u64, Vec<Step>)> {
         let task = &self.set.tasks()[at];
-        let together = 60;
+        let (together, jitter, period) = (60, task.jitter().ticks(), task.period().ticks());
         let first = match pattern % 4 {
-            0 => together - task.jitter(),
-            1 => together - task.jitter() - early.min(3),
-            2 => together - task.jitter() - dice.below(6),
-            _ => together - task.jitter() - dice.below(task.period()),
+            0 => together - jitter,
+            1 => together - jitter - early.min(3),
+            2 => together - jitter - dice.below(6),
+            _ => together - jitter - dice.below(period),
         };
         let strict = self.set.chains().is_some();
         let (mut arrival, mut last, mut jobs) = (first, 0, Vec::new());
         while arrival < HORIZON - 20 {
             let late = match pattern % 3 {
-                0 | 1 => together.saturating_sub(arrival).min(task.jitter()),
-                _ => dice.below(task.jitter() + 1),
+                0 | 1 => together.saturating_sub(arrival).min(jitter),
+                _ => dice.below(jitter + 1),
             };
             last = last.max(arrival + late);
             jobs.push((arrival, last, self.steps(at, dice)));
             let more = !strict && dice.one_in(8);
-            arrival += task.period() + if more { dice.below(4) } else { 0 };
+            arrival += period + if more { dice.below(4) } else { 0 };
         }
         jobs
     }
@@ -239,16 +245,16 @@ impl Case {
     /// The units of a job: its sections among the rest of its work, and suspension before, between or after.
     fn steps(&self, at: usize, dice: &mut Dice) -> Vec<Step> {
         let task = &self.set.tasks()[at];
-        let least = self.set.chains().map_or(1, |chains| chains.least[at].max(1));
+        let least = self.set.chains().map_or(1, |chains| chains.least[at].ticks().max(1));
         let mut parts: Vec<Vec<Step>> = Vec::new();
-        let mut work = task.wcet();
+        let mut work = task.wcet().ticks();
         for (resource, longest) in &self.sections[at] {
             let lock = resource.parse().unwrap();
             let length = if dice.one_in(5) { 1 } else { *longest };
             parts.push(vec![Step::Run(Some(lock)); length as usize]);
             work -= length;
         }
-        let held = task.wcet() - work;
+        let held = task.wcet().ticks() - work;
         if dice.one_in(5) {
             work = dice.below(work + 1).max(least.saturating_sub(held));
         }
@@ -256,7 +262,7 @@ impl Case {
         if !dice.one_in(3) {
             shuffle(&mut parts, dice);
         }
-        let mut sleep = if dice.one_in(4) { 0 } else { task.suspension() };
+        let mut sleep = if dice.one_in(4) { 0 } else { task.suspension().ticks() };
         while sleep > 0 {
             let part = if dice.one_in(2) { sleep } else { 1 + dice.below(sleep) };
             let place = [0, parts.len(), dice.below(parts.len() as u64 + 1) as usize];
@@ -271,7 +277,7 @@ impl Case {
         for (at, jobs) in ended.iter().enumerate() {
             let bound =
                 answer.bounds.as_ref().map_or(self.set.tasks()[at].deadline(), |all| all[at]);
-            let late = jobs.iter().find(|job| job.end - job.arrival > bound);
+            let late = jobs.iter().find(|job| job.end - job.arrival > bound.ticks());
             if let Some(job) = late {
                 return Some(format!("task {at} responds after {bound}: {job:?}"));
             }
@@ -285,14 +291,16 @@ impl Case {
                 }
                 Activation::Periodic => reaction(chain, ended),
             };
-            found.filter(|&it| it > bound).map(|it| format!("{chain:?} takes {it}, beyond {bound}"))
+            found
+                .filter(|&it| it > bound.ticks())
+                .map(|it| format!("{chain:?} takes {it}, beyond {bound}"))
         })
     }
 }
 
-const HORIZON: Time = 200;
+const HORIZON: u64 = 200;
 
-fn sections(kind: &Kind, dice: &mut Dice, wcet: Time) -> Vec<(String, Time)> {
+fn sections(kind: &Kind, dice: &mut Dice, wcet: u64) -> Vec<(String, u64)> {
     let mut left = wcet;
     let mut all = Vec::new();
     for resource in RESOURCES.iter().filter(|_| kind.locking.is_some()) {
@@ -320,9 +328,10 @@ fn chained(set: TaskSet, activation: Activation, dice: &mut Dice) -> TaskSet {
         name: name.to_owned(),
         tasks,
         activation,
-        deadline: 2_000,
+        deadline: Time::new(2_000),
     };
-    let least = set.tasks().iter().map(|task| dice.below(task.wcet() + 1)).collect();
+    let least =
+        set.tasks().iter().map(|task| Time::new(dice.below(task.wcet().ticks() + 1))).collect();
     if activation == Activation::Periodic {
         tasks.truncate(3);
         return set.chained(Chains { all: vec![of("c", tasks)], least }).unwrap();
@@ -335,8 +344,8 @@ fn chained(set: TaskSet, activation: Activation, dice: &mut Dice) -> TaskSet {
 }
 
 /// The longest time from an instant to the end of the job that first passes on what was there at the instant.
-fn reaction(chain: &Chain, ended: &[Vec<Ended>]) -> Option<Time> {
-    let passed = |from: Time| {
+fn reaction(chain: &Chain, ended: &[Vec<Ended>]) -> Option<u64> {
+    let passed = |from: u64| {
         let mut at = from;
         for (place, &task) in chain.tasks.iter().enumerate() {
             // Just after a start the first task waits for its next job.
@@ -406,7 +415,7 @@ fn with_stated_blocking(case: &Case) -> Case {
             wcet: tasks[at].wcet(),
             period: tasks[at].period(),
             deadline: Some(tasks[at].deadline()),
-            blocking: blocking(at),
+            blocking: Time::new(blocking(at)),
             ..TaskParameters::default()
         })
         .collect();
@@ -446,8 +455,8 @@ fn without(kind: &Kind, case: &Case, left_out: &str) -> Case {
         period: task.period(),
         deadline: Some(task.deadline()),
         priority: task.priority(),
-        jitter: if left_out == "jitter" { 0 } else { task.jitter() },
-        suspension: if left_out == "suspension" { 0 } else { task.suspension() },
+        jitter: if left_out == "jitter" { Time::ZERO } else { task.jitter() },
+        suspension: if left_out == "suspension" { Time::ZERO } else { task.suspension() },
         ..TaskParameters::default()
     };
     let given: Vec<_> =

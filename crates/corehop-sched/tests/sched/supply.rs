@@ -4,10 +4,11 @@
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
 use corehop_plan::workload::set_file;
+use corehop_sched::Time;
 use corehop_sched::charge::{ChargedAnswer, ChargedSet, DelayCharge};
 use corehop_sched::overhead::system::SystemOverheads;
 use corehop_sched::supply::{Gap, InUnits, Supplies, SupplyWindow, resources};
-use corehop_sched::{TaskParameters, TaskSet, Time, Verdict, all, test};
+use corehop_sched::{TaskParameters, TaskSet, Verdict, all, test};
 
 use crate::draw::{implicit, set};
 use crate::mixed::Dice;
@@ -114,7 +115,7 @@ fn broken(
         bin.sort_unstable();
         let of = |&at: &usize| {
             let task = &set.tasks()[at];
-            (task.wcet(), task.period(), task.deadline())
+            (task.wcet().ticks(), task.period().ticks(), task.deadline().ticks())
         };
         let own = crate::draw::set(1, &bin.iter().map(of).collect::<Vec<_>>());
         let mut order: Vec<usize> = (0..bin.len()).collect();
@@ -126,7 +127,7 @@ fn broken(
         let cpus = if set.cpus() == 1 { 0..traces.len() } else { cpu..cpu + 1 };
         for trace in &traces[cpus] {
             let (offsets, delays) = releases(dice, trace, bin.len());
-            let horizon = trace.len() as Time;
+            let horizon = trace.len() as u64;
             let run = Run {
                 set: &own,
                 policy,
@@ -138,8 +139,8 @@ fn broken(
             };
             let seen = simulate_on(&run, |now| trace[now as usize]);
             let bound = |at: usize| asked.answer.bounds.as_ref().map(|it| it[bin[at]]);
-            let above =
-                (0..bin.len()).find(|&at| bound(at).is_some_and(|it| seen.responses[at] > it));
+            let above = (0..bin.len())
+                .find(|&at| bound(at).is_some_and(|it| seen.responses[at] > it.ticks()));
             if seen.missed || above.is_some() {
                 return Some(format!(
                     "{:?} {own:?} {offsets:?} {:?}",
@@ -152,7 +153,7 @@ fn broken(
 }
 
 /// First releases, at a gap or anywhere, and how late the others are.
-fn releases(dice: &mut Dice, trace: &Trace, tasks: usize) -> (Vec<Time>, Vec<Time>) {
+fn releases(dice: &mut Dice, trace: &Trace, tasks: usize) -> (Vec<u64>, Vec<u64>) {
     let gaps: Vec<u64> =
         (1..trace.len()).filter(|&at| trace[at - 1] && !trace[at]).map(|at| at as u64).collect();
     let late = trace.len() as u64 / 2;
@@ -280,7 +281,7 @@ fn responses_on_a_periodic_resource_by_hand() {
     // 4 + 1; and 8 + 2 are there after 4 + 8 + 2 + 2, as the first task came again at 10.
     for name in ["p-fp-rta", "edf-rta"] {
         let asked = ask(&set, name, &supply);
-        assert_eq!(asked.answer.bounds, Some(vec![5, 16]), "{name}");
+        assert_eq!(asked.answer.bounds, Some([5, 16].map(Time::new).to_vec()), "{name}");
     }
     // Under EDF the job that comes at 10 is due after 19: 9 are asked for by 15, and by then 9 are there.
     let fits = |deadline, name: &str| {
@@ -313,14 +314,21 @@ fn equal_priorities_and_several_jobs_wait_for_the_supply_too() {
         ..TaskParameters::default()
     };
     // Either waits for the other: 2 + 3 + 4.
-    let set = TaskSet::new(1, &[task(3, 20, 20), task(4, 25, 25)]).unwrap();
-    assert_eq!(ask(&set, "p-fp-rta", &supply).answer.bounds, Some(vec![9, 9]));
+    let set = TaskSet::new(
+        1,
+        &[
+            task(Time::new(3), Time::new(20), Time::new(20)),
+            task(Time::new(4), Time::new(25), Time::new(25)),
+        ],
+    )
+    .unwrap();
+    assert_eq!(ask(&set, "p-fp-rta", &supply).answer.bounds, Some([9, 9].map(Time::new).to_vec()));
     // Jobs of 7 every 10 with nine tenths of a CPU: the first is done at 2 + 7.
     let set = crate::draw::set(1, &[(7, 10, 30)]);
-    assert_eq!(ask(&set, "p-fp-rta", &supply).answer.bounds, Some(vec![9]));
+    assert_eq!(ask(&set, "p-fp-rta", &supply).answer.bounds, Some([9].map(Time::new).to_vec()));
     // 8 of 9: 2 + 8 = 10, and so is the next.
     let set = crate::draw::set(1, &[(8, 10, 30)]);
-    assert_eq!(ask(&set, "p-fp-rta", &supply).answer.bounds, Some(vec![10]));
+    assert_eq!(ask(&set, "p-fp-rta", &supply).answer.bounds, Some([10].map(Time::new).to_vec()));
     // All of nine tenths: 11, then 21 and so on: the window has no end.
     let full = crate::draw::set(1, &[(9, 10, 12)]);
     assert_ne!(ask(&full, "p-fp-rta", &supply).answer.verdict, Verdict::Unschedulable);
@@ -356,8 +364,8 @@ fn delays_are_charged_beside_the_supply() {
         InUnits::of(&resources(r#"{"cpus": "0", "period_us": 10, "budget_us": 8}"#).unwrap());
     let (bare, longer) = (implicit(1, &[(1, 20), (8, 60)]), implicit(1, &[(3, 20), (10, 60)]));
     for name in ["p-fp-rta", "edf-rta"] {
-        let charged =
-            ChargedSet::new(&bare, None, DelayCharge::Each(2), None).supplied_by(Some(&supply));
+        let charged = ChargedSet::new(&bare, None, DelayCharge::Each(Time::new(2)), None)
+            .supplied_by(Some(&supply));
         let charged = { charged }.ask(test(name).unwrap()).unwrap();
         assert_eq!(charged.answer.bounds, ask(&longer, name, &supply).answer.bounds, "{name}");
     }
@@ -369,8 +377,11 @@ fn overheads_are_charged_in_nanoseconds_beside_the_supply() {
         InUnits::of(&resources(r#"{"cpus": "0", "period_us": 10, "budget_us": 8}"#).unwrap());
     let set = implicit(1, &[(3, 20)]);
     // Half a microsecond of tick in each 10: 3.5 after 4, so that two ticks come before 10.
-    let overheads =
-        SystemOverheads { tick: 500, quantum: Some(10_000), ..SystemOverheads::default() };
+    let overheads = SystemOverheads {
+        tick: Time::new(500),
+        quantum: Some(Time::new(10_000)),
+        ..SystemOverheads::default()
+    };
     let bounds = |name: &str, supply: Option<&InUnits>| {
         let charged =
             ChargedSet::new(&set, None, DelayCharge::Nothing, Some(overheads)).supplied_by(supply);
@@ -379,7 +390,7 @@ fn overheads_are_charged_in_nanoseconds_beside_the_supply() {
     for name in ["p-fp-rta", "edf-rta"] {
         let (alone, both) = (bounds(name, None), bounds(name, Some(&supply)));
         // Rounded up to microseconds; at worst nothing is supplied for 4.
-        assert_eq!(both, alone + 4, "{name}");
+        assert_eq!(both, alone + Time::new(4), "{name}");
     }
 }
 
@@ -393,7 +404,7 @@ fn a_yes_names_the_windows_that_were_seen_and_few_of_them_make_a_condition() {
     let many = ask(&set, "p-fp-rta", &supply(600));
     assert_eq!(many.answer.verdict, Verdict::Schedulable);
     // 2,000 + 1,000; and with 9,000 of work in one window.
-    assert_eq!(many.answer.bounds, Some(vec![3_000, 11_000]));
+    assert_eq!(many.answer.bounds, Some([3_000, 11_000].map(Time::new).to_vec()));
     let says = many.conditions().unwrap();
     // 100 ms are three windows: 3 (1 - 0.05^(1/600)) = 1.49 %.
     for part in ["up to 40 ms", "nor 3 in a row", "2 ms in any of 600", "at most 1.5 %"] {

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_sched::charge::DelayCharge;
 use corehop_sched::margin::{Margin, MarginRequest, TestSettings};
-use corehop_sched::{SchedulabilityQuestion, TaskParameters, TaskSet};
+use corehop_sched::{SchedulabilityQuestion, TaskParameters, TaskSet, Time};
 use serde_json::{Value, json};
 
 use super::cpu_time;
@@ -46,14 +46,19 @@ fn set(load: u64) -> Result<TaskSet, corehop_sched::TaskError> {
     let task = |at: u64| {
         let period = 5_000 + 10_000 * (at * 7 % 20);
         let share = 4 * load * (10 + at * 3 % 11);
-        TaskParameters { wcet: period * share / 30_000, period, ..TaskParameters::default() }
+        TaskParameters {
+            wcet: Time::new(period * share / 30_000),
+            period: Time::new(period),
+            ..TaskParameters::default()
+        }
     };
     TaskSet::new(4, &(0..20).map(task).collect::<Vec<_>>())
 }
 
 fn margin(set: &TaskSet, scheduler: Scheduler, delay: u64) -> Fallible<Margin> {
-    let each =
-        |_: &TaskSet| Some(if delay > 0 { DelayCharge::Each(delay) } else { DelayCharge::Nothing });
+    let each = |_: &TaskSet| {
+        Some(if delay > 0 { DelayCharge::Each(Time::new(delay)) } else { DelayCharge::Nothing })
+    };
     let (platform, overheads, supply) = (None, None, None);
     let asking = TestSettings { platform, delay: &each, overheads, supply, accept_largest: false };
     let question = SchedulabilityQuestion { scheduler, assumed: false };

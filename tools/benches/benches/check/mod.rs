@@ -9,6 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use corehop_sched::Time;
 use corehop_sched::global::{self, bar, ff_dbf, fixed, rta};
 use corehop_sched::soft::{self, compliant, tardiness};
 use corehop_sched::uni::{edf, fixed as uni_fixed};
@@ -128,9 +129,9 @@ fn sets(suite: &Value) -> Fallible<Vec<TaskSet>> {
     let task = |task: &Value| {
         let at = |at: usize| task[at].as_u64().unwrap_or(0);
         TaskParameters {
-            wcet: at(0),
-            period: at(1),
-            deadline: Some(at(2)),
+            wcet: Time::new(at(0)),
+            period: Time::new(at(1)),
+            deadline: Some(Time::new(at(2))),
             ..TaskParameters::default()
         }
     };

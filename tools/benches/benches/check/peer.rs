@@ -42,7 +42,7 @@ struct Both {
 pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
     let both: Vec<Both> = sets.iter().map(both).collect();
     let fits = |it: &&Both| {
-        let used = |t: &corehop_sched::Task| t.wcet() as f64 / t.period() as f64;
+        let used = |t: &corehop_sched::Task| t.wcet().as_f64() / t.period().as_f64();
         it.ours.tasks().iter().map(used).sum::<f64>() <= 1.0
     };
     // Beyond U = 1 there is nothing to find under EDF, and the peer would search for long.
@@ -62,10 +62,10 @@ pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
 fn both(set: &TaskSet) -> Both {
     let of = |task: &corehop_sched::Task| Theirs {
         demand: RBF::new(
-            Sporadic::new_zero_jitter(Duration::from(task.period())),
-            Scalar::new(Service::from(task.wcet())),
+            Sporadic::new_zero_jitter(Duration::from(task.period().ticks())),
+            Scalar::new(Service::from(task.wcet().ticks())),
         ),
-        deadline: Duration::from(task.deadline()),
+        deadline: Duration::from(task.deadline().ticks()),
     };
     let mut sorted = set.tasks().to_vec();
     sorted.sort_by_key(corehop_sched::Task::deadline);
@@ -76,7 +76,7 @@ fn both(set: &TaskSet) -> Both {
 type Find = fn(&Both) -> Option<Vec<Time>>;
 
 fn ours_fp(both: &Both) -> Option<Vec<Time>> {
-    let mut bounds = vec![0; both.ours.tasks().len()];
+    let mut bounds = vec![Time::ZERO; both.ours.tasks().len()];
     let verdict = fixed::response_time_analysis(both.ours.tasks(), Some(&mut bounds));
     verdict.is_schedulable().then_some(bounds)
 }
@@ -84,7 +84,8 @@ fn ours_fp(both: &Both) -> Option<Vec<Time>> {
 fn theirs_fp(both: &Both) -> Option<Vec<Time>> {
     let demands: Vec<&RBF<_, _>> = both.theirs.iter().map(|it| &it.demand).collect();
     let bound = |(at, it): (usize, &Theirs)| {
-        fp::dedicated_uniproc_rta(&it.demand, &demands[..at], it.deadline).ok().map(Time::from)
+        let bound = fp::dedicated_uniproc_rta(&it.demand, &demands[..at], it.deadline);
+        bound.ok().map(|bound| Time::new(bound.into()))
     };
     both.theirs.iter().enumerate().map(bound).collect()
 }
@@ -101,7 +102,8 @@ fn theirs_edf(both: &Both) -> Option<Vec<Time>> {
         let others: Vec<_> =
             others.map(|(_, (rbf, deadline))| edf::Task { rbf, deadline: *deadline }).collect();
         let own = edf::Task { rbf: &all[at].0, deadline: all[at].1 };
-        edf::dedicated_uniproc_rta(&own, &others, Duration::from(FAR)).ok().map(Time::from)
+        let bound = edf::dedicated_uniproc_rta(&own, &others, Duration::from(FAR));
+        bound.ok().map(|bound| Time::new(bound.into()))
     };
     (0..all.len()).map(bound).collect()
 }

@@ -2,7 +2,7 @@
 //! Laws of utilisations, periods and deadlines.
 
 use crate::workload::draw::DrawStream;
-use crate::workload::task::Time;
+use crate::workload::task::{Tick, Time};
 
 /// The law of a task's utilisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -95,16 +95,24 @@ pub enum Period {
 }
 
 /// Periods in ms and their shares in percent.
-const AUTOMOTIVE: [(Time, u64); 9] =
+const AUTOMOTIVE: [(u64, u64); 9] =
     [(1, 3), (2, 2), (5, 2), (10, 25), (20, 25), (50, 3), (100, 20), (200, 1), (1_000, 4)];
+
+const fn of_ms(ms: u64) -> Time {
+    Tick::Micro.of_us(ms * 1_000)
+}
 
 impl Period {
     /// Whole milliseconds from 3 to 33.
-    pub const SHORT: Self = Self::Uniform { low: 3_000, high: 33_000, granularity: 1_000 };
+    pub const SHORT: Self = Self::whole_ms(3, 33);
     /// Whole milliseconds from 10 to 100.
-    pub const MODERATE: Self = Self::Uniform { low: 10_000, high: 100_000, granularity: 1_000 };
+    pub const MODERATE: Self = Self::whole_ms(10, 100);
     /// Whole milliseconds from 50 to 250.
-    pub const LONG: Self = Self::Uniform { low: 50_000, high: 250_000, granularity: 1_000 };
+    pub const LONG: Self = Self::whole_ms(50, 250);
+
+    const fn whole_ms(low: u64, high: u64) -> Self {
+        Self::Uniform { low: of_ms(low), high: of_ms(high), granularity: of_ms(1) }
+    }
 
     /// Those that have a name, by it.
     pub const NAMED: &'static [(&'static str, Self)] = &[
@@ -122,24 +130,24 @@ impl Period {
     pub(crate) fn draw(self, stream: &mut DrawStream) -> Time {
         match self {
             Self::Uniform { low, high, granularity } => {
-                low + stream.below((high - low) / granularity + 1) * granularity
+                low + granularity * stream.below((high - low) / granularity + 1)
             }
             Self::LogUniform { low, high, granularity } => {
                 // Up to one step beyond the longest, so that cutting leaves all steps their share.
-                let (from, to) = ((low as f64).ln(), ((high + granularity) as f64).ln());
-                let drawn = stream.between(from, to).exp() as Time;
-                (drawn / granularity * granularity).clamp(low, high)
+                let (from, to) = (low.as_f64().ln(), (high + granularity).as_f64().ln());
+                let drawn = Time::new(stream.between(from, to).exp() as u64);
+                (granularity * (drawn / granularity)).clamp(low, high)
             }
             Self::Automotive => {
                 let total = AUTOMOTIVE.iter().map(|&(_, share)| share).sum();
                 let mut at = stream.below(total);
                 for (millis, share) in AUTOMOTIVE {
                     if at < share {
-                        return millis * 1_000;
+                        return of_ms(millis);
                     }
                     at -= share;
                 }
-                AUTOMOTIVE[0].0 * 1_000
+                of_ms(AUTOMOTIVE[0].0)
             }
         }
     }
@@ -158,7 +166,7 @@ impl Deadline {
     pub(super) fn draw(self, wcet: Time, period: Time, stream: &mut DrawStream) -> Time {
         match self {
             Self::Implicit => period,
-            Self::Constrained => wcet + stream.below(period - wcet + 1),
+            Self::Constrained => wcet + Time::new(stream.below((period - wcet).ticks() + 1)),
         }
     }
 }
@@ -185,8 +193,12 @@ mod tests {
             let mean = mean(|stream| law.draw(stream));
             assert!((mean - expected).abs() < 0.01, "{law:?}: {mean}");
         }
-        let log = Period::LogUniform { low: 10_000, high: 1_000_000, granularity: 1_000 };
-        let mean = mean(|stream| (log.draw(stream) as f64).ln());
+        let log = Period::LogUniform {
+            low: Time::new(10_000),
+            high: Time::new(1_000_000),
+            granularity: Time::new(1_000),
+        };
+        let mean = mean(|stream| log.draw(stream).as_f64().ln());
         assert!((mean - 100_000_f64.ln()).abs() < 0.08, "{mean}");
     }
 
@@ -194,9 +206,13 @@ mod tests {
     fn periods_stay_in_their_range_and_on_their_grid() {
         let mut stream = DrawStream::of_set(6, 0);
         let drawn: Vec<Time> = (0..5_000).map(|_| Period::SHORT.draw(&mut stream)).collect();
-        assert!(drawn.iter().all(|p| p % 1_000 == 0 && (3_000..=33_000).contains(p)));
-        assert!(drawn.contains(&3_000) && drawn.contains(&33_000));
-        let tens = (0..10_000).filter(|_| Period::Automotive.draw(&mut stream) == 10_000).count();
+        assert!(
+            drawn.iter().all(|p| p.is_multiple_of(of_ms(1)) && (of_ms(3)..=of_ms(33)).contains(p))
+        );
+        assert!(drawn.contains(&Time::new(3_000)) && drawn.contains(&Time::new(33_000)));
+        let tens = (0..10_000)
+            .filter(|_| Period::Automotive.draw(&mut stream) == Time::new(10_000))
+            .count();
         // 25 of 85.
         assert!((2_700..3_200).contains(&tens), "{tens}");
     }

@@ -69,13 +69,13 @@ impl Capped {
 
 /// The utilisation that counts: that of whole microseconds.
 pub fn share(task: &TaskParameters) -> f64 {
-    task.wcet as f64 / task.period as f64
+    task.wcet.as_f64() / task.period.as_f64()
 }
 
 /// The task shortened to this utilisation, rounded down; none where nothing of it is left.
 pub fn scaled(task: &TaskParameters, left: f64) -> Option<TaskParameters> {
-    let wcet = (left * task.period as f64).floor() as Time;
-    (wcet > 0).then(|| TaskParameters { wcet, ..task.clone() })
+    let wcet = Time::new((left * task.period.as_f64()).floor() as u64);
+    (wcet > Time::ZERO).then(|| TaskParameters { wcet, ..task.clone() })
 }
 
 /// A fixed number of tasks with a fixed sum of utilisations.
@@ -110,7 +110,7 @@ impl FixedSum {
 }
 
 fn parameters(u: f64, period: Time, deadline: Deadline, stream: &mut DrawStream) -> TaskParameters {
-    let wcet = ((u * period as f64).round() as Time).clamp(1, period);
+    let wcet = Time::new((u * period.as_f64()).round() as u64).clamp(Time::TICK, period);
     let deadline = deadline.draw(wcet, period, stream);
     TaskParameters { wcet, period, deadline: Some(deadline), ..TaskParameters::default() }
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     fn utilisation(tasks: &[TaskParameters]) -> f64 {
-        tasks.iter().map(|task| task.wcet as f64 / task.period as f64).sum()
+        tasks.iter().map(|task| task.wcet.as_f64() / task.period.as_f64()).sum()
     }
 
     #[test]
@@ -155,8 +155,8 @@ mod tests {
             assert!(u <= 4.0 && u > 3.1, "{u}");
             assert!(full <= 4.0 && full > 3.999, "{full}");
             assert!(discarded.iter().all(|task| {
-                let u = task.wcet as f64 / task.period as f64;
-                (0.499..0.901).contains(&u) && (3_000..=33_000).contains(&task.period)
+                let u = task.wcet.as_f64() / task.period.as_f64();
+                (0.499..0.901).contains(&u) && (3_000..=33_000).contains(&task.period.ticks())
             }));
         }
     }
@@ -168,7 +168,11 @@ mod tests {
                 tasks: 6,
                 sum: 2.5,
                 method: *method,
-                period: Period::LogUniform { low: 10_000, high: 1_000_000, granularity: 1 },
+                period: Period::LogUniform {
+                    low: Time::new(10_000),
+                    high: Time::new(1_000_000),
+                    granularity: Time::new(1),
+                },
                 deadline: Deadline::Constrained,
             };
             for index in 0..50 {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::super::set_file::JsonTree;
+use super::super::time::{Tick, Time};
 
 /// An object of JSON: names and values, in the order of the file.
 pub(super) type JsonFields = [(String, JsonTree)];
@@ -48,6 +49,11 @@ pub(super) fn text<'a>(fields: &'a JsonFields, name: &str) -> Result<Option<&'a 
         Some(JsonTree::Leaf(Value::String(text))) => Ok(Some(text)),
         Some(other) => Err(format!("`{name}` is {other}: expected a text")),
     }
+}
+
+/// A number of rt-app as a time: it counts microseconds.
+pub(super) const fn micros(us: u64) -> Time {
+    Tick::Micro.of_us(us)
 }
 
 /// The number of a name.

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::super::set_file::JsonTree;
 use super::super::task::Time;
-use super::fields::{JsonFields, find, number, text, whole};
+use super::fields::{JsonFields, find, micros, number, text, whole};
 use super::thread::{RtAppPhase, SCHEDULING};
 
 /// The priority of a thread under SCHED_FIFO or SCHED_RR that states none.
@@ -159,29 +159,29 @@ fn nice(fields: &JsonFields) -> Result<Option<i64>, String> {
 /// The reservation of a thread, with the defaults of rt-app. A thread can have the older names without `dl-`: rt-app reads
 /// such a name where its newer one and the default of that are 0.
 fn reservation(fields: &JsonFields, of_thread: bool) -> Result<Reservation, String> {
-    let given = |name: &str| number(fields, name);
+    let given = |name: &str| number(fields, name).map(|given| given.map(micros));
     let older = |name: &str| if of_thread { given(name) } else { Ok(None) };
-    let mut runtime = given("dl-runtime")?.unwrap_or(0);
+    let mut runtime = given("dl-runtime")?.unwrap_or(Time::ZERO);
     let mut period = given("dl-period")?.unwrap_or(runtime);
     let mut deadline = given("dl-deadline")?.unwrap_or(period);
     let unused = |name: &str, newer: Time| {
-        let lost = newer > 0 && older(name)?.is_some();
+        let lost = newer > Time::ZERO && older(name)?.is_some();
         let what = format!("`{name}` stands beside the newer names, and rt-app does not read it");
         if lost { Err(what) } else { Ok(()) }
     };
     // `runtime` is an event as well.
     unused("period", period)?;
     unused("deadline", deadline)?;
-    if runtime == 0 {
-        runtime = older("runtime")?.unwrap_or(0);
+    if runtime.is_zero() {
+        runtime = older("runtime")?.unwrap_or(Time::ZERO);
     }
-    if period == 0 {
+    if period.is_zero() {
         period = older("period")?.unwrap_or(runtime);
     }
-    if deadline == 0 {
+    if deadline.is_zero() {
         deadline = older("deadline")?.unwrap_or(period);
     }
-    if runtime == 0 {
+    if runtime.is_zero() {
         return Err("`dl-runtime` is missing: the budget under SCHED_DEADLINE".to_owned());
     }
     if runtime > deadline || deadline > period {

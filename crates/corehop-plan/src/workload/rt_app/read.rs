@@ -314,7 +314,7 @@ impl SporadicThread {
 
 /// The task of a thread that its timer releases.
 fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
-    if jobs.work == 0 {
+    if jobs.work.is_zero() {
         return Err("no `run` says how long it runs".to_owned());
     }
     let Some(timer) = &jobs.timer else {

@@ -12,12 +12,16 @@ fn set() -> Vec<TaskParameters> {
     vec![
         TaskParameters {
             name: Some("a".into()),
-            wcet: 200,
-            period: 1000,
-            deadline: Some(800),
+            wcet: Time::new(200),
+            period: Time::new(1000),
+            deadline: Some(Time::new(800)),
             ..TaskParameters::default()
         },
-        TaskParameters { wcet: 300, period: 1200, ..TaskParameters::default() },
+        TaskParameters {
+            wcet: Time::new(300),
+            period: Time::new(1200),
+            ..TaskParameters::default()
+        },
     ]
 }
 
@@ -77,8 +81,8 @@ fn threads_that_were_edited_are_read_and_the_table_beside_them_is_not() {
 #[test]
 fn what_linux_refuses_is_refused_by_name() {
     let of = |wcet, period, priority| TaskParameters {
-        wcet,
-        period,
+        wcet: Time::new(wcet),
+        period: Time::new(period),
         priority,
         ..TaskParameters::default()
     };
@@ -93,9 +97,9 @@ fn what_linux_refuses_is_refused_by_name() {
     // SCHED_FIFO knows no period; rt-app cuts a longer one.
     assert!(write(&TaskSet::new(1, &[of(1, 50, Some(1))]).unwrap(), 5).is_ok());
     assert!(refused(&[of(1, 1 << 31, Some(1))]).contains("2147483647"));
-    let late = TaskParameters { deadline: Some(900), ..of(300, 800, None) };
+    let late = TaskParameters { deadline: Some(Time::new(900)), ..of(300, 800, None) };
     assert!(refused(&[late]).contains("beyond the period"));
-    let slow = TaskParameters { deadline: Some(200), ..of(300, 800, None) };
+    let slow = TaskParameters { deadline: Some(Time::new(200)), ..of(300, 800, None) };
     assert!(refused(&[slow]).contains("beyond the deadline"));
     let path = TaskParameters { name: Some("a/b".to_owned()), ..of(300, 800, None) };
     assert!(refused(&[path]).contains("`a/b`"));
@@ -122,7 +126,7 @@ fn fractions_of_a_microsecond_are_rounded_up_for_work_and_refused_for_periods() 
 
 #[test]
 fn a_budget_is_what_the_thread_may_run() {
-    let task = TaskParameters { budget: Some(250), ..set().remove(0) };
+    let task = TaskParameters { budget: Some(Time::new(250)), ..set().remove(0) };
     let workload = threads(&TaskSet::new(1, &[task]).unwrap());
     assert_eq!(workload.pointer("/tasks/a/run"), Some(&json!(200)));
     assert_eq!(workload.pointer("/tasks/a/dl-runtime"), Some(&json!(250)));
@@ -155,7 +159,10 @@ fn a_workload_with_comments_and_trailing_commas_is_read() {
     }"#;
     let set = read(text, Some(4)).unwrap().set;
     assert_eq!(set.names()[1].as_deref(), Some("thread // 0-1"));
-    assert_eq!((set.tasks()[0].wcet(), set.tasks()[0].period()), (12_000, 100_000));
+    assert_eq!(
+        (set.tasks()[0].wcet(), set.tasks()[0].period()),
+        (Time::new(12_000), Time::new(100_000))
+    );
     assert_eq!(set.cpus(), 4);
 }
 
@@ -232,18 +239,18 @@ fn the_slice_of_an_ordinary_thread_is_no_budget() {
         let (c, t, notes) = first(&format!(
             r#""a": {{"policy": "{policy}", "run": 20, "dl-runtime": 3, "dl-period": 9, {timer}}}"#
         ));
-        assert_eq!((c, t), (20, 40), "{policy}");
+        assert_eq!((c, t), (Time::new(20), Time::new(40)), "{policy}");
         assert!(notes.iter().any(|note| note.contains("dl-period")), "{notes:?}");
     }
     let (c, t, notes) = first(&format!(
         r#""a": {{"policy": "SCHED_DEADLINE", "run": 20, "dl-runtime": 30, "dl-period": 35, {timer}}}"#
     ));
-    assert_eq!((c, t), (30, 35));
+    assert_eq!((c, t), (Time::new(30), Time::new(35)));
     assert!(notes[0].contains("20 us of a budget of 30 us"), "{notes:?}");
     // The older names: `runtime` is a budget and an event.
     let older = r#""runtime": 20, "period": 35, "deadline": 32"#;
     let (c, t, _) = first(&format!(r#""a": {{"policy": "SCHED_DEADLINE", {older}, {timer}}}"#));
-    assert_eq!((c, t), (20, 35));
+    assert_eq!((c, t), (Time::new(20), Time::new(35)));
 }
 
 #[test]
@@ -260,7 +267,7 @@ fn named_events_add_up_and_a_phase_is_the_body_of_its_thread() {
     .enumerate()
     {
         let (c, t, notes) = first(&format!(r#""t": {thread}"#));
-        assert_eq!((c, t), (3_000, 10_000), "{at}");
+        assert_eq!((c, t), (Time::new(3_000), Time::new(10_000)), "{at}");
         assert!(notes.iter().any(|note| note.contains("3 runs")), "{notes:?}");
     }
 }
@@ -274,7 +281,7 @@ fn phases_on_one_timer_are_bounded_by_the_longest_job_and_the_shortest_period() 
             "light": {{"loop": 300, "run": 1000, {ten}}},
             "heavy": {{"loop": 300, "run": 7000, {twenty}}}}}}}"#
     ));
-    assert_eq!((c, t), (7_000, 10_000));
+    assert_eq!((c, t), (Time::new(7_000), Time::new(10_000)));
     assert!(notes[0].contains("2 phases"), "{notes:?}");
     // A job ends where the thread waits: it can be of several phases, repeated, and of the end and the beginning.
     for (phases, work) in [
@@ -290,7 +297,7 @@ fn phases_on_one_timer_are_bounded_by_the_longest_job_and_the_shortest_period() 
         ),
     ] {
         let (c, t, notes) = first(&format!(r#""t": {{"phases": {{{phases}}}}}"#));
-        assert_eq!((c, t), (work, 10_000), "{phases}: {notes:?}");
+        assert_eq!((c, t), (Time::new(work), Time::new(10_000)), "{phases}: {notes:?}");
     }
     let endless =
         format!(r#""t": {{"phases": {{"a": {{{ten}}}, "b": {{"loop": -1, "run": 7}}}}}}"#);
@@ -315,7 +322,7 @@ fn a_timer_that_threads_share_is_said() {
     let thread =
         |name: &str| format!(r#""{name}": {{"run": 1, "timer": {{"ref": "tick", "period": 10}}}}"#);
     let (_, t, notes) = first(&format!("{}, {}", thread("a"), thread("b")));
-    assert_eq!(t, 10);
+    assert_eq!(t, Time::new(10));
     assert!(notes.iter().any(|note| note.contains("`b` shares the timer `tick`")), "{notes:?}");
     assert!(!first(&thread("a")).2.iter().any(|note| note.contains("shares")));
 }

@@ -6,7 +6,7 @@
 
 use super::super::set_file::JsonTree;
 use super::super::task::Time;
-use super::fields::{JsonFields, find, number, object, once, text, whole};
+use super::fields::{JsonFields, find, micros, number, object, once, text, whole};
 use crate::words::nearest_of;
 
 /// The kinds of events. A key of the file is an event of the first kind with whose name the key begins.
@@ -128,7 +128,7 @@ impl<'a> RtAppPhase<'a> {
         for (key, value) in fields {
             match kind(key) {
                 None => {}
-                Some("run" | "runtime") => steps.push(PhaseStep::Run(whole(key, value)?)),
+                Some("run" | "runtime") => steps.push(PhaseStep::Run(micros(whole(key, value)?))),
                 Some("timer") => steps.extend(timer(key, value)?.map(PhaseStep::Wait)),
                 // Programs that edit workloads leave such events behind; nothing waits for them.
                 Some("sleep") if whole(key, value)? == 0 => {}
@@ -169,9 +169,9 @@ fn timer(key: &str, value: &JsonTree) -> Result<Option<Timer>, String> {
         return Err(format!("`{key}`: mode is {mode}: expected relative or absolute"));
     }
     let name = text(timer, "ref")?.unwrap_or("unknown").to_owned();
-    let period = number(timer, "period")?.unwrap_or(0);
+    let period = number(timer, "period")?.map_or(Time::ZERO, micros);
     // Nothing waits for a timer of 0.
-    Ok((period > 0).then_some(Timer { name, period }))
+    Ok((period > Time::ZERO).then_some(Timer { name, period }))
 }
 
 impl ThreadJobs {
@@ -188,7 +188,7 @@ impl ThreadJobs {
             return Err(format!("it waits for the timers `{one}` and `{other}`: {what}"));
         }
         let lengths = lengths(phases)?;
-        let work = lengths.iter().copied().max().unwrap_or(0);
+        let work = lengths.iter().copied().max().unwrap_or(Time::ZERO);
         let note = Self::note(phases, &timers, &lengths);
         Ok(Self { work, timer, note })
     }
@@ -214,12 +214,12 @@ impl ThreadJobs {
 fn lengths(phases: &[RtAppPhase<'_>]) -> Result<Vec<Time>, String> {
     const TOO_LONG: &str = "the runs of a job are longer than any job";
     let add = |a: Time, b: Time| a.checked_add(b).ok_or(TOO_LONG);
-    let (mut lengths, mut work) = (Vec::new(), 0);
+    let (mut lengths, mut work) = (Vec::new(), Time::ZERO);
     // The job that begins in the last phase ends in the first.
     for phase in phases.iter().chain(phases) {
         if phase.timers().next().is_none() {
             let each: Time = phase.steps.iter().map(PhaseStep::work).sum();
-            let loops = phase.loops.unwrap_or(if each == 0 { 1 } else { u64::MAX });
+            let loops = phase.loops.unwrap_or(if each.is_zero() { 1 } else { u64::MAX });
             work = add(work, each.checked_mul(loops).ok_or(TOO_LONG)?)?;
             continue;
         }
@@ -246,7 +246,7 @@ impl PhaseStep {
     fn work(&self) -> Time {
         match self {
             Self::Run(run) => *run,
-            Self::Wait(_) => 0,
+            Self::Wait(_) => Time::ZERO,
         }
     }
 }

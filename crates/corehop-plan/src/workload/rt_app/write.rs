@@ -225,7 +225,7 @@ fn refusals(
             format!("a deadline of {} us beyond the period of {} us", us(deadline), us(period));
         refused.push(format!("{what}: {with} none"));
     }
-    if tick.whole_us(budget) > deadline / tick.per_us() {
+    if tick.whole_us(budget) > tick.full_us(deadline) {
         let (budget, deadline) = (us(budget), us(deadline));
         let what = format!("a budget of {budget} us beyond the deadline of {deadline} us");
         refused.push(format!("{what}: {with} none"));

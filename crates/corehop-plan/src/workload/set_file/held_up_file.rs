@@ -120,7 +120,7 @@ fn bcet(set: &TaskSet, at: usize, task: &JsonTree) -> Result<Option<Time>, SetFi
     let JsonTree::Object(fields) = task else { return Ok(None) };
     let place = format!("task {at}: ");
     let (least, wcet) = (
-        ObjectFields { place: &place, fields }.time("bcet_us", 0, set.tick())?,
+        ObjectFields { place: &place, fields }.time("bcet_us", Time::ZERO, set.tick())?,
         set.tasks()[at].wcet(),
     );
     match least {
@@ -169,8 +169,8 @@ pub(super) fn task_json(set: &TaskSet, at: usize) -> Map<String, Value> {
         let all = locks.sections[at].iter().map(|it| section(locks, it)).collect();
         fields.insert("locks".to_owned(), all);
     }
-    let least = set.chains().map_or(0, |chains| chains.least[at]);
-    if least > 0 {
+    let least = set.chains().map_or(Time::ZERO, |chains| chains.least[at]);
+    if least > Time::ZERO {
         fields.insert("bcet_us".to_owned(), set.tick().json(least));
     }
     fields

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::tree::JsonTree;
 use super::{ObjectFields, SetFileError, check_names, find, wrong};
 use crate::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
-use crate::workload::task::{MOST_CPUS, Tick};
+use crate::workload::task::{MOST_CPUS, Tick, Time};
 
 /// The fields that say it.
 const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
@@ -79,7 +79,7 @@ fn piece(place: &str, item: &JsonTree, tick: Tick) -> Result<PlacedPiece, SetFil
     Ok(PlacedPiece {
         cpu: named_cpu(&fields)?,
         wcet,
-        budget: fields.time("budget_us", 1, tick)?.unwrap_or(wcet),
+        budget: fields.time("budget_us", Time::TICK, tick)?.unwrap_or(wcet),
         deadline: fields.needed("deadline_us", tick)?,
     })
 }

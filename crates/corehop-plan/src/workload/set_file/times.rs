@@ -95,7 +95,7 @@ impl ObjectFields<'_> {
 
 /// A number of this unit as a span, exact; None where the number is negative, or finer than a nanosecond.
 fn numbered(number: &Number, unit: Tick) -> Option<Nanos> {
-    let ns = unit.nanos(1).get();
+    let ns = unit.nanos(Time::TICK).get();
     // A number is as its shortest digits say: 0.1 is a tenth.
     let digits = number.to_string();
     number.as_u64().map_or_else(|| scaled(&digits, ns), |it| it.checked_mul(ns)).map(Nanos::new)

@@ -103,7 +103,7 @@ fn sums(tasks: &[Task], remedy: &Remedy) -> PreemptionSums {
     for (task, it) in tasks.iter().zip(&remedy.tasks) {
         let each = it.delay.high_us.unwrap_or(it.delay.us);
         for (place, count) in [it.preemptions, it.remaining].into_iter().enumerate() {
-            let rate = count as f64 / task.period() as f64;
+            let rate = count as f64 / task.period().as_f64();
             sums[0][place] += rate * 1e6;
             sums[1][place] += rate * each;
         }

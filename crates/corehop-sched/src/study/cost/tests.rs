@@ -4,6 +4,7 @@
 use super::*;
 use crate::test;
 use corehop_fixtures::task_sets::implicit;
+use corehop_plan::workload::time::Time;
 
 const STUDY: &str = r#"
 id = "x"
@@ -130,7 +131,7 @@ fn a_set_on_two_cpus_saves_what_each_of_them_does() {
         saved.take(&TaskSet::new(cpus, tasks).unwrap(), &known);
         saved
     };
-    let (short, long) = (task(10, 50), task(40, 200));
+    let (short, long) = (task(Time::new(10), Time::new(50)), task(Time::new(40), Time::new(200)));
     let one = saved(1, &[short.clone(), long.clone()]);
     // Worst fit deals them out in turn: a long one comes to each short one.
     let four = [short.clone(), short.clone(), long.clone(), long];
