@@ -19,6 +19,7 @@ A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.
 
 from corehop._binary import binary
 from corehop._check import Schedulable, Task, check, limit_preemptions
+from corehop._compare import compare
 from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Unknown, Usage
 from corehop._measure import measure, plan
@@ -51,6 +52,7 @@ __all__ = [
     "advise",
     "binary",
     "check",
+    "compare",
     "fit",
     "limit_preemptions",
     "load",

@@ -19,6 +19,7 @@ __all__ = [
     "__version__",
     "advise_on",
     "check",
+    "compare",
     "limit_preemptions",
     "load",
     "load_off_load",
@@ -103,6 +104,15 @@ class Platform:
     def svg(self) -> str: ...
 
 def load(path: str | os.PathLike[str]) -> File: ...
+def compare(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str] | None,
+    margin: float,
+    least: str | None,
+    fail_on: list[str],
+    confidence: float,
+    estimator: str | None,
+) -> str: ...
 
 @final
 class OffLoad:

@@ -25,11 +25,6 @@ pub(crate) fn usage(error: impl ToString) -> PyErr {
     exception("Usage", &error.to_string())
 }
 
-/// It cannot be done here.
-pub(crate) fn not_possible(error: impl ToString) -> PyErr {
-    exception("NotPossible", &error.to_string())
-}
-
 /// The exception of a failure, by its exit code.
 pub(crate) fn failure(failure: Failure) -> PyErr {
     let class = match failure.exit() {

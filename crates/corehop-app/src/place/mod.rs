@@ -6,7 +6,7 @@ mod progress;
 mod simulated;
 
 pub use log::PlacementFile;
-pub use progress::PlacerState;
+pub use progress::WindowLine;
 pub use simulated::simulate;
 
 use std::time::{Duration, Instant};

@@ -6,14 +6,14 @@ use corehop_plan::host::Activity;
 
 /// The windows so far, and the present step.
 #[derive(Debug, Clone)]
-pub struct PlacerState {
+pub struct WindowLine {
     windows: u64,
     /// The windows after which the placer ends with its advice.
     last: Option<u32>,
     step: &'static str,
 }
 
-impl PlacerState {
+impl WindowLine {
     /// Before the first window.
     pub const fn new(last: Option<u32>) -> Self {
         Self { windows: 0, last, step: "watching" }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The line of a placer under way: on a terminal, on stderr, renewed with every window.
 
-use corehop_app::place::{PlacerState, PlacingView};
+use corehop_app::place::{PlacingView, WindowLine};
 use corehop_decide::placer::Action;
 use corehop_decide::placer::log::PlacementFindings;
 use corehop_plan::host::Activity;
@@ -15,7 +15,7 @@ use crate::output::spinner;
 pub(super) struct PlacerProgress {
     /// Draws on stderr, and hides where that is no terminal.
     line: ProgressBar,
-    state: PlacerState,
+    state: WindowLine,
 }
 
 impl PlacerProgress {
@@ -25,7 +25,7 @@ impl PlacerProgress {
         if let Ok(style) = ProgressStyle::with_template("{wide_msg}") {
             line.set_style(style);
         }
-        Self { line, state: PlacerState::new(last) }
+        Self { line, state: WindowLine::new(last) }
     }
 }
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Two results, compared in process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from corehop import _corehop
+
+
+def compare(
+    a: str | os.PathLike[str],
+    b: str | os.PathLike[str] | None = None,
+    *,
+    margin: float = 0.05,
+    least: str | None = None,
+    fail_on: Sequence[str] = ("slower",),
+    confidence: float = 0.95,
+    estimator: str | None = None,
+) -> dict[str, Any]:
+    """Compare two results, or two folders of results: two kernels, two hosts, before and after.
+
+    Args:
+        a: The baseline: a file of any experiment, a log of `corehop place -o`, an answer of `corehop offload -o`, or a
+            folder of such.
+        b: The result to compare with it; if left out, the arms of the one recording are compared.
+        margin: Differences below this share of A's median do not count.
+        least: Differences below this time do not count, however small A's median is, such as `"2us"`; if left out, 1 us for
+            delays, none for other times.
+        fail_on: The outcomes that fail the gate: `slower`, `different`, `unknown`.
+        confidence: The probability that two equal results show nothing slower or faster.
+        estimator: The estimator of delays; if left out, the difference.
+
+    Returns:
+        The answer of `corehop compare --json`: a dictionary with `answer` (a sentence), `gate` (`passes`, or why not), and what was
+        compared.
+
+    Raises:
+        Usage: the results cannot be compared, or there is no such file.
+        Damaged: a file is damaged.
+
+    Example:
+        >>> from corehop import compare
+        >>> answer = compare("quick.parquet", "quick.parquet")
+        >>> "slower" in answer["answer"], sorted({"answer", "gate"} & set(answer))
+        (True, ['answer', 'gate'])
+    """
+    answer: dict[str, Any] = json.loads(_corehop.compare(a, b, margin, least, list(fail_on), confidence, estimator))
+    return answer
