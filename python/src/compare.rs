@@ -17,7 +17,11 @@ const COLUMNS: usize = 100;
 /// Two results, two folders of results, or the arms of one recording, compared; as JSON.
 #[pyfunction]
 #[pyo3(signature = (a, b, margin, least, fail_on, confidence, estimator))]
-#[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
+#[expect(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    reason = "those of the command line, as Python hands them over"
+)]
 pub(crate) fn compare(
     py: Python<'_>,
     a: PathBuf,

@@ -114,7 +114,7 @@ pub enum SetAnswer {
     /// To its own question, or of one test.
     One(Box<CheckedSet>),
     /// Of all tests.
-    Survey(SetSurvey),
+    Survey(Box<SetSurvey>),
 }
 
 /// A verdict, with what follows from it.
@@ -161,7 +161,8 @@ impl AskedSet<'_> {
         let mut charged = settings.charged(self.set, self.delays.of(self.set)?);
         let (answered, question) = match question {
             SetQuestion::Survey(tests, named) => {
-                return surveyed(self.set, &mut charged, &tests, named).map(SetAnswer::Survey);
+                return surveyed(self.set, &mut charged, &tests, named)
+                    .map(|survey| SetAnswer::Survey(Box::new(survey)));
             }
             SetQuestion::Question(question, tests) => {
                 let answered = question.ask(self.set, &tests, &mut charged).map_err(damaged)?;

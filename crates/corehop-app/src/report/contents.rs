@@ -90,7 +90,7 @@ fn placement_of(
     }
     if let ContentsForm::Rows(count) = form {
         let rates = log.rates.iter().take(count).map(|rate| serde_json::json!(rate));
-        return some_rows(path, log.rates.len() as u64, rates);
+        return Ok(some_rows(path, log.rates.len() as u64, rates));
     }
     let sentence = placement::sentence(&log.answer);
     Ok(either(sentence, form, || placement::json(log), || placement::log_text(log)))
@@ -107,21 +107,17 @@ fn off_load_of(
     }
     if let ContentsForm::Rows(count) = form {
         let rows = of.rows();
-        return some_rows(path, rows.len() as u64, rows.iter().take(count).cloned());
+        return Ok(some_rows(path, rows.len() as u64, rows.iter().take(count).cloned()));
     }
     Ok(either(of.sentence(), form, || of.json().clone(), || of.text()))
 }
 
 /// Prints rows as lines of JSON, of a file that has `all`.
-fn some_rows(
-    path: &Path,
-    all: u64,
-    rows: impl Iterator<Item = serde_json::Value>,
-) -> Result<ReportAnswer, Failure> {
+fn some_rows(path: &Path, all: u64, rows: impl Iterator<Item = serde_json::Value>) -> ReportAnswer {
     let lines: Vec<String> = rows.map(|row| format!("{row}\n")).collect();
     let (file, shown) = (shown::path(path), lines.len());
     let sentence = format!("{shown} of {} of {file}.", counted(all, "row"));
-    Ok(ReportAnswer { sentence, body: ReportBody::Data(lines.concat()) })
+    ReportAnswer { sentence, body: ReportBody::Data(lines.concat()) }
 }
 
 /// The counts of a study.
@@ -140,7 +136,7 @@ fn counts(
         ContentsForm::Rows(count) => {
             let batch = outcome.batch().map_err(|error| Failure::new(Exit::Damaged, error))?;
             let (all, some) = (batch.num_rows(), batch.slice(0, count.min(batch.num_rows())));
-            some_rows(path, all as u64, listing::rows(&some).into_iter())
+            Ok(some_rows(path, all as u64, listing::rows(&some).into_iter()))
         }
         ContentsForm::Text | ContentsForm::Json => {
             let json = || doubts::with(outcome.json());

@@ -187,7 +187,7 @@ fn placement_of(
         file.write(placement::page(log))?;
     }
     let sentence = placement::sentence(&log.answer);
-    tell(&sentence, form, || placement::json(log), || placement::log_text(log))
+    Ok(tell(&sentence, form, || placement::json(log), || placement::log_text(log)))
 }
 
 /// The counts of a study: its page, or its tables.
@@ -203,12 +203,12 @@ fn counts(
     if let Some(file) = output {
         file.write(study_page(outcome))?;
     }
-    tell(
+    Ok(tell(
         &study::sentence(outcome),
         form,
         || outcome.json(),
         || study::text(outcome, &[], args.layout),
-    )
+    ))
 }
 
 /// Refuses options that select cells, of a file that has none.
@@ -240,7 +240,7 @@ fn off_load_of(
     if let Some(file) = output {
         file.write(of.page())?;
     }
-    tell(&of.sentence(), form, || of.json().clone(), || of.text())
+    Ok(tell(&of.sentence(), form, || of.json().clone(), || of.text()))
 }
 
 /// JSON or text, where a form is asked for.
@@ -249,13 +249,13 @@ fn tell(
     form: Option<ReportForm>,
     json: impl Fn() -> Value,
     text: impl Fn() -> String,
-) -> Result<ReportAnswer, Failure> {
+) -> ReportAnswer {
     let body = match form {
         Some(ReportForm::Json) => ReportBody::Data(format!("{:#}\n", doubts::with(json()))),
         Some(_) => ReportBody::Text(text()),
         None => ReportBody::Text(String::new()),
     };
-    Ok(ReportAnswer { sentence: sentence.to_owned(), body })
+    ReportAnswer { sentence: sentence.to_owned(), body }
 }
 
 /// The table of the cells; with the other contents of the files, unless cells were selected.
