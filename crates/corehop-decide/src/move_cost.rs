@@ -120,8 +120,8 @@ x,uma,idle,l3_migration,uniform,0.25,avg,1024,120
         let cost = |ns| MoveCost { ns, origin: CostOrigin::Fitted };
         let costs =
             |same_cache, across| MoveCosts { same_cache: cost(same_cache), across: cost(across) };
-        assert_eq!([0, 1, 2].map(|caches| costs(1.0, 2.0).on(caches).ns), [1.0, 1.0, 2.0]);
-        assert_eq!(costs(3.0, 2.0).on(2).ns, 3.0);
+        assert_eq!([0, 1, 2].map(|caches| costs(1.0, 2.0).on(caches)), [1.0, 1.0, 2.0].map(cost));
+        assert_eq!(costs(3.0, 2.0).on(2), cost(3.0));
         let tie = MoveCosts { same_cache: MoveCost::ASSUMED, across: cost(ASSUMED_NS) };
         assert_eq!(tie.on(2).origin, CostOrigin::Fitted);
     }

@@ -265,16 +265,14 @@ mod tests {
             ("236", 256.0, "#d9dee3", "either"),
             ("346", 366.0, "#ffffff", "cannot tell"),
         ];
-        let entries: String = places
-            .into_iter()
-            .map(|(left, text, colour, word)| {
-                format!(
-                    "<rect x=\"{left}\" y=\"10.0\" width=\"14\" height=\"14\" fill=\"{colour}\" stroke=\"#7a8591\"/>\
-                     <text x=\"{text:.1}\" y=\"21.0\">{word}</text>\n"
-                )
-            })
-            .collect();
-        assert_eq!(key(10.0), entries);
+        let entry = |(left, text, colour, word): (&str, f64, &str, &str)| {
+            format!(
+                "<rect x=\"{left}\" y=\"10.0\" width=\"14\" height=\"14\" fill=\"{colour}\" stroke=\"#7a8591\"/>\
+                 <text x=\"{text:.1}\" y=\"21.0\">{word}</text>\n"
+            )
+        };
+        let entries: Vec<String> = places.into_iter().map(entry).collect();
+        assert_eq!(key(10.0), entries.concat());
     }
 
     #[test]

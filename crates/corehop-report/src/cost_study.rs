@@ -102,7 +102,6 @@ mod tests {
             without: 5,
             only_with: 3,
             only_without: 1,
-            ..AcceptanceCounts::default()
         };
         let saved = Saved {
             limit: Limit::FpThresholds,

@@ -162,14 +162,14 @@ fn what_went_wrong_is_told_with_what_to_do() {
 
 #[test]
 fn a_thread_that_moves_itself_goes_there_and_returns_with_its_cores() {
+    unsafe extern "C" fn core(_: *mut c_void) -> u64 {
+        sys::current_core().map_or(u64::MAX, |core| core as u64)
+    }
     let before = sys::affinity().unwrap();
     let options = Options { mechanism: Some(Mechanism::Affinity), ..Options::default() };
     let mut switch = Switch::open(&options);
     if before.len() < 2 {
         return;
-    }
-    unsafe extern "C" fn core(_: *mut c_void) -> u64 {
-        sys::current_core().map_or(u64::MAX, |core| core as u64)
     }
     let os = switch.os_cores();
     assert_eq!((switch.mechanism(), os.len()), (Mechanism::Affinity, 1));

@@ -64,7 +64,7 @@ mod tests {
         let cells: Vec<[&str; 3]> =
             all.iter().map(|it| ["x", "cost_us", "y"].map(|name| it.cell(name))).collect();
         assert_eq!(cells, [["7", "1.5", ""], ["", "many", ""], ["8", "", ""]]);
-        assert_eq!(all[0].number("cost_us").unwrap(), 1.5);
+        assert_eq!(all[0].number("cost_us").ok(), Some(1.5));
         assert_eq!(all[0].word::<Event>("event").unwrap(), Event::L2Migration);
     }
 
@@ -72,7 +72,7 @@ mod tests {
     fn what_is_wrong_in_a_table_is_told_with_its_line() {
         let told = |error: PublishedStudyError| match error {
             PublishedStudyError::Table { line, what } => (line, what),
-            other => panic!("{other}"),
+            PublishedStudyError::Form(what) => panic!("{what}"),
         };
         let missing = lines(TABLE, &["event", "cost"]).err().map(told);
         assert_eq!(missing, Some((1, "no column `cost`".to_owned())));

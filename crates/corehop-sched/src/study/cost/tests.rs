@@ -113,8 +113,8 @@ fn savings_of_sets_and_of_their_cpus_add_up() {
     all.add(&one);
     all.add(&one);
     assert_eq!((all.before, all.after), (2, 4));
-    assert_eq!([all.preemptions_before, all.preemptions_after], [60.0, 20.0]);
-    assert_eq!([all.cpus_before, all.cpus_after], [1.0, 0.5]);
+    assert_eq!((all.preemptions_before, all.preemptions_after), (60.0, 20.0));
+    assert_eq!((all.cpus_before, all.cpus_after), (1.0, 0.5));
 }
 
 #[test]
