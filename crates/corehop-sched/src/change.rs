@@ -411,3 +411,29 @@ impl ChangeSearch<'_, '_> {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::test;
+    use crate::charge::DelayCharge;
+    use corehop_fixtures::task_sets::implicit;
+
+    #[test]
+    fn bounds_on_tardiness_have_no_changes_and_a_test_of_deadlines_some() {
+        let set = implicit(1, &[(3, 4), (2, 4)]);
+        let delay = |_: &TaskSet| Some(DelayCharge::Nothing);
+        let asking = TestSettings {
+            platform: None,
+            delay: &delay,
+            overheads: None,
+            supply: None,
+            accept_largest: false,
+        };
+        let scheduler = crate::question::SchedulabilityQuestion::of(&set, None).scheduler;
+        let found = |name: &str| changes(&set, scheduler, &asking, Some(test(name).unwrap())).len();
+        assert_eq!([found("soft-g-edf"), found("soft-c-edf-2")], [0, 0]);
+        assert!(found("qpa") > 0);
+        assert!(!changes(&set, scheduler, &asking, None).is_empty());
+    }
+}

@@ -135,3 +135,52 @@ impl fmt::Display for Company {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn company(
+        preempted_by: Absence,
+        polluter: Option<&str>,
+        pair_class: Option<Event>,
+    ) -> Company {
+        Company { preempted_by, polluter: polluter.map(str::to_owned), pair_class }
+    }
+
+    #[test]
+    fn each_company_has_its_clause_with_the_distance_of_its_neighbour() {
+        let told = |by, polluter| company(by, polluter, None).to_string();
+        assert_eq!(Company::nothing().to_string(), "nothing ran meanwhile");
+        assert_eq!(told(Absence::Nothing, Some("x")), "nothing ran meanwhile");
+        assert_eq!(told(Absence::Preemptor, None), "preempted meanwhile");
+        assert_eq!(told(Absence::Preemptor, Some("x")), "a preemptor walked x meanwhile");
+        assert_eq!(told(Absence::Load, None), "the load ran meanwhile");
+        assert_eq!(
+            company(Absence::Load, Some("x"), Some(Event::L3Migration)).to_string(),
+            "polluters walked x meanwhile, the neighbour at l3_migration distance"
+        );
+        // Without a size that is known the clause is the whole one.
+        assert_eq!(company(Absence::Load, Some("x"), None).brief(), "polluters walked x meanwhile");
+        assert_eq!(company(Absence::Preemptor, None, None).brief(), "preempted meanwhile");
+    }
+
+    #[test]
+    fn a_neighbour_is_led_to_by_its_own_class_and_one_of_no_class_by_all() {
+        let of = |class| company(Absence::Load, None, class);
+        assert!(of(None).leads(Event::L2Migration) && of(None).leads(Event::MemoryMigration));
+        assert!(of(Some(Event::L3Migration)).leads(Event::L3Migration));
+        assert!(!of(Some(Event::L3Migration)).leads(Event::L2Migration));
+    }
+
+    #[test]
+    fn only_where_nothing_ran_an_idle_leave_is_a_stay() {
+        assert_eq!(Company::nothing().stays(), [Event::Preemption, Event::IdleLeave]);
+        for by in [Absence::Preemptor, Absence::Load] {
+            assert_eq!(company(by, None, None).stays(), [Event::Preemption]);
+        }
+        let staying: Vec<Event> = Event::ALL.iter().copied().filter(|&it| stays(it)).collect();
+        assert_eq!(staying.len(), 2);
+        assert!(!staying.iter().any(|it| it.is_migration()));
+    }
+}

@@ -40,4 +40,16 @@ mod tests {
         let replicates = steps.map(|(step, renewed)| renewals.replicate(Some(step), renewed));
         assert_eq!(replicates, [0, 0, 0, 1, 1, 2]);
     }
+
+    #[test]
+    fn steps_before_the_first_complete_renewal_and_without_a_number_are_of_the_first_replicate() {
+        let mut renewals = Renewals::default();
+        assert_eq!(renewals.replicate(Some(3), Renewed::Frames), 0);
+        assert_eq!(renewals.replicate(Some(4), Renewed::Everything), 0);
+        assert_eq!(renewals.replicate(Some(5), Renewed::Everything), 1);
+        // A step without a number is one step, however many samples it has.
+        let mut unnumbered = Renewals::default();
+        let replicates = [0; 3].map(|_| unnumbered.replicate(None, Renewed::Everything));
+        assert_eq!(replicates, [0; 3]);
+    }
 }

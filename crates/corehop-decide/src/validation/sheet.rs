@@ -273,3 +273,105 @@ impl Tested {
         self.expected.is_some_and(|expected| expected != self.found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEAD: StudyHeading<'static> = StudyHeading { id: "x", title: "t", platform: "p" };
+    const ENOUGH: Samples = Samples { have: 8, takes: 8 };
+
+    fn row(error: Option<f64>, role: JudgementRole, quantity: &'static str) -> ValidationRow {
+        ValidationRow {
+            what: PrintedQuantity::Point { name: "a".to_owned() },
+            quantity: Some(quantity),
+            printed: 2.0,
+            simulated: error.map(|_| 3.0),
+            n: Some(8),
+            role,
+            error,
+        }
+    }
+
+    #[test]
+    fn errors_are_those_of_the_quantity_by_their_part_in_the_judgement() {
+        let rows = vec![
+            row(Some(0.1), JudgementRole::Judged, "q"),
+            row(Some(0.3), JudgementRole::Judged, "q"),
+            row(None, JudgementRole::Judged, "q"),
+            row(Some(0.5), JudgementRole::Fitted, "q"),
+            row(Some(0.7), JudgementRole::NotModelled, "q"),
+            row(Some(0.9), JudgementRole::Judged, "other"),
+        ];
+        let quantities =
+            vec![QuantityErrors::new("q", Some(0.2)), QuantityErrors::new("none", None)];
+        let sheet = Sheet::judged(HEAD, (ENOUGH, "samples a cell"), rows, quantities);
+        let medians = |it: &QuantityErrors| {
+            [it.judged, it.fitted, it.not_modelled].map(|it| it.map(|it| (it.rows, it.median)))
+        };
+        assert_eq!(medians(&sheet.quantities[0]), [Some((2, 0.1)), Some((1, 0.5)), Some((1, 0.7))]);
+        assert_eq!(medians(&sheet.quantities[1]), [None, None, None]);
+        assert_eq!((sheet.basis.as_deref(), sheet.samples), (Some("8 samples a cell"), Some(8)));
+        assert!(sheet.quantities[1].aim.is_none() && !sheet.is_missed());
+    }
+
+    #[test]
+    fn a_sheet_is_missed_by_an_aim_or_by_a_claim_that_came_out_otherwise() {
+        let judged = |error, samples| {
+            let rows = vec![row(Some(error), JudgementRole::Judged, "q")];
+            let quantity = QuantityErrors::new("q", Some(0.2));
+            Sheet::judged(HEAD, (samples, "x"), rows, vec![quantity]).is_missed()
+        };
+        assert_eq!([judged(0.2, ENOUGH), judged(0.21, ENOUGH)], [false, true]);
+        assert!(judged(0.1, Samples { have: 7, takes: 8 }));
+        let claims = |expected, found| {
+            let (claim, evidence) = (String::new(), String::new());
+            Sheet::of_claims(HEAD, vec![Tested { claim, expected, found, evidence }]).is_missed()
+        };
+        let (holds, does_not) = (TestOutcome::Holds, TestOutcome::DoesNot);
+        assert_eq!(
+            [claims(Some(holds), holds), claims(Some(holds), does_not), claims(None, does_not)],
+            [false, true, false]
+        );
+    }
+
+    #[test]
+    fn a_row_states_its_unit_its_part_and_its_number_where_it_has_one() {
+        let mut point = row(Some(0.5), JudgementRole::Fitted, "q");
+        assert_eq!(
+            point.json(),
+            json!({"name": "a", "printed": 2.0, "simulated": 3.0, "fitted": true, "error": 0.5, "n": 8})
+        );
+        (point.role, point.n) = (JudgementRole::NotModelled, None);
+        point.what = PrintedQuantity::Cost {
+            event: Event::Preemption,
+            preemption_length: "l".to_owned(),
+            statistic: "avg".to_owned(),
+            wss_kib: 4,
+        };
+        assert_eq!(
+            point.json(),
+            json!({
+                "event": "preemption", "preemption_length": "l", "statistic": "avg", "wss_kib": 4, "printed_us": 2.0,
+                "simulated_us": 3.0, "fitted": false, "not_modelled": true, "error": 0.5
+            })
+        );
+    }
+
+    #[test]
+    fn an_error_is_relative_to_what_was_printed_or_to_the_least() {
+        let relative = ValidationRow::relative;
+        for (printed, simulated, least, error) in [
+            (4.0, 5.0, 1.0, 0.25),
+            (-4.0, -5.0, 1.0, 0.25),
+            (0.5, 1.0, 1.0, 0.5),
+            (0.0, 3.0, 2.0, 1.5),
+        ] {
+            assert!((relative(printed, simulated, least) - error).abs() < 1e-12, "{printed}");
+        }
+        let shares = [GangQuantity::RuntimeRatio, GangQuantity::SmrSeparate];
+        assert!(shares.iter().all(|it| it.is_share()) && !GangQuantity::Misses.is_share());
+        assert!(JudgementRole::fitted(true) == JudgementRole::Fitted);
+        assert_eq!(JudgementRole::default().mark(), "");
+    }
+}

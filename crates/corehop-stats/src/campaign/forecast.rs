@@ -148,4 +148,22 @@ mod tests {
         let outlook = forecast.look(second(3), &[cell(0, false)], &[100]);
         assert_eq!((outlook.done, outlook.left), (0.0, None));
     }
+
+    #[test]
+    fn cells_that_lack_most_work_come_first_and_equal_ones_by_their_number() {
+        let costs = vec![Nanos::from_millis(10), Nanos::from_millis(30), Nanos::from_millis(10)];
+        let start = [cell(0, false), cell(0, false), cell(0, false)];
+        let mut forecast = Forecast::new(costs, &start);
+        let now = [cell(40, false), cell(90, false), cell(40, false)];
+        let outlook = forecast.look(second(1), &now, &[100, 100, 100]);
+        let order: Vec<(usize, u32, u32)> =
+            outlook.unfinished.iter().map(|it| (it.cell, it.valid, it.target)).collect();
+        assert_eq!(order, [(0, 40, 100), (2, 40, 100), (1, 90, 100)]);
+        // 400 + 2,700 + 400 of 5,000, and what is beyond a target counts as its target.
+        assert!((outlook.done - 0.7).abs() < 1e-12);
+        let beyond = forecast.look(second(1), &[cell(500, false); 3], &[100, 100, 100]);
+        assert!((beyond.done - 1.0).abs() < 1e-12 && beyond.unfinished.is_empty());
+        let nothing = Forecast::new(Vec::new(), &[]).look(second(1), &[], &[]);
+        assert_eq!((nothing.done, nothing.left, nothing.cells), (1.0, None, 0));
+    }
 }
