@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
-/// The columns of a text that nobody asked for.
+/// The columns of a text that no terminal asked for.
 const COLUMNS: usize = 100;
 
 /// Two results, two folders of results, or the arms of one recording, compared; as JSON.

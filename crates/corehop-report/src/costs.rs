@@ -270,11 +270,11 @@ mod tests {
             of(&|it| it.place = Some(ValueOrigin::BelowAll { smallest_bytes: 4 << 10 })),
             "below 4 KiB, the smallest measured"
         );
-        let whole = of(&|it| {
-            it.place = Some(ValueOrigin::Between { below_bytes: 4 << 10, above_bytes: 64 << 10 });
-            (it.n, it.replicates, it.curve) = (Some(60), Some(20), Some(estimate(4.0)));
-            (it.classes, it.nearest_length_us) = (2, Some(2_000.0));
-            it.series.pair_class = Some(Event::L3Migration);
+        let whole = of(&|said| {
+            said.place = Some(ValueOrigin::Between { below_bytes: 4 << 10, above_bytes: 64 << 10 });
+            (said.n, said.replicates, said.curve) = (Some(60), Some(20), Some(estimate(4.0)));
+            (said.classes, said.nearest_length_us) = (2, Some(2_000.0));
+            said.series.pair_class = Some(Event::L3Migration);
         });
         assert_eq!(
             whole,

@@ -112,7 +112,7 @@ fn a_closing_lane_is_news_without_a_call_and_wakes_only_a_partner_that_sleeps() 
     let lane = Lane::<2>::new();
     let calls = LaneConsumer::new(&lane, Claiming::Light);
     assert!(!lane.closing());
-    assert!(!lane.close(), "nobody sleeps");
+    assert!(!lane.close(), "no thread sleeps");
     assert!(lane.closing() && calls.news() && !calls.posted());
     assert!(!calls.glance(1) && !calls.glance(3));
     let asleep = Lane::<2>::new();
@@ -121,7 +121,7 @@ fn a_closing_lane_is_news_without_a_call_and_wakes_only_a_partner_that_sleeps() 
 }
 
 #[test]
-fn a_doorbell_wakes_a_sleeper_once_and_nobody_lies_down_over_news() {
+fn a_doorbell_wakes_a_sleeper_once_and_none_lies_down_over_news() {
     let bell = Doorbell::new();
     assert!(!bell.ring() && !bell.sleeps());
     assert!(!bell.lie_down(|| true));

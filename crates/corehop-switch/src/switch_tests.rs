@@ -61,7 +61,7 @@ fn a_call_that_ran_at_once_is_settled_without_a_switch() {
 }
 
 #[test]
-fn a_switch_whose_partners_were_stopped_is_local_and_kept_what_it_owed_nobody() {
+fn a_switch_whose_partners_were_stopped_is_local_and_kept_no_debt() {
     static WORD: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     unsafe extern "C" fn count(_: *mut c_void) -> u64 {
         WORD.fetch_add(1, std::sync::atomic::Ordering::SeqCst)

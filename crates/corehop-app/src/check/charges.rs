@@ -57,7 +57,7 @@ impl ChargedDelays<'_> {
     /// The charge to each job of a set.
     ///
     /// # Errors
-    /// Where the selection does not say which costs are meant.
+    /// If the selection does not say which costs are meant.
     pub fn of(&self, set: &TaskSet) -> Result<DelayCharge<'_>, SelectError> {
         Ok(match self {
             Self::Nothing => DelayCharge::Nothing,

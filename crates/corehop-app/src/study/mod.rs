@@ -140,7 +140,7 @@ impl StudyForms {
         [output, page_file, picture_file]: StudyFiles,
     ) -> Result<Answer, Failure> {
         for warning in outcome.study.warnings() {
-            warn(&warning);
+            warn(warning);
         }
         if let Some(file) = output {
             file.fill(|out| outcome.write(out))?;

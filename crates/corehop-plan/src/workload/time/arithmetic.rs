@@ -67,7 +67,7 @@ impl Time {
     pub fn checked_mul(self, count: u64) -> Option<Self> {
         self.0.checked_mul(count).map(Self)
     }
-    /// How many spans `by` cover it.
+    /// The number of spans `by` that cover it.
     #[inline]
     pub const fn div_ceil(self, by: Self) -> u64 {
         self.0.div_ceil(by.0)
