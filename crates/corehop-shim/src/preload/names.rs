@@ -28,7 +28,7 @@ macro_rules! functions {
                 // SAFETY: by the caller.
                 return unsafe { real($($argument),*) };
             };
-            let mut request = Request::new(Call::$call, six(&[$($a as usize),*]));
+            let mut request = CallAttempt::new(Call::$call, six(&[$($a as usize),*]));
             if let Some(answer) = made(&mut course, &mut request) {
                 return answer as $answer;
             }
