@@ -30,7 +30,7 @@ pub(crate) const fn planted(_: ProtocolFault) -> bool {
 
 #[cfg(loom)]
 mod switch {
-    use super::Fault;
+    use super::ProtocolFault;
     use std::sync::Mutex;
 
     static PLANTED: Mutex<Option<ProtocolFault>> = Mutex::new(None);

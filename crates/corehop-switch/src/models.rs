@@ -7,8 +7,8 @@ use loom::thread;
 use std::process::Command;
 use std::sync::Arc;
 
-use crate::fault::{Fault, plant};
-use crate::lane::{ASLEEP, Call, Claiming, Follower, Lane, Place, ROOM};
+use crate::fault::{ProtocolFault, plant};
+use crate::lane::{ASLEEP, Claiming, Lane, LaneConsumer, LanePosition, PostedCall, ROOM};
 use crate::sync;
 
 /// Two slots are enough for a slot to be used again.
@@ -58,12 +58,12 @@ impl World {
     }
 
     /// The caller: posts call `number` and wakes the partner.
-    fn post(&self, number: usize, place: Place) {
+    fn post(&self, number: usize, place: LanePosition) {
         self.post_function(10 * number, place);
     }
 
     /// The same, with a closure of which the room has all words.
-    fn post_packed(&self, number: usize, place: Place) {
+    fn post_packed(&self, number: usize, place: LanePosition) {
         self.lane
             .room()
             .open(|words| unsafe { words.cast::<ClosureWords>().write([number as u64; ROOM]) });
@@ -77,8 +77,8 @@ impl World {
         words[0]
     }
 
-    fn post_function(&self, function: usize, place: Place) {
-        let call = Call { function, argument: core::ptr::null_mut() };
+    fn post_function(&self, function: usize, place: LanePosition) {
+        let call = PostedCall { function, argument: core::ptr::null_mut() };
         self.lane.slot(place).post(call);
         if self.lane.partner.0.ring() {
             self.partner.wake();
@@ -86,7 +86,7 @@ impl World {
     }
 
     /// The function of the models: its number times ten, plus one; a packed closure adds a hundred to each of its words.
-    fn run(&self, call: Call) -> u64 {
+    fn run(&self, call: PostedCall) -> u64 {
         let number = call.function / 10;
         self.runs[number].fetch_add(1, Ordering::Relaxed);
         if call.function % 10 == PACKED {
@@ -100,7 +100,7 @@ impl World {
 
     /// The partner of V2 without a spin, until the lane closes.
     fn partner(&self, claiming: Claiming) {
-        let mut calls = Follower::new(&self.lane, claiming);
+        let mut calls = LaneConsumer::new(&self.lane, claiming);
         loop {
             if let Some((slot, call)) = calls.take() {
                 slot.reply(self.run(call));
@@ -117,7 +117,7 @@ impl World {
     }
 
     /// The caller's wait without a spin.
-    fn wait(&self, place: Place) -> u64 {
+    fn wait(&self, place: LanePosition) -> u64 {
         loop {
             if let Some(value) = self.lane.slot(place).result() {
                 return value;
@@ -173,7 +173,7 @@ fn explore(calls: usize, caller: fn(&World, usize)) {
 /// Calls one after the other; both threads sleep whenever they have nothing to do.
 fn synchronous(world: &World, calls: usize) {
     for number in 1..=calls {
-        let place = Place::Express(number as u64);
+        let place = LanePosition::Express(number as u64);
         world.post(number, place);
         assert_eq!(world.wait(place), 10 * number as u64 + 1);
     }
@@ -181,20 +181,20 @@ fn synchronous(world: &World, calls: usize) {
 
 /// Two calls outstanding, results taken in the other order; then one alone, or one that uses a slot again.
 fn outstanding(world: &World, calls: usize) {
-    world.post(1, Place::Ring(1));
-    world.post(2, Place::Ring(2));
-    assert_eq!(world.wait(Place::Ring(2)), 21);
-    assert_eq!(world.wait(Place::Ring(1)), 11);
+    world.post(1, LanePosition::Ring(1));
+    world.post(2, LanePosition::Ring(2));
+    assert_eq!(world.wait(LanePosition::Ring(2)), 21);
+    assert_eq!(world.wait(LanePosition::Ring(1)), 11);
     if calls == 3 {
-        world.post(3, Place::Express(1));
-        assert_eq!(world.wait(Place::Express(1)), 31);
+        world.post(3, LanePosition::Express(1));
+        assert_eq!(world.wait(LanePosition::Express(1)), 31);
     }
 }
 
 /// Closures in the line of the call, one after the other.
 fn packed(world: &World, calls: usize) {
     for number in 1..=calls {
-        let place = Place::Express(number as u64);
+        let place = LanePosition::Express(number as u64);
         world.post_packed(number, place);
         assert_eq!(world.wait(place), 10 * number as u64 + 1);
         assert_eq!(world.unpack(), 100 + number as u64);
@@ -202,7 +202,7 @@ fn packed(world: &World, calls: usize) {
 }
 
 /// The caller loses patience at once, with every call: it takes it back and runs it, or waits.
-fn impatient(world: &World, calls: usize, place: fn(u64) -> Place) {
+fn impatient(world: &World, calls: usize, place: fn(u64) -> LanePosition) {
     for number in 1..=calls {
         let place = place(number as u64);
         world.post(number, place);
@@ -212,13 +212,13 @@ fn impatient(world: &World, calls: usize, place: fn(u64) -> Place) {
 
 /// The same with calls in the express line.
 fn impatient_express(world: &World, calls: usize) {
-    impatient(world, calls, Place::Express);
+    impatient(world, calls, LanePosition::Express);
 }
 
 /// The same with closures in the line.
 fn impatient_packed(world: &World, calls: usize) {
     for number in 1..=calls {
-        let place = Place::Express(number as u64);
+        let place = LanePosition::Express(number as u64);
         world.post_packed(number, place);
         assert_eq!(settled(world, place), 10 * number as u64 + 1);
         assert_eq!(world.unpack(), 100 + number as u64);
@@ -226,17 +226,17 @@ fn impatient_packed(world: &World, calls: usize) {
 }
 
 /// Takes a call back and runs it, or waits for its result.
-fn settled(world: &World, place: Place) -> u64 {
+fn settled(world: &World, place: LanePosition) -> u64 {
     let slot = world.lane.slot(place);
     if slot.take_back(sync::heavy) { world.run(slot.call()) } else { world.wait(place) }
 }
 
 /// Both calls of the ring are outstanding, and both are wanted back, the later one first.
 fn impatient_outstanding(world: &World, _: usize) {
-    world.post(1, Place::Ring(1));
-    world.post(2, Place::Ring(2));
-    assert_eq!(settled(world, Place::Ring(2)), 21);
-    assert_eq!(settled(world, Place::Ring(1)), 11);
+    world.post(1, LanePosition::Ring(1));
+    world.post(2, LanePosition::Ring(2));
+    assert_eq!(settled(world, LanePosition::Ring(2)), 21);
+    assert_eq!(settled(world, LanePosition::Ring(1)), 11);
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn no_order_of_steps_loses_or_doubles_a_call() {
     explore_by(Claiming::Light, 2, synchronous);
     explore_by(Claiming::Light, 3, outstanding);
     explore(3, impatient_express);
-    explore(3, |world, calls| impatient(world, calls, Place::Ring));
+    explore(3, |world, calls| impatient(world, calls, LanePosition::Ring));
     explore(2, impatient_outstanding);
 }
 
@@ -255,26 +255,36 @@ fn no_order_of_steps_tears_a_closure_in_the_line_of_its_call() {
 }
 
 /// A fault by its name, the model that finds it, and what that reports.
-type Plant = (&'static str, Fault, fn(&World, usize), &'static str);
+type Plant = (&'static str, ProtocolFault, fn(&World, usize), &'static str);
 
 const PLANTS: [Plant; 7] = [
-    ("a lost wake-up", Fault::SleepsWithoutLooking, synchronous, "deadlock"),
-    ("a call that runs twice", Fault::TakesWithoutClaim, impatient_express, "runs of call 1"),
-    ("a look too early", Fault::LooksBeforeItAnnounces, impatient_express, "runs of call 1"),
+    ("a lost wake-up", ProtocolFault::SleepsWithoutLooking, synchronous, "deadlock"),
+    (
+        "a call that runs twice",
+        ProtocolFault::TakesWithoutClaim,
+        impatient_express,
+        "runs of call 1",
+    ),
+    (
+        "a look too early",
+        ProtocolFault::LooksBeforeItAnnounces,
+        impatient_express,
+        "runs of call 1",
+    ),
     (
         "steps of the partner that nothing orders",
-        Fault::AnnouncesWithoutOrder,
+        ProtocolFault::AnnouncesWithoutOrder,
         impatient_express,
         "runs of call 1",
     ),
     (
         "steps of the caller that nothing orders",
-        Fault::TakesBackWithoutOrder,
+        ProtocolFault::TakesBackWithoutOrder,
         impatient_express,
         "runs of call 1",
     ),
-    ("an old result", Fault::AnnouncesBeforeResult, synchronous, "left == right"),
-    ("a call before its words", Fault::PostsWithoutRelease, packed, "left == right"),
+    ("an old result", ProtocolFault::AnnouncesBeforeResult, synchronous, "left == right"),
+    ("a call before its words", ProtocolFault::PostsWithoutRelease, packed, "left == right"),
 ];
 
 /// Names the fault for the process that plants it.
