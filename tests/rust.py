@@ -33,6 +33,8 @@ ON_HOST = {
     "corehop-shim": None,
     "corehop-switch": None,
 }
+# The longest ones, in seconds, where no run before says better.
+LONG = {"corehop/recipes": 240, "corehop/place": 210, "corehop/calibrated": 80, "corehop-decide/corehop_decide": 80}
 # What these measure is a few microseconds long.
 ALONE = {("corehop-linux", "live")}
 
@@ -65,7 +67,7 @@ class Run:
         self.seconds = dict(self.before)
         self.failed = []
         self.mutex = threading.Lock()
-        programs = sorted(programs, key=lambda it: -self.before.get(self.label(it), 60))
+        programs = sorted(programs, key=lambda it: -self.before.get(self.label(it), LONG.get(self.label(it), 30)))
         self.alone = [it for it in programs if it[:2] in ALONE]
         rest = [it for it in programs if it[:2] not in ALONE]
         self.on_host = [it for it in rest if acts_on_host(*it[:2])]
