@@ -190,8 +190,8 @@ fn kind(field: &str) -> String {
         | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
-        "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" | "Rows" | "Drift"
-        | "SnoopFilter" | "Slices" => "table, see below",
+        "Clock" | "PageSizes" | "Memory" | "Coherence" | "Core" | "CacheMechanism" | "DramRows"
+        | "Drift" | "SnoopFilter" | "Slices" => "table, see below",
         list if list.starts_with("Vec<") => "tables, see below",
         other => panic!("no word for the type `{other}` of a key"),
     };
@@ -221,13 +221,13 @@ fn keys() -> String {
     let tables = [
         ("Platform", "The file itself"),
         ("Clock", "`[clock]`"),
-        ("Pages", "`[pages]`"),
+        ("PageSizes", "`[pages]`"),
         ("Memory", "`[memory]`"),
-        ("Rows", "`[memory.rows]`, for a simulation"),
+        ("DramRows", "`[memory.rows]`, for a simulation"),
         ("CoreKind", "`[[core_kind]]`, one for each kind of core"),
         ("Cache", "`[[cache]]`, one for each level and kind"),
         ("Node", "`[[node]]`, one for each NUMA node"),
-        ("Mechanism", "`[cache.mechanism]`, for a simulation"),
+        ("CacheMechanism", "`[cache.mechanism]`, for a simulation"),
         ("SnoopFilter", "`[cache.mechanism.snoop_filter]`"),
         ("Slices", "`[cache.mechanism.slices]`"),
         ("Coherence", "`[coherence]`, for a simulation"),
