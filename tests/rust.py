@@ -26,7 +26,7 @@ LIMIT = 1500
 # Test programs that act on this host: one at a time.
 ON_HOST = {
     "corehop": {
-        "core_switch", "cpuset", "deploy", "deployment", "evidence", "faults", "gangs", "held_up", "measure", "observe", "offload",
+        "core_switch", "deploy", "deployment", "evidence", "faults", "gangs", "held_up", "measure", "observe", "offload",
         "overheads", "place", "platform", "program_arms", "recipes", "signals", "supply", "task_sets",
     },
     "corehop-linux": None,
@@ -48,9 +48,15 @@ def built():
         message = json.loads(line)
         if message.get("executable") and message["profile"]["test"]:
             folder = Path(message["manifest_path"]).parent
-            package = "corehop" if folder.name == "corehop" else folder.name
-            programs.append((package, message["target"]["name"], message["executable"], folder))
+            programs.append((folder.name, message["target"]["name"], message["executable"], folder))
     return programs
+
+
+def unknown(programs):
+    """Names in the lists above that no test program has."""
+    known = {program[:2] for program in programs}
+    listed = {(package, name) for package, names in ON_HOST.items() for name in names or ()} | ALONE
+    return sorted("/".join(it) for it in listed | {tuple(it.split("/")) for it in LONG} if it not in known)
 
 
 def acts_on_host(package, name):
@@ -136,6 +142,8 @@ def main():
     begin = time.monotonic()
     programs = built()
     print(f"built in {time.monotonic() - begin:.0f} s", flush=True)
+    if unknown(programs):
+        sys.exit(f"tests/rust.py lists programs that are not there: {', '.join(unknown(programs))}")
     if sys.argv[1:]:
         programs = [it for it in programs if it[1] in sys.argv[1:]]
     if not programs:

@@ -27,7 +27,7 @@ use crate::voice::note;
 pub struct ComparisonRequest {
     /// The baseline: a file, or a folder.
     pub a: PathBuf,
-    /// The result to compare with it; None for the arms of one recording.
+    /// The second result; None where the arms of one recording are compared.
     pub b: Option<PathBuf>,
     /// The share of A's median below which differences do not count.
     pub margin: f64,

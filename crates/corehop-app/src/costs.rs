@@ -29,7 +29,7 @@ pub struct CostRequest {
 pub struct ChosenCosts {
     /// The costs, if there are some.
     pub source: Option<CostSource>,
-    /// The file that they come from, or why there are none.
+    /// The file that the costs come from, or the reason why there are none.
     pub origin: String,
 }
 

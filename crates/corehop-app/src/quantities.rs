@@ -2,7 +2,7 @@
 //! Quantities in text: shares, lengths, counts, programs of loads.
 //!
 //! # Errors
-//! All readers say what is wrong with a text, and how it is written.
+//! Each reader names the fault of a text that it refuses, and the form that it expects.
 
 use corehop_plan::experiment::Length;
 use corehop_plan::units::{Bytes, Nanos};

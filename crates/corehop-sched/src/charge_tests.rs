@@ -20,6 +20,17 @@ fn overheads() -> SystemOverheads {
     }
 }
 
+/// Two tasks with working sets of 64 KiB on one CPU.
+fn two_on_64_kib() -> TaskSet {
+    let task = |wcet, period| TaskParameters {
+        wcet: Time::new(wcet),
+        period: Time::new(period),
+        wss_kib: Some(64),
+        ..TaskParameters::default()
+    };
+    TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap()
+}
+
 #[test]
 fn each_scheduler_pays_in_its_own_way_and_what_cannot_be_charged_is_not_told() {
     let set = implicit(1, &[(10, 100), (20, 200)]);
@@ -62,17 +73,7 @@ fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_qua
         }
     }
     let source = CostSource::Table(CostTable::parse(&text).unwrap());
-    let task = |wcet, period| TaskParameters {
-        wcet,
-        period,
-        wss_kib: Some(64),
-        ..TaskParameters::default()
-    };
-    let set = TaskSet::new(
-        1,
-        &[task(Time::new(10), Time::new(100)), task(Time::new(20), Time::new(200))],
-    )
-    .unwrap();
+    let set = two_on_64_kib();
     let ask = |statistic: Option<&str>| {
         let statistic = statistic.map(ToOwned::to_owned);
         let costs = source.for_a_verdict(&Selection { statistic, ..Selection::default() }).unwrap();
@@ -112,17 +113,7 @@ impl EventCosts for Same {
 
 #[test]
 fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
-    let task = |wcet, period| TaskParameters {
-        wcet,
-        period,
-        wss_kib: Some(64),
-        ..TaskParameters::default()
-    };
-    let set = TaskSet::new(
-        1,
-        &[task(Time::new(10), Time::new(100)), task(Time::new(20), Time::new(200))],
-    )
-    .unwrap();
+    let set = two_on_64_kib();
     let ask = |costs: Same| {
         let delay = DelayCharge::Costs(Box::new(costs));
         ChargedSet::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
@@ -168,17 +159,7 @@ impl EventCosts for Open {
 
 #[test]
 fn accepting_the_largest_charges_the_largest_and_no_quantile_without_an_upper_end() {
-    let task = |wcet, period| TaskParameters {
-        wcet,
-        period,
-        wss_kib: Some(64),
-        ..TaskParameters::default()
-    };
-    let set = TaskSet::new(
-        1,
-        &[task(Time::new(10), Time::new(100)), task(Time::new(20), Time::new(200))],
-    )
-    .unwrap();
+    let set = two_on_64_kib();
     for accepted in [false, true] {
         let charged = ChargedSet::new(&set, None, DelayCharge::Costs(Box::new(Open)), None);
         let mut charged = charged.accepting_largest(accepted);

@@ -4,9 +4,7 @@
 //! A small tokenizer finds binary `+ - * / %` and their assignments, methods that stand for them, and the types of clocks. It knows
 //! no types, so that texts joined with `+` count as well: `format!` joins them.
 
-use std::fs;
-
-use corehop_fixtures::repository;
+use corehop_rules::{code, rust};
 
 /// The sources in which some of it belongs to the terminal, and why.
 const DEFENDED: [(&str, &str); 1] = [(
@@ -149,9 +147,10 @@ fn is_bound(after: &[(usize, Token)]) -> bool {
     }
 }
 
-/// The arithmetic and the clocks of a source, each with its line; items for tests are left out.
-fn computes(source: &str) -> Vec<(usize, String)> {
-    let all = tokens(source.split("#[cfg(test)]").next().unwrap_or_default());
+/// The arithmetic and the clocks of a source, each with the line of code that has it. Items for tests are left out.
+fn computes(source: &str) -> Vec<(String, String)> {
+    let lines = code(source);
+    let all = tokens(&lines.join("\n"));
     let mut found = Vec::new();
     for (place, (line, token)) in all.iter().enumerate() {
         let before = place.checked_sub(1).map(|before| &all[before].1);
@@ -168,26 +167,17 @@ fn computes(source: &str) -> Vec<(usize, String)> {
             Token::Sign(sign @ ('-' | '*')) if before.is_some_and(ends_operand) => sign.to_string(),
             _ => continue,
         };
-        found.push((*line, what));
+        found.push((lines[line - 1].trim().to_owned(), what));
     }
     found
 }
 
 /// The sources of the program: their paths below its `src`, and their texts.
 fn program() -> Vec<(String, String)> {
-    let root = repository("crates/corehop/src");
-    let (mut folders, mut found) = (vec![root.clone()], Vec::new());
-    while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|kind| kind == "rs") {
-                let name = path.strip_prefix(&root).unwrap().display().to_string();
-                found.push((name, fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    found
+    let own = |(path, text): (String, String)| {
+        Some((path.strip_prefix("crates/corehop/src/")?.to_owned(), text))
+    };
+    rust().into_iter().filter_map(own).collect()
 }
 
 #[test]
@@ -201,7 +191,7 @@ fn the_program_contains_no_arithmetic_and_no_clock() {
             assert!(!found.is_empty(), "{path} needs no defence any more");
             continue;
         }
-        wrong.extend(found.into_iter().map(|(line, what)| format!("{path}:{line}: {what}")));
+        wrong.extend(found.into_iter().map(|(line, what)| format!("{path}: {what}: {line}")));
     }
     assert!(wrong.is_empty(), "these belong to corehop-app: {wrong:#?}");
 }
@@ -230,6 +220,7 @@ fn every_way_to_compute_is_found() {
         "a.div_ceil(b)",
         "let c = '\"'; let x = a - b;",
         "let c = '\\''; let x = a - b; // '",
+        "#[cfg(test)]\nmod tests;\nfn f() { 1 + 1; }",
     ];
     for code in bad {
         assert_eq!(computes(code).len(), 1, "{code}");

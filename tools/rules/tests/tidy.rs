@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use corehop_fixtures::repository;
+use corehop_rules::code;
 
 const LICENCE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
 /// A function that is longer has a second one inside of it.
@@ -280,10 +281,10 @@ fn stilted(text: &str) -> Vec<String> {
 
 #[test]
 fn no_source_uses_a_stilted_word() {
-    let code = |path: &str| !path.ends_with("tests/tidy.rs");
+    let is_other = |path: &str| !path.ends_with("tests/tidy.rs");
     let found: Vec<_> = sources()
         .into_iter()
-        .filter(|(path, _)| code(path))
+        .filter(|(path, _)| is_other(path))
         .map(|(path, text)| (path, stilted(&text)))
         .filter(|(_, lines)| !lines.is_empty())
         .collect();
@@ -340,9 +341,7 @@ fn foreign_text(path: &str, text: &str) -> Vec<String> {
         let live = path.starts_with("crates/corehop-linux/") && line.contains(to_string);
         live || line.contains(number) || anywhere.iter().any(|call| line.contains(call))
     };
-    let code = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
-    let code = code.split("#[cfg(test)]\n#[expect").next().unwrap_or_default();
-    code.lines().filter(is_foreign).map(|line| line.trim().to_owned()).collect()
+    code(text).into_iter().filter(is_foreign).map(|line| line.trim().to_owned()).collect()
 }
 
 /// A name in `/proc` is any bytes: text that must be UTF-8 makes a thread invisible that a user has to find.

@@ -179,7 +179,7 @@ impl DeploymentSteps<'_> {
         Ok(file)
     }
 
-    /// Runs the program with other words, to its end; its answer.
+    /// Runs corehop once more with these words, waits for its end, and returns what it printed.
     fn step(&self, words: &[OsString], expected: &[Exit]) -> Result<Vec<u8>, Failure> {
         let line = line_of(words);
         note(&line);

@@ -97,7 +97,7 @@ pub fn check(request: &CheckRequest) -> Result<Answer, Failure> {
     })
 }
 
-/// The answer of a survey; that for the scheduler that was named, if one was, is the sentence.
+/// The answer of a survey of all tests. Its sentence is the verdict for the scheduler that the caller named, if any.
 fn of_survey(survey: &SetSurvey, layout: TerminalLayout) -> Answer {
     let json = survey.json().into_iter().map(doubts::with).collect::<Value>();
     let (head, every) = (text::survey(survey), text::every(survey, layout));

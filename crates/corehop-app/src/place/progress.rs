@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of a placer under way, in a line that is renewed with every window.
+//! The line that a running placer shows of its state; each window renews the line.
 
 use corehop_decide::placer::Action;
 use corehop_plan::host::Activity;

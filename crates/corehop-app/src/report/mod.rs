@@ -182,10 +182,7 @@ fn placement_of(
 ) -> Result<ReportAnswer, Failure> {
     let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
                 (`corehop report contents FILE --rows N` prints the rates of its windows)";
-    without_cells(args, form, what)?;
-    if let Some(file) = output {
-        file.write(placement::page(log))?;
-    }
+    without_cells(args, form, what, output, || placement::page(log))?;
     let sentence = placement::sentence(&log.answer);
     Ok(tell(&sentence, form, || placement::json(log), || placement::log_text(log)))
 }
@@ -199,10 +196,7 @@ fn counts(
 ) -> Result<ReportAnswer, Failure> {
     let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
                 (`corehop report contents FILE --rows N` prints the counts)";
-    without_cells(args, form, what)?;
-    if let Some(file) = output {
-        file.write(study_page(outcome))?;
-    }
+    without_cells(args, form, what, output, || study_page(outcome))?;
     Ok(tell(
         &study::sentence(outcome),
         form,
@@ -211,20 +205,22 @@ fn counts(
     ))
 }
 
-/// Refuses options that select cells, of a file that has none.
+/// Refuses options that select cells, of a file that has none, and writes the page of such a file where one is wanted.
 fn without_cells(
     args: &ReportRequest,
     form: Option<ReportForm>,
     what: &str,
+    output: Option<OutputFile>,
+    page: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     if args.estimator.is_some() {
         let what = "--estimator computes delays of cells, and this file has none: leave it out";
         return Err(Failure::says(Exit::Usage, what));
     }
-    if args.only.is_empty() && !matches!(form, Some(ReportForm::Csv)) {
-        return Ok(());
+    if !args.only.is_empty() || matches!(form, Some(ReportForm::Csv)) {
+        return Err(Failure::says(Exit::Usage, what));
     }
-    Err(Failure::says(Exit::Usage, what))
+    output.map_or(Ok(()), |file| file.write(page()))
 }
 
 /// An answer of off-load: its page, or its words.
@@ -236,10 +232,7 @@ fn off_load_of(
 ) -> Result<ReportAnswer, Failure> {
     let what = "an answer of `corehop offload` has no cells: leave out --only, and use --table text or json \
                 (`corehop report contents FILE --rows N` prints its calls)";
-    without_cells(args, form, what)?;
-    if let Some(file) = output {
-        file.write(of.page())?;
-    }
+    without_cells(args, form, what, output, || of.page())?;
     Ok(tell(&of.sentence(), form, || of.json().clone(), || of.text()))
 }
 

@@ -62,7 +62,7 @@ use last_level::LastLevelProbe;
 use load::{Classification, LoadEnvironment, LoadFacts, Probe, RunningLoad};
 use offsets::Offsets;
 use renewal::{Renewal, memory_of, order_of, seed_of};
-use runner::{PhaseResources, PhaseSetup, Runner, WallTimeUse};
+use runner::{PhaseSetup, Runner, WallTimeUse};
 use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::InterruptBaseline;
@@ -271,7 +271,7 @@ impl LiveMachine {
             };
         let (runner, outcome) = self.run_batches(runner, &crew, phase, sink)?;
         self.note(&phase.load, &crew, &runner);
-        let PhaseResources { sets, eviction, mut load, preemptors } = runner.into_kept();
+        let PhaseSetup { sets, eviction, mut load, preemptors, .. } = runner.into_setup();
         self.note_load(&phase.load, load.progress());
         self.eviction = eviction;
         if phase.condition.is_some() {
@@ -394,7 +394,7 @@ impl LiveMachine {
 
     /// Keeps what the provenance is to say of a phase.
     fn note(&mut self, load: &Load, crew: &Crew, runner: &Runner) {
-        if let Some(calibration) = runner.calibration {
+        if let Some(calibration) = runner.setup.calibration {
             self.calibrations.retain(|(of, _)| of != load);
             self.calibrations.push((load.clone(), calibration));
         }

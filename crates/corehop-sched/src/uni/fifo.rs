@@ -24,15 +24,7 @@ pub(crate) fn response(
     supply: &Supply,
     steps: &mut u64,
 ) -> ResponseOutcome {
-    let level = PriorityLevel {
-        tasks,
-        above,
-        equals: level,
-        i,
-        rest: Time::ZERO,
-        preemptive: true,
-        supply,
-    };
+    let level = PriorityLevel::preemptive(tasks, above, level, i, supply);
     if level.is_fifo() {
         return level.worst(steps);
     }
@@ -69,27 +61,10 @@ pub(crate) fn longest(
     supply: &Supply,
     steps: &mut u64,
 ) -> ResponseOutcome {
-    let exact = PriorityLevel {
-        tasks,
-        above,
-        equals: level,
-        i,
-        rest: Time::ZERO,
-        preemptive: true,
-        supply,
-    }
-    .is_fifo();
+    let exact = PriorityLevel::preemptive(tasks, above, level, i, supply).is_fifo();
     let mut patient = tasks.to_vec();
     patient[i].deadline = LONGEST;
-    let level = PriorityLevel {
-        tasks: &patient,
-        above,
-        equals: level,
-        i,
-        rest: Time::ZERO,
-        preemptive: true,
-        supply,
-    };
+    let level = PriorityLevel::preemptive(&patient, above, level, i, supply);
     if exact {
         return level.worst(steps);
     }
@@ -112,7 +87,18 @@ struct PriorityLevel<'a> {
     supply: &'a Supply,
 }
 
-impl PriorityLevel<'_> {
+impl<'a> PriorityLevel<'a> {
+    /// The priority of task `i` where jobs are preempted: none of a lower one has work to do before.
+    fn preemptive(
+        tasks: &'a [Task],
+        above: &'a [usize],
+        equals: &'a [usize],
+        i: usize,
+        supply: &'a Supply,
+    ) -> Self {
+        Self { tasks, above, equals, i, rest: Time::ZERO, preemptive: true, supply }
+    }
+
     /// Whether each job queues up after its release.
     fn is_fifo(&self) -> bool {
         self.equals.iter().all(|&j| self.tasks[j].deadline <= self.tasks[j].period)

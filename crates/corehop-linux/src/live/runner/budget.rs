@@ -29,12 +29,12 @@ impl Runner {
 
     /// The time for which `step` of `job` is expected to keep a CPU busy.
     fn step_ns(&self, job: &Job, step: &Step) -> f64 {
-        let set = &self.sets[self.plan.cells[job.cell].set];
+        let set = &self.setup.sets[self.setup.plan.cells[job.cell].set];
         match step {
             Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
             Step::Leave(_) => 0.0,
             Step::Prepare(LineState::Modified) => {
-                set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
+                set.cold_ns + self.setup.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
             }
             Step::Prepare(LineState::Valid) => set.settling_ns,
             Step::Passes(passes) => f64::from(*passes) * set.cold_ns,
@@ -80,9 +80,11 @@ impl Runner {
         if !self.set().fresh_frames {
             return Ok(());
         }
-        self.keep_to_budget(self.sets[self.plan.cells[self.job().cell].set].renewing_ns);
-        let set = self.plan.sets[self.plan.cells[self.job().cell].set].clone();
-        let (begin, clock) = (now(), self.clock);
+        self.keep_to_budget(
+            self.setup.sets[self.setup.plan.cells[self.job().cell].set].renewing_ns,
+        );
+        let set = self.setup.plan.sets[self.setup.plan.cells[self.job().cell].set].clone();
+        let (begin, clock) = (now(), self.setup.clock);
         self.set().renew(&set)?;
         self.set().renewing_ns = clock.between(begin, now());
         Ok(())
@@ -147,7 +149,7 @@ impl Runner {
             return Ticks::MAX;
         }
         let left = self.left.iter().find(|(of, _)| *of == self.here).map_or(0.0, |(_, left)| *left);
-        self.busy_since + self.clock.ticks(left.max(0.0))
+        self.busy_since + self.setup.clock.ticks(left.max(0.0))
     }
 
     /// Enters the time up to now as busy; the thread goes on.
@@ -160,13 +162,13 @@ impl Runner {
 
     /// Enters the time since the job came to this CPU as busy.
     pub(super) fn was_busy(&mut self, until: Ticks) {
-        self.awake_ns += self.clock.between(self.awake_since, until);
+        self.awake_ns += self.setup.clock.between(self.awake_since, until);
         if let Some((cpu, left, resumed)) = self.preempted.take() {
-            let length = self.clock.between(left, resumed);
-            duty::enter_preemptor(cpu, length, self.clock.between(resumed, now()));
+            let length = self.setup.clock.between(left, resumed);
+            duty::enter_preemptor(cpu, length, self.setup.clock.between(resumed, now()));
         }
-        let length = self.clock.between(self.busy_since, until);
-        duty::enter(self.here, length, self.clock.between(until, now()));
+        let length = self.setup.clock.between(self.busy_since, until);
+        duty::enter(self.here, length, self.setup.clock.between(until, now()));
         self.use_up(self.here, length);
     }
 
@@ -174,7 +176,7 @@ impl Runner {
     pub(super) fn was_preempted(&mut self, cpu: Cpu, left: Ticks, resumed: Ticks) {
         self.preempted = Some((cpu, left, resumed));
         if self.roomy {
-            self.use_up(cpu, self.clock.between(left, resumed));
+            self.use_up(cpu, self.setup.clock.between(left, resumed));
         }
     }
 
@@ -190,7 +192,7 @@ impl Runner {
     /// of the fill and of the job fits, so that no rest follows the last line.
     pub(super) fn fill_with_modified(&mut self) {
         self.set().memory.flush();
-        let Some(mut eviction) = self.eviction.take() else { return };
+        let Some(mut eviction) = self.setup.eviction.take() else { return };
         let piece_ns = eviction.last_ns / eviction.pieces();
         let steps = &self.job().steps[self.step..];
         let mut need = steps.iter().map(|step| self.step_ns(self.job(), step)).sum::<f64>();
@@ -200,34 +202,35 @@ impl Runner {
             self.keep_to_budget(if need <= PLANNED_NS { need } else { piece_ns });
             need -= piece_ns;
         });
-        eviction.last_ns = self.clock.between(begin, now()) - (self.tally.duty_ns - waited);
-        self.eviction = Some(eviction);
+        eviction.last_ns = self.setup.clock.between(begin, now()) - (self.tally.duty_ns - waited);
+        self.setup.eviction = Some(eviction);
     }
 
     /// Finds out what is not known yet, on the measured thread and under the load that runs.
     pub(super) fn calibrate(&mut self) -> Result<(), MemoryError> {
-        if self.calibration.is_none() {
-            let clock = self.clock;
+        if self.setup.calibration.is_none() {
+            let clock = self.setup.clock;
             let found = TickCalibration::measure(&clock, |walk_ns| self.keep_to_budget(walk_ns))?;
-            self.calibration = Some(found);
+            self.setup.calibration = Some(found);
         }
         let mut known: Vec<(WorkingSet, StampCost)> = Vec::new();
-        for at in 0..self.sets.len() {
-            if self.sets[at].stamps.is_none() {
+        for at in 0..self.setup.sets.len() {
+            if self.setup.sets[at].stamps.is_none() {
                 // What a stamp costs does not depend on the size or the pages of a set.
                 let kind = WorkingSet {
                     wss: Bytes::default(),
                     page: Page::Base,
                     node: None,
-                    ..self.plan.sets[at].clone()
+                    ..self.setup.plan.sets[at].clone()
                 };
                 let same = known.iter().find(|(of, _)| *of == kind).map(|&(_, cost)| cost);
                 if same.is_none() {
                     self.keep_to_budget(CALIBRATION_NS);
                 }
-                let cost = same.map_or_else(|| StampCost::measure(&self.plan.sets[at]), Ok)?;
+                let cost =
+                    same.map_or_else(|| StampCost::measure(&self.setup.plan.sets[at]), Ok)?;
                 known.push((kind, cost));
-                self.sets[at].stamps = Some(cost);
+                self.setup.sets[at].stamps = Some(cost);
             }
         }
         Ok(())

@@ -87,16 +87,7 @@ struct MigrationHandover {
     sight: Sight,
 }
 
-/// The parts of a phase that remain when it has ended.
-#[derive(Debug)]
-pub(crate) struct PhaseResources {
-    pub(crate) sets: Vec<SetState>,
-    pub(crate) eviction: Option<Eviction>,
-    pub(crate) load: RunningLoad,
-    pub(crate) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
-}
-
-/// The parts with which the execution of a phase begins.
+/// The parts with which the execution of a phase begins, and of which the next phase goes on with some.
 #[derive(Debug)]
 pub(crate) struct PhaseSetup {
     pub(crate) plan: Jobs,
@@ -149,23 +140,8 @@ impl PhaseSetup {
 /// The state of a phase's execution. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    pub(super) plan: Jobs,
-    pub(super) phase: usize,
-    pub(super) clock: TickClock,
-    pub(super) started: Instant,
-    pub(super) sets: Vec<SetState>,
-    /// By CPU, and by what they walk among the plan's preemptors.
-    pub(super) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
-    pub(super) load: RunningLoad,
-    pub(super) offsets: Offsets,
-    pub(super) calibration: Option<TickCalibration>,
-    pub(super) eviction: Option<Eviction>,
-    pub(super) counters: Arc<HostCounters>,
-    /// The share of the last level that a probe kept before the phase.
-    pub(super) llc_share: Option<f64>,
-    /// Whether the run has to end.
-    pub(super) stop: Stop,
-    /// Whether the job's absence ended early because of that.
+    pub(super) setup: PhaseSetup,
+    /// Whether the job's absence ended early because the run has to end.
     is_cut: bool,
     /// The place of the job's preemptor among the plan's.
     which: Option<usize>,
@@ -199,35 +175,8 @@ pub(crate) struct Runner {
 impl Runner {
     /// Begins a phase, with no job ordered yet.
     pub(crate) fn new(setup: PhaseSetup) -> Self {
-        let PhaseSetup {
-            plan,
-            phase,
-            clock,
-            started,
-            sets,
-            preemptors,
-            load,
-            offsets,
-            calibration,
-            eviction,
-            counters,
-            llc_share,
-            stop,
-        } = setup;
         Self {
-            plan,
-            phase,
-            clock,
-            started,
-            sets,
-            preemptors,
-            load,
-            offsets,
-            calibration,
-            eviction,
-            counters,
-            llc_share,
-            stop,
+            setup,
             is_cut: false,
             which: None,
             left: Vec::new(),
@@ -265,14 +214,13 @@ impl Runner {
         self.error.take()
     }
 
-    /// The parts that the next phase, or the next plan, goes on with.
-    pub(crate) fn into_kept(self: Box<Self>) -> PhaseResources {
-        let Self { sets, eviction, load, preemptors, .. } = *self;
-        PhaseResources { sets, eviction, load, preemptors }
+    /// The parts of the phase, as it has left them.
+    pub(crate) fn into_setup(self: Box<Self>) -> PhaseSetup {
+        self.setup
     }
 
     pub(crate) const fn load(&self) -> &RunningLoad {
-        &self.load
+        &self.setup.load
     }
 
     pub(crate) const fn tally(&self) -> &WallTimeUse {
@@ -280,11 +228,13 @@ impl Runner {
     }
 
     pub(crate) fn describe_calibration(&self) -> Value {
-        let calibration = self.calibration.map_or(Value::Null, |it| it.describe(&self.clock));
+        let calibration =
+            self.setup.calibration.map_or(Value::Null, |it| it.describe(&self.setup.clock));
         let stamps: Vec<f64> = self
+            .setup
             .sets
             .iter()
-            .map(|set| set.stamps.unwrap_or_default().per_chunk / self.clock.hertz() * 1e9)
+            .map(|set| set.stamps.unwrap_or_default().per_chunk / self.setup.clock.hertz() * 1e9)
             .collect();
         json!({"walk": calibration, "stamp_ns_per_chunk_by_set": stamps})
     }
@@ -301,12 +251,12 @@ impl Runner {
     }
 
     fn job(&self) -> &Job {
-        &self.plan.phases[self.phase].jobs[self.jobs.start]
+        &self.setup.plan.phases[self.setup.phase].jobs[self.jobs.start]
     }
 
     fn set(&mut self) -> &mut SetState {
-        let index = self.plan.cells[self.job().cell].set;
-        &mut self.sets[index]
+        let index = self.setup.plan.cells[self.job().cell].set;
+        &mut self.setup.sets[index]
     }
 
     /// Carries out what is ordered, as far as this thread can.
@@ -349,7 +299,7 @@ impl Runner {
         }
         while !self.jobs.is_empty() {
             if self.step == 0 {
-                if self.stop.is_asked() {
+                if self.setup.stop.is_asked() {
                     return Ok(self.leave_off());
                 }
                 let start = self.job().start;
@@ -387,26 +337,26 @@ impl Runner {
             move_to(start)?;
         }
         self.here = start;
-        self.which = self.plan.which_preemptor(self.job());
+        self.which = self.setup.plan.which_preemptor(self.job());
         let policy = if self.is_long() { seat.ordinary } else { seat.best };
         seat.change_to(policy).map_err(|error| super::failed("changing the policy", error))?;
         self.renew()?;
         self.wait_for_job();
         let huge_share = self.set().huge_share;
         self.record = JobRecord {
-            phase: self.phase,
+            phase: self.setup.phase,
             job: self.jobs.start,
             // Without replicates in the plan all of it is one.
             draw: Some(0),
             exchange: None,
-            llc_share: self.llc_share,
-            start_ns: self.started.elapsed().as_nanos() as u64,
+            llc_share: self.setup.llc_share,
+            start_ns: self.setup.started.elapsed().as_nanos() as u64,
             policy: policy.to_string(),
             huge_share,
             touches: Vec::with_capacity(self.job().steps.len()),
             leaves: Vec::with_capacity(1),
         };
-        self.at_begin = (start, self.counters.look(start, None));
+        self.at_begin = (start, self.setup.counters.look(start, None));
         self.used = Usage::default();
         self.awake_ns = 0.0;
         self.usage = usage();
@@ -432,23 +382,23 @@ impl Runner {
         match state {
             LineState::Invalid => self.set().memory.flush(),
             LineState::Valid => {
-                let (clock, deadline) = (self.clock, self.deadline(seat));
+                let (clock, deadline) = (self.setup.clock, self.deadline(seat));
                 self.set().settle(&clock, deadline);
-                self.tally.touches_ns += self.clock.between(begin, now());
+                self.tally.touches_ns += self.setup.clock.between(begin, now());
                 return;
             }
             LineState::Modified => self.fill_with_modified(),
         }
         let rested = self.tally.duty_ns - waited;
-        self.tally.prepare_ns += self.clock.between(begin, now()) - rested;
+        self.tally.prepare_ns += self.setup.clock.between(begin, now()) - rested;
     }
 
     /// Walks so many times, as a touch does, and does not time it.
     fn pass(&mut self, seat: &ThreadResources, passes: u32) {
         let begin = now();
-        let (clock, deadline) = (self.clock, self.deadline(seat));
+        let (clock, deadline) = (self.setup.clock, self.deadline(seat));
         self.set().pass(passes, &clock, deadline);
-        self.tally.touches_ns += self.clock.between(begin, now());
+        self.tally.touches_ns += self.setup.clock.between(begin, now());
     }
 
     /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in
@@ -462,13 +412,13 @@ impl Runner {
         if handed_over {
             self.used = self.used.plus(usage().since(self.usage));
         }
-        let load_bytes = self.load.bytes();
+        let load_bytes = self.setup.load.bytes();
         let preemptor_lines = self.preemptor(away).map(Preemptor::lines);
         let length = away.length.get();
         let left = now();
         let resume_at = clock::read(libc::CLOCK_MONOTONIC) + length.cast_signed();
         self.was_busy(left);
-        let sight = self.counters.look(away.to, None);
+        let sight = self.setup.counters.look(away.to, None);
         let crossing =
             MigrationHandover { away, from: self.here, left, resume_at, load_bytes, sight };
         if handed_over {
@@ -476,7 +426,7 @@ impl Runner {
             return Ok(Some(RunnerAction::HandTo(away.to)));
         }
         if let Some(preemptor) = self.preemptor(away) {
-            preemptor.go(left + self.clock.ticks(length as f64));
+            preemptor.go(left + self.setup.clock.ticks(length as f64));
         }
         if away.to != self.here {
             move_to(away.to)?;
@@ -494,14 +444,17 @@ impl Runner {
     fn preemptor(&self, away: Absent) -> Option<&Preemptor> {
         let wanted = away.to_whom == Absence::Preemptor;
         let which = self.which.filter(|_| wanted)?;
-        self.preemptors.get(&(self.here, which)).filter(|preemptor| preemptor.cpu == self.here)
+        self.setup
+            .preemptors
+            .get(&(self.here, which))
+            .filter(|preemptor| preemptor.cpu == self.here)
     }
 
     /// Sleeps until then; far from it, not for so long that the end of the run would have to wait.
     fn rest_until(&mut self, resume_at: i64) {
         while resume_at - clock::read(libc::CLOCK_MONOTONIC) > 2 * LOOK_NS && !self.is_cut {
             sleep_until(clock::read(libc::CLOCK_MONOTONIC) + LOOK_NS);
-            self.is_cut = self.stop.is_asked();
+            self.is_cut = self.setup.stop.is_asked();
         }
         if !self.is_cut {
             sleep_until(resume_at);
@@ -514,15 +467,17 @@ impl Runner {
         let MigrationHandover { away, from, left, resume_at, load_bytes, sight } = *crossing;
         self.rest_until(resume_at);
         let resumed = now();
-        let seen = self.counters.between(&sight, &self.counters.look(away.to, None));
+        let seen = self.setup.counters.between(&sight, &self.setup.counters.look(away.to, None));
         if let Some(preemptor) = self.preemptor(away) {
             preemptor.stop();
             self.was_preempted(from, left, resumed);
         }
         let moved = away.to != from;
         let to = away.to;
-        let (switch_ns, _) = self.offsets.between(&self.clock, (from, left), (to, on_cpu));
-        let (length_ns, bound_ns) = self.offsets.between(&self.clock, (from, left), (to, resumed));
+        let (switch_ns, _) =
+            self.setup.offsets.between(&self.setup.clock, (from, left), (to, on_cpu));
+        let (length_ns, bound_ns) =
+            self.setup.offsets.between(&self.setup.clock, (from, left), (to, resumed));
         self.record.leaves.push(Leave {
             from,
             to,
@@ -531,7 +486,12 @@ impl Runner {
             bound_ns,
             switch_ns: moved.then_some(switch_ns),
             preemptor_lines: None,
-            load_bytes: self.load.bytes().zip(load_bytes).map(|(after, before)| after - before),
+            load_bytes: self
+                .setup
+                .load
+                .bytes()
+                .zip(load_bytes)
+                .map(|(after, before)| after - before),
             switches: seen.switches,
         });
         self.tally.absences_ns += away.length.get() as f64;

@@ -28,13 +28,13 @@ impl Runner {
         let begin = now();
         let walked = self.set().walk.walk(seat.rseq.as_ref(), threshold, deadline);
         let ended_on = current_cpu();
-        let elapsed_ns = self.clock.between(begin, now());
-        let after = self.counters.look(self.here, seat.hardware.as_ref());
-        let spin_after = self.clock.nanos(clock_rate_spin());
+        let elapsed_ns = self.setup.clock.between(begin, now());
+        let after = self.setup.counters.look(self.here, seat.hardware.as_ref());
+        let spin_after = self.setup.clock.nanos(clock_rate_spin());
         let of_touch = before.usage.map(|before| usage().since(before));
-        let seen = self.counters.between(&before.sight, &after);
+        let seen = self.setup.counters.between(&before.sight, &after);
         self.learn(&walked, elapsed_ns);
-        let (clock, lines, net_ns) = (self.clock, self.set().lines, self.net_ns(&walked));
+        let (clock, lines, net_ns) = (self.setup.clock, self.set().lines, self.net_ns(&walked));
         let touched = Touched {
             clock: &clock,
             walked,
@@ -56,11 +56,11 @@ impl Runner {
 
     /// The ticks above which a chunk of the next touch has a hole: much less where it is warm.
     fn threshold(&mut self) -> Ticks {
-        let Some(calibration) = self.calibration else { return Ticks::MAX };
+        let Some(calibration) = self.setup.calibration else { return Ticks::MAX };
         let warm = self.record.touches.len() == WARM;
         let usual = self.set().warm_chunk;
         if warm && usual.is_finite() {
-            calibration.warm_threshold(&self.clock, usual)
+            calibration.warm_threshold(&self.setup.clock, usual)
         } else {
             calibration.threshold
         }
@@ -69,10 +69,14 @@ impl Runner {
     /// Looks at the counters just before a touch. Those that take a system call only where
     /// restartable sequences do not watch it: the call would evict lines.
     fn look(&mut self, seat: &ThreadResources) -> Before {
-        let spin_ns = self.clock.nanos(clock_rate_spin());
+        let spin_ns = self.setup.clock.nanos(clock_rate_spin());
         let watched = seat.rseq.is_some() && !self.set().walk.is_own_job();
         let usage = (!watched).then(usage);
-        Before { sight: self.counters.look(self.here, seat.hardware.as_ref()), usage, spin_ns }
+        Before {
+            sight: self.setup.counters.look(self.here, seat.hardware.as_ref()),
+            usage,
+            spin_ns,
+        }
     }
 
     /// Notes what the next touches are expected to take.
@@ -90,7 +94,7 @@ impl Runner {
 
     /// The time of a walk without that of its time stamps.
     fn net_ns(&mut self, walked: &WalkResult) -> f64 {
-        let (clock, calibration) = (self.clock, self.calibration);
+        let (clock, calibration) = (self.setup.clock, self.setup.calibration);
         let set = self.set();
         net_ns(&clock, walked, calibration, set.stamps, &set.walk)
     }
@@ -118,12 +122,12 @@ impl Runner {
     /// thread did not run; where the kernel takes interrupts for that as well, the time the CPU's run queue
     /// has noticed so far.
     fn stolen_from_job(&self, of_job: &Usage) -> u64 {
-        if self.counters.not_run_is_stolen() {
+        if self.setup.counters.not_run_is_stolen() {
             return missing(self.awake_ns, of_job.cpu_ns);
         }
         let (cpu, before) = self.at_begin;
-        let after = self.counters.look(self.here, None);
-        let steal_ns = self.counters.between(&before, &after).steal_ns;
+        let after = self.setup.counters.look(self.here, None);
+        let steal_ns = self.setup.counters.between(&before, &after).steal_ns;
         steal_ns.filter(|_| cpu == self.here).unwrap_or_default()
     }
 }

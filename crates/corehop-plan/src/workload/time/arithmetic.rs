@@ -10,7 +10,7 @@ use super::Time;
 impl Time {
     /// No time.
     pub const ZERO: Self = Self(0);
-    /// One tick, by which a time is longer than another at least.
+    /// One tick: the least difference of two times.
     pub const TICK: Self = Self(1);
     /// More than any time: what never comes.
     pub const MAX: Self = Self(u64::MAX);
