@@ -26,7 +26,7 @@ LIMIT = 1500
 # Test programs that act on this host: one at a time.
 ON_HOST = {
     "corehop": {
-        "core_switch", "deploy", "deployment", "evidence", "faults", "gangs", "held_up", "measure", "observe", "offload",
+        "calibrated", "core_switch", "deploy", "deployment", "evidence", "faults", "gangs", "held_up", "measure", "observe", "offload",
         "overheads", "place", "platform", "program_arms", "recipes", "signals", "supply", "task_sets",
     },
     "corehop-linux": None,

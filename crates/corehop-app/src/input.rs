@@ -16,8 +16,7 @@ use std::path::{Path, PathBuf};
 use corehop_decide::placer::log::{LogError, PlacementLog};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{
-    FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, TASK_SETS,
-    seen,
+    FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, seen,
 };
 use corehop_plan::shown;
 use corehop_plan::workload::set_file;
@@ -321,12 +320,10 @@ pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failur
 /// # Errors
 /// Those of [all readers](self#errors).
 pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
-    let reader = open(path)?;
-    let of_tasks = reader.rows_kind().is_ok_and(|it| it == RowKind::Samples)
-        && reader.kind().provenance.experiment == TASK_SETS;
+    let expects = corehop_results::expects_jobs(&open(path)?);
     let jobs = RowKind::TaskJobs.beside(path);
     let found = || MissingFile::jobs_beside(path, Path::exists).map_or(Ok(jobs), Err);
-    Ok(of_tasks.then(found))
+    Ok(expects.then(found))
 }
 
 /// Whether a file has rows of a recorded program.
@@ -334,8 +331,7 @@ pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Fail
 /// # Errors
 /// Those of [all readers](self#errors).
 pub fn is_recording(path: &Path) -> Result<bool, Failure> {
-    let kind = open(path)?.rows_kind().ok();
-    Ok(kind.is_some_and(|kind| RowKind::OF_RECORDING.contains(&kind)))
+    Ok(corehop_results::is_recording(&open(path)?))
 }
 
 /// A file that is given twice would count every sample twice.

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use corehop_decide::validation::sheet::{PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use corehop_decide::validation::sheet::{QuantityErrors, Sheet, ValidationRow};
 use corehop_decide::validation::{self as studies, Lab, PublishedStudy};
 use corehop_plan::units::Bytes;
 use corehop_report::validation::{self, Dots};
@@ -51,7 +51,7 @@ pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
     let mut drawings = Vec::new();
     let mut missed = false;
     for study in chosen(args)? {
-        let platform = input::platform(args.on.as_deref().unwrap_or(study.head().platform))?;
+        let platform = input::platform(on(args, &*study)?)?;
         let sheet = study.judge(&platform, &mut lab)?;
         drawings.extend(Dots::of(&sheet));
         missed |= sheet.is_missed();
@@ -66,6 +66,22 @@ pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
         text: tables,
         exit: if missed { Exit::No } else { Exit::Done },
     })
+}
+
+/// The platform of a study: its own, or the one in its place.
+fn on<'a>(args: &'a ValidationRequest, study: &'a dyn PublishedStudy) -> Result<&'a str, Failure> {
+    let head = study.head();
+    match args.on.as_deref() {
+        Some(_) if !study.is_of_one_machine() => {
+            let what = format!(
+                "{} is not about one machine, so that no other can stand for it: leave out --on, or name the studies of one \
+                 platform",
+                head.id
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
+        on => Ok(on.unwrap_or(head.platform)),
+    }
 }
 
 /// Writes the requested figures.
@@ -114,28 +130,12 @@ fn json(sheet: &Sheet) -> Value {
     }
     let Some(samples) = sheet.samples else { return value };
     value["samples"] = json!(samples);
-    let kind = sheet.rows.first().map(|row| &row.what);
-    if matches!(kind, Some(PrintedQuantity::Gang { .. })) {
-        let quantity = |it: &QuantityErrors| json!({ "quantity": it.word, "limit": it.limit, "judged": it.judged, "aim": it.aim });
-        value["quantities"] = sheet.quantities.iter().map(quantity).collect();
-    } else if let [it] = &*sheet.quantities {
-        value["limit"] = json!(it.limit);
-        value["aim"] = json!(it.aim);
+    value["quantities"] = sheet.quantities.iter().map(QuantityErrors::json).collect();
+    if let [it, ..] = &*sheet.quantities {
+        // Those of the first quantity, which of costs are the averages.
         value["judged"] = json!(it.judged);
-        value["fitted"] = json!(it.fitted);
-        if let Some(errors) = it.not_modelled {
-            value["not_modelled"] = json!(errors);
-        }
-        if let Some(order) = it.order {
-            value["order"] = json!(order);
-        }
+        value["aim"] = json!(it.aim);
     }
-    let rows = sheet.rows.iter().map(ValidationRow::json).collect();
-    if let (Some(PrintedQuantity::Point { .. }), [it]) = (kind, &*sheet.quantities) {
-        value["quantity"] = json!(it.word);
-        value["points"] = rows;
-    } else {
-        value["rows"] = rows;
-    }
+    value["rows"] = sheet.rows.iter().map(ValidationRow::json).collect();
     value
 }

@@ -2,10 +2,11 @@
 //! Printed values beside simulated ones, to be drawn.
 
 use corehop_decide::validation::aim::ErrorQuantiles;
+use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::JudgementRole;
 
 /// Values that belong into one drawing.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Dots {
     /// A name for links.
     pub id: String,
@@ -19,11 +20,11 @@ pub struct Dots {
     pub least: f64,
     /// The median error that is aimed at, if there is an aim.
     pub limit: Option<f64>,
-    /// Whether that is relative to what was printed.
-    pub relative: bool,
+    /// The law of errors.
+    pub law: ErrorLaw,
     /// The values.
     pub dots: Vec<Dot>,
-    /// The errors of values that nothing was fitted on.
+    /// The errors of values that judge.
     pub judged: Option<ErrorQuantiles>,
 }
 

@@ -58,7 +58,7 @@ fn row(it: &CellValidation) -> Vec<String> {
 /// The errors, and what no description could better.
 fn summary(sheet: &HostSheet) -> String {
     let line = |what: &str, errors: Option<ErrorQuantiles>| {
-        errors.map(|ErrorQuantiles { rows, median, p90 }| {
+        errors.map(|ErrorQuantiles { rows, median, p90, .. }| {
             let [median, p90] = [median, p90].map(|it| 100.0 * it);
             format!(
                 "{what}: {rows} cells, median error {median:.1} %, 90th percentile {p90:.1} %\n"

@@ -5,7 +5,11 @@ pub use super::dots::{Dot, Dots};
 use super::figure::{FigureTable, PageSection};
 use super::html;
 use super::validation_svg::drawing;
-use corehop_decide::validation::sheet::{PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use super::validation_text;
+use corehop_decide::validation::printed_number::ErrorLaw;
+use corehop_decide::validation::sheet::{
+    PrintedQuantity, PrintedStatistic, QuantityErrors, Sheet, ValidationRow,
+};
 
 impl Dots {
     /// A drawing for each quantity of a study.
@@ -16,14 +20,15 @@ impl Dots {
 
     fn of_quantity(sheet: &Sheet, it: &QuantityErrors) -> Self {
         let rows: Vec<&ValidationRow> = sheet.rows.iter().filter(|row| row.is_of(it)).collect();
-        let unit = it.word.replace('_', " ");
+        let is_cost = rows.iter().any(|row| matches!(row.what, PrintedQuantity::Cost { .. }));
+        let unit = if is_cost { "µs".to_owned() } else { it.word.replace('_', " ") };
         let mut dots = Self {
             id: sheet.id.clone(),
             title: sheet.title.clone(),
-            log: it.relative,
+            log: !matches!(it.law, ErrorLaw::Difference | ErrorLaw::Gain),
             least: 0.1,
-            limit: it.limit,
-            relative: it.relative,
+            limit: it.limits.map(|limits| limits.median),
+            law: it.law,
             dots: rows.iter().filter_map(|row| Dot::of(row, &unit)).collect(),
             judged: it.judged,
             unit,
@@ -38,6 +43,12 @@ impl Dots {
                 dots.title = format!("{}: {}", sheet.title, dots.unit);
                 dots.least = 10.0;
             }
+            Some(PrintedQuantity::Cost { statistic, .. })
+                if *statistic != PrintedStatistic::Average =>
+            {
+                dots.id = format!("{}-{statistic}", sheet.id);
+                dots.title = format!("{}: {}", sheet.title, validation_text::name(it));
+            }
             _ => {}
         }
         dots
@@ -51,12 +62,10 @@ impl Dots {
             [vec![dot.label.clone()], numbers.to_vec(), vec![dot.role.mark().to_owned()]].concat()
         };
         table.rows = self.dots.iter().map(row).collect();
-        let error = |error: f64| {
-            if self.relative { format!("{:.1} %", error * 100.0) } else { format!("{error:.2}") }
-        };
+        let error = |error: f64| self.law.show(error);
         let said = self.judged.map(|errors| {
             format!(
-                "{} values that nothing was fitted on: median error {}, 90th percentile {}.",
+                "{} values that judge: median error {}, 90th percentile {}.",
                 errors.rows,
                 error(errors.median),
                 error(errors.p90)
@@ -116,13 +125,14 @@ mod tests {
             log,
             least: 0.1,
             limit: Some(0.1),
-            relative: log,
+            law: if log { ErrorLaw::Relative } else { ErrorLaw::Difference },
+            unit: String::new(),
+            judged: None,
             dots: vec![
                 dot(1.0, 1.0, JudgementRole::Judged),
                 dot(100.0, 10.0, JudgementRole::Fitted),
                 dot(0.0, -2.0, JudgementRole::NotModelled),
             ],
-            ..Dots::default()
         }
     }
 
@@ -132,7 +142,7 @@ mod tests {
         // From 0.1 to 100: one is a third of the way, both ways.
         assert!(svg.contains("cx=\"195.3\" cy=\"280.7\""), "{svg}");
         assert!(svg.contains("cx=\"72.0\" cy=\"404.0\""), "{svg}");
-        assert!(svg.contains("hollow: fitted on") && svg.contains("±10 %"));
+        assert!(svg.contains("hollow: fitted") && svg.contains("±10 %"));
         assert!(
             svg.contains("grey: not modelled") && svg.contains("simulated -2.00, not modelled")
         );
@@ -149,16 +159,16 @@ mod tests {
     #[test]
     fn a_section_states_its_values_with_their_marks_and_the_errors_in_its_unit() {
         use corehop_decide::validation::aim::ErrorQuantiles;
-        let judged = Some(ErrorQuantiles { rows: 2, median: 0.125, p90: 0.5 });
+        let judged = Some(ErrorQuantiles { rows: 2, missing: 0, median: 0.125, p90: 0.5 });
         let said = |relative| Dots { judged, ..dots(relative) }.section();
         let section = said(true);
         assert_eq!(
             section.text,
-            ["2 values that nothing was fitted on: median error 12.5 %, 90th percentile 50.0 %."]
+            ["2 values that judge: median error 12.5 %, 90th percentile 50.0 %."]
         );
         assert_eq!(
             said(false).text,
-            ["2 values that nothing was fitted on: median error 0.12, 90th percentile 0.50."]
+            ["2 values that judge: median error 0.12, 90th percentile 0.50."]
         );
         assert_eq!(
             section.tables[0].rows,

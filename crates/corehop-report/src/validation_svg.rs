@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use super::dots::{Dot, Dots};
 use super::escape::escape;
 use super::scale::{AxisScale, TickSpacing};
+use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::JudgementRole;
 
 /// Colours that are told apart with any colour vision (Okabe and Ito).
@@ -59,7 +60,7 @@ pub fn drawing(dots: &Dots) -> String {
          <rect width=\"{WIDTH}\" height=\"{HEIGHT}\" fill=\"#ffffff\"/>\n"
     );
     axes(&mut svg, &scale, dots);
-    agreement(&mut svg, &scale, dots.limit, dots.relative);
+    agreement(&mut svg, &scale, dots.limit, dots.law);
     let mut series: Vec<&str> = Vec::new();
     for dot in &dots.dots {
         if !series.contains(&dot.series.as_str()) {
@@ -79,12 +80,17 @@ pub fn drawing(dots: &Dots) -> String {
 }
 
 /// The line of agreement, and the band of what is aimed at.
-fn agreement(svg: &mut String, scale: &AxisScale, limit: Option<f64>, relative: bool) {
+fn agreement(svg: &mut String, scale: &AxisScale, limit: Option<f64>, law: ErrorLaw) {
     let ends = [scale.low, scale.high];
     if let Some(limit) = limit {
         let off = |value: f64, sign: f64| {
-            let by = if relative { value * limit } else { limit };
-            (place_x(scale, value), place_y(scale, value + sign * by))
+            let to = match law {
+                ErrorLaw::Difference => value + sign * limit,
+                ErrorLaw::Gain => value + sign * limit * (1.0 - value).abs(),
+                ErrorLaw::Relative => value * (1.0 + sign * limit),
+                ErrorLaw::Factor => value * (1.0 + limit).powf(sign),
+            };
+            (place_x(scale, value), place_y(scale, to))
         };
         let steps = (0..=40).map(|step| {
             let at = f64::from(step) / 40.0;
@@ -111,13 +117,13 @@ fn agreement(svg: &mut String, scale: &AxisScale, limit: Option<f64>, relative: 
 /// The colour of what is not modelled.
 const GREY: &str = "#b4bac2";
 
-/// One value: a form and a colour for its series, hollow where a parameter was fitted on it, grey where it is not modelled.
+/// One value: a form and a colour for its series, hollow where it cannot judge, grey where it is not modelled.
 fn mark(x: f64, y: f64, number: usize, dot: &Dot) -> String {
     let own = COLOURS[number % COLOURS.len()];
     let (colour, fill) = match dot.role {
         JudgementRole::Judged => (own, own),
-        JudgementRole::Fitted => (own, "#ffffff"),
         JudgementRole::NotModelled => (GREY, GREY),
+        JudgementRole::Fitted | JudgementRole::Chosen | JudgementRole::Repeated => (own, "#ffffff"),
     };
     let mark = if dot.role == JudgementRole::Judged { "" } else { ", " };
     let style =
@@ -167,15 +173,18 @@ fn legend(svg: &mut String, series: &[&str], dots: &Dots) {
         level += 18.0;
     };
     let has = |role| dots.dots.iter().any(|dot| dot.role == role);
-    if has(JudgementRole::Fitted) {
-        line("hollow: fitted on");
+    let hollow = JudgementRole::ALL.iter().filter(|&&role| !role.judges() && has(role));
+    let hollow: Vec<&str> = hollow.map(|role| role.mark()).collect();
+    if !hollow.is_empty() {
+        line(&format!("hollow: {}", hollow.join(", ")));
     }
     if has(JudgementRole::NotModelled) {
         line("grey: not modelled");
     }
-    match (dots.limit, dots.relative) {
-        (Some(limit), true) => line(&format!("band: ±{:.0} %", limit * 100.0)),
-        (Some(limit), false) => line(&format!("band: ±{limit}")),
+    match (dots.limit, dots.law) {
+        (Some(limit), ErrorLaw::Difference) => line(&format!("band: ±{limit}")),
+        (Some(limit), ErrorLaw::Factor) => line(&format!("band: {:.1} times", 1.0 + limit)),
+        (Some(limit), _) => line(&format!("band: ±{:.0} %", limit * 100.0)),
         (None, _) => line("no aim is set"),
     }
 }

@@ -4,8 +4,9 @@
 use std::fmt::Write;
 
 use corehop_decide::validation::aim::{Aim, AimVerdict, ErrorQuantiles};
+use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::{
-    JudgementRole, PrintedQuantity, QuantityErrors, Sheet, Tested, ValidationRow,
+    JudgementRole, PrintedQuantity, PrintedStatistic, QuantityErrors, Sheet, Tested, ValidationRow,
 };
 use corehop_stats::verdict::TestOutcome;
 
@@ -37,11 +38,7 @@ pub fn of(sheet: &Sheet) -> String {
     let mut text = format!("{} ({}{unit}{basis})\n", sheet.title, sheet.platform);
     text += &heading(kind);
     sheet.rows.iter().for_each(|row| text.push_str(&line(row)));
-    if matches!(kind, Some(PrintedQuantity::Gang { .. })) {
-        sheet.quantities.iter().for_each(|it| text.push_str(&quantity(sheet, it)));
-    } else {
-        sheet.quantities.iter().for_each(|it| text.push_str(&summary(it)));
-    }
+    sheet.quantities.iter().for_each(|it| text.push_str(&summary(it)));
     if kind.is_none() || !sheet.claims.is_empty() {
         text.push_str(&claims(&sheet.claims));
     }
@@ -52,79 +49,101 @@ pub fn of(sheet: &Sheet) -> String {
 fn heading(kind: Option<&PrintedQuantity>) -> String {
     match kind {
         Some(PrintedQuantity::Cost { .. }) => format!(
-            "{:18}{:16}{:>10}{:>12}{:>12}{:>9}\n",
-            "event", "length", "WSS KiB", "printed us", "simulated", "error"
+            "{:18}{:16}{:10}{:>10}{:>12}{:>12}{:>10}\n",
+            "event", "length", "statistic", "WSS KiB", "printed us", "simulated", "error"
         ),
         Some(PrintedQuantity::Gang { .. }) => format!(
-            "{:36}{:>10}  {:16}{:>12}{:>12}{:>9}\n",
+            "{:36}{:>10}  {:16}{:>12}{:>12}{:>10}\n",
             "program", "items", "quantity", "printed", "simulated", "error"
         ),
         _ => String::new(),
     }
 }
 
-/// A row. Deviations are not shown.
+/// A row.
 fn line(row: &ValidationRow) -> String {
-    let error = row.error.unwrap_or_default();
-    let (printed, simulated) = (row.printed, row.simulated.unwrap_or_default());
     let mark = Some(row.role.mark()).filter(|it| !it.is_empty());
     let mark = mark.map_or_else(String::new, |it| format!(" {it}"));
+    let simulated = row.simulated.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
+    let numbers = |law: ErrorLaw| {
+        let error = law.show(row.error.unwrap_or(f64::INFINITY));
+        format!("{:>12.2}{simulated:>12}{error:>10}", row.printed)
+    };
     match &row.what {
-        PrintedQuantity::Cost { statistic, .. } if statistic == "std" => String::new(),
         PrintedQuantity::Cost { event, preemption_length, statistic, wss_kib } => {
-            let note = match row.n {
-                Some(n) if statistic == "max" => format!(" maximum of {n}, not judged"),
-                _ => mark,
-            };
+            let numbers = numbers(statistic.law());
+            let note = extended(row);
             format!(
-                "{:18}{preemption_length:16}{wss_kib:>10}{printed:>12.2}{simulated:>12.2}{:>8.1}%{note}\n",
-                event.word(),
-                error * 100.0,
+                "{:18}{preemption_length:16}{statistic:10}{wss_kib:>10}{numbers}{note}{mark}\n",
+                event.word()
             )
         }
         PrintedQuantity::Point { name } => {
-            format!("{name:44}{printed:>12.2}{simulated:>12.2}{:>8.1}%{mark}\n", error * 100.0)
+            format!("{name:44}{}{mark}\n", numbers(ErrorLaw::Relative))
         }
         PrintedQuantity::Gang { program, items, parameters, quantity } => {
-            let program = format!("{program} {parameters}");
-            let simulated = row.simulated.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
-            let error =
-                row.error.map_or_else(|| "no miss".to_owned(), |it| show(!quantity.is_share(), it));
-            format!(
-                "{program:36}{items:>10}  {:16}{printed:>12.2}{simulated:>12}{error:>9}{mark}\n",
-                quantity.word(),
-            )
+            let (program, numbers) = (format!("{program} {parameters}"), numbers(quantity.law()));
+            format!("{program:36}{items:>10}  {:16}{numbers}{mark}\n", quantity.word())
         }
     }
 }
 
-/// A summary of the errors of the one quantity of a study.
+/// The samples behind a simulated maximum, and those that it is extended to.
+fn extended(row: &ValidationRow) -> String {
+    let (Some(have), Some(of)) = (row.n, row.printed_n) else { return String::new() };
+    format!(" {have} samples, for {of}")
+}
+
+/// The name of a quantity.
+pub(super) fn name(it: &QuantityErrors) -> String {
+    let statistic = PrintedStatistic::ALL.iter().find(|statistic| statistic.word() == it.word);
+    match statistic {
+        Some(PrintedStatistic::Average) => "averages".to_owned(),
+        Some(PrintedStatistic::Maximum) => "maxima".to_owned(),
+        Some(PrintedStatistic::Deviation) => "standard deviations".to_owned(),
+        None if it.law == ErrorLaw::Gain => format!("{}, as gain", it.word),
+        None => it.word.to_owned(),
+    }
+}
+
+/// A summary of the errors of a quantity.
 fn summary(it: &QuantityErrors) -> String {
-    let mut text = String::new();
+    let mut text = format!("{}:\n", name(it));
+    let mut say = |what: &str, errors: &ErrorQuantiles| {
+        let ErrorQuantiles { rows, missing, median, p90 } = *errors;
+        let missing =
+            if missing > 0 { format!(" ({missing} without a value)") } else { String::new() };
+        let _ = writeln!(
+            text,
+            "    {what}: {rows} rows{missing}, median error {}, 90th percentile {}",
+            it.law.show(median),
+            it.law.show(p90)
+        );
+    };
+    if let Some(judged) = &it.judged {
+        say("judged", judged);
+    }
+    for (role, errors) in &it.by_role {
+        match role {
+            JudgementRole::Judged if it.by_role.contains_key(&JudgementRole::NotModelled) => {
+                say("without those not modelled", errors);
+            }
+            JudgementRole::Judged => {}
+            _ => say(role.mark(), errors),
+        }
+    }
     if let Some(order) = it.order {
         let _ = writeln!(
             text,
-            "order of the events: {} of {} pairs that are printed apart",
+            "    order of the events: {} of {} judged pairs that are printed apart",
             order.agree, order.pairs
         );
     }
-    for (what, errors) in
-        [("judged", it.judged), ("fitted on", it.fitted), ("not modelled", it.not_modelled)]
-    {
-        if let Some(ErrorQuantiles { rows, median, p90 }) = errors {
-            let _ = writeln!(
-                text,
-                "{what}: {rows} rows, median error {:.1} %, 90th percentile {:.1} %",
-                median * 100.0,
-                p90 * 100.0
-            );
-        }
-    }
-    text + &it.aim.as_ref().map_or_else(String::new, |aim| format!("{}\n", said(aim)))
+    text + &it.aim.as_ref().map_or_else(String::new, |aim| format!("    {}\n", said(it, aim)))
 }
 
 /// The aim, and whether it is reached.
-fn said(aim: &Aim) -> String {
+fn said(it: &QuantityErrors, aim: &Aim) -> String {
     let outcome = match aim.outcome {
         AimVerdict::Reached => "aim reached",
         AimVerdict::NotReached => "aim not reached",
@@ -132,34 +151,12 @@ fn said(aim: &Aim) -> String {
     };
     let why = aim.why.join("; ");
     format!(
-        "{outcome} (a median error of at most {:.0} %, a 90th percentile of at most {:.0} %, events in the \
-         printed order){}{why}",
-        aim.median * 100.0,
-        aim.p90 * 100.0,
+        "{outcome} (a median error of at most {}, a 90th percentile of at most {}{}){}{why}",
+        it.law.show(aim.median),
+        it.law.show(aim.p90),
+        if it.order.is_some() { ", events in the printed order" } else { "" },
         if why.is_empty() { "" } else { ": " }
     )
-}
-
-/// A summary of the errors of a quantity of gangs.
-fn quantity(sheet: &Sheet, it: &QuantityErrors) -> String {
-    let Some(errors) = it.judged else { return String::new() };
-    let aim = it.aim.as_ref().map_or_else(String::new, |aim| {
-        let of = sheet.rows.iter().filter(|row| row.is_of(it) && row.role == JudgementRole::Judged);
-        let within = of.filter(|row| row.error.is_some_and(|error| error <= aim.median)).count();
-        format!("; {within} rows are within {}\n{}", aim.median, said(aim))
-    });
-    format!(
-        "{}: {} rows, median error {}, 90th percentile {}{aim}\n",
-        it.word,
-        errors.rows,
-        show(it.relative, errors.median),
-        show(it.relative, errors.p90),
-    )
-}
-
-/// An error, in percent or as a difference.
-fn show(relative: bool, error: f64) -> String {
-    if relative { format!("{:.1}%", error * 100.0) } else { format!("{error:.2}") }
 }
 
 /// Claims, and how many come out as printed.

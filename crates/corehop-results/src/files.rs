@@ -84,8 +84,16 @@ where
     others.map(|kind| (kind, kind.beside(&first))).collect()
 }
 
+/// Whether the rows are those of a recorded program.
+pub fn is_recording<S>(reader: &Reader<S>) -> bool
+where
+    S: ChunkReader + Read + Seek + 'static,
+{
+    reader.rows_kind().is_ok_and(|kind| RowKind::OF_RECORDING.contains(&kind))
+}
+
 /// Whether the rows are samples of task sets, whose jobs lie beside them.
-fn expects_jobs<S>(reader: &Reader<S>) -> bool
+pub fn expects_jobs<S>(reader: &Reader<S>) -> bool
 where
     S: ChunkReader + Read + Seek + 'static,
 {

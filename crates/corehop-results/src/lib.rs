@@ -17,7 +17,7 @@ use corehop_stats::access::Edge;
 use corehop_stats::balance::{Balance, LevelLatencies};
 use corehop_stats::verdict::ClaimVerdict;
 
-pub use files::{FileSystem, gathered};
+pub use files::{FileSystem, expects_jobs, gathered, is_recording};
 pub use gather::{Gather, StrangePlatform, incomplete};
 pub use kinds::Results;
 pub use program::Recorded;

@@ -3,7 +3,8 @@
 //! leaves all of them as they are; a change of its physics replaces them, and says so.
 //!
 //! `COREHOP_UPDATE_DIGESTS=1 cargo test -p corehop-sim --test simulated_digests` writes them anew;
-//! `-- --ignored` compares more plans, larger ones, which takes minutes.
+//! `-- --ignored` compares more plans, larger ones, which takes minutes. A build without optimisation compares those of three
+//! platforms.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -132,7 +133,8 @@ type Digests = BTreeMap<String, u64>;
 /// All loads on all platforms: working sets of `kib` when nothing else runs, a quarter of it beside
 /// a load.
 fn on_platforms(digests: &mut Digests, kib: u64, all_loads: bool) {
-    for id in Platform::names() {
+    let some = ["opteron_2x4", "xeon_l7455", "xeon_x5650"];
+    for id in Platform::names().filter(|id| !cfg!(debug_assertions) || some.contains(id)) {
         let platform = Platform::named(id).unwrap().unwrap();
         let events = events(&platform);
         for load in loads(&platform) {
@@ -259,10 +261,13 @@ fn compare(name: &str, digests: &Digests) {
         std::fs::write(&path, &text).unwrap();
     }
     let before = std::fs::read_to_string(&path).unwrap();
-    for (now, before) in text.lines().zip(before.lines()) {
-        assert_eq!(now, before, "{}", path.display());
+    for now in text.lines() {
+        let of =
+            |line: &&str| line.split_once(' ').map(|it| it.1) == now.split_once(' ').map(|it| it.1);
+        assert_eq!(Some(now), before.lines().find(of), "{}", path.display());
     }
-    assert_eq!(text.lines().count(), before.lines().count(), "{}", path.display());
+    let is_whole = text.lines().count() == before.lines().count();
+    assert!(is_whole || cfg!(debug_assertions), "{}", path.display());
 }
 
 #[test]

@@ -1,34 +1,48 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests whether a simulation reaches its aim against the printed values.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use super::printed_number::ErrorLaw;
 
 /// The errors of some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ErrorQuantiles {
     /// The number of rows.
     pub rows: usize,
-    /// The median of their errors.
+    /// Those that nothing was simulated for. Their error is infinite.
+    pub missing: usize,
+    /// The median of their errors: of an even number, the mean of the two in the middle.
     pub median: f64,
     /// The ninetieth percentile of their errors.
     pub p90: f64,
 }
 
 impl ErrorQuantiles {
-    /// The summary of these errors. None without any.
+    /// The summary of these errors, infinite of rows that nothing was simulated for. None without any.
     pub(super) fn over(mut values: Vec<f64>) -> Option<Self> {
-        if values.is_empty() {
-            return None;
-        }
         values.sort_by(f64::total_cmp);
-        let at =
-            |p: f64| values[((values.len() as f64 * p).ceil() as usize).clamp(1, values.len()) - 1];
-        Some(Self { rows: values.len(), median: at(0.5), p90: at(0.9) })
+        let rows = values.len();
+        let rank = (rows as f64 * 0.9).ceil() as usize;
+        let p90 = *values.get(rank.checked_sub(1)?)?;
+        let median = f64::midpoint(values[(rows - 1) / 2], values[rows / 2]);
+        let missing = values.iter().filter(|it| it.is_infinite()).count();
+        Some(Self { rows, missing, median, p90 })
     }
 }
 
-/// Whether classes come in the printed order: of all pairs of averages of two events at one size
-/// that are printed at least this far apart, how many are simulated the same way round.
+/// The errors that a study aims at.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ErrorLimits {
+    /// The greatest median.
+    pub median: f64,
+    /// The greatest ninetieth percentile.
+    pub p90: f64,
+}
+
+/// Whether classes come in the printed order: of all judged pairs of averages of two events at one size that are printed
+/// apart, how many are simulated the same way round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClassConcordance {
     /// The pairs.
@@ -72,18 +86,14 @@ pub struct Samples {
 }
 
 impl Aim {
-    /// The 90th percentile that goes with a median error: of a centred normal law it is 2.44 times the
-    /// median of the distance from zero.
-    pub const P90_OVER_MEDIAN: f64 = 2.5;
-
-    /// The result of errors of judged rows and the order of events, against a median error of `median`.
+    /// The result of errors of judged rows and the order of events, against these limits.
     pub fn of(
         judged: Option<ErrorQuantiles>,
         order: Option<ClassConcordance>,
-        median: f64,
+        (law, limits): (ErrorLaw, ErrorLimits),
         samples: Samples,
     ) -> Self {
-        let p90 = Self::P90_OVER_MEDIAN * median;
+        let ErrorLimits { median, p90 } = limits;
         let of = |outcome, why| Self { median, p90, outcome, why };
         let Samples { have, takes } = samples;
         if have < takes {
@@ -92,10 +102,11 @@ impl Aim {
             return of(AimVerdict::NotJudged, vec![why]);
         }
         let Some(errors) = judged else {
-            let why = "parameters were fitted on every row that is left".to_owned();
+            let why = "every row was fitted or chosen on, or repeats another study's".to_owned();
             return of(AimVerdict::NotJudged, vec![why]);
         };
-        let why = missed(errors, order, median, p90);
+        let mut why = errors_beyond(errors, law, limits);
+        why.extend(order.and_then(ClassConcordance::turned));
         of(if why.is_empty() { AimVerdict::Reached } else { AimVerdict::NotReached }, why)
     }
 
@@ -105,29 +116,33 @@ impl Aim {
     }
 }
 
-/// The errors beyond a median and a 90th percentile, each in words. An error that is no number is.
-pub(super) fn errors_beyond(errors: ErrorQuantiles, median: f64, p90: f64) -> Vec<String> {
-    let percent = |share: f64| format!("{:.1} %", 100.0 * share);
-    let beyond = |name: &str, error: f64, limit: f64| {
-        let within = error <= limit;
-        (!within).then(|| format!("{name} is {}, above {}", percent(error), percent(limit)))
-    };
-    let median = beyond("the median error", errors.median, median);
-    let p90 = beyond("the 90th percentile", errors.p90, p90);
-    median.into_iter().chain(p90).collect()
+impl ClassConcordance {
+    /// The pairs in another order, if there are any.
+    fn turned(self) -> Option<String> {
+        let Self { pairs, agree } = self;
+        (agree < pairs)
+            .then(|| format!("{agree} of {pairs} pairs of events are in the printed order"))
+    }
 }
 
-/// The parts of the aim that are missed.
-fn missed(
+/// The errors beyond these limits, each in words. An error that is no number is.
+pub(super) fn errors_beyond(
     errors: ErrorQuantiles,
-    order: Option<ClassConcordance>,
-    median: f64,
-    p90: f64,
+    law: ErrorLaw,
+    limits: ErrorLimits,
 ) -> Vec<String> {
-    let turned = order.filter(|order| order.agree < order.pairs).map(|order| {
-        format!("{} of {} pairs of events are in the printed order", order.agree, order.pairs)
-    });
-    errors_beyond(errors, median, p90).into_iter().chain(turned).collect()
+    let ErrorQuantiles { rows, missing, .. } = errors;
+    let show = |error: f64| match error.is_infinite() {
+        true => format!("that of a row without a value ({missing} of {rows})"),
+        false => law.show(error),
+    };
+    let beyond = |name: &str, error: f64, limit: f64| {
+        let within = error <= limit;
+        (!within).then(|| format!("{name} is {}, above {}", show(error), law.show(limit)))
+    };
+    let median = beyond("the median error", errors.median, limits.median);
+    let p90 = beyond("the 90th percentile", errors.p90, limits.p90);
+    median.into_iter().chain(p90).collect()
 }
 
 #[cfg(test)]
@@ -135,18 +150,23 @@ mod tests {
     use super::*;
 
     const ENOUGH: Samples = Samples { have: 32, takes: 32 };
+    const LIMITS: ErrorLimits = ErrorLimits { median: 0.1, p90: 0.3 };
+
+    fn errors(median: f64, p90: f64) -> ErrorQuantiles {
+        ErrorQuantiles { rows: 20, missing: 0, median, p90 }
+    }
 
     fn outcome(median: f64, p90: f64, agree: usize, samples: Samples) -> (AimVerdict, Vec<String>) {
-        let errors = ErrorQuantiles { rows: 20, median, p90 };
-        let aim = Aim::of(Some(errors), Some(ClassConcordance { pairs: 9, agree }), 0.1, samples);
+        let order = Some(ClassConcordance { pairs: 9, agree });
+        let aim = Aim::of(Some(errors(median, p90)), order, (ErrorLaw::Relative, LIMITS), samples);
         (aim.outcome, aim.why)
     }
 
     #[test]
     fn an_aim_is_reached_only_where_median_90th_percentile_and_order_all_are() {
-        assert_eq!(outcome(0.1, 0.25, 9, ENOUGH), (AimVerdict::Reached, vec![]));
+        assert_eq!(outcome(0.1, 0.3, 9, ENOUGH), (AimVerdict::Reached, vec![]));
         for (median, p90, agree, word) in
-            [(0.11, 0.2, 9, "median"), (0.1, 0.26, 9, "90th"), (0.1, 0.2, 8, "8 of 9 pairs")]
+            [(0.11, 0.2, 9, "median"), (0.1, 0.31, 9, "90th"), (0.1, 0.2, 8, "8 of 9 pairs")]
         {
             let (outcome, why) = outcome(median, p90, agree, ENOUGH);
             assert_eq!((outcome, why.len()), (AimVerdict::NotReached, 1), "{why:?}");
@@ -161,38 +181,51 @@ mod tests {
         let (judged, why) = outcome(0.0, 0.0, 9, few);
         assert_eq!(judged, AimVerdict::NotJudged);
         assert!(why[0].contains("4 samples") && why[0].contains("takes 32"), "{why:?}");
-        assert_eq!(Aim::of(None, None, 0.1, ENOUGH).outcome, AimVerdict::NotJudged);
+        let none = Aim::of(None, None, (ErrorLaw::Relative, LIMITS), ENOUGH);
+        assert_eq!((none.outcome, none.is_open()), (AimVerdict::NotJudged, true));
     }
 
     #[test]
-    fn the_errors_are_ranks_from_above_and_none_without_a_row() {
+    fn the_median_is_the_middle_and_a_row_without_a_value_is_infinitely_far_off() {
         assert_eq!(ErrorQuantiles::over(Vec::new()), None);
         let of = |values: &[f64]| {
             let it = ErrorQuantiles::over(values.to_vec()).unwrap();
-            (it.rows, it.median, it.p90)
+            (it.rows, it.missing, it.median, it.p90)
         };
-        assert_eq!(of(&[0.3]), (1, 0.3, 0.3));
-        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), (4, 2.0, 4.0));
+        assert_eq!(of(&[0.3]), (1, 0, 0.3, 0.3));
+        assert_eq!(of(&[0.005, 0.715]), (2, 0, 0.36, 0.715));
+        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), (4, 0, 2.5, 4.0));
         let ten: Vec<f64> = (1..=10).rev().map(f64::from).collect();
-        assert_eq!(of(&ten), (10, 5.0, 9.0));
+        assert_eq!(of(&ten), (10, 0, 5.5, 9.0));
+        assert_eq!(of(&[ten, vec![11.0]].concat()), (11, 0, 6.0, 10.0));
+        let none = f64::INFINITY;
+        assert_eq!(of(&[1.0, none, 2.0]), (3, 1, 2.0, none));
+        assert_eq!(of(&[1.0, none, none, 2.0]), (4, 2, none, none));
     }
 
     #[test]
     fn a_missed_aim_says_the_error_and_the_limit_and_only_a_reached_one_is_closed() {
-        let errors = ErrorQuantiles { rows: 3, median: 0.125, p90: 0.3 };
-        let aim = Aim::of(Some(errors), None, 0.1, ENOUGH);
+        let beyond = errors(0.125, 0.4);
+        let aim = Aim::of(Some(beyond), None, (ErrorLaw::Relative, LIMITS), ENOUGH);
+        let why = [
+            "the median error is 12.5 %, above 10.0 %",
+            "the 90th percentile is 40.0 %, above 30.0 %",
+        ];
+        assert_eq!((aim.why.as_slice(), aim.is_open()), (&why.map(str::to_owned)[..], true));
+        let wide = ErrorLimits { median: 0.125, p90: 0.4 };
+        assert!(!Aim::of(Some(beyond), None, (ErrorLaw::Relative, wide), ENOUGH).is_open());
+        assert_eq!((aim.median, aim.p90), (0.1, 0.3));
+        let missing = ErrorQuantiles { missing: 15, p90: f64::INFINITY, ..errors(0.1, 0.0) };
+        let aim = Aim::of(Some(missing), None, (ErrorLaw::Relative, LIMITS), ENOUGH);
         assert_eq!(
             aim.why,
-            [
-                "the median error is 12.5 %, above 10.0 %",
-                "the 90th percentile is 30.0 %, above 25.0 %"
-            ]
+            ["the 90th percentile is that of a row without a value (15 of 20), above 30.0 %"]
         );
-        assert!(aim.is_open() && Aim::of(None, None, 0.1, ENOUGH).is_open());
-        assert!(!Aim::of(Some(errors), None, 0.125, ENOUGH).is_open());
-        assert_eq!((aim.median, aim.p90), (0.1, 0.25));
         // More samples than the study takes judge as well.
         let more = Samples { have: 33, takes: 32 };
-        assert_eq!(Aim::of(Some(errors), None, 0.2, more).outcome, AimVerdict::Reached);
+        assert_eq!(
+            Aim::of(Some(beyond), None, (ErrorLaw::Relative, wide), more).outcome,
+            AimVerdict::Reached
+        );
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::sheet::{Sheet, Tested};
+use super::sheet::{JudgementRole, Sheet, Tested};
 use super::tables::TableStudy;
 use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::experiment::{
@@ -85,6 +85,9 @@ pub struct FigureClaim {
     pub to: Nanos,
     /// The trend of the delay with the length.
     pub trend: Trend,
+    /// The part that it has in the judgement.
+    #[serde(default)]
+    pub role: JudgementRole,
 }
 
 words! {
@@ -285,11 +288,13 @@ impl FigureClaim {
     /// A level part may have a trend too weak to be called one: see [`MEDIUM`].
     fn test(&self, source: &str, samples: &[Sample]) -> Result<Tested, BadInput> {
         let [short, long] = self.halves(samples);
+        let mark = Some(self.role.mark()).filter(|it| !it.is_empty());
+        let mark = mark.map_or_else(String::new, |it| format!(" ({it})"));
         let claim = format!(
-            "{source}: {} at write ratio {} is {} from {} to {}",
-            self.event, self.write_ratio, self.trend, self.from, self.to
+            "{source}: {} at write ratio {} is {} from {} to {}{mark}",
+            self.event, self.write_ratio, self.trend, self.from, self.to,
         );
-        let expected = Some(TestOutcome::Holds);
+        let expected = self.role.judges().then_some(TestOutcome::Holds);
         let counts = (short.len(), long.len());
         if counts.0.min(counts.1) < 2 {
             let found = TestOutcome::CannotTell;
@@ -407,7 +412,14 @@ mod tests {
 
     fn course(trend: Trend) -> FigureClaim {
         let ms = Nanos::from_millis;
-        FigureClaim { event: Event::Preemption, write_ratio: 0.25, from: ms(0), to: ms(10), trend }
+        FigureClaim {
+            event: Event::Preemption,
+            write_ratio: 0.25,
+            from: ms(0),
+            to: ms(10),
+            trend,
+            role: JudgementRole::Judged,
+        }
     }
 
     #[test]

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Published tables of threads with common data against the simulated machine.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
+use super::aim::ErrorLimits;
+use super::printed_number::PrintedNumber;
 use super::sheet::{
-    GangQuantity, JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow,
+    GangQuantity, JudgementRole, MarkedRows, PrintedQuantity, QuantityErrors, Sheet, ValidationRow,
+    numbers_of, role_among,
 };
 use super::table_text::lines;
 use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
@@ -15,34 +20,6 @@ use corehop_plan::units::CpuList;
 use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_sim::SimMachine;
 use corehop_stats::gangs::{SharingSummary, Sharings};
-
-/// Misses per million instructions that the system makes beside any program: errors of misses are
-/// relative to this at least. Without common data and with everything in the caches, 22 to 30 are
-/// printed (Kamali 2010, Table 5.1).
-const LEAST_MPMI: f64 = 100.0;
-/// The same of counts, in millions.
-const LEAST_MILLIONS: f64 = 1.0;
-
-impl GangQuantity {
-    fn error(self, printed: f64, simulated: f64) -> f64 {
-        let least = match self {
-            Self::RuntimeRatio | Self::SmrSeparate => return (simulated - printed).abs(),
-            Self::MpmiShared | Self::MpmiSeparate => LEAST_MPMI,
-            Self::Snoops | Self::Misses => LEAST_MILLIONS,
-        };
-        ValidationRow::relative(printed, simulated, least)
-    }
-}
-
-/// The errors of averages that are aimed at.
-#[derive(Debug, Clone, Copy, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct ErrorLimits {
-    /// Of the ratio of run times.
-    pub runtime_ratio: f64,
-    /// Of the SMR.
-    pub smr_separate: f64,
-}
 
 /// A table of gangs, and how it came about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -69,26 +46,32 @@ pub struct GangStudy {
     /// See [`GangProgram::Exchange`].
     #[serde(default)]
     pub instructions: u32,
-    /// The aims.
-    pub limits: ErrorLimits,
-    /// Rows that a parameter of the program was read from.
+    /// The quantities that judge, each with the errors that are aimed at.
+    pub limits: BTreeMap<GangQuantity, ErrorLimits>,
+    /// The rows with another part than to judge.
     #[serde(default)]
-    pub read: Vec<ReadFrom>,
+    pub marked: Vec<MarkedRows<GangRows>>,
     /// The printed rows; they come from a file of their own.
     #[serde(skip)]
     pub printed: Vec<GangRow>,
 }
 
-/// Rows that a parameter of the program was read from.
+/// Some rows of a table of gangs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ReadFrom {
-    /// The quantity.
+pub struct GangRows {
+    /// Of this quantity.
     pub quantity: GangQuantity,
-    /// The sizes.
+    /// Of these sizes; of all where none is named.
+    #[serde(default)]
     pub items: Vec<u64>,
-    /// The parameters, for the reader.
-    pub parameters: Vec<String>,
+}
+
+impl GangRows {
+    fn has(&self, row: &GangRow) -> bool {
+        let is_size = self.items.is_empty() || self.items.contains(&row.program.items());
+        self.quantity == row.quantity && is_size
+    }
 }
 
 /// A printed value.
@@ -99,7 +82,7 @@ pub struct GangRow {
     /// The quantity.
     pub quantity: GangQuantity,
     /// The printed value.
-    pub value: f64,
+    pub value: PrintedNumber,
 }
 
 impl GangStudy {
@@ -124,7 +107,7 @@ impl GangStudy {
                 },
                 other => return Err(line.wrong(format!("`{other}` is not a program"))),
             };
-            let (quantity, value) = (line.word("quantity")?, line.number("value")?);
+            let (quantity, value) = (line.word("quantity")?, line.word("value")?);
             study.printed.push(GangRow { program, quantity, value });
         }
         Ok(study)
@@ -169,19 +152,16 @@ impl GangStudy {
                 it.program == program && it.items == items && it.parameters == parameters
             };
             let simulated = summaries.iter().find(same).and_then(|it| self.value(row, it));
-            let fitted = self
-                .read
-                .iter()
-                .any(|read| read.quantity == row.quantity && read.items.contains(&items));
             let quantity = row.quantity;
             ValidationRow {
                 what: PrintedQuantity::Gang { program, items, parameters, quantity },
                 quantity: Some(quantity.word()),
-                printed: row.value,
+                printed: row.value.value,
                 simulated,
                 n: None,
-                role: JudgementRole::fitted(fitted),
-                error: simulated.map(|simulated| quantity.error(row.value, simulated)),
+                printed_n: None,
+                role: role_among(&self.marked, |rows: &GangRows| rows.has(row)),
+                error: simulated.map(|simulated| quantity.law().error(row.value, simulated)),
             }
         };
         self.printed.iter().map(joined).collect()
@@ -200,20 +180,15 @@ impl GangStudy {
             GangQuantity::Misses => misses(),
         }
     }
-
-    /// The error of a quantity that is aimed at, if there is an aim.
-    const fn limit(&self, quantity: GangQuantity) -> Option<f64> {
-        match quantity {
-            GangQuantity::RuntimeRatio => Some(self.limits.runtime_ratio),
-            GangQuantity::SmrSeparate => Some(self.limits.smr_separate),
-            _ => None,
-        }
-    }
 }
 
 impl PublishedStudy for GangStudy {
     fn head(&self) -> StudyHeading<'_> {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    fn numbers(&self) -> Vec<(JudgementRole, &str)> {
+        numbers_of(&self.marked)
     }
 
     /// Its values are about whole programs.
@@ -228,9 +203,8 @@ impl PublishedStudy for GangStudy {
         let mut sharings = Sharings::default();
         sharings.take(&rows_of(&mut SimMachine::new(platform.clone())?, &plan)?.shared_data);
         let rows = self.join(&sharings.finish());
-        let judged = |&it: &GangQuantity| QuantityErrors {
-            relative: !it.is_share(),
-            ..QuantityErrors::new(it.word(), self.limit(it))
+        let judged = |&it: &GangQuantity| {
+            QuantityErrors::new(it.word(), it.law(), self.limits.get(&it).copied())
         };
         let has = |it: &QuantityErrors| rows.iter().any(|row| row.is_of(it));
         let quantities = GangQuantity::ALL.iter().map(judged).filter(has).collect();
@@ -251,20 +225,20 @@ mod tests {
         rounds = 100
         printed_rounds = 1000000.0
         sharing = "write"
-        [limits]
-        runtime_ratio = 0.1
-        smr_separate = 0.15
-        [[read]]
-        quantity = "mpmi_shared"
-        items = [100]
-        parameters = ["one"]
+        [limits.runtime_ratio]
+        median = 0.1
+        p90 = 0.25
+        [[marked]]
+        role = "fitted"
+        rows = { quantity = "mpmi_shared", items = [100] }
+        numbers = ["one"]
     "#;
     const TABLE: &str = "program,items,buckets,quantity,value\n\
         swap,100,,runtime_ratio,0.5\nswap,100,,smr_separate,0.9\nswap,100,,mpmi_shared,20\n\
         swap,100,,misses_million,4\nbucket-sort,100,8,runtime_ratio,0.4\n";
 
     #[test]
-    fn shares_are_off_by_their_difference_and_counts_in_proportion() {
+    fn ratios_are_off_by_their_gain_shares_by_their_difference_and_counts_in_proportion() {
         let study = GangStudy::new(DESCRIPTION, TABLE).unwrap();
         let side = |mpmi, smr, misses_a_round| GangOutcome {
             runs: 1,
@@ -293,7 +267,8 @@ mod tests {
         };
         let rows = study.join(&[summary]);
         let errors: Vec<Option<f64>> = rows.iter().map(|row| row.error).collect();
-        for (error, by_hand) in errors.iter().zip([0.05, 0.1, 0.2, 0.25]) {
+        // Printed are 0.5 (a gain of half), 0.9, 20 and 4, each give or take half of its last digit. Of 20 there is nothing.
+        for (error, by_hand) in errors.iter().zip([0.0, 0.05, 0.975, 0.125]) {
             assert!((error.unwrap() - by_hand).abs() < 1e-12, "{errors:?}");
         }
         assert_eq!(errors[4], None);

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::aim::{ClassConcordance, ErrorQuantiles, errors_beyond};
+use super::aim::{ClassConcordance, ErrorLimits, ErrorQuantiles, errors_beyond};
+use super::printed_number::ErrorLaw;
 use crate::calibration::{self, HUGE, States, is_own};
 use corehop_plan::experiment::{Experiment, Preset, SamplingGroup};
 use corehop_plan::machine::samples_of;
@@ -122,7 +123,10 @@ impl HostSheet {
                 percent(order)
             )
         });
-        errors_beyond(judged, median, p90).into_iter().chain(turned).collect()
+        errors_beyond(judged, ErrorLaw::Relative, ErrorLimits { median, p90 })
+            .into_iter()
+            .chain(turned)
+            .collect()
     }
 }
 
@@ -403,7 +407,8 @@ mod tests {
         assert!((part(Event::Preemption, 64).error.unwrap() - 0.1).abs() < 1e-9);
         assert!((sheet.judged.unwrap().p90 - 0.5).abs() < 1e-9);
         assert!((sheet.calibrating.unwrap().median - 0.9).abs() < 1e-9);
-        assert_eq!(sheet.missed(), Vec::<String>::new());
+        // The middle of 10 and 50 %.
+        assert_eq!(sheet.missed(), ["the median error is 30.0 %, above 20.0 %"]);
         // A flush costs more than a preemption, live and simulated.
         assert_eq!(sheet.order, ClassConcordance { pairs: 1, agree: 1 });
         assert!(sheet.halves.unwrap().p90 < 0.03);

@@ -7,6 +7,8 @@
 mod numa_home;
 pub mod sheet;
 pub mod aim;
+mod extreme;
+pub mod printed_number;
 mod table_text;
 mod lab;
 pub mod tables;
@@ -22,7 +24,7 @@ mod studies;
 mod tests;
 
 pub use lab::Lab;
-pub use sheet::{Sheet, ValidationRow};
+pub use sheet::{JudgementRole, Sheet, ValidationRow};
 pub use studies::all;
 
 use crate::placer::rehearsal::RehearsalError;
@@ -38,6 +40,16 @@ pub trait PublishedStudy {
 
     /// Keeps what is about working sets of these sizes, and tells whether anything is left.
     fn narrow(&mut self, wss_kib: &[u64]) -> bool;
+
+    /// The free numbers that were fitted or chosen on its rows, with which of both.
+    fn numbers(&self) -> Vec<(JudgementRole, &str)> {
+        Vec::new()
+    }
+
+    /// Whether it is about one machine, which another description can stand for.
+    fn is_of_one_machine(&self) -> bool {
+        true
+    }
 
     /// Simulates it in `lab` on `platform`, and judges what comes out.
     ///

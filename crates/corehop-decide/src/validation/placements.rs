@@ -6,6 +6,8 @@
 
 use serde::Deserialize;
 
+use super::aim::ErrorLimits;
+use super::printed_number::{ErrorLaw, PrintedNumber};
 use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, Tested, ValidationRow};
 use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use crate::placer::Action;
@@ -28,8 +30,8 @@ pub struct PlacementStudy {
     pub title: String,
     /// The platform it was measured on, by id.
     pub platform: String,
-    /// The median error that is aimed at, of improvements as shares.
-    pub limit: f64,
+    /// The errors of improvements, in percent of the run time, that are aimed at.
+    pub limits: ErrorLimits,
     /// The CPUs that the default scheduler gives two threads.
     pub start: [Cpu; 2],
     /// The benchmarks.
@@ -48,11 +50,13 @@ pub struct Benchmark {
     /// The way its threads share their data.
     pub sharing: Sharing,
     /// The improvement that is printed or follows from what is printed, in percent; None where nothing is.
-    pub printed: Option<f64>,
+    pub printed: Option<PrintedNumber>,
     /// The place of that value in print.
     pub source: String,
-    /// Whether the simulation has what the value comes from; else the placer's is only shown.
-    pub judged: bool,
+    /// The part of that value in the judgement; where the simulation has nothing of what it comes from, the placer's is
+    /// only shown.
+    #[serde(default)]
+    pub role: Option<JudgementRole>,
 }
 
 impl PlacementStudy {
@@ -75,16 +79,16 @@ impl Benchmark {
             ValidationRow {
                 what: PrintedQuantity::Point { name: format!("{}, {how}", self.name) },
                 quantity,
-                printed,
+                printed: printed.value,
                 simulated: Some(simulated),
                 n: None,
-                role: JudgementRole::Judged,
-                error: Some((simulated - printed).abs() / 100.0),
+                printed_n: None,
+                role: self.role.unwrap_or_default(),
+                error: Some(ErrorLaw::Relative.error(printed, simulated)),
             }
         };
-        let cache = row("below one cache", done.together, self.judged.then_some(PERCENT));
-        let placed = row("placed", done.placed, None);
-        if self.judged { vec![cache, placed] } else { vec![placed] }
+        let cache = self.role.map(|_| row("below one cache", done.together, Some(PERCENT)));
+        cache.into_iter().chain([row("placed", done.placed, None)]).collect()
     }
 
     /// Whether the threads end where the text says: together where they share, else where they began.
@@ -145,8 +149,7 @@ impl PublishedStudy for PlacementStudy {
             rows.extend(it.rows(&done));
             claims.push(it.end(&done, platform));
         }
-        let quantity =
-            QuantityErrors { relative: false, ..QuantityErrors::new(PERCENT, Some(self.limit)) };
+        let quantity = QuantityErrors::new(PERCENT, ErrorLaw::Relative, Some(self.limits));
         let runs = lab.samples(1);
         let sheet = Sheet::judged(self.head(), (runs, "rehearsal each"), rows, vec![quantity]);
         Ok(Sheet { claims, ..sheet })
@@ -161,21 +164,20 @@ mod tests {
         id = "made-up"
         title = "x"
         platform = "xeon_e5520"
-        limit = 0.1
+        limits = { median = 0.1, p90 = 0.25 }
         start = [0, 4]
         [[benchmark]]
         name = "Swap"
         program = { kind = "swap", items = 100 }
         sharing = "write"
-        printed = 40.0
+        printed = "40.0"
         source = "Table 1"
-        judged = true
+        role = "judged"
         [[benchmark]]
         name = "Alone"
         program = { kind = "swap", items = 100 }
         sharing = "none"
         source = "text"
-        judged = false
     "#;
 
     fn done(cpus: [u32; 2], tried: usize) -> Rehearsed {
@@ -195,7 +197,7 @@ mod tests {
         let study = PlacementStudy::new(DESCRIPTION).unwrap();
         let rows = study.benchmarks[0].rows(&done([0, 1], 0));
         // 60 in place of 75 below one cache, of 80 placed.
-        for (row, (saved, error)) in rows.iter().zip([(20.0, 0.2), (25.0, 0.15)]) {
+        for (row, (saved, error)) in rows.iter().zip([(20.0, 19.95 / 40.0), (25.0, 14.95 / 40.0)]) {
             assert!((row.simulated.unwrap() - saved).abs() < 1e-9, "{row:?}");
             assert!((row.error.unwrap() - error).abs() < 1e-9, "{row:?}");
         }

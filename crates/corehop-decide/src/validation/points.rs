@@ -4,7 +4,12 @@
 
 use serde::Deserialize;
 
-use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use super::aim::ErrorLimits;
+use super::printed_number::{ErrorLaw, PrintedNumber};
+use super::sheet::{
+    JudgementRole, MarkedRows, PrintedQuantity, QuantityErrors, Sheet, ValidationRow, numbers_of,
+    role_among,
+};
 use super::tables::synthetic;
 use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::experiment::{Experiment, Length, SamplingGroup, Synthetic};
@@ -46,8 +51,11 @@ pub struct PointStudy {
     /// The work on the CPUs that a point names.
     #[serde(default)]
     pub polluter: Option<Polluter>,
-    /// The median error of the judged points that is aimed at.
-    pub limit: f64,
+    /// The errors that are aimed at.
+    pub limits: ErrorLimits,
+    /// The points with another part than to judge, by their names.
+    #[serde(default)]
+    pub marked: Vec<MarkedRows<Vec<String>>>,
     /// The values.
     #[serde(rename = "point")]
     pub points: Vec<PrintedPoint>,
@@ -67,10 +75,7 @@ pub struct PrintedPoint {
     #[serde(default)]
     pub polluters: CpuList,
     /// The printed value.
-    pub printed: f64,
-    /// The parameters of the platform that were fitted on it, or read from it; empty if none.
-    #[serde(default)]
-    pub fitted: String,
+    pub printed: PrintedNumber,
 }
 
 impl PointStudy {
@@ -121,11 +126,12 @@ impl PointStudy {
         ValidationRow {
             what: PrintedQuantity::Point { name: point.name.clone() },
             quantity: Some(self.quantity.word()),
-            printed: point.printed,
-            simulated: Some(simulated),
+            printed: point.printed.value,
+            simulated: Some(simulated).filter(|it| it.is_finite()),
             n: Some(values.len()),
-            role: JudgementRole::fitted(!point.fitted.is_empty()),
-            error: Some(ValidationRow::relative(point.printed, simulated, 1.0)),
+            printed_n: None,
+            role: role_among(&self.marked, |names| names.contains(&point.name)),
+            error: Some(ErrorLaw::Relative.error(point.printed, simulated)),
         }
     }
 }
@@ -133,6 +139,10 @@ impl PointStudy {
 impl PublishedStudy for PointStudy {
     fn head(&self) -> StudyHeading<'_> {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    fn numbers(&self) -> Vec<(JudgementRole, &str)> {
+        numbers_of(&self.marked)
     }
 
     fn narrow(&mut self, wss_kib: &[u64]) -> bool {
@@ -152,7 +162,8 @@ impl PublishedStudy for PointStudy {
                 records.jobs.iter().filter_map(|record| self.read(record, hertz)).collect();
             rows.push(self.beside(point, &values));
         }
-        let quantity = QuantityErrors::new(self.quantity.word(), Some(self.limit));
+        let limits = Some(self.limits);
+        let quantity = QuantityErrors::new(self.quantity.word(), ErrorLaw::Relative, limits);
         Ok(Sheet::judged(self.head(), (samples, "samples a value"), rows, vec![quantity]))
     }
 }
@@ -166,9 +177,9 @@ mod tests {
     fn study(quantity: &str, more: &str) -> PointStudy {
         let text = format!(
             "id = \"x\"\ntitle = \"t\"\nplatform = \"xeon_x5650\"\nsamples = 5\nquantity = \"{quantity}\"\n\
-             page = \"4k\"\nwrite_ratio = 0.25\nlimit = 0.1\n{more}\n\
-             [[point]]\nname = \"a\"\nwss_kib = 16\ncpu = 1\nprinted = 4.0\n\
-             [[point]]\nname = \"b\"\nwss_kib = 32\ncpu = 2\npolluters = \"0-1\"\nprinted = 0.5\nfitted = \"latency\"\n"
+             page = \"4k\"\nwrite_ratio = 0.25\nlimits = {{ median = 0.1, p90 = 0.3 }}\n{more}\n\
+             [[point]]\nname = \"a\"\nwss_kib = 16\ncpu = 1\nprinted = \"4\"\n\
+             [[point]]\nname = \"b\"\nwss_kib = 32\ncpu = 2\npolluters = \"0-1\"\nprinted = \"0.5\"\n[[marked]]\nrole = \"fitted\"\nrows = [\"b\"]\n"
         );
         PointStudy::new(&text).unwrap()
     }
@@ -236,11 +247,14 @@ mod tests {
             (row.role, row.error, row.quantity),
             (JudgementRole::Judged, Some(0.0), Some("cycles_per_line"))
         );
-        // A relative error of less than 1 cycle is relative to that.
-        let row = study.beside(&study.points[1], &[2.5]);
-        assert_eq!((row.role, row.error), (JudgementRole::Fitted, Some(2.0)));
-        let row = study.beside(&study.points[0], &[5.0]);
+        let row = study.beside(&study.points[1], &[2.55]);
+        assert_eq!(row.role, JudgementRole::Fitted);
+        assert!((row.error.unwrap() - 4.0).abs() < 1e-9, "{row:?}");
+        // 4 is 3.5 to 4.5.
+        let row = study.beside(&study.points[0], &[5.5]);
         assert_eq!(row.error, Some(0.25));
+        let row = study.beside(&study.points[0], &[]);
+        assert!(row.simulated.is_none() && row.error.unwrap().is_infinite());
     }
 
     #[test]
@@ -271,7 +285,7 @@ mod tests {
         let cycles = sheet.rows[0].simulated.unwrap();
         assert!((3.9..4.6).contains(&cycles), "{cycles}");
         let judged = &sheet.quantities[0];
-        assert_eq!((judged.word, judged.limit), ("cycles_per_line", Some(0.1)));
+        assert_eq!((judged.word, judged.limits.unwrap().median), ("cycles_per_line", 0.1));
         assert!(sheet.is_missed(), "fewer samples than the study takes judge nothing");
     }
 }

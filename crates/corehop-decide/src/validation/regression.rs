@@ -209,6 +209,11 @@ impl PublishedStudy for RegressionStudy {
         false
     }
 
+    /// Nothing is simulated.
+    fn is_of_one_machine(&self) -> bool {
+        false
+    }
+
     fn judge(&self, _: &Platform, _: &mut Lab) -> Result<Sheet, ValidationError> {
         let all = self.all();
         let mut claims = vec![self.refit(), self.any_rest(), self.predictions()];
@@ -234,7 +239,7 @@ fn text(it: Judgement) -> String {
 fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<SharedCacheObservation> {
     let value = |program: &GangProgram, quantity| {
         let same = |it: &&super::gangs::GangRow| it.program == *program && it.quantity == quantity;
-        gangs.printed.iter().find(same).map(|it| it.value)
+        gangs.printed.iter().find(same).map(|it| it.value.value)
     };
     let ratios = gangs.printed.iter().filter(|it| it.quantity == GangQuantity::RuntimeRatio);
     let row = |it: &super::gangs::GangRow| {
@@ -242,7 +247,7 @@ fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<SharedCacheObservation> {
             benchmark: benchmark.to_owned(),
             smr: value(&it.program, GangQuantity::SmrSeparate)?,
             mpmi: value(&it.program, GangQuantity::MpmiSeparate)?,
-            ratio: it.value,
+            ratio: it.value.value,
         })
     };
     ratios.filter_map(row).collect()

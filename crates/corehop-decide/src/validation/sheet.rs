@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result of a study: printed values beside simulated ones, and the errors.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::StudyHeading;
-use super::aim::{Aim, ClassConcordance, ErrorQuantiles, Samples};
+use super::aim::{Aim, ClassConcordance, ErrorLimits, ErrorQuantiles, Samples};
+use super::printed_number::ErrorLaw;
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 use corehop_stats::verdict::TestOutcome;
@@ -44,38 +47,98 @@ pub struct ValidationRow {
     pub simulated: Option<f64>,
     /// Over how many samples, where that differs from row to row.
     pub n: Option<usize>,
+    /// The samples behind the printed value; where the simulated one is extended to as many.
+    pub printed_n: Option<u32>,
     /// The part it has in the judgement.
     pub role: JudgementRole,
     /// Its error, as its quantity states it.
     pub error: Option<f64>,
 }
 
-/// The part that a printed value has in the judgement of a study.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum JudgementRole {
-    /// The simulation is held against it.
-    #[default]
-    Judged,
-    /// A parameter was fitted on it: it cannot judge.
-    Fitted,
-    /// It tells of an effect that is not simulated. It is shown with its error, counted beside the judged ones, and nothing
-    /// is fitted on it.
-    NotModelled,
+words! {
+    /// The part that a printed value has in the judgement of a study.
+    JudgementRole, "a part in the judgement" {
+        /// The simulation is held against it.
+        Judged = "judged",
+        /// It tells of an effect that is not simulated. It is held against the simulation all the same, and marked; nothing
+        /// is fitted on it.
+        NotModelled = "not_modelled",
+        /// A number was fitted on it: it cannot judge.
+        Fitted = "fitted",
+        /// A model or a setting was chosen with it in view: it cannot judge.
+        Chosen = "chosen",
+        /// Another study has it: it judges there.
+        Repeated = "repeated",
+    }
 }
 
 impl JudgementRole {
-    /// Of a value that a parameter was fitted on, or was not.
-    pub(super) const fn fitted(fitted: bool) -> Self {
-        if fitted { Self::Fitted } else { Self::Judged }
+    /// Whether the simulation is held against such a row.
+    pub const fn judges(self) -> bool {
+        matches!(self, Self::Judged | Self::NotModelled)
     }
 
     /// The mark of such a row; none of a judged one.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Judged => "",
-            Self::Fitted => "fitted",
             Self::NotModelled => "not modelled",
+            Self::Fitted => "fitted",
+            Self::Chosen => "chosen on",
+            Self::Repeated => "of another study",
         }
+    }
+}
+
+impl Default for JudgementRole {
+    fn default() -> Self {
+        Self::Judged
+    }
+}
+
+/// Rows of a study that have another part than to judge, and why.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarkedRows<S> {
+    /// Their part.
+    pub role: JudgementRole,
+    /// The rows.
+    pub rows: S,
+    /// The free numbers that were fitted on them.
+    #[serde(default)]
+    pub numbers: Vec<String>,
+    /// The reason, for the reader.
+    #[serde(default)]
+    pub why: String,
+}
+
+/// The numbers that were fitted or chosen on rows, with which of both.
+pub(super) fn numbers_of<S>(marked: &[MarkedRows<S>]) -> Vec<(JudgementRole, &str)> {
+    let mut all = Vec::new();
+    for it in marked {
+        all.extend(it.numbers.iter().map(|number| (it.role, number.as_str())));
+    }
+    all
+}
+
+/// The part of a row: that of the first marked rows which it is among.
+pub(super) fn role_among<S>(
+    marked: &[MarkedRows<S>],
+    is_among: impl Fn(&S) -> bool,
+) -> JudgementRole {
+    let found = marked.iter().find(|it| is_among(&it.rows));
+    found.map_or(JudgementRole::Judged, |it| it.role)
+}
+
+words! {
+    /// A statistic of the delays of a cell.
+    PrintedStatistic, "a statistic" {
+        /// Their mean.
+        Average = "avg",
+        /// The greatest.
+        Maximum = "max",
+        /// Their standard deviation.
+        Deviation = "std",
     }
 }
 
@@ -89,8 +152,8 @@ pub enum PrintedQuantity {
         event: Event,
         /// The label of the preemption length.
         preemption_length: String,
-        /// `avg`, `max` or `std`.
-        statistic: String,
+        /// The statistic.
+        statistic: PrintedStatistic,
         /// The working-set size in KiB.
         wss_kib: u64,
     },
@@ -131,9 +194,23 @@ words! {
 }
 
 impl GangQuantity {
-    /// Whether errors are plain differences, and not relative to what was printed.
-    pub const fn is_share(self) -> bool {
-        matches!(self, Self::RuntimeRatio | Self::SmrSeparate)
+    /// The law of its errors.
+    pub const fn law(self) -> ErrorLaw {
+        match self {
+            Self::RuntimeRatio => ErrorLaw::Gain,
+            Self::SmrSeparate => ErrorLaw::Difference,
+            _ => ErrorLaw::Relative,
+        }
+    }
+}
+
+impl PrintedStatistic {
+    /// The law of its errors: maxima are so many times too great or too small.
+    pub const fn law(self) -> ErrorLaw {
+        match self {
+            Self::Maximum => ErrorLaw::Factor,
+            Self::Average | Self::Deviation => ErrorLaw::Relative,
+        }
     }
 }
 
@@ -143,24 +220,19 @@ impl ValidationRow {
         self.quantity == Some(quantity.word)
     }
 
-    /// |difference| over the printed value, or over `least` where less was printed.
-    pub(super) fn relative(printed: f64, simulated: f64, least: f64) -> f64 {
-        (simulated - printed).abs() / printed.abs().max(least)
-    }
-
     /// It as JSON; costs carry their unit.
     pub fn json(&self) -> Value {
         let mut row = json!(self.what);
         let unit = if matches!(self.what, PrintedQuantity::Cost { .. }) { "_us" } else { "" };
         row[format!("printed{unit}")] = json!(self.printed);
         row[format!("simulated{unit}")] = json!(self.simulated);
-        row["fitted"] = json!(self.role == JudgementRole::Fitted);
-        if self.role == JudgementRole::NotModelled {
-            row["not_modelled"] = json!(true);
-        }
+        row["role"] = json!(self.role);
         row["error"] = json!(self.error);
         if let Some(n) = self.n {
             row["n"] = json!(n);
+        }
+        if let Some(n) = self.printed_n {
+            row["printed_n"] = json!(n);
         }
         row
     }
@@ -171,35 +243,41 @@ impl ValidationRow {
 pub struct QuantityErrors {
     /// Its word, or its unit.
     pub word: &'static str,
-    /// Whether errors are relative to what was printed, and not plain differences.
-    pub relative: bool,
-    /// The median error that is aimed at, if there is an aim.
-    pub limit: Option<f64>,
-    /// The errors of rows that nothing was fitted on.
+    /// The law of its errors.
+    pub law: ErrorLaw,
+    /// The errors that are aimed at, if there is an aim.
+    pub limits: Option<ErrorLimits>,
+    /// The errors of rows that judge.
     pub judged: Option<ErrorQuantiles>,
-    /// The errors of those that a parameter was fitted on.
-    pub fitted: Option<ErrorQuantiles>,
-    /// The errors of those that tell of nothing that is simulated.
-    pub not_modelled: Option<ErrorQuantiles>,
-    /// Whether events come in the printed order, where rows have events.
+    /// The errors of rows by their part.
+    pub by_role: BTreeMap<JudgementRole, ErrorQuantiles>,
+    /// Whether events come in the printed order, where that was tested.
     pub order: Option<ClassConcordance>,
     /// Whether the aim is reached.
     pub aim: Option<Aim>,
 }
 
 impl QuantityErrors {
-    /// A quantity whose errors are relative and not yet known.
-    pub(super) fn new(word: &'static str, limit: Option<f64>) -> Self {
-        Self {
-            word,
-            relative: true,
-            limit,
-            judged: None,
-            fitted: None,
-            not_modelled: None,
-            order: None,
-            aim: None,
+    /// A quantity whose errors are not yet known.
+    pub(super) const fn new(
+        word: &'static str,
+        law: ErrorLaw,
+        limits: Option<ErrorLimits>,
+    ) -> Self {
+        let by_role = BTreeMap::new();
+        Self { word, law, limits, judged: None, by_role, order: None, aim: None }
+    }
+
+    /// It as JSON.
+    pub fn json(&self) -> Value {
+        let mut value = json!({
+            "quantity": self.word, "errors": self.law, "limits": self.limits, "judged": self.judged, "aim": self.aim,
+            "by_role": self.by_role,
+        });
+        if let Some(order) = self.order {
+            value["order"] = json!(order);
         }
+        value
     }
 }
 
@@ -212,10 +290,11 @@ impl Sheet {
         quantities: Vec<QuantityErrors>,
     ) -> Self {
         let judge = |mut it: QuantityErrors| {
-            [it.judged, it.fitted, it.not_modelled] =
-                [JudgementRole::Judged, JudgementRole::Fitted, JudgementRole::NotModelled]
-                    .map(|role| errors(&rows, &it, role));
-            it.aim = it.limit.map(|limit| Aim::of(it.judged, it.order, limit, samples));
+            it.judged = errors(&rows, &it, JudgementRole::judges);
+            let of = |&role| Some((role, errors(&rows, &it, |other| other == role)?));
+            it.by_role = JudgementRole::ALL.iter().filter_map(of).collect();
+            it.aim =
+                it.limits.map(|limits| Aim::of(it.judged, it.order, (it.law, limits), samples));
             it
         };
         let quantities = quantities.into_iter().map(judge).collect();
@@ -244,14 +323,14 @@ impl Sheet {
     }
 }
 
-/// The errors of `quantity` among the `rows` that have this part. None without any.
+/// The errors of `quantity` among the `rows` of some parts. None without any.
 pub(super) fn errors(
     rows: &[ValidationRow],
     quantity: &QuantityErrors,
-    role: JudgementRole,
+    is_wanted: impl Fn(JudgementRole) -> bool,
 ) -> Option<ErrorQuantiles> {
-    let wanted = rows.iter().filter(|row| row.role == role && row.is_of(quantity));
-    ErrorQuantiles::over(wanted.filter_map(|row| row.error).collect())
+    let wanted = rows.iter().filter(|row| is_wanted(row.role) && row.is_of(quantity));
+    ErrorQuantiles::over(wanted.map(|row| row.error.unwrap_or(f64::INFINITY)).collect())
 }
 
 /// A claim and what the simulated machine makes of it.
@@ -281,6 +360,8 @@ mod tests {
     const HEAD: StudyHeading<'static> = StudyHeading { id: "x", title: "t", platform: "p" };
     const ENOUGH: Samples = Samples { have: 8, takes: 8 };
 
+    const LIMITS: ErrorLimits = ErrorLimits { median: 0.2, p90: 0.5 };
+
     fn row(error: Option<f64>, role: JudgementRole, quantity: &'static str) -> ValidationRow {
         ValidationRow {
             what: PrintedQuantity::Point { name: "a".to_owned() },
@@ -288,9 +369,14 @@ mod tests {
             printed: 2.0,
             simulated: error.map(|_| 3.0),
             n: Some(8),
+            printed_n: None,
             role,
             error,
         }
+    }
+
+    fn quantity(word: &'static str, limits: Option<ErrorLimits>) -> QuantityErrors {
+        QuantityErrors::new(word, ErrorLaw::Relative, limits)
     }
 
     #[test]
@@ -298,29 +384,52 @@ mod tests {
         let rows = vec![
             row(Some(0.1), JudgementRole::Judged, "q"),
             row(Some(0.3), JudgementRole::Judged, "q"),
-            row(None, JudgementRole::Judged, "q"),
+            row(Some(0.2), JudgementRole::NotModelled, "q"),
             row(Some(0.5), JudgementRole::Fitted, "q"),
-            row(Some(0.7), JudgementRole::NotModelled, "q"),
+            row(Some(0.7), JudgementRole::Chosen, "q"),
+            row(Some(0.8), JudgementRole::Repeated, "q"),
             row(Some(0.9), JudgementRole::Judged, "other"),
+            ValidationRow { quantity: None, ..row(Some(0.9), JudgementRole::Judged, "q") },
         ];
-        let quantities =
-            vec![QuantityErrors::new("q", Some(0.2)), QuantityErrors::new("none", None)];
+        let quantities = vec![quantity("q", Some(LIMITS)), quantity("none", None)];
         let sheet = Sheet::judged(HEAD, (ENOUGH, "samples a cell"), rows, quantities);
-        let medians = |it: &QuantityErrors| {
-            [it.judged, it.fitted, it.not_modelled].map(|it| it.map(|it| (it.rows, it.median)))
-        };
-        assert_eq!(medians(&sheet.quantities[0]), [Some((2, 0.1)), Some((1, 0.5)), Some((1, 0.7))]);
-        assert_eq!(medians(&sheet.quantities[1]), [None, None, None]);
+        let of = |role| sheet.quantities[0].by_role.get(&role).map(|it| (it.rows, it.median));
+        let judged = sheet.quantities[0].judged.unwrap();
+        assert_eq!((judged.rows, judged.median, judged.p90), (3, 0.2, 0.3));
+        assert_eq!(
+            [JudgementRole::Judged, JudgementRole::NotModelled, JudgementRole::Fitted].map(of),
+            [Some((2, 0.2)), Some((1, 0.2)), Some((1, 0.5))]
+        );
+        assert_eq!(
+            [JudgementRole::Chosen, JudgementRole::Repeated].map(of),
+            [Some((1, 0.7)), Some((1, 0.8))]
+        );
+        let none = &sheet.quantities[1];
+        assert!(none.judged.is_none() && none.by_role.is_empty() && none.aim.is_none());
         assert_eq!((sheet.basis.as_deref(), sheet.samples), (Some("8 samples a cell"), Some(8)));
-        assert!(sheet.quantities[1].aim.is_none() && !sheet.is_missed());
+        assert!(!sheet.is_missed());
+    }
+
+    #[test]
+    fn a_row_that_nothing_was_simulated_for_is_a_miss() {
+        let rows = vec![
+            row(Some(0.0), JudgementRole::Judged, "q"),
+            row(None, JudgementRole::Judged, "q"),
+            row(None, JudgementRole::Judged, "q"),
+        ];
+        let sheet = Sheet::judged(HEAD, (ENOUGH, "x"), rows, vec![quantity("q", Some(LIMITS))]);
+        let judged = sheet.quantities[0].judged.unwrap();
+        assert_eq!((judged.rows, judged.missing), (3, 2));
+        assert!(judged.median.is_infinite() && sheet.is_missed());
+        assert_eq!(sheet.quantities[0].json()["judged"]["median"], Value::Null);
     }
 
     #[test]
     fn a_sheet_is_missed_by_an_aim_or_by_a_claim_that_came_out_otherwise() {
         let judged = |error, samples| {
             let rows = vec![row(Some(error), JudgementRole::Judged, "q")];
-            let quantity = QuantityErrors::new("q", Some(0.2));
-            Sheet::judged(HEAD, (samples, "x"), rows, vec![quantity]).is_missed()
+            let quantities = vec![quantity("q", Some(LIMITS))];
+            Sheet::judged(HEAD, (samples, "x"), rows, quantities).is_missed()
         };
         assert_eq!([judged(0.2, ENOUGH), judged(0.21, ENOUGH)], [false, true]);
         assert!(judged(0.1, Samples { have: 7, takes: 8 }));
@@ -336,42 +445,47 @@ mod tests {
     }
 
     #[test]
-    fn a_row_states_its_unit_its_part_and_its_number_where_it_has_one() {
+    fn a_row_states_its_unit_its_part_and_its_numbers_where_it_has_some() {
         let mut point = row(Some(0.5), JudgementRole::Fitted, "q");
         assert_eq!(
             point.json(),
-            json!({"name": "a", "printed": 2.0, "simulated": 3.0, "fitted": true, "error": 0.5, "n": 8})
+            json!({"name": "a", "printed": 2.0, "simulated": 3.0, "role": "fitted", "error": 0.5, "n": 8})
         );
-        (point.role, point.n) = (JudgementRole::NotModelled, None);
+        (point.role, point.n, point.printed_n) = (JudgementRole::NotModelled, None, Some(5_000));
         point.what = PrintedQuantity::Cost {
             event: Event::Preemption,
             preemption_length: "l".to_owned(),
-            statistic: "avg".to_owned(),
+            statistic: PrintedStatistic::Maximum,
             wss_kib: 4,
         };
         assert_eq!(
             point.json(),
             json!({
-                "event": "preemption", "preemption_length": "l", "statistic": "avg", "wss_kib": 4, "printed_us": 2.0,
-                "simulated_us": 3.0, "fitted": false, "not_modelled": true, "error": 0.5
+                "event": "preemption", "preemption_length": "l", "statistic": "max", "wss_kib": 4, "printed_us": 2.0,
+                "simulated_us": 3.0, "role": "not_modelled", "error": 0.5, "printed_n": 5000
             })
         );
+        let none = row(None, JudgementRole::Judged, "q").json();
+        assert!(none["simulated"].is_null() && none["error"].is_null());
     }
 
     #[test]
-    fn an_error_is_relative_to_what_was_printed_or_to_the_least() {
-        let relative = ValidationRow::relative;
-        for (printed, simulated, least, error) in [
-            (4.0, 5.0, 1.0, 0.25),
-            (-4.0, -5.0, 1.0, 0.25),
-            (0.5, 1.0, 1.0, 0.5),
-            (0.0, 3.0, 2.0, 1.5),
-        ] {
-            assert!((relative(printed, simulated, least) - error).abs() < 1e-12, "{printed}");
-        }
-        let shares = [GangQuantity::RuntimeRatio, GangQuantity::SmrSeparate];
-        assert!(shares.iter().all(|it| it.is_share()) && !GangQuantity::Misses.is_share());
-        assert!(JudgementRole::fitted(true) == JudgementRole::Fitted);
-        assert_eq!(JudgementRole::default().mark(), "");
+    fn the_first_marked_rows_say_the_part_of_a_row() {
+        let marked =
+            |role, rows| MarkedRows { role, rows, numbers: Vec::new(), why: String::new() };
+        let all =
+            [marked(JudgementRole::Fitted, vec![1, 2]), marked(JudgementRole::Chosen, vec![2, 3])];
+        let role = |row: i32| role_among(&all, |rows| rows.contains(&row));
+        assert_eq!(
+            [1, 2, 3, 4].map(role),
+            [
+                JudgementRole::Fitted,
+                JudgementRole::Fitted,
+                JudgementRole::Chosen,
+                JudgementRole::Judged
+            ]
+        );
+        let judges = JudgementRole::ALL.iter().filter(|role| role.judges()).count();
+        assert_eq!((judges, JudgementRole::default().mark()), (2, ""));
     }
 }

@@ -129,7 +129,9 @@ impl GangStudy {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sheet::JudgementRole;
+    use super::super::sheet::{JudgementRole, role_among};
+    use super::super::switches::{SwitchRow, SwitchRows};
+    use super::super::tables::Printed;
     use super::*;
     use corehop_plan::experiment::Experiment;
 
@@ -143,7 +145,9 @@ mod tests {
             for point in &study.points {
                 study.experiment(point, 1).plan(&platform, 1).unwrap();
             }
-            assert!(study.points.iter().any(|point| point.fitted.is_empty()), "{id}");
+            let names: Vec<&str> = study.points.iter().map(|it| it.name.as_str()).collect();
+            let marked = study.marked.iter().flat_map(|it| &it.rows);
+            assert!(marked.into_iter().all(|it| names.contains(&it.as_str())), "{id}");
         }
     }
 
@@ -184,7 +188,11 @@ mod tests {
         for (id, description, table) in SWITCHES {
             let study = SwitchStudy::new(description, table).unwrap();
             assert_eq!(study.id, *id);
-            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            let of = |row: &&SwitchRow| {
+                role_among(&study.marked, |rows: &SwitchRows| rows.has(row))
+                    == JudgementRole::Fitted
+            };
+            let fitted = study.printed.iter().filter(of).count();
             assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
             for row in &study.printed {
                 let platform = row.machine().unwrap();
@@ -199,17 +207,15 @@ mod tests {
             let study = TableStudy::named(id).unwrap().unwrap();
             assert_eq!(study.id, *id);
             assert!(corehop_plan::platform::Platform::named(&study.platform).is_some(), "{id}");
-            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            let is_fitted = |row: &&Printed| study.role(row) == JudgementRole::Fitted;
+            let fitted = study.printed.iter().filter(is_fitted).count();
             assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
-            assert!(
-                !study
-                    .printed
-                    .iter()
-                    .any(|row| study.is_fitted(row) && study.role(row) != JudgementRole::Fitted),
-                "{id}: what is not modelled is not fitted on"
-            );
-            let parameters: usize = study.fitted.iter().map(|it| it.parameters.len()).sum();
-            let rows = study.fitted.iter().map(|it| it.wss_kib.len()).sum::<usize>();
+            for marked in &study.marked {
+                assert!(study.printed.iter().any(|row| marked.rows.has(row)), "{id}: {marked:?}");
+            }
+            let of_fits = study.marked.iter().filter(|it| it.role == JudgementRole::Fitted);
+            let parameters: usize = of_fits.clone().map(|it| it.numbers.len()).sum();
+            let rows = of_fits.map(|it| it.rows.wss_kib.len()).sum::<usize>();
             assert!(parameters * 3 <= rows, "{id}: {parameters} parameters on {rows} rows");
         }
     }

@@ -3,7 +3,12 @@
 
 use serde::Deserialize;
 
-use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use super::aim::ErrorLimits;
+use super::printed_number::{ErrorLaw, PrintedNumber};
+use super::sheet::{
+    JudgementRole, MarkedRows, PrintedQuantity, QuantityErrors, Sheet, ValidationRow, numbers_of,
+    role_among,
+};
 use super::table_text::lines;
 use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
 use corehop_plan::experiment::{CoreSwitch, Experiment, ExperimentError, Plan};
@@ -28,29 +33,37 @@ pub struct SwitchStudy {
     pub platform: String,
     /// The number of layouts of the kernel's code that a value is the median over.
     pub samples: u32,
-    /// The median error that is aimed at.
-    pub limit: f64,
-    /// The rows that a parameter was fitted on.
+    /// The errors that are aimed at.
+    pub limits: ErrorLimits,
+    /// The rows with another part than to judge.
     #[serde(default)]
-    pub fitted: Vec<FittedOn>,
+    pub marked: Vec<MarkedRows<SwitchRows>>,
     /// The printed rows; they come from a file of their own.
     #[serde(skip)]
     pub printed: Vec<SwitchRow>,
 }
 
-/// Rows that parameters were fitted on.
+/// Some rows of a table of core switches.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct FittedOn {
-    /// The platform, by id.
-    pub platform: String,
-    /// The mechanisms.
+pub struct SwitchRows {
+    /// Of this platform, by id; of all where none is named.
+    #[serde(default)]
+    pub platform: Option<String>,
+    /// By these mechanisms; by all where none is named.
+    #[serde(default)]
     pub mechanisms: Vec<SwitchMechanism>,
-    /// The wake-up time of every core, in cycles.
+    /// With this wake-up time of every core, in cycles.
     #[serde(default)]
     pub wake_up: u64,
-    /// The parameters, for the reader.
-    pub parameters: Vec<String>,
+}
+
+impl SwitchRows {
+    pub(super) fn has(&self, row: &SwitchRow) -> bool {
+        let is_mechanism = self.mechanisms.is_empty() || self.mechanisms.contains(&row.mechanism);
+        let is_platform = self.platform.as_ref().is_none_or(|platform| *platform == row.platform);
+        is_platform && is_mechanism && self.wake_up == row.wake_up
+    }
 }
 
 /// A printed value.
@@ -63,7 +76,7 @@ pub struct SwitchRow {
     /// The wake-up time of every core, in cycles.
     pub wake_up: u64,
     /// The time of a call, in nanoseconds.
-    pub value: f64,
+    pub value: PrintedNumber,
 }
 
 impl SwitchRow {
@@ -94,7 +107,7 @@ impl SwitchStudy {
                 platform: line.cell("platform").to_owned(),
                 mechanism: line.word("mechanism")?,
                 wake_up: line.number("wake_up_cycles")? as u64,
-                value: line.number("value")?,
+                value: line.word("value")?,
             };
             if row.machine().is_none() {
                 return Err(line.wrong(format!("`{}` is not a platform", row.platform)));
@@ -102,16 +115,6 @@ impl SwitchStudy {
             study.printed.push(row);
         }
         Ok(study)
-    }
-
-    /// Whether a parameter was fitted on a row.
-    pub(super) fn is_fitted(&self, row: &SwitchRow) -> bool {
-        let on = |it: &FittedOn| {
-            it.platform == row.platform
-                && it.wake_up == row.wake_up
-                && it.mechanisms.contains(&row.mechanism)
-        };
-        self.fitted.iter().any(on)
     }
 
     /// The plan behind a row: one timed call after some others, in several layouts of the code.
@@ -142,8 +145,17 @@ impl PublishedStudy for SwitchStudy {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
+    fn numbers(&self) -> Vec<(JudgementRole, &str)> {
+        numbers_of(&self.marked)
+    }
+
     /// Its values are about calls.
     fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    /// Each row names its own chip.
+    fn is_of_one_machine(&self) -> bool {
         false
     }
 
@@ -153,19 +165,18 @@ impl PublishedStudy for SwitchStudy {
         let mut rows = Vec::new();
         for row in &self.printed {
             let simulated = Self::simulated(row, lab.seed, samples.have)?;
-            let error =
-                simulated.map(|simulated| ValidationRow::relative(row.value, simulated, 0.0));
             rows.push(ValidationRow {
                 what: PrintedQuantity::Point { name: row.name() },
                 quantity: Some(UNIT),
-                printed: row.value,
+                printed: row.value.value,
                 simulated,
                 n: None,
-                role: JudgementRole::fitted(self.is_fitted(row)),
-                error,
+                printed_n: None,
+                role: role_among(&self.marked, |rows: &SwitchRows| rows.has(row)),
+                error: simulated.map(|simulated| ErrorLaw::Relative.error(row.value, simulated)),
             });
         }
-        let quantities = vec![QuantityErrors::new(UNIT, Some(self.limit))];
+        let quantities = vec![QuantityErrors::new(UNIT, ErrorLaw::Relative, Some(self.limits))];
         Ok(Sheet::judged(self.head(), (samples, "layouts a value"), rows, quantities))
     }
 }

@@ -5,12 +5,17 @@
 //! the platform were fitted on. Those rows cannot judge it: errors are stated for both parts apart.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::aim::ClassConcordance;
-use super::sheet::{JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow};
+use super::aim::{ClassConcordance, ErrorLimits};
+use super::extreme::expected_maximum;
+use super::printed_number::PrintedNumber;
+use super::sheet::{
+    JudgementRole, MarkedRows, PrintedQuantity, PrintedStatistic, QuantityErrors, Sheet,
+    ValidationRow, numbers_of, role_among,
+};
 use super::table_text::lines;
 use super::{
     Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described, numa_home,
@@ -21,13 +26,9 @@ use corehop_plan::experiment::{
 use corehop_plan::platform::{Drift, Fact, Hertz, Latency, Platform};
 use corehop_plan::samples::Sample;
 use corehop_plan::units::{Bytes, CpuList};
-use corehop_plan::words::words;
 use corehop_plan::workload::{
     Absence, Event, Load, Mover, MovingProgram, Page, Pattern, Polluter, WorkingSet,
 };
-
-/// The smallest printed cost that an error is relative to, in microseconds.
-const LEAST_US: f64 = 1.0;
 
 /// A printed table of costs, and how it came about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -60,42 +61,29 @@ pub struct TableStudy {
     #[serde(default)]
     pub polluter_pause: Option<Fact<Latency>>,
     /// The preemption length behind each label of the table's column `preemption_length`.
-    pub lengths: std::collections::BTreeMap<String, Length>,
+    pub lengths: BTreeMap<String, Length>,
+    /// The samples behind a printed value, by the same label. Maxima are held against as many.
+    #[serde(default)]
+    pub printed_samples: BTreeMap<String, u32>,
     /// Whether the warm and the resumed touch are both on a CPU whose node has the working set: a job
     /// that migrates between nodes is then walked away from home, and the way back is measured.
     #[serde(default, rename = "at_home")]
     pub numa_home: bool,
-    /// The statistic that is judged: averages unless stated.
-    #[serde(default = "average")]
-    pub judges: Statistic,
     /// A server of the platform whose service time drifts in this study; None if none does.
     #[serde(default)]
     pub contention: Option<ServerContention>,
-    /// The median error of the judged rows that is aimed at.
-    pub limit: f64,
-    /// The rows that parameters of the platform were fitted on.
+    /// The statistics that judge, each with the errors that are aimed at.
+    pub limits: BTreeMap<PrintedStatistic, ErrorLimits>,
+    /// The rows with another part than to judge.
     #[serde(default)]
-    pub fitted: Vec<TrainingRows>,
+    pub marked: Vec<MarkedRows<CostRows>>,
     /// Further passes before the warm touch: what it was held against in print may have been another pass, on caches that
     /// had come to rest.
     #[serde(default)]
     pub passes: u32,
-    /// The rows that tell of nothing that is simulated.
-    #[serde(default)]
-    pub not_modelled: Vec<NotModelled>,
     /// The printed rows; they come from a file of their own.
     #[serde(skip)]
     pub printed: Vec<Printed>,
-}
-
-words! {
-    /// A statistic of the delays of a cell.
-    Statistic, "a statistic" {
-        /// Their mean.
-        Average = "avg",
-        /// Their standard deviation.
-        Deviation = "std",
-    }
 }
 
 /// Small working sets with a number of samples of their own: where every set of every cache is simulated for them, a sample
@@ -109,10 +97,6 @@ pub struct SmallSetSampling {
     pub samples: u32,
 }
 
-const fn average() -> Statistic {
-    Statistic::Average
-}
-
 /// Contention that lasts: a server whose service time drifts.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -123,26 +107,34 @@ pub struct ServerContention {
     pub drift: Drift,
 }
 
-/// Rows of these sizes, whatever the event, that tell of an effect that is not simulated.
+/// Some cells of a table of costs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct NotModelled {
+pub struct CostRows {
+    /// Of this statistic.
+    #[serde(default = "average")]
+    pub statistic: PrintedStatistic,
+    /// Of this event; of all where none is named.
+    #[serde(default)]
+    pub event: Option<Event>,
+    /// With this label of the preemption length; with any where none is named.
+    #[serde(default)]
+    pub length: Option<String>,
     /// The working-set sizes in KiB.
     pub wss_kib: Vec<u64>,
-    /// The effect, and how it is known, for the reader.
-    pub why: String,
 }
 
-/// Rows that parameters were fitted on: those of this event, with one of these sizes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TrainingRows {
-    /// The event.
-    pub event: Event,
-    /// The working-set sizes in KiB.
-    pub wss_kib: Vec<u64>,
-    /// The parameters, for the reader.
-    pub parameters: Vec<String>,
+const fn average() -> PrintedStatistic {
+    PrintedStatistic::Average
+}
+
+impl CostRows {
+    pub(super) fn has(&self, row: &Printed) -> bool {
+        self.statistic == row.statistic
+            && self.event.is_none_or(|event| event == row.event)
+            && self.length.as_ref().is_none_or(|length| *length == row.length)
+            && self.wss_kib.contains(&row.wss_kib)
+    }
 }
 
 /// One cell of a printed table.
@@ -152,12 +144,12 @@ pub struct Printed {
     pub event: Event,
     /// The label of the preemption length.
     pub length: String,
-    /// `avg`, `max` or `std`.
-    pub statistic: String,
+    /// The statistic.
+    pub statistic: PrintedStatistic,
     /// The working-set size in KiB.
     pub wss_kib: u64,
     /// The cost in microseconds.
-    pub cost_us: f64,
+    pub cost_us: PrintedNumber,
 }
 
 impl TableStudy {
@@ -173,6 +165,15 @@ impl TableStudy {
         let unknown = |row: &&Printed| !study.lengths.contains_key(&row.length);
         if let Some(row) = study.printed.iter().find(unknown) {
             let what = format!("no length is given for the label `{}`", row.length);
+            return Err(PublishedStudyError::Form(what));
+        }
+        let uncounted = |row: &&Printed| {
+            let is_judged = study.limits.contains_key(&PrintedStatistic::Maximum);
+            let is_maximum = is_judged && row.statistic == PrintedStatistic::Maximum;
+            is_maximum && !study.printed_samples.contains_key(&row.length)
+        };
+        if let Some(row) = study.printed.iter().find(uncounted) {
+            let what = format!("printed_samples has no number for the label `{}`", row.length);
             return Err(PublishedStudyError::Form(what));
         }
         Ok(study)
@@ -309,23 +310,65 @@ impl TableStudy {
         }
         let joined = |row: &Printed| {
             let key = (row.length.clone(), row.wss_kib, row.event);
-            let values = &delays[cells.iter().position(|cell| *cell == key)?];
-            Some(row.beside(values, self.role(row), self.judges))
+            let at = cells.iter().position(|cell| *cell == key);
+            self.beside(row, at.map_or(&[], |at| &delays[at]))
         };
-        self.printed.iter().filter_map(joined).collect()
-    }
-
-    pub(super) fn is_fitted(&self, row: &Printed) -> bool {
-        self.fitted.iter().any(|it| it.event == row.event && it.wss_kib.contains(&row.wss_kib))
+        self.printed.iter().map(joined).collect()
     }
 
     /// The part that a row has in the judgement.
     pub(super) fn role(&self, row: &Printed) -> JudgementRole {
-        if self.not_modelled.iter().any(|it| it.wss_kib.contains(&row.wss_kib)) {
-            return JudgementRole::NotModelled;
-        }
-        JudgementRole::fitted(self.is_fitted(row))
+        role_among(&self.marked, |rows: &CostRows| rows.has(row))
     }
+
+    /// A row beside simulated values in microseconds. Only statistics with an aim have an error that counts.
+    fn beside(&self, row: &Printed, values: &[f64]) -> ValidationRow {
+        let printed_n = self.printed_samples.get(&row.length).copied();
+        let printed_n = printed_n.filter(|_| row.statistic == PrintedStatistic::Maximum);
+        let simulated = row.statistic.of(values, printed_n);
+        ValidationRow {
+            what: PrintedQuantity::Cost {
+                event: row.event,
+                preemption_length: row.length.clone(),
+                statistic: row.statistic,
+                wss_kib: row.wss_kib,
+            },
+            quantity: self.limits.contains_key(&row.statistic).then(|| row.statistic.word()),
+            printed: row.cost_us.value,
+            simulated: Some(simulated).filter(|it| it.is_finite()),
+            n: Some(values.len()),
+            printed_n,
+            role: self.role(row),
+            error: Some(row.statistic.law().error(row.cost_us, simulated)),
+        }
+    }
+
+    /// Whether averages come in the printed order, of two judged rows of one size.
+    fn order(&self, rows: &[ValidationRow]) -> ClassConcordance {
+        let both = self.printed.iter().zip(rows);
+        let judged = |&(row, _): &(&Printed, &ValidationRow)| {
+            row.statistic == PrintedStatistic::Average && self.role(row).judges()
+        };
+        let judged: Vec<(&Printed, &ValidationRow)> = both.filter(judged).collect();
+        let mut order = ClassConcordance { pairs: 0, agree: 0 };
+        for (at, &one) in judged.iter().enumerate() {
+            for &other in &judged[at + 1..] {
+                let is_less = one.0.cost_us.value < other.0.cost_us.value;
+                let (low, high) = if is_less { (one, other) } else { (other, one) };
+                let is_pair = one.0.wss_kib == other.0.wss_kib && one.0.event != other.0.event;
+                if is_pair && are_apart(low.0.cost_us, high.0.cost_us) {
+                    order.pairs += 1;
+                    order.agree += usize::from(high.1.simulated > low.1.simulated);
+                }
+            }
+        }
+        order
+    }
+}
+
+/// Whether the greater of two printed values is 1.2 times the lesser one at least, whatever was rounded.
+fn are_apart(low: PrintedNumber, high: PrintedNumber) -> bool {
+    high.value - low.value > (0.2 * low.value.abs()).max(low.step.max(high.step))
 }
 
 fn printed(table: &str) -> Result<Vec<Printed>, PublishedStudyError> {
@@ -338,9 +381,9 @@ fn printed(table: &str) -> Result<Vec<Printed>, PublishedStudyError> {
         rows.push(Printed {
             event: line.word("event")?,
             length: line.cell("preemption_length").to_owned(),
-            statistic: line.cell("statistic").to_owned(),
+            statistic: line.word("statistic")?,
             wss_kib: line.number("wss_kib")? as u64,
-            cost_us: line.number("cost_us")?,
+            cost_us: line.word("cost_us")?,
         });
     }
     Ok(rows)
@@ -359,6 +402,10 @@ impl PublishedStudy for TableStudy {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
+    fn numbers(&self) -> Vec<(JudgementRole, &str)> {
+        numbers_of(&self.marked)
+    }
+
     fn narrow(&mut self, wss_kib: &[u64]) -> bool {
         self.printed.retain(|row| wss_kib.contains(&row.wss_kib));
         !self.printed.is_empty()
@@ -367,82 +414,36 @@ impl PublishedStudy for TableStudy {
     fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
         lab.simulate(self, platform)?;
         let rows = self.join(lab.of_table(&self.id));
-        let order = (self.judges == Statistic::Average).then(|| ClassConcordance::of(&rows));
-        let cost = QuantityErrors { order, ..QuantityErrors::new(COST, Some(self.limit)) };
-        let basis = self.basis();
-        Ok(Sheet::judged(self.head(), (lab.samples(self.samples), &basis), rows, vec![cost]))
-    }
-}
-
-/// The quantity of a table of costs.
-const COST: &str = "µs";
-
-impl Printed {
-    /// It beside simulated values in microseconds. Only the statistic that is judged has an error that counts.
-    fn beside(&self, values: &[f64], role: JudgementRole, judges: Statistic) -> ValidationRow {
-        let simulated = statistic(&self.statistic, values);
-        ValidationRow {
-            what: PrintedQuantity::Cost {
-                event: self.event,
-                preemption_length: self.length.clone(),
-                statistic: self.statistic.clone(),
-                wss_kib: self.wss_kib,
-            },
-            quantity: (self.statistic == judges.word()).then_some(COST),
-            printed: self.cost_us,
-            simulated: Some(simulated),
-            n: Some(values.len()),
-            role,
-            error: Some(ValidationRow::relative(self.cost_us, simulated, LEAST_US)),
-        }
-    }
-}
-
-fn statistic(name: &str, values: &[f64]) -> f64 {
-    let n = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / n;
-    match name {
-        "max" => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        "std" => {
-            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-            (squares / (n - 1.0)).sqrt()
-        }
-        _ => mean,
-    }
-}
-
-impl ClassConcordance {
-    /// Pairs whose larger value is not so many times the smaller one are left out.
-    const APART: f64 = 1.2;
-
-    /// The order of the costs in `rows`, but for those that are not modelled.
-    fn of(rows: &[ValidationRow]) -> Self {
-        let average = |row: &ValidationRow| match &row.what {
-            _ if row.role == JudgementRole::NotModelled => None,
-            PrintedQuantity::Cost { event, statistic, wss_kib, .. } if statistic == "avg" => {
-                Some((*event, *wss_kib, row.printed, row.simulated))
-            }
-            _ => None,
+        let quantity = |(&statistic, &limits): (&PrintedStatistic, &ErrorLimits)| {
+            let order = (statistic == PrintedStatistic::Average).then(|| self.order(&rows));
+            let order = order.filter(|order| order.pairs > 0);
+            let errors = QuantityErrors::new(statistic.word(), statistic.law(), Some(limits));
+            QuantityErrors { order, ..errors }
         };
-        let averages: Vec<_> = rows.iter().filter_map(average).collect();
-        let mut order = Self { pairs: 0, agree: 0 };
-        for (at, &one) in averages.iter().enumerate() {
-            for &other in &averages[at + 1..] {
-                let (low, high) = if one.2 < other.2 { (one, other) } else { (other, one) };
-                let apart = high.2 >= low.2.max(LEAST_US) * Self::APART;
-                if one.1 == other.1 && one.0 != other.0 && apart {
-                    order.pairs += 1;
-                    order.agree += usize::from(high.3 > low.3);
-                }
+        let quantities = self.limits.iter().map(quantity).collect();
+        let basis = self.basis();
+        Ok(Sheet::judged(self.head(), (lab.samples(self.samples), &basis), rows, quantities))
+    }
+}
+
+impl PrintedStatistic {
+    /// It of values; of a maximum, that of so many values.
+    fn of(self, values: &[f64], count: Option<u32>) -> f64 {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        match self {
+            Self::Average => mean,
+            Self::Maximum => expected_maximum(values, count.unwrap_or(values.len() as u32)),
+            Self::Deviation => {
+                let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+                (squares / (n - 1.0)).sqrt()
             }
         }
-        order
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::sheet::errors;
     use super::*;
 
     const DESCRIPTION: &str = r#"
@@ -453,14 +454,16 @@ mod tests {
         pattern = "shuffled"
         page = "thp"
         write_ratio = 0.5
-        limit = 0.1
+        [limits.avg]
+        median = 0.1
+        p90 = 0.25
         [lengths]
         fixed_4ms = "fixed_4ms"
         "" = "fixed_4ms"
-        [[fitted]]
-        event = "l3_migration"
-        wss_kib = [64]
-        parameters = ["one"]
+        [[marked]]
+        role = "fitted"
+        rows = { event = "l3_migration", wss_kib = [64] }
+        numbers = ["one"]
     "#;
     const TABLE: &str = "table,event,preemption_length,statistic,wss_kib,cost_us,printed\n\
         A,preemption,fixed_4ms,avg,4,0.5,x\n\
@@ -487,69 +490,75 @@ mod tests {
         assert_eq!(planned.len(), 4);
     }
 
-    #[test]
-    fn errors_are_relative_to_what_was_printed_and_to_a_microsecond_at_least() {
-        let study = study();
-        let row = |at: usize, values: &[f64]| {
-            study.printed[at]
-                .beside(values, JudgementRole::Judged, Statistic::Average)
-                .error
-                .unwrap()
-        };
-        assert!((row(0, &[0.7]) - 0.2).abs() < 1e-12);
-        assert!((row(1, &[6.0, 6.0]) - 0.25).abs() < 1e-12);
+    /// The rows of a study whose simulated values are so many times the printed ones.
+    fn simulated(study: &TableStudy, factors: [f64; 4]) -> Vec<ValidationRow> {
+        let rows = study.printed.iter().zip(factors);
+        rows.map(|(row, by)| study.beside(row, &[row.cost_us.value * by])).collect()
     }
 
     #[test]
-    fn rows_that_were_fitted_on_do_not_judge() {
+    fn errors_are_relative_to_what_was_printed_however_little_that_is() {
         let study = study();
-        let rows = study.printed.iter();
-        let rows: Vec<ValidationRow> = rows
-            .map(|row| row.beside(&[row.cost_us * 1.1], study.role(row), Statistic::Average))
-            .collect();
-        let cost = QuantityErrors::new(COST, None);
-        let judged = errors(&rows, &cost, JudgementRole::Judged).unwrap();
-        assert_eq!(
-            (judged.rows, errors(&rows, &cost, JudgementRole::Fitted).unwrap().rows),
-            (3, 1)
-        );
-        assert!(
-            (judged.median - 0.1).abs() < 1e-9
-                && errors(&[], &cost, JudgementRole::Fitted).is_none()
-        );
+        let error =
+            |at: usize, values: &[f64]| study.beside(&study.printed[at], values).error.unwrap();
+        // Printed 0.5, which is 0.45 to 0.55.
+        assert!((error(0, &[0.75]) - 0.4).abs() < 1e-12);
+        assert!(error(0, &[0.54]).abs() < 1e-12);
+        assert!((error(1, &[5.5, 5.5]) - 0.25).abs() < 1e-12);
+        let none = study.beside(&study.printed[0], &[]);
+        assert!(none.simulated.is_none() && none.error.unwrap().is_infinite());
     }
 
     #[test]
-    fn rows_that_are_not_modelled_are_counted_and_judge_nothing_not_even_the_order() {
+    fn a_maximum_is_held_against_that_of_as_many_samples() {
+        let limits = "[limits.max]\nmedian = 0.5\np90 = 1.0\n        [limits.avg]";
+        let description = DESCRIPTION.replace("[limits.avg]", limits);
+        let table = TABLE.replace("l3_migration,,max,4,,x", "l3_migration,,max,4,30,x");
+        let error = TableStudy::new(&description, &table).unwrap_err().to_string();
+        assert!(error.contains("printed_samples has no number for the label ``"), "{error}");
+        let counted = description.replace("[lengths]", "[printed_samples]\n\"\" = 64\n[lengths]");
+        let study = TableStudy::new(&counted, &table).unwrap();
+        let row =
+            study.printed.iter().find(|row| row.statistic == PrintedStatistic::Maximum).unwrap();
+        let values: Vec<f64> = (0..14).map(f64::from).chain([16.0, 20.0]).collect();
+        let found = study.beside(row, &values);
+        let most = 20.0 + 5.0 * 4f64.ln();
+        assert!((found.simulated.unwrap() - most).abs() < 1e-9);
+        assert!((found.error.unwrap() - (30.0 / most - 1.0)).abs() < 1e-9, "{found:?}");
+        assert_eq!((found.n, found.printed_n, found.quantity), (Some(16), Some(64), Some("max")));
+        let average = study.beside(&study.printed[2], &values);
+        assert_eq!((average.printed_n, average.quantity), (None, Some("avg")));
+    }
+
+    #[test]
+    fn a_marked_row_is_of_its_statistic_event_and_length() {
         let mut study = study();
-        study.not_modelled.push(NotModelled { wss_kib: vec![64], why: "too large".to_owned() });
-        let rows = study.printed.iter();
-        let rows: Vec<ValidationRow> = rows
-            .map(|row| row.beside(&[row.cost_us * 3.0], study.role(row), Statistic::Average))
-            .collect();
-        let counts = [JudgementRole::Judged, JudgementRole::Fitted, JudgementRole::NotModelled]
-            .map(|role| {
-                errors(&rows, &QuantityErrors::new(COST, None), role).map_or(0, |it| it.rows)
-            });
-        assert_eq!((counts, ClassConcordance::of(&rows).pairs), ([2, 0, 2], 1));
-        assert!(rows[3].json()["not_modelled"] == true && rows[0].json()["not_modelled"].is_null());
+        let roles = |study: &TableStudy| -> Vec<JudgementRole> {
+            study.printed.iter().map(|row| study.role(row)).collect()
+        };
+        let (judged, fitted) = (JudgementRole::Judged, JudgementRole::Fitted);
+        assert_eq!(roles(&study), [judged, judged, judged, fitted]);
+        study.marked[0].rows.event = None;
+        assert_eq!(roles(&study), [judged, fitted, judged, fitted]);
+        study.marked[0].rows.length = Some(String::new());
+        assert_eq!(roles(&study), [judged, judged, judged, fitted]);
+        study.marked[0].rows.statistic = PrintedStatistic::Deviation;
+        assert_eq!(roles(&study), [judged; 4]);
     }
 
     #[test]
-    fn pairs_that_are_printed_apart_are_counted_where_they_agree() {
-        let study = study();
-        let simulated = |factors: [f64; 4]| {
-            let rows = study.printed.iter().zip(factors);
-            let rows: Vec<ValidationRow> = rows
-                .map(|(row, by)| {
-                    row.beside(&[row.cost_us * by], JudgementRole::Judged, Statistic::Average)
-                })
-                .collect();
-            ClassConcordance::of(&rows)
-        };
-        assert_eq!(simulated([1.0; 4]), ClassConcordance { pairs: 2, agree: 2 });
+    fn judged_pairs_that_are_printed_apart_are_counted_where_they_agree() {
+        let mut study = study();
+        let order = |study: &TableStudy, factors| study.order(&simulated(study, factors));
+        // At 64 KiB one of the two was fitted on.
+        assert_eq!(order(&study, [1.0; 4]), ClassConcordance { pairs: 1, agree: 1 });
+        assert_eq!(order(&study, [8.0, 1.0, 1.0, 1.0]), ClassConcordance { pairs: 1, agree: 0 });
+        study.marked[0].role = JudgementRole::NotModelled;
+        assert_eq!(order(&study, [1.0; 4]), ClassConcordance { pairs: 2, agree: 2 });
         // At 64 KiB a preemption would cost more than a migration.
-        assert_eq!(simulated([1.0, 20.0, 1.0, 1.0]), ClassConcordance { pairs: 2, agree: 1 });
+        assert_eq!(order(&study, [1.0, 20.0, 1.0, 1.0]), ClassConcordance { pairs: 2, agree: 1 });
+        study.printed[0].cost_us.value = 1.7;
+        assert_eq!(order(&study, [1.0; 4]).pairs, 1, "2 is less than 1.2 times 1.7");
     }
 
     #[test]

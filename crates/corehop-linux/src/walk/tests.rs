@@ -42,7 +42,8 @@ fn a_list_walk_writes_the_planned_share_of_lines_in_every_number_of_chains() {
             assert!(walk.complete && walk.ticks > 0);
             assert_eq!((next, rest), (1024, [0; 6]));
             // An abort repeats a chunk, which can shift the pattern by a line.
-            assert!(data.abs_diff(lines) <= 2, "{chains} chains, ratio {ratio}: {data}");
+            let most = 2 + walk.aborts as usize;
+            assert!(data.abs_diff(lines) <= most, "{chains} chains, ratio {ratio}: {data}");
         }
     }
 }
@@ -52,9 +53,11 @@ fn a_scan_writes_the_planned_share_of_words() {
     for (ratio, words) in [(0.0, 0), (1.0 / 128.0, 64), (0.25, 2048), (0.5, 4096), (1.0, 8192)] {
         let set = set(64, Pattern::Scan, ratio, 1);
         let memory = SetMemory::new(&set, &mut DrawStream::new(1, 0)).unwrap();
-        assert!(walked(&set, &memory).complete);
+        let walk = walked(&set, &memory);
+        assert!(walk.complete);
         let written: usize = written(&memory).iter().sum();
-        assert!(written.abs_diff(words) <= 2, "{ratio}: {written}");
+        let most = 2 + walk.aborts as usize;
+        assert!(written.abs_diff(words) <= most, "{ratio}: {written}");
     }
 }
 

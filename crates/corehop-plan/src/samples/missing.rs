@@ -23,7 +23,7 @@ pub struct MissingFile {
 }
 
 /// The experiment that writes samples and jobs in two files.
-pub const TASK_SETS: &str = "schedule-sensitive";
+const TASK_SETS: &str = "schedule-sensitive";
 
 /// The facts that are unknown without the file of each kind of rows that lies beside other files.
 const UNKNOWN: [(RowKind, &str); 5] = [

@@ -38,7 +38,7 @@ pub use crate::kinds::{
 };
 pub use damage::{Damage, Verification};
 pub use error::FileError;
-pub use missing::{MissingFile, TASK_SETS};
+pub use missing::MissingFile;
 pub use provenance::Provenance;
 pub use seen::{ENOUGH, FileFormat, seen};
 pub use store::{BatchWriter, FileKind, Reader, copy_parquet, write_parquet};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The texts of verbs that are no report of files: platforms, validation, comparison, advice, costs, placement, schedules.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::{all_lines, rows, svg, without_version};
@@ -10,9 +11,11 @@ use corehop_decide::example::{OUTCOME, placed as answer};
 use corehop_decide::example::{halts, seen};
 use corehop_decide::gate::FailOn;
 use corehop_decide::placer::trial::TrialVerdict;
-use corehop_decide::validation::aim::ErrorQuantiles;
+use corehop_decide::validation::aim::{ErrorLimits, ErrorQuantiles};
+use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::{
-    GangQuantity, JudgementRole, PrintedQuantity, QuantityErrors, Sheet, ValidationRow,
+    GangQuantity, JudgementRole, PrintedQuantity, PrintedStatistic, QuantityErrors, Sheet,
+    ValidationRow,
 };
 use corehop_decide::wake_cost::WakeCost;
 use corehop_fixtures::task_sets::implicit;
@@ -63,14 +66,13 @@ fn sheet(id: &str, rows: Vec<ValidationRow>, quantity: QuantityErrors) -> Sheet 
 }
 
 /// A quantity of which so many rows are judged.
-fn quantity(word: &'static str, relative: bool, rows: usize) -> QuantityErrors {
+fn quantity(word: &'static str, law: ErrorLaw, rows: usize) -> QuantityErrors {
     QuantityErrors {
         word,
-        relative,
-        limit: relative.then_some(0.2),
-        judged: Some(ErrorQuantiles { rows, median: 0.1, p90: 0.25 }),
-        fitted: None,
-        not_modelled: None,
+        law,
+        limits: (law != ErrorLaw::Difference).then_some(ErrorLimits { median: 0.2, p90: 0.5 }),
+        judged: Some(ErrorQuantiles { rows, missing: 0, median: 0.1, p90: 0.25 }),
+        by_role: BTreeMap::new(),
         order: None,
         aim: None,
     }
@@ -84,13 +86,14 @@ fn sheets() -> [Sheet; 3] {
         printed,
         simulated,
         n: Some(8),
+        printed_n: None,
         role,
         error: None,
     };
     let cost = |event, wss_kib| PrintedQuantity::Cost {
         event,
         preemption_length: "fixed_4ms".to_owned(),
-        statistic: "avg".to_owned(),
+        statistic: PrintedStatistic::Average,
         wss_kib,
     };
     let of_cost = |event, kib, printed, simulated, role| {
@@ -119,16 +122,16 @@ fn sheets() -> [Sheet; 3] {
         row(point(name), cycles, printed, Some(simulated), JudgementRole::Judged)
     };
     [
-        sheet("t-1", costs, quantity("cost_us", true, 2)),
+        sheet("t-1", costs, quantity("cost_us", ErrorLaw::Relative, 2)),
         sheet(
             "g-1",
             vec![of_gang(10, 0.5, 0.4), of_gang(20, 0.75, 0.75)],
-            quantity(word, false, 2),
+            quantity(word, ErrorLaw::Difference, 2),
         ),
         sheet(
             "p-1",
             vec![of_point("L1", 4.0, 5.0), of_point("memory", 183.0, 180.0)],
-            quantity(cycles, true, 2),
+            quantity(cycles, ErrorLaw::Relative, 2),
         ),
     ]
 }

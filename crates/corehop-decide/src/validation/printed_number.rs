@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A number as it was printed, and how far a simulated one is from it.
+
+use std::str::FromStr;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
+use corehop_plan::words::words;
+
+/// A number in print. Its digits say how exactly it is known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PrintedNumber {
+    /// The number.
+    pub value: f64,
+    /// The distance to the next number of as many digits.
+    pub step: f64,
+}
+
+impl FromStr for PrintedNumber {
+    type Err = String;
+
+    /// Reads `-12.50`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+        let digits = text.strip_prefix('-').unwrap_or(text);
+        let plain = digits.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+        let value = text.parse().ok().filter(|_| plain);
+        let value = value.ok_or_else(|| format!("`{text}` is not a number"))?;
+        Ok(Self { value, step: 10f64.powi(-(decimals as i32)) })
+    }
+}
+
+impl<'de> Deserialize<'de> for PrintedNumber {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from)?.parse().map_err(D::Error::custom)
+    }
+}
+
+words! {
+    /// The distance between a printed and a simulated number. What rounds to the printed number has none.
+    ErrorLaw, "a law of errors" {
+        /// The difference over the printed number, or over its step where less was printed.
+        Relative = "relative",
+        /// The quotient of the greater and the lesser one, less 1.
+        Factor = "factor",
+        /// The difference.
+        Difference = "difference",
+        /// Of a ratio of times: the difference over the printed gain, which is 1 less the ratio.
+        Gain = "gain",
+    }
+}
+
+impl ErrorLaw {
+    /// The error of a simulated number. Infinite where it is no number, or has no quotient.
+    pub fn error(self, printed: PrintedNumber, simulated: f64) -> f64 {
+        let PrintedNumber { value, step } = printed;
+        let off = ((simulated - value).abs() - step / 2.0).max(0.0);
+        match self {
+            _ if !simulated.is_finite() => f64::INFINITY,
+            _ if off <= step * 1e-9 => 0.0,
+            Self::Difference => off,
+            Self::Relative => off / value.abs().max(step),
+            Self::Gain => off / (1.0 - value).abs().max(step),
+            Self::Factor if simulated <= 0.0 || value <= 0.0 => f64::INFINITY,
+            Self::Factor => (simulated / value).max(value / simulated) - 1.0,
+        }
+    }
+
+    /// An error for reading: a share in percent, so many times, or a difference.
+    pub fn show(self, error: f64) -> String {
+        match self {
+            _ if error.is_infinite() => "no value".to_owned(),
+            Self::Difference => format!("{error:.2}"),
+            Self::Factor if error >= 99.0 => format!("x{:.0}", error + 1.0),
+            Self::Factor => format!("x{:.2}", error + 1.0),
+            Self::Relative | Self::Gain => format!("{:.1} %", error * 100.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn printed(text: &str) -> PrintedNumber {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_printed_number_has_the_step_of_its_last_digit() {
+        for (text, value, step) in [("12", 12.0, 1.0), ("-0.17", -0.17, 0.01), ("96.0", 96.0, 0.1)]
+        {
+            let it = printed(text);
+            assert!((it.value - value).abs() < 1e-12 && (it.step - step).abs() < 1e-12, "{it:?}");
+        }
+        for text in ["", "1,5", "1e3", "inf", "nan", "--1"] {
+            assert!(text.parse::<PrintedNumber>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_rounds_to_the_printed_number_is_not_off() {
+        for law in ErrorLaw::ALL {
+            for simulated in [0.415, 0.42, 0.425] {
+                let error = law.error(printed("0.42"), simulated);
+                assert!(error.abs() < 1e-12, "{law} {simulated}: {error}");
+            }
+            assert!(law.error(printed("0.42"), f64::NAN).is_infinite(), "{law}");
+        }
+    }
+
+    #[test]
+    fn an_error_reads_as_a_share_as_so_many_times_or_as_a_difference() {
+        let show = |law: ErrorLaw| law.show(0.125);
+        let laws = [ErrorLaw::Relative, ErrorLaw::Gain, ErrorLaw::Factor, ErrorLaw::Difference];
+        assert_eq!(laws.map(show), ["12.5 %", "12.5 %", "x1.12", "0.12"]);
+        assert_eq!(ErrorLaw::Factor.show(f64::INFINITY), "no value");
+    }
+
+    #[test]
+    fn each_law_is_as_by_hand() {
+        let cases = [
+            (ErrorLaw::Relative, "10.0", 12.05, 0.2),
+            (ErrorLaw::Relative, "-4.0", -5.05, 0.25),
+            // Of nothing, the step is the measure.
+            (ErrorLaw::Relative, "0.0", 0.35, 3.0),
+            (ErrorLaw::Difference, "0.80", 0.905, 0.1),
+            // 41 % are gained where 58 % are printed.
+            (ErrorLaw::Gain, "0.42", 0.59, 0.165 / 0.58),
+            (ErrorLaw::Gain, "1.00", 1.025, 2.0),
+            (ErrorLaw::Factor, "100", 50.0, 1.0),
+            (ErrorLaw::Factor, "100", 400.0, 3.0),
+        ];
+        for (law, text, simulated, expected) in cases {
+            let error = law.error(printed(text), simulated);
+            assert!((error - expected).abs() < 1e-9, "{law} {text} {simulated}: {error}");
+        }
+        assert!(ErrorLaw::Factor.error(printed("100"), -3.0).is_infinite());
+        assert!(ErrorLaw::Factor.error(printed("0"), 3.0).is_infinite());
+    }
+}
