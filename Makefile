@@ -42,9 +42,10 @@ test: shim lint
 	COREHOP_BINARY=$(CURDIR)/$(STATIC) tests/python.sh $(VENV)
 	tests/browser.sh $(VENV)
 
-## `make test`, and then what takes hours: more plans by their digests, ten times the calls under the sanitizers, 50,000 sets for each
-## scheduler, a hundred million core switches, 200 faults planted.
+## `make test`, and then what takes hours: all studies by their numbers, more plans by their digests, ten times the calls under
+## the sanitizers, 50,000 sets for each scheduler, a hundred million core switches, 200 faults planted.
 test-deep: test
+	cargo test --release --locked -p corehop-decide --test outcomes -- --ignored
 	cargo test --release --locked -p corehop-sim --test simulated_digests -- --ignored
 	crates/corehop-switch/tests/sanitize.sh 200000
 	$(MAKE) --no-print-directory soundness stress mutants

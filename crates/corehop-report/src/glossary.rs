@@ -10,7 +10,8 @@ use corehop_decide::simulated::Division;
 use corehop_decide::validation::claims::Trend;
 use corehop_decide::validation::host::Part as HostPart;
 use corehop_decide::validation::points::Quantity;
-use corehop_decide::validation::sheet::GangQuantity;
+use corehop_decide::validation::printed_number::ErrorLaw;
+use corehop_decide::validation::sheet::{GangQuantity, JudgementRole};
 use corehop_plan::experiment::{Preset, Renewed};
 use corehop_plan::finding::Severity;
 use corehop_plan::host::Evidence;
@@ -308,7 +309,9 @@ pub fn entries() -> Vec<GlossaryEntry> {
         RunQuantity,
         Seen,
         Division,
+        ErrorLaw,
         GangQuantity,
+        JudgementRole,
         Form,
         MachineForm,
         LeftOut,
