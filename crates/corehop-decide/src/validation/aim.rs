@@ -132,9 +132,11 @@ pub(super) fn errors_beyond(
     limits: ErrorLimits,
 ) -> Vec<String> {
     let ErrorQuantiles { rows, missing, .. } = errors;
-    let show = |error: f64| match error.is_infinite() {
-        true => format!("that of a row without a value ({missing} of {rows})"),
-        false => law.show(error),
+    let show = |error: f64| {
+        if error.is_infinite() {
+            return format!("that of a row without a value ({missing} of {rows})");
+        }
+        law.show(error)
     };
     let beyond = |name: &str, error: f64, limit: f64| {
         let within = error <= limit;

@@ -90,6 +90,7 @@ impl JudgementRole {
     }
 }
 
+#[expect(clippy::derivable_impls, reason = "words! marks no default")]
 impl Default for JudgementRole {
     fn default() -> Self {
         Self::Judged
