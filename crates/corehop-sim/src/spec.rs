@@ -130,6 +130,7 @@ impl Spec {
         let group = |groups: &corehop_plan::platform::CpuGroups, cpu: Cpu| {
             groups.iter().position(|group| group.contains(cpu)).unwrap_or(usize::MAX)
         };
+        pages_are_simulated(platform)?;
         let line = platform.line_size();
         let mut caches = Vec::new();
         for (at, cache) in platform.caches.iter().enumerate() {
@@ -258,6 +259,24 @@ fn snoop_filter(filter: &SnoopFilter, level: u32) -> CacheSpec {
     spec
 }
 
+/// The bytes of a line that a visit of a working set reads.
+const LINE: u64 = 64;
+
+/// The pages of a working set, and larger ones, which no working set has.
+const PAGES: [u64; 3] = [4 << 10, 2 << 20, 1 << 30];
+
+/// A TLB for pages of another size would never be asked, as if the machine had none.
+fn pages_are_simulated(platform: &Platform) -> Result<(), SpecError> {
+    for (at, tlb) in platform.tlbs.iter().enumerate() {
+        if let Some(page) = tlb.pages.value.iter().find(|page| !PAGES.contains(&page.get())) {
+            let problem =
+                format!("pages of {page}; those of 4 KiB, 2 MiB and 1 GiB can be simulated");
+            return Err(SpecError::Unsupported { fact: format!("tlb[{at}].pages"), problem });
+        }
+    }
+    Ok(())
+}
+
 /// Size, ways and mechanism of one cache of a platform.
 fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, SpecError> {
     let fact = |name: &str| format!("cache[{at}].{name}");
@@ -268,6 +287,12 @@ fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, Sp
     if own != line {
         let problem = format!(
             "lines of {own} and of {line} bytes in one machine; only one size can be simulated"
+        );
+        return Err(beyond("line", problem));
+    }
+    if own != LINE {
+        let problem = format!(
+            "lines of {own} B; working sets visit lines of {LINE} B, and no others can be simulated"
         );
         return Err(beyond("line", problem));
     }

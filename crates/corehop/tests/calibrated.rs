@@ -41,7 +41,7 @@ fn a_machine_that_is_as_described_is_within_the_aims() {
     let words = ["sim", "validate-host", "me.toml", "--live", "live.parquet", "--json"];
     let answer: serde_json::Value =
         serde_json::from_slice(&corehop(folder.path(), &words).stdout).unwrap();
-    assert!(answer["judged"]["median"].as_f64().unwrap() < 0.05, "{}", answer["judged"]);
+    assert!(answer["judged"]["median"].as_f64().unwrap() < 0.1, "{}", answer["judged"]);
     assert!(answer["cells"].as_array().unwrap().len() >= 6);
 }
 
@@ -120,7 +120,7 @@ fn interrupted(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
     let child = child.spawn().unwrap();
     let stream = folder.join("me.parquet.part");
     let deadline = Instant::now() + Duration::from_mins(4);
-    let long = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.len() > 60_000);
+    let long = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.len() > 200_000);
     while !long(&stream) {
         assert!(Instant::now() < deadline, "no rows in {}", stream.display());
         std::thread::sleep(Duration::from_millis(50));
@@ -147,7 +147,7 @@ fn an_interrupted_calibration_keeps_its_samples_and_goes_on() {
     assert!(said.contains("--resume -o me.toml` goes on"), "{said}");
     assert!(!at.join("me.toml").exists() && !at.join("me.parquet.part").exists());
     let first = rows(at, "me.parquet");
-    assert!(first > 20, "{first}");
+    assert!(first > 50, "{first}");
     let (exit, said) = interrupted(at, &["sim", "calibrate", "--resume", "-o", "me.toml"]);
     assert_eq!(exit, Some(130), "{said}");
     assert!(rows(at, "me.parquet") >= first);

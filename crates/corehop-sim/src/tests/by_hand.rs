@@ -3,8 +3,9 @@
 
 use crate::{Access, AccessOutcome, CacheSpec, Hierarchy, Spec, SpecError};
 use corehop_plan::platform::{
-    CacheKind, Distance, Found, Inclusion, Lookup, Platform, Protocol, Supplier,
+    CacheKind, Distance, Fact, Found, Inclusion, Lookup, Platform, Protocol, Supplier,
 };
+use corehop_plan::units::Bytes;
 
 use Access::{Fetch, Read, Write};
 
@@ -256,4 +257,23 @@ fn the_platforms_that_come_with_the_program_can_be_simulated() {
     platform.caches[2].ways = None;
     let missing = Spec::from_platform(&platform).unwrap_err();
     assert_eq!(missing, SpecError::Missing { fact: "cache[2].ways".to_owned() });
+}
+
+#[test]
+fn lines_and_pages_of_other_sizes_are_refused_and_not_simulated_as_something_else() {
+    let x5650 = || Platform::named("xeon_x5650").unwrap().unwrap();
+    let mut narrow = x5650();
+    for cache in &mut narrow.caches {
+        cache.line = Some(Fact::cited(Bytes::new(32), "a test"));
+    }
+    assert_eq!(
+        Spec::from_platform(&narrow).unwrap_err().to_string(),
+        "`cache[0].line`: lines of 32 B; working sets visit lines of 64 B, and no others can be simulated"
+    );
+    let mut paged = x5650();
+    paged.tlbs[0].pages.value = vec![Bytes::from_kib(64)];
+    assert_eq!(
+        Spec::from_platform(&paged).unwrap_err().to_string(),
+        "`tlb[0].pages`: pages of 64 KiB; those of 4 KiB, 2 MiB and 1 GiB can be simulated"
+    );
 }
