@@ -51,7 +51,7 @@ pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
     let mut drawings = Vec::new();
     let mut missed = false;
     for study in chosen(args)? {
-        let platform = input::platform(on(args, &*study)?)?;
+        let platform = input::platform(args.on.as_deref().unwrap_or(study.head().platform))?;
         let sheet = study.judge(&platform, &mut lab)?;
         drawings.extend(Dots::of(&sheet));
         missed |= sheet.is_missed();
@@ -68,20 +68,15 @@ pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
     })
 }
 
-/// The platform of a study: its own, or the one in its place.
-fn on<'a>(args: &'a ValidationRequest, study: &'a dyn PublishedStudy) -> Result<&'a str, Failure> {
-    let head = study.head();
-    match args.on.as_deref() {
-        Some(_) if !study.is_of_one_machine() => {
-            let what = format!(
-                "{} is not about one machine, so that no other can stand for it: leave out --on, or name the studies of one \
-                 platform",
-                head.id
-            );
-            Err(Failure::says(Exit::Usage, what))
-        }
-        on => Ok(on.unwrap_or(head.platform)),
-    }
+/// Refuses --on for a study that would not use it, before any study is simulated.
+fn refuse_unused_platform(chosen: &[Box<dyn PublishedStudy>]) -> Result<(), Failure> {
+    let Some(study) = chosen.iter().find(|it| !it.is_of_one_machine()) else { return Ok(()) };
+    let what = format!(
+        "{} is not about one machine, so that no other can stand for it: leave out --on, or name the studies of one \
+         platform",
+        study.head().id
+    );
+    Err(Failure::says(Exit::Usage, what))
 }
 
 /// Writes the requested figures.
@@ -117,6 +112,9 @@ fn chosen(args: &ValidationRequest) -> Result<Vec<Box<dyn PublishedStudy>>, Fail
     if !args.wss.is_empty() {
         let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
         all.retain_mut(|study| study.narrow(&sizes));
+    }
+    if args.on.is_some() {
+        refuse_unused_platform(&all)?;
     }
     Ok(all)
 }

@@ -3,8 +3,8 @@
 //! leaves all of them as they are; a change of its physics replaces them, and says so.
 //!
 //! `COREHOP_UPDATE_DIGESTS=1 cargo test -p corehop-sim --test simulated_digests` writes them anew;
-//! `-- --ignored` compares more plans, larger ones, which takes minutes. A build without optimisation compares those of three
-//! platforms.
+//! `-- --ignored` compares more and larger plans, which takes minutes. A build without optimisation compares only the plans of
+//! three platforms.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -10,9 +10,9 @@ use super::printed_number::ErrorLaw;
 pub struct ErrorQuantiles {
     /// The number of rows.
     pub rows: usize,
-    /// Those that nothing was simulated for. Their error is infinite.
+    /// The rows without a simulated value, or without a quotient of both values. Their error is infinite.
     pub missing: usize,
-    /// The median of their errors: of an even number, the mean of the two in the middle.
+    /// The median error; of an even number of rows, the mean of the two middle errors.
     pub median: f64,
     /// The ninetieth percentile of their errors.
     pub p90: f64,

@@ -18,7 +18,7 @@ pub(super) fn expected_maximum(samples: &[f64], of: u32) -> f64 {
     }
 }
 
-/// The mean maximum of choices of `of` among samples that are sorted from above.
+/// The mean of the maxima of all choices of `of` samples. `sorted` begins with the greatest sample.
 fn mean_maximum(sorted: &[f64], of: f64) -> f64 {
     let mut mean = 0.0;
     // The chance that none of the samples before this one is chosen.
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn more_samples_than_there_are_extend_the_tail() {
-        // The tail of 16 samples are two, 7 and 3 above the third.
+        // The tail of 16 samples is the two greatest, which exceed the third by 7 and 3.
         let samples: Vec<f64> = (0..14).map(f64::from).chain([16.0, 20.0]).collect();
         let expected = 20.0 + 5.0 * 4f64.ln();
         assert!((expected_maximum(&samples, 64) - expected).abs() < 1e-12);

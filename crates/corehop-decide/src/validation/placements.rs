@@ -53,8 +53,8 @@ pub struct Benchmark {
     pub printed: Option<PrintedNumber>,
     /// The place of that value in print.
     pub source: String,
-    /// The part of that value in the judgement; where the simulation has nothing of what it comes from, the placer's is
-    /// only shown.
+    /// The part of the printed value in the judgement. None where the simulation lacks the cause of that value: the
+    /// placer's improvement is then only shown.
     #[serde(default)]
     pub role: Option<JudgementRole>,
 }

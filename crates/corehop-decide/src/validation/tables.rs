@@ -117,7 +117,7 @@ pub struct CostRows {
     /// Of this event; of all where none is named.
     #[serde(default)]
     pub event: Option<Event>,
-    /// With this label of the preemption length; with any where none is named.
+    /// The label of the preemption length of these rows; None selects rows of any length.
     #[serde(default)]
     pub length: Option<String>,
     /// The working-set sizes in KiB.
@@ -343,11 +343,11 @@ impl TableStudy {
         }
     }
 
-    /// Whether averages come in the printed order, of two judged rows of one size.
+    /// Counts the pairs of judged averages of one size, and those that are simulated in the printed order.
     fn order(&self, rows: &[ValidationRow]) -> ClassConcordance {
         let both = self.printed.iter().zip(rows);
-        let judged = |&(row, _): &(&Printed, &ValidationRow)| {
-            row.statistic == PrintedStatistic::Average && self.role(row).judges()
+        let judged = |&(row, beside): &(&Printed, &ValidationRow)| {
+            row.statistic == PrintedStatistic::Average && beside.role.judges()
         };
         let judged: Vec<(&Printed, &ValidationRow)> = both.filter(judged).collect();
         let mut order = ClassConcordance { pairs: 0, agree: 0 };
