@@ -132,10 +132,7 @@ impl OffLoadAnswer {
         let names: Vec<String> = keys.iter().map(|key| key.replace('_', " ")).collect();
         let heads: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut table = FigureTable::new(self.title(), &heads);
-        let cell = |row: &Value, key: &str| match row.get(key) {
-            Some(Value::Null) if key == "policy" => "no off-load".to_owned(),
-            value => value.map_or_else(|| "-".to_owned(), word),
-        };
+        let cell = |row: &Value, key: &str| row.get(key).map_or_else(|| "-".to_owned(), word);
         table.rows =
             self.rows().iter().map(|row| keys.iter().map(|key| cell(row, key)).collect()).collect();
         (!table.rows.is_empty()).then_some(table)
@@ -195,7 +192,7 @@ mod tests {
         let answer = OffLoadAnswer::parse(ANSWER).unwrap();
         assert_eq!(answer.facts(), ["OS cores 1", "mechanism v5"]);
         let simulated = r#"{"schema": "corehop-offload-simulated", "version": 1, "platform": "m5", "load": {"os_cores": "2-3"},
-            "policies": [{"policy": null, "gain": 1.5}]}"#;
+            "policies": [{"arm": "bound", "gain": 1.5}]}"#;
         let simulated = OffLoadAnswer::parse(simulated).unwrap();
         assert_eq!(simulated.title(), "Off-load on m5, simulated");
         assert_eq!(simulated.facts(), ["OS cores 2-3"]);
@@ -204,6 +201,6 @@ mod tests {
         let row = |name: &str| {
             table.head.iter().position(|it| it == name).map(|at| table.rows[0][at].as_str())
         };
-        assert_eq!((row("policy"), row("gain")), (Some("no off-load"), Some("1.50")));
+        assert_eq!((row("arm"), row("gain")), (Some("bound"), Some("1.50")));
     }
 }

@@ -5,4 +5,4 @@ mod answer;
 mod simulated;
 
 pub use answer::{KernelCoverage, OffloadAnswer, Offloaded, of, words};
-pub use simulated::{SIMULATED_CALLS, simulate};
+pub use simulated::{simulate, simulated_time};

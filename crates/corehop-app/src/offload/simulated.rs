@@ -1,25 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-load on a simulated machine: the policies side by side.
+//! Off-load on a simulated machine: the policies side by side, and beside the same threads without off-load.
 
 use corehop_plan::platform::Platform;
-use corehop_plan::workload::switching::SwitchMechanism;
+use corehop_plan::units::Nanos;
 use corehop_report::figure::FigureTable;
 use corehop_report::off_load;
 use corehop_report::table::plain;
 use corehop_sim::switch::off_load::{
-    self as simulation, Flags, OffLoadWorkload, OffLoaded, SwitchLatencies,
+    self as simulation, Flags, OffLoadArm, OffLoadWorkload, OffLoaded, SwitchLatencies,
 };
 use serde::Serialize;
+use std::cmp::Ordering;
 
 use crate::answer::Answer;
 use crate::failure::{Exit, Failure};
 
-/// The calls of each simulated thread.
-pub const SIMULATED_CALLS: u32 = 20_000;
+/// The calls that a core without off-load makes in the simulated time.
+const SIMULATED_CALLS: u64 = 20_000;
+/// The longest simulated time: days, which are enough for any part of a loop.
+const LONGEST: Nanos = Nanos::new(1_000_000_000_000_000);
 
-/// The policies that differ from each other, by the words of `--policy`.
-const POLICIES: [(&str, u32); 7] =
-    [("", 0), ("af", 2), ("wc", 1), ("wc,af", 3), ("wc,af,pa", 7), ("static", 8), ("wc,static", 9)];
+/// The policies that differ from each other on some load, by the words of `--policy`.
+const POLICIES: [(&str, u32); 7] = [
+    ("in turns", 0),
+    ("af", 2),
+    ("wc", 1),
+    ("wc,af", 3),
+    ("wc,af,pa", 7),
+    ("static", 8),
+    ("wc,static", 9),
+];
 
 /// The answer for a simulated machine.
 #[derive(Debug, Serialize)]
@@ -28,17 +38,30 @@ struct OffloadReport<'a> {
     version: u64,
     platform: &'a str,
     load: &'a OffLoadWorkload,
-    policies: Vec<OfPolicy>,
+    policies: Vec<ArmOutcome>,
+    /// The mean time of a switch to an OS core and of one back, in microseconds, if the target polls.
+    switch_us: [f64; 2],
     /// The answer in words, the main sentence first.
     sentences: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
-struct OfPolicy {
-    /// Words of `--policy`; None: nothing is off-loaded.
-    policy: Option<String>,
+struct ArmOutcome {
+    /// `unmodified`, `bound`, or the words of `--policy`.
+    arm: String,
+    #[serde(skip)]
+    off_loads: bool,
+    /// The policy above that did the same in every call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same_as: Option<String>,
     #[serde(flatten)]
     outcome: OffLoaded,
+}
+
+/// The simulated time that is enough for loops of this length.
+pub fn simulated_time(compute: Nanos, call: Nanos) -> Nanos {
+    let together = compute.get().saturating_add(call.get());
+    Nanos::new(together.saturating_mul(SIMULATED_CALLS)).min(LONGEST)
 }
 
 /// Runs a load without off-load, and by one policy or by each, and answers.
@@ -73,54 +96,99 @@ fn simulated<'a>(
     load: &'a OffLoadWorkload,
     policy: Option<(String, u32)>,
 ) -> Result<OffloadReport<'a>, Failure> {
-    let alone = OffLoadWorkload { mechanism: SwitchMechanism::None, ..load.clone() };
-    let none = simulation::off_load(
-        platform,
-        &alone,
-        &SwitchLatencies::simulate(platform, &alone)?,
-        Flags::NONE,
-    )?;
-    let mut policies = vec![OfPolicy { policy: None, outcome: none }];
     let switches = SwitchLatencies::simulate(platform, load)?;
-    let all = policy.map_or_else(
+    let mut policies: Vec<ArmOutcome> = Vec::new();
+    for (arm, of) in arms(policy) {
+        let outcome = simulation::off_load(platform, load, &switches, of)?;
+        let off_loads = matches!(of, OffLoadArm::Policy(_));
+        let twin = tried(&policies).find(|other| off_loads && other.outcome == outcome);
+        let same_as = twin.map(|other| other.arm.clone());
+        policies.push(ArmOutcome { arm, off_loads, same_as, outcome });
+    }
+    let switch_us = switches.mean_us(&load.os_cores);
+    let sentences = sentences(&platform.id, load, &policies, switch_us);
+    let [_, schema] = off_load::SCHEMAS;
+    let version = off_load::VERSION;
+    Ok(OffloadReport {
+        schema,
+        version,
+        platform: &platform.id,
+        load,
+        policies,
+        switch_us,
+        sentences,
+    })
+}
+
+/// The arms, by name: two without off-load, and one policy or each.
+fn arms(policy: Option<(String, u32)>) -> Vec<(String, OffLoadArm)> {
+    let policies = policy.map_or_else(
         || POLICIES.map(|(words, bits)| (words.to_owned(), bits)).to_vec(),
         |one| vec![one],
     );
-    for (words, bits) in all {
-        let flags = Flags::from_bits(bits).unwrap_or_default();
-        let outcome = simulation::off_load(platform, load, &switches, flags)?;
-        policies.push(OfPolicy { policy: Some(words), outcome });
-    }
-    let sentences = vec![sentence(&platform.id, load, &policies)];
-    let [_, schema] = off_load::SCHEMAS;
-    let version = off_load::VERSION;
-    Ok(OffloadReport { schema, version, platform: &platform.id, load, policies, sentences })
+    let policies = policies.into_iter().map(|(words, bits)| {
+        (words, OffLoadArm::Policy(Flags::from_bits(bits).unwrap_or_default()))
+    });
+    let without = [("unmodified", OffLoadArm::Unmodified), ("bound", OffLoadArm::Bound)];
+    without.map(|(name, arm)| (name.to_owned(), arm)).into_iter().chain(policies).collect()
 }
 
-/// The best policy against no off-load, by the calls per second.
-fn sentence(platform: &str, load: &OffLoadWorkload, policies: &[OfPolicy]) -> String {
-    let rate = |it: &OfPolicy| it.outcome.calls_per_second;
-    let none = policies.iter().find(|it| it.policy.is_none()).map_or(f64::NAN, rate);
-    let tried = policies.iter().filter(|it| it.policy.is_some());
-    let best = tried.max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    let Some(best) = best else { return "No policy was simulated.".to_owned() };
-    let gain = 100.0 * (rate(best) / none - 1.0);
-    let (name, more) = (name(best), if gain < 0.0 { "fewer" } else { "more" });
-    format!(
-        "On {platform}, simulated, off-load by {} with the policy `{name}` makes {:.1} % {more} calls per second than \
-         without off-load ({:.0} and {none:.0}).",
+/// The answer: calls per second, energy, and the way there and back.
+fn sentences(
+    platform: &str,
+    load: &OffLoadWorkload,
+    arms: &[ArmOutcome],
+    switch_us: [f64; 2],
+) -> Vec<String> {
+    let [there, back] = switch_us;
+    let ways = format!("A switch to an OS core takes {there:.2} us, one back {back:.2} us.");
+    [throughput(platform, load, arms), energy(arms), Some(ways)].into_iter().flatten().collect()
+}
+
+/// The arms that off-load.
+fn tried(arms: &[ArmOutcome]) -> impl Iterator<Item = &ArmOutcome> {
+    arms.iter().filter(|it| it.off_loads)
+}
+
+/// An arm without off-load.
+fn named<'a>(arms: &'a [ArmOutcome], name: &str) -> Option<&'a ArmOutcome> {
+    arms.iter().find(|it| !it.off_loads && it.arm == name)
+}
+
+/// The best policy against the same cores without off-load, and against fewer cores, by the calls per second.
+fn throughput(platform: &str, load: &OffLoadWorkload, arms: &[ArmOutcome]) -> Option<String> {
+    let rate = |it: &ArmOutcome| it.outcome.calls_per_second;
+    let best = tried(arms).max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let [all, fewer] = [rate(named(arms, "unmodified")?), rate(named(arms, "bound")?)];
+    Some(format!(
+        "On {platform}, simulated, off-load by {} with the policy `{}` makes {:.0} calls per second: {} the same cores without \
+         off-load ({all:.0}), and {} the application cores alone ({fewer:.0}).",
         load.mechanism,
-        gain.abs(),
-        rate(best)
-    )
+        best.arm,
+        rate(best),
+        against(rate(best), all),
+        against(rate(best), fewer)
+    ))
 }
 
-fn name(of: &OfPolicy) -> &str {
-    match of.policy.as_deref() {
-        None => "no off-load",
-        Some("") => "in turns",
-        Some(words) => words,
-    }
+fn against(rate: f64, other: f64) -> String {
+    let gain = 100.0 * (rate / other - 1.0);
+    format!("{:.1} % {} than", gain.abs(), if gain < 0.0 { "fewer" } else { "more" })
+}
+
+/// The policy with the least energy for a call, beside the arms without off-load; None where a power is not known.
+fn energy(arms: &[ArmOutcome]) -> Option<String> {
+    let of = |it: &ArmOutcome| it.outcome.microjoules;
+    let least = tried(arms)
+        .filter(|it| of(it).is_some())
+        .min_by(|a, b| of(a).partial_cmp(&of(b)).unwrap_or(Ordering::Equal))?;
+    let [all, fewer] = [of(named(arms, "unmodified")?)?, of(named(arms, "bound")?)?];
+    Some(format!(
+        "The policy with the least energy, `{}`, takes {:.0} uJ a call; the same cores without off-load take {all:.0} uJ, the \
+         application cores alone {fewer:.0} uJ.",
+        least.arm,
+        of(least)?
+    ))
 }
 
 impl OffloadReport<'_> {
@@ -138,7 +206,7 @@ fn text(answer: &OffloadReport<'_>) -> String {
         answer.platform
     );
     let columns = [
-        "policy",
+        "arm",
         "calls/s",
         "call mean us",
         "call p99 us",
@@ -154,13 +222,19 @@ fn text(answer: &OffloadReport<'_>) -> String {
     } else {
         ""
     };
-    format!("{}{why}", plain(&table))
+    let rest: String = answer.sentences.iter().skip(1).map(|it| format!("{it}\n")).collect();
+    let twins =
+        answer.policies.iter().filter_map(|it| Some((it.arm.as_str(), it.same_as.as_deref()?)));
+    let same: String = twins
+        .map(|(one, other)| format!("On this load `{one}` decides as `{other}` in every call.\n"))
+        .collect();
+    format!("{rest}{}{same}{why}", plain(&table))
 }
 
-fn row(of: &OfPolicy) -> Vec<String> {
+fn row(of: &ArmOutcome) -> Vec<String> {
     let it = &of.outcome;
     vec![
-        name(of).to_owned(),
+        of.arm.clone(),
         format!("{:.0}", it.calls_per_second),
         format!("{:.2}", it.mean_us),
         format!("{:.2}", it.p99_us),

@@ -308,6 +308,10 @@ pub struct Core {
     /// The time of the core itself per access, without the cache's latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,
+    /// The time of an instruction of the kernel whose code and data are in the first level. A core without it executes
+    /// one instruction a cycle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<Fact<Latency>>,
     /// The time from the wake-up of a sleeping core to its first instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<Fact<Latency>>,

@@ -18,7 +18,7 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::switching::SwitchMechanism;
 
 use super::paths::{CALL, PATHS};
-use super::{ONE_BY_ONE, SHARED, cycle, time, visit};
+use super::{ONE_BY_ONE, SHARED, instruction, time, visit};
 
 /// The instructions around a line exchange: the request is written down, found by the poll, and carried out. Assumed.
 const HAND_OFF: u64 = 60;
@@ -34,7 +34,8 @@ const ROUNDS: u32 = 8;
 /// The parts of the library's switches from one CPU to another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LibrarySwitchTimes {
-    cycle: Picos,
+    /// The time of an instruction.
+    instruction: Picos,
     /// A line exchange, one way.
     pub(super) exchange: Picos,
     /// The call that does not switch.
@@ -47,32 +48,34 @@ impl LibrarySwitchTimes {
     /// Of switches from `from` to `to`.
     pub(super) fn new(recipe: &Recipe, [from, to]: [Cpu; 2]) -> Result<Self, MachineError> {
         let platform = &recipe.platform;
-        let cycle = cycle(platform, from)?;
+        let instruction = instruction(platform, from)?;
         let stated_call = stated(platform, from, |core| core.system_call.as_ref())?;
         let instructions = u64::from(PATHS[CALL].instructions);
         Ok(Self {
-            cycle,
+            instruction,
             exchange: exchange(recipe, [from, to])?,
-            system_call: stated_call.unwrap_or(instructions * cycle),
+            system_call: stated_call.unwrap_or(instructions * instruction),
             wake: wake(platform, to)?,
         })
     }
 
     /// The time of one switch; None where a part of it is not known.
     pub(super) fn switch(&self, mechanism: SwitchMechanism) -> Option<Picos> {
-        let polled = self.exchange + HAND_OFF * self.cycle;
+        let polled = self.exchange + HAND_OFF * self.instruction;
         match mechanism {
-            SwitchMechanism::V1 => Some(self.system_call + MIGRATE * self.cycle + self.wake?),
-            SwitchMechanism::V2 | SwitchMechanism::V3 => Some(self.wake? + HAND_OFF * self.cycle),
+            SwitchMechanism::V1 => Some(self.system_call + MIGRATE * self.instruction + self.wake?),
+            SwitchMechanism::V2 | SwitchMechanism::V3 => {
+                Some(self.wake? + HAND_OFF * self.instruction)
+            }
             SwitchMechanism::V4 => Some(polled),
-            SwitchMechanism::V5 => Some(polled + ACCOUNT * self.cycle),
+            SwitchMechanism::V5 => Some(polled + ACCOUNT * self.instruction),
             _ => None,
         }
     }
 
     /// The time of one switch to a core whose partner has stopped polling.
     pub(super) fn woken(&self) -> Option<Picos> {
-        Some(self.wake? + HAND_OFF * self.cycle)
+        Some(self.wake? + HAND_OFF * self.instruction)
     }
 
     /// The time of a call: by a mechanism there and back, or without a switch; None where a part of it is not known.
@@ -110,7 +113,7 @@ pub(super) fn wake(platform: &Platform, cpu: Cpu) -> Result<Option<Picos>, Machi
         return Ok(Some(whole));
     }
     let hardware = stated(platform, cpu, |core| core.wake_up.as_ref())?;
-    let kernel = WAKE * cycle(platform, cpu)?;
+    let kernel = WAKE * instruction(platform, cpu)?;
     Ok(hardware.map(|hardware| hardware + kernel))
 }
 

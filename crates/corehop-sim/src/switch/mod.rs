@@ -7,7 +7,7 @@
 //! sleep (V1 to V3), by polling (V4), or by a wake-up ahead of need (V5); the target core takes the thread over. A call
 //! switches there and back. The two cores never run at once, but for the wake-up, which overlaps the hand-over.
 //!
-//! Every batch begins on a machine that has done nothing, draws where the code of the kernel lies, and makes some
+//! Every batch begins on a machine that has done nothing, draws how the code of the kernel is laid out, and makes some
 //! calls before those that are timed.
 
 mod library;
@@ -30,8 +30,8 @@ use super::times::{Picos, picos};
 use super::walker::{Visit, WalkParameters};
 use corehop_plan::parallel::side_by_side;
 use paths::{
-    CALL, CODE_PER_STACK_LINE, ENTER, FLAG, HANDED_OVER, INTERRUPT, LEAVE, MIGRATE, PATHS, RUN,
-    SCHEDULE_SOURCE, SCHEDULE_TARGET, STACK, STACK_ALIGNMENT, TEXT, WAKE,
+    CALL, CODE_PER_STACK_LINE, ENTER, FLAG, HANDED_OVER, INTERRUPT, KernelPath, LEAVE, MIGRATE,
+    PATHS, RUN, SCHEDULE_SOURCE, SCHEDULE_TARGET, STACK, STACK_ALIGNMENT, WAKE,
 };
 
 /// The batches that are handed over together.
@@ -60,7 +60,8 @@ const OS: usize = 1;
 /// A core, and what is near it.
 struct SwitchCore {
     cpu: usize,
-    cycle: Picos,
+    /// The time of an instruction, its hits in the first level included.
+    instruction: Picos,
     /// From its wake-up to its first instruction.
     wake_up: Picos,
     /// An access that hits in the first level: of data, of code. It is part of an instruction.
@@ -88,7 +89,7 @@ impl SwitchMachine {
         let mut state = recipe.idle_state(seed ^ stream)?;
         let mut now = 0;
         let mut core = |place: usize, cpu: Cpu| -> Result<SwitchCore, MachineError> {
-            let cycle = cycle(&recipe.platform, cpu)?;
+            let instruction = instruction(&recipe.platform, cpu)?;
             let cpu_number = recipe.place(cpu);
             let mut hit = |fetches| {
                 // The first access fetches the line.
@@ -101,10 +102,10 @@ impl SwitchMachine {
             let hit = [hit(false), hit(true)];
             let wake_up = wake_up(&recipe.platform, cpu)?;
             let other = STACKS + (place as LineNumber + 1) * STACK_ALIGNMENT as LineNumber;
-            Ok(SwitchCore { cpu: cpu_number, cycle, wake_up, hit, other })
+            Ok(SwitchCore { cpu: cpu_number, instruction, wake_up, hit, other })
         };
         let cores = [core(APPLICATION, from)?, core(OS, to)?];
-        let code = scattered(&mut DrawStream::new(seed, stream));
+        let code = laid_out(&mut DrawStream::new(seed, stream));
         Ok(Self { state, cores, code, now })
     }
 
@@ -168,7 +169,7 @@ impl SwitchMachine {
 
     /// Executes a path: its instructions, its code, and the stacks of the caller and of the other thread.
     fn execute(&mut self, core: usize, path: usize) {
-        self.now += u64::from(PATHS[path].instructions) * self.cores[core].cycle;
+        self.now += u64::from(PATHS[path].instructions) * self.cores[core].instruction;
         // A system call that does not switch uses one stack.
         let stacks = [STACKS, self.cores[core].other];
         let used = if path == CALL { 1 } else { 2 };
@@ -210,22 +211,24 @@ fn visit(line: LineNumber, writes: bool, fetches: bool) -> Visit {
     Visit { line, reads: true, writes, fetches, words: 0, page: line / 64 }
 }
 
-/// The code of each path, in runs of some lines scattered over the kernel's text.
-fn scattered(draw: &mut DrawStream) -> [Vec<LineNumber>; PATHS.len()] {
+/// The code of each path: runs of lines in one stretch of the kernel's text, in a random order.
+fn laid_out(draw: &mut DrawStream) -> [Vec<LineNumber>; PATHS.len()] {
+    let runs_of = |path: &KernelPath| path.lines.div_ceil(RUN);
+    let mut runs: Vec<LineNumber> = (0..PATHS.iter().map(runs_of).sum()).collect();
+    draw.shuffle(&mut runs);
+    let mut runs = runs.into_iter().map(|run| CODE + run * RUN);
     PATHS.map(|path| {
-        let mut lines = Vec::new();
-        while lines.len() < path.lines as usize {
-            let begin = draw.below(TEXT) as LineNumber;
-            let run = RUN.min(path.lines - lines.len() as u32);
-            lines.extend((0..run).map(|at| CODE + begin + LineNumber::from(at)));
-        }
-        lines
+        let begins = runs.by_ref().take(runs_of(&path) as usize);
+        begins.flat_map(|begin| begin..begin + RUN).take(path.lines as usize).collect()
     })
 }
 
-/// A cycle of a CPU.
-fn cycle(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
-    time(platform, cpu, Latency::cycles(1))
+/// The time of an instruction on a CPU whose caches have what it needs: a cycle where the platform does not state it.
+fn instruction(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
+    match library::stated(platform, cpu, |core| core.instruction.as_ref())? {
+        Some(stated) => Ok(stated),
+        None => time(platform, cpu, Latency::cycles(1)),
+    }
 }
 
 /// The time from the wake-up of a CPU to its first instruction; none where the platform does not state it.

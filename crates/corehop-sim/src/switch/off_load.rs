@@ -2,9 +2,10 @@
 //! Off-loading on a simulated machine with several cores of each kind: what a policy of section 9.2 of Strong et al.
 //! (2009) makes of threads that compute and make calls.
 //!
-//! Each thread computes on an application core, makes a call, and computes again; both parts are exponential draws. The
-//! library's own policy chooses the core of the call and the core of the return. A core serves its queue in order,
-//! a part to its end. The times of switches are those of the library (see `library`), or of the kernel of 2009
+//! Each thread computes on an application core, makes a call, and computes again, until a stated time is over; both parts
+//! are exponential draws. The library's own policy chooses the core of the call and the core of the return, and a core serves
+//! its queue in order, a part to its end. Two arms off-load nothing, and their threads go to any idle core: `unmodified` has
+//! all cores, `bound` the application cores (section 4). The times of switches are those of the library (see `library`), or of the kernel of 2009
 //! simulated beforehand with all code and data in the caches ([`SwitchLatencies`]), for each pair of cores. The core that is
 //! switched to spends the time of the switch. What a thread's own data lose where it goes to another core than the last time
 //! is not in it.
@@ -24,7 +25,7 @@ use corehop_switch::policy::{
 };
 use serde::Serialize;
 
-use super::{SwitchMachine, cycle, library};
+use super::{SwitchMachine, instruction, library};
 use crate::recipe::Recipe;
 use crate::times::Picos;
 use corehop_plan::experiment::DrawStream;
@@ -44,7 +45,7 @@ const LOAD: u64 = 4 << 48;
 pub struct OffLoadWorkload {
     /// The cores that make calls; the others run the threads.
     pub os_cores: CpuList,
-    /// The mechanism: one of the library or of the kernel of 2009, or none: nothing is off-loaded.
+    /// The mechanism: one of the library or of the kernel of 2009.
     pub mechanism: SwitchMechanism,
     /// The threads.
     pub threads: u32,
@@ -52,13 +53,24 @@ pub struct OffLoadWorkload {
     pub compute: Nanos,
     /// The mean time of a call, on the fastest core, without the switches.
     pub call: Nanos,
-    /// The calls of each thread.
-    pub calls: u32,
+    /// The simulated time.
+    pub time: Nanos,
     /// Seed of all draws.
     pub seed: u64,
 }
 
-/// The outcome of one policy.
+/// The cores that run threads, and whether their calls are off-loaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OffLoadArm {
+    /// Nothing is off-loaded, and all cores run threads.
+    Unmodified,
+    /// Nothing is off-loaded, and no thread runs on an OS core.
+    Bound,
+    /// Calls are off-loaded, with these settings of the policy.
+    Policy(Flags),
+}
+
+/// The outcome of one arm.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OffLoaded {
     /// Calls per second, of all threads.
@@ -78,7 +90,7 @@ pub struct OffLoaded {
 /// The times of switches between the cores of a machine.
 #[derive(Debug)]
 pub struct SwitchLatencies {
-    cycles: Vec<Picos>,
+    instructions: Vec<Picos>,
     /// By source and target.
     times: Vec<Vec<Picos>>,
     /// The same to a core that has stopped polling.
@@ -94,15 +106,12 @@ impl SwitchLatencies {
         let recipe = Recipe::new(platform.clone(), crate::Partitioning::default())?;
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
         let count = cpus.last().map_or(0, |cpu| cpu.0 as usize + 1);
-        let mut cycles = vec![0; count];
+        let mut instructions = vec![0; count];
         for &cpu in &cpus {
-            cycles[cpu.0 as usize] = cycle(platform, cpu)?;
+            instructions[cpu.0 as usize] = instruction(platform, cpu)?;
         }
         let none = vec![vec![0; count]; count];
-        let mut it = Self { cycles, times: none.clone(), woken: none };
-        if load.mechanism == SwitchMechanism::None {
-            return Ok(it);
-        }
+        let mut it = Self { instructions, times: none.clone(), woken: none };
         let is_os = |cpu: &Cpu| load.os_cores.contains(*cpu);
         for &from in &cpus {
             for &to in cpus.iter().filter(|to| is_os(to) != is_os(&from)) {
@@ -112,6 +121,20 @@ impl SwitchLatencies {
             }
         }
         Ok(it)
+    }
+
+    /// The mean time of a switch to an OS core and of one back, in microseconds, if the target polls.
+    pub fn mean_us(&self, os_cores: &CpuList) -> [f64; 2] {
+        let mean = |to_os: bool| {
+            let is_os = |cpu: usize| os_cores.contains(Cpu(cpu as u32));
+            let of = |(to, time): (usize, &Picos)| {
+                (is_os(to) == to_os && *time > 0).then_some(*time as f64 / 1e6)
+            };
+            let times =
+                || self.times.iter().flat_map(|from| from.iter().enumerate().filter_map(of));
+            times().sum::<f64>() / times().count().max(1) as f64
+        };
+        [mean(true), mean(false)]
     }
 }
 
@@ -191,7 +214,6 @@ struct CallingThread {
     /// The switch before it.
     switch: Picos,
     called: Picos,
-    left: u32,
 }
 
 #[derive(Debug)]
@@ -200,6 +222,8 @@ struct Served {
     budget: SpinBudget,
     queue: VecDeque<usize>,
     running: Option<usize>,
+    /// The end of the part that runs.
+    until: Picos,
     idle_since: Picos,
     /// Time busy, polling and powered down.
     spent: [Picos; 3],
@@ -212,6 +236,7 @@ impl Served {
             budget: SpinBudget::new(usual_limit(cpus)),
             queue: VecDeque::new(),
             running: None,
+            until: 0,
             idle_since: 0,
             spent: [0; 3],
         }
@@ -222,31 +247,45 @@ impl Served {
 struct OffLoadMachine<'a> {
     load: &'a OffLoadWorkload,
     switches: &'a SwitchLatencies,
-    flags: Flags,
+    arm: OffLoadArm,
     app: CoreSet,
     os: CoreSet,
     cores: Vec<Served>,
+    /// The threads that wait for any core, where nothing is off-loaded.
+    ready: VecDeque<usize>,
     threads: Vec<CallingThread>,
     ends: BinaryHeap<Reverse<(Picos, u64, usize)>>,
     events: u64,
     draw: DrawStream,
+    calls: u64,
     there: u64,
     times: Vec<f64>,
 }
 
-/// Runs a load under a policy.
+/// Runs one arm of a load.
 ///
 /// # Errors
-/// [`MachineError::NotPossible`] if there are no threads, calls, application cores or OS cores.
+/// [`MachineError::NotPossible`] if there are no threads, application cores or OS cores, or the time is too short for a call.
 pub fn off_load(
     platform: &Platform,
     load: &OffLoadWorkload,
     switches: &SwitchLatencies,
-    flags: Flags,
+    arm: OffLoadArm,
 ) -> Result<OffLoaded, MachineError> {
-    let mut machine = OffLoadMachine::new(platform, load, switches, flags)?;
-    let end = machine.run();
-    Ok(machine.outcome(platform, end))
+    let mut machine = OffLoadMachine::new(platform, load, switches, arm)?;
+    machine.run();
+    if machine.times.is_empty() {
+        return Err(not_possible(platform, "no call ends within the simulated time"));
+    }
+    Ok(machine.outcome(platform))
+}
+
+fn not_possible(platform: &Platform, why: &str) -> MachineError {
+    MachineError::NotPossible {
+        what: format!("off-load on {}", platform.name),
+        why: why.to_owned(),
+        remedy: format!("its cores are {}", platform.cpus.value),
+    }
 }
 
 impl<'a> OffLoadMachine<'a> {
@@ -254,7 +293,7 @@ impl<'a> OffLoadMachine<'a> {
         platform: &Platform,
         load: &'a OffLoadWorkload,
         switches: &'a SwitchLatencies,
-        flags: Flags,
+        arm: OffLoadArm,
     ) -> Result<Self, MachineError> {
         let places = |os: bool| {
             let all = platform.cpus.value.iter().filter(|&cpu| load.os_cores.contains(cpu) == os);
@@ -264,15 +303,11 @@ impl<'a> OffLoadMachine<'a> {
         let lacks = match () {
             () if app.is_empty() => Some("no core is left for the threads"),
             () if os.len() != load.os_cores.len() => Some("an OS core is not one of its cores"),
-            () if load.threads == 0 || load.calls == 0 => Some("there is nothing to do"),
+            () if load.threads == 0 => Some("there is nothing to do"),
             () => None,
         };
         if let Some(why) = lacks {
-            return Err(MachineError::NotPossible {
-                what: format!("off-load on {}", platform.name),
-                why: why.to_owned(),
-                remedy: format!("its cores are {}", platform.cpus.value),
-            });
+            return Err(not_possible(platform, why));
         }
         let thread = |turn: u32| CallingThread {
             memory: CoreHistory::dealt(turn as usize, &os, &app),
@@ -280,45 +315,81 @@ impl<'a> OffLoadMachine<'a> {
             work: 0,
             switch: 0,
             called: 0,
-            left: load.calls,
         };
         Ok(Self {
             load,
             switches,
-            flags,
+            arm,
             app,
             os,
-            cores: switches.cycles.iter().map(|_| Served::new(platform.cpus.value.len())).collect(),
+            cores: switches
+                .instructions
+                .iter()
+                .map(|_| Served::new(platform.cpus.value.len()))
+                .collect(),
+            ready: VecDeque::new(),
             threads: (0..load.threads).map(thread).collect(),
             ends: BinaryHeap::new(),
             events: 0,
             draw: DrawStream::new(load.seed, LOAD | 1 << 32),
+            calls: 0,
             there: 0,
             times: Vec::new(),
         })
     }
 
-    /// Runs to the end, and returns when that was.
-    fn run(&mut self) -> Picos {
-        let app: Vec<usize> = self.app.iter().collect();
-        for thread in 0..self.threads.len() {
-            self.threads[thread].work = self.cycles(self.load.compute);
-            self.arrive(thread, app[thread % app.len()], 0);
-        }
-        let mut now = 0;
-        while let Some(Reverse((end, _, core))) = self.ends.pop() {
-            now = end;
-            self.ended(core, now);
-        }
-        for core in 0..self.cores.len() {
-            self.idle_until(core, now);
-        }
-        now
+    /// The end of the simulated time.
+    const fn end(&self) -> Picos {
+        self.load.time.get().saturating_mul(1_000)
     }
 
-    /// A draw around a mean, in cycles of the fastest core.
-    fn cycles(&mut self, mean: Nanos) -> u64 {
-        let fastest = self.switches.cycles.iter().copied().filter(|&it| it > 0).min().unwrap_or(1);
+    /// Runs until the time is over.
+    fn run(&mut self) {
+        for thread in 0..self.threads.len() {
+            self.threads[thread].work = self.instructions(self.load.compute);
+            self.start(thread);
+        }
+        while let Some(Reverse((at, _, core))) = self.ends.pop() {
+            if at > self.end() {
+                break;
+            }
+            self.ended(core, at);
+        }
+        for core in 0..self.cores.len() {
+            self.cut(core);
+        }
+    }
+
+    /// A thread begins: on its application core, or on the fastest of the idle cores.
+    fn start(&mut self, thread: usize) {
+        let all: Vec<usize> = match self.arm {
+            OffLoadArm::Unmodified => self.app.iter().chain(self.os.iter()).collect(),
+            _ => self.app.iter().collect(),
+        };
+        if matches!(self.arm, OffLoadArm::Policy(_)) {
+            return self.arrive(thread, all[thread % all.len()], 0);
+        }
+        let idle = all.into_iter().filter(|&core| self.cores[core].running.is_none());
+        match idle.min_by_key(|&core| (self.switches.instructions[core], core)) {
+            Some(core) => self.arrive(thread, core, 0),
+            None => self.ready.push_back(thread),
+        }
+    }
+
+    /// Accounts for what a core does at the end of the time.
+    fn cut(&mut self, core: usize) {
+        let end = self.end();
+        let it = &mut self.cores[core];
+        match it.running {
+            Some(_) => it.spent[0] -= it.until.saturating_sub(end),
+            None => self.idle_until(core, end),
+        }
+    }
+
+    /// A draw around a mean, in instructions of the fastest core.
+    fn instructions(&mut self, mean: Nanos) -> u64 {
+        let fastest =
+            self.switches.instructions.iter().copied().filter(|&it| it > 0).min().unwrap_or(1);
         let uniform = (self.draw.below(1 << 32) as f64 + 0.5) / (1_u64 << 32) as f64;
         (-uniform.ln() * mean.get() as f64 * 1e3 / fastest as f64) as u64 + 1
     }
@@ -336,13 +407,15 @@ impl<'a> OffLoadMachine<'a> {
     }
 
     fn begin(&mut self, thread: usize, core: usize, now: Picos) {
+        let end_of_time = self.end();
         let it = &mut self.threads[thread];
         let begun = now + it.switch;
-        if it.part == LoopPhase::Compute && it.called > 0 {
+        if it.part == LoopPhase::Compute && it.called > 0 && begun <= end_of_time {
             self.times.push((begun - it.called) as f64 / 1e6);
         }
-        let end = begun + it.work * self.switches.cycles[core];
+        let end = begun + it.work * self.switches.instructions[core];
         self.cores[core].running = Some(thread);
+        self.cores[core].until = end;
         self.cores[core].spent[0] += end - now;
         self.events += 1;
         self.ends.push(Reverse((end, self.events, core)));
@@ -350,54 +423,60 @@ impl<'a> OffLoadMachine<'a> {
 
     fn ended(&mut self, core: usize, now: Picos) {
         let Some(thread) = self.cores[core].running.take() else { return };
-        let next = match self.threads[thread].part {
-            LoopPhase::Compute => self.call(thread, core, now),
-            LoopPhase::Call => self.compute(thread, core, now),
+        let called = self.threads[thread].part == LoopPhase::Compute;
+        self.next_part(thread, now, called);
+        let OffLoadArm::Policy(flags) = self.arm else {
+            // Those that wait are first.
+            self.ready.push_back(thread);
+            let first = self.ready.pop_front().unwrap_or(thread);
+            return self.begin(first, core, now);
         };
-        // Others that wait for this core are first.
+        let next = if called {
+            self.call(flags, thread, core, now)
+        } else {
+            self.compute(flags, thread, core, now)
+        };
         if let Some(other) = self.cores[core].queue.pop_front() {
             self.begin(other, core, now);
         } else {
             self.cores[core].idle_since = now;
         }
-        if let Some(next) = next {
-            self.arrive(thread, next, now);
+        self.arrive(thread, next, now);
+    }
+
+    /// The thread goes on to a call, or to compute after one.
+    fn next_part(&mut self, thread: usize, now: Picos, called: bool) {
+        let load = self.load;
+        let work = self.instructions(if called { load.call } else { load.compute });
+        let it = &mut self.threads[thread];
+        (it.work, it.switch) = (work, 0);
+        it.part = if called { LoopPhase::Call } else { LoopPhase::Compute };
+        if called {
+            it.called = now.max(1);
+            self.calls += 1;
         }
     }
 
-    /// The thread makes its call; the core where.
-    fn call(&mut self, thread: usize, core: usize, now: Picos) -> Option<usize> {
-        if self.threads[thread].left == 0 {
-            return None;
-        }
-        let work = self.cycles(self.load.call);
+    /// The core for a call.
+    fn call(&mut self, flags: Flags, thread: usize, core: usize, now: Picos) -> usize {
         let view = self.view(core);
-        let it = &mut self.threads[thread];
-        (it.part, it.work, it.called, it.switch) = (LoopPhase::Call, work, now.max(1), 0);
-        it.left -= 1;
-        if self.load.mechanism == SwitchMechanism::None {
-            return Some(core);
-        }
-        let CoreChoice::Switch(to) = select_os_core(self.flags, &view, &mut it.memory) else {
-            return Some(core);
-        };
+        let memory = &mut self.threads[thread].memory;
+        let CoreChoice::Switch(to) = select_os_core(flags, &view, memory) else { return core };
         self.threads[thread].switch = self.switch_time(core, to, now);
         self.there += 1;
-        Some(to)
+        to
     }
 
-    /// The thread computes again; the core where.
-    fn compute(&mut self, thread: usize, core: usize, now: Picos) -> Option<usize> {
-        let work = self.cycles(self.load.compute);
-        let view = self.view(core);
-        let it = &mut self.threads[thread];
-        (it.part, it.work, it.switch) = (LoopPhase::Compute, work, 0);
+    /// The core on which a thread computes again.
+    fn compute(&mut self, flags: Flags, thread: usize, core: usize, now: Picos) -> usize {
         if !self.os.contains(core) {
-            return Some(core);
+            return core;
         }
-        let to = select_app_core(self.flags, &view, &mut it.memory)?;
+        let view = self.view(core);
+        let memory = &mut self.threads[thread].memory;
+        let Some(to) = select_app_core(flags, &view, memory) else { return core };
         self.threads[thread].switch = self.switch_time(core, to, now);
-        Some(to)
+        to
     }
 
     /// The time of a switch to a core, which is longer if that has stopped polling.
@@ -427,6 +506,7 @@ impl<'a> OffLoadMachine<'a> {
         }
         let idle = now - self.cores[core].idle_since;
         let polls = match self.load.mechanism {
+            _ if !matches!(self.arm, OffLoadArm::Policy(_)) => 0,
             SwitchMechanism::V4 | SwitchMechanism::StrongV4 => idle,
             SwitchMechanism::V5 | SwitchMechanism::StrongV5 => idle.min(self.polls_for(core)),
             _ => 0,
@@ -447,7 +527,8 @@ impl<'a> OffLoadMachine<'a> {
         to.filter(|&time| time > 0).min().unwrap_or(0)
     }
 
-    fn outcome(mut self, platform: &Platform, end: Picos) -> OffLoaded {
+    fn outcome(mut self, platform: &Platform) -> OffLoaded {
+        let end = self.end();
         self.times.sort_by(f64::total_cmp);
         let (n, seconds) = (self.times.len(), end as f64 / 1e12);
         let quiet: f64 =
@@ -468,7 +549,7 @@ impl<'a> OffLoadMachine<'a> {
             calls_per_second: n as f64 / seconds,
             mean_us: self.times.iter().sum::<f64>() / n as f64,
             p99_us: self.times[(n * 99 / 100).min(n - 1)],
-            there: self.there as f64 / n as f64,
+            there: self.there as f64 / self.calls.max(1) as f64,
             quiet: quiet / self.app.len() as f64,
             microjoules: joules.map(|joules| joules * 1e6 / n as f64),
         }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use corehop_app::offload::{self, SIMULATED_CALLS};
+use corehop_app::offload;
 use corehop_plan::units::{CpuList, Nanos};
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_sim::switch::off_load::OffLoadWorkload;
@@ -13,8 +13,8 @@ use crate::output::{Force, OutputFile, told};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Simulate threads that compute and make calls, and compare the policies: calls per second, the time of a call, for how much
-/// of the time an application core was powered down, and energy.
+/// Simulate threads that compute and make calls, and compare the policies with each other and with no off-load on the same cores:
+/// calls per second, the time of a call, for how much of the time an application core was powered down, and energy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The platform, by name or file
@@ -60,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         threads: args.threads,
         compute: args.compute,
         call: args.call_time,
-        calls: SIMULATED_CALLS,
+        time: offload::simulated_time(args.compute, args.call_time),
         seed: args.seed,
     };
     let words: Vec<String> =
