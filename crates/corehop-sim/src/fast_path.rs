@@ -353,7 +353,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
                 },
             };
             tally.accesses[usize::from(write)] += 1;
-            if !goes_on {
+            if !goes_on && !self.holds_wanted(visitor) {
                 return LoopExit::Paused;
             }
             if does == Does::Both {
@@ -366,6 +366,15 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
             }
         }
         LoopExit::Done
+    }
+
+    /// Whether prefetchers asked for nothing but lines that the second cache or the first one has.
+    #[inline(always)]
+    fn holds_wanted<V: Visitor>(&self, visitor: &mut V) -> bool {
+        let level = u32::from(self.l2.level);
+        let inside = |line| bug!(FastPathDropsWanted) || self.l1.find(line).is_some();
+        let held = |line, of| of == level && (self.l2.find(line).is_some() || inside(line));
+        !self.fetches && visitor.wanted().is_some_and(|wanted| wanted.skip_held(held))
     }
 
     /// One line that the innermost cache lacks: the way it gets there, and whether the visitor, told

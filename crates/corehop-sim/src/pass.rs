@@ -109,6 +109,11 @@ impl Visitor for OnTheWay<'_> {
         // It waits in the store buffer and delays no one else.
         self.end();
     }
+
+    #[inline(always)]
+    fn wanted(&mut self) -> Option<&mut PrefetchQueue> {
+        Some(&mut self.wanted)
+    }
 }
 
 /// One visit of somebody else, whose accesses come one after the other.
@@ -144,5 +149,10 @@ impl Visitor for OneVisit<'_> {
     #[inline(always)]
     fn wrote(&mut self) {
         self.next = None;
+    }
+
+    #[inline(always)]
+    fn wanted(&mut self) -> Option<&mut PrefetchQueue> {
+        Some(&mut self.wanted)
     }
 }

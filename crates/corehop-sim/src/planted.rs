@@ -113,6 +113,8 @@ mod switch {
         FastPathPurgesOnlyInnermost,
         /// The quick loop drops dirty lines of the outermost cache.
         FastPathForgetsWriteBack,
+        /// The quick loop drops lines that prefetchers ask for.
+        FastPathDropsWanted,
         /// The quick loop drops dirty lines of the second cache.
         FastPathForgetsSecond,
         /// The quick loop drops dirty lines of the innermost cache.

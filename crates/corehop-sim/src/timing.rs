@@ -129,6 +129,25 @@ impl PrefetchQueue {
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
+
+    #[cfg(test)]
+    pub(super) fn ask<'a>(&mut self, lines: impl Iterator<Item = &'a (LineNumber, u32)>) {
+        self.lines.extend(lines);
+    }
+
+    #[cfg(test)]
+    pub(super) fn take(&mut self) -> Vec<(LineNumber, u32)> {
+        std::mem::take(&mut self.lines)
+    }
+
+    /// Leaves out the first lines, as far as a cache of their level or further in has them: nothing comes of those. Whether
+    /// no line is left.
+    #[inline(always)]
+    pub(super) fn skip_held(&mut self, is_held: impl Fn(LineNumber, u32) -> bool) -> bool {
+        let held = self.lines.iter().take_while(|&&(line, level)| is_held(line, level)).count();
+        self.lines.drain(..held);
+        self.lines.is_empty()
+    }
 }
 
 impl VisitTiming {

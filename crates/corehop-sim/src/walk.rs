@@ -12,6 +12,7 @@ use super::outcome::{Access, AccessOutcome};
 use super::replacement::{ANY, LRU, TREES};
 use super::tags::LineNumber;
 use super::tags::{TagArray, TagBlock};
+use super::timing::PrefetchQueue;
 use super::walker::Visit;
 use super::ways::WayCaches;
 use corehop_plan::platform::{Found, Supplier};
@@ -57,6 +58,8 @@ pub(super) trait Visitor {
     fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
     /// The second of two accesses was an [`AccessOutcome::HIT`].
     fn wrote(&mut self);
+    /// The lines to bring before the next access; nothing where the walk pauses for another reason.
+    fn wanted(&mut self) -> Option<&mut PrefetchQueue>;
 }
 
 /// The number of accesses that go the general way before the loop is tried again. It decides about nothing

@@ -10,6 +10,7 @@ use crate::outcome::{Access, AccessOutcome};
 use crate::planted::{Bug, with};
 use crate::reference::ReferenceMachine;
 use crate::spec::Spec;
+use crate::timing::PrefetchQueue;
 use crate::walk::{Does, RetryBackoff, Visitor};
 use corehop_plan::platform::{Found, Supplier};
 
@@ -26,13 +27,17 @@ struct Twins {
     met: BTreeMap<(usize, String), u64>,
 }
 
-/// Accesses in their order, with a pause after every so many.
+/// Accesses in their order, with a pause after every so many: for each pause the lines that prefetchers then ask for.
 struct Script<'a> {
     accesses: &'a [(u32, bool)],
     at: usize,
     outcomes: Vec<AccessOutcome>,
-    pauses: usize,
+    asks: &'a [Vec<(u32, u32)>],
+    wanted: PrefetchQueue,
 }
+
+/// The accesses from pause to pause.
+const PAUSES: usize = 7;
 
 impl Visitor for Script<'_> {
     fn next(&mut self) -> Option<(u32, Does)> {
@@ -53,11 +58,19 @@ impl Visitor for Script<'_> {
     fn met(&mut self, _: Does, outcome: AccessOutcome) -> bool {
         self.at += 1;
         self.outcomes.push(outcome);
-        !self.outcomes.len().is_multiple_of(self.pauses)
+        if !self.outcomes.len().is_multiple_of(PAUSES) {
+            return true;
+        }
+        self.wanted.ask(self.asks.get(self.outcomes.len() / PAUSES - 1).into_iter().flatten());
+        false
     }
 
     fn wrote(&mut self) {
         self.met(Does::Writes, AccessOutcome::HIT);
+    }
+
+    fn wanted(&mut self) -> Option<&mut PrefetchQueue> {
+        Some(&mut self.wanted)
     }
 }
 
@@ -143,21 +156,65 @@ impl Twins {
             }
         }
         accesses.push((accesses[0].0, true));
-        let mut script = Script { accesses: &accesses, at: 0, outcomes: Vec::new(), pauses: 7 };
+        // Prefetchers see data alone, and mostly ask for lines that are near.
+        let asks: Vec<Vec<(u32, u32)>> = (0..accesses.len() / PAUSES)
+            .map(|pause| {
+                let count = if fetches { 0 } else { self.dice.below(4) };
+                let near = accesses[(pause + 1) * PAUSES - 1].0;
+                let far = |dice: &mut Dice| dice.below(self.lines) as u32;
+                (0..count)
+                    .map(|ahead| {
+                        (
+                            if self.dice.in_100(50) {
+                                near + ahead as u32
+                            } else {
+                                far(&mut self.dice)
+                            },
+                            2,
+                        )
+                    })
+                    .collect()
+            })
+            .collect();
+        let wanted = PrefetchQueue::default();
+        let mut script =
+            Script { accesses: &accesses, at: 0, outcomes: Vec::new(), asks: &asks, wanted };
         let mut pace = RetryBackoff::default();
         // Visits keep what they know of the way, from one script to the next.
-        if self.dice.in_100(50) {
-            while !self.quick.visit(cpu, fetches, true, &mut script) {}
-        } else {
-            while !self.quick.walk(cpu, fetches, &mut pace, &mut script) {}
+        let visits = self.dice.in_100(50);
+        let mut brought = Vec::new();
+        loop {
+            let ended = if visits {
+                self.quick.visit(cpu, fetches, true, &mut script)
+            } else {
+                self.quick.walk(cpu, fetches, &mut pace, &mut script)
+            };
+            if ended {
+                break;
+            }
+            for (line, level) in script.wanted.take() {
+                brought
+                    .extend(self.quick.prefetch(cpu, line, level).map(|outcome| (line, outcome)));
+            }
         }
         let outcomes = script.outcomes;
         same("walk", cpu as u32, &outcomes.len(), &accesses.len())?;
-        for (&(line, write), &outcome) in accesses.iter().zip(&outcomes) {
+        let mut brought = brought.into_iter();
+        for (at, (&(line, write), &outcome)) in accesses.iter().zip(&outcomes).enumerate() {
             let read = if fetches { Access::Fetch } else { Access::Read };
             self.one(cpu, line, if write { Access::Write } else { read }, outcome)?;
+            if (at + 1).is_multiple_of(PAUSES) {
+                for &(line, level) in &asks[(at + 1) / PAUSES - 1] {
+                    let fast = self.fast.prefetch(cpu, line, level);
+                    let slow = self.slow.prefetch(cpu, line, level);
+                    same("prefetch", line, &fast, &slow)?;
+                    if let Some(slow) = slow {
+                        same("quick prefetch", line, &brought.next(), &Some((line, slow)))?;
+                    }
+                }
+            }
         }
-        Ok(())
+        same("lines brought", cpu as u32, &brought.next(), &None)
     }
 
     /// An access of which the quick machine has said the outcome.

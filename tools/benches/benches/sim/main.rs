@@ -16,6 +16,7 @@ use std::process::Command;
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::{CacheKind, Inclusion, Lookup, Protocol};
+use corehop_plan::units::Bytes;
 use corehop_sim::{Access, CacheSpec, Hierarchy, LineNumber, Spec};
 use serde_json::{Value, json};
 
@@ -58,23 +59,39 @@ fn main() -> Fallible<()> {
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let scratch = std::env::temp_dir().join(format!("corehop-sim-bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch)?;
-    let figures =
-        if only.is_some_and(|only| only == "run") { Ok(Vec::new()) } else { all(&scratch) };
+    let figures = measured(&scratch, only.is_some_and(|only| only == "run"));
     std::fs::remove_dir_all(&scratch)?;
-    let mut figures = figures?;
-    figures.extend(run::figures()?);
-    list::put(figures, &out)
+    list::put(figures?, &out)
 }
 
-fn all(scratch: &Path) -> Fallible<Vec<Value>> {
-    let mut figures = Vec::new();
+fn measured(scratch: &Path, only_run: bool) -> Fallible<Vec<Value>> {
     let pycachesim = given("pycachesim", Pycachesim::install(scratch));
+    let mut figures = run::figures(|wss: Bytes| {
+        let trace = scratch.join(wss.to_string());
+        let lines = traced(wss.get() as usize, &trace)?;
+        let of = |peer: &Pycachesim| peer.measure(&trace, (2_000_000 / lines.len()).max(1));
+        pycachesim.as_ref().map(of).transpose()
+    })?;
+    if !only_run {
+        figures.extend(all(scratch, pycachesim)?);
+    }
+    Ok(figures)
+}
+
+/// A walk over so many bytes, also written to a file.
+fn traced(bytes: usize, trace: &Path) -> Fallible<Vec<LineNumber>> {
+    let lines = cycle(bytes / 64);
+    let words: Vec<u8> = lines.iter().flat_map(|line| line.to_le_bytes()).collect();
+    std::fs::write(trace, words)?;
+    Ok(lines)
+}
+
+fn all(scratch: &Path, pycachesim: Option<Pycachesim>) -> Fallible<Vec<Value>> {
+    let mut figures = Vec::new();
     let cachegrind = given("cachegrind", Cachegrind::build(scratch));
     for (name, bytes) in SIZES {
-        let lines = cycle(bytes / 64);
         let trace = scratch.join(name);
-        let words: Vec<u8> = lines.iter().flat_map(|line| line.to_le_bytes()).collect();
-        std::fs::write(&trace, words)?;
+        let lines = traced(bytes, &trace)?;
         let passes = (20_000_000 / lines.len()).max(2);
         // In turn, so that all of them meet the same neighbours.
         let (mut own, mut theirs, mut walks) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,58 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Visits per second of a user: a plan carried out by `Machine::run`, everything included.
 //!
-//! The machine of `sim/run-*` is the Xeon X5650 as its file has it, with TLBs, prefetcher and memory
-//! controllers. Its jobs are those of an experiment: the rate is that of the timed visits, and the
-//! flush before the first touch and the passes before the second, three or more, are not timed. With
-//! 8 KiB they and the clones of the machine take more than the touches. The peer is a random walk over a table as large as what is kept of its level-3 cache,
-//! each block of which names the next one.
+//! The machine of `sim/run-*` is the Xeon X5650 as its file has it, with TLBs, prefetcher and memory controllers. Its jobs are
+//! those of an experiment: a flush, the passes that bring the working set to rest, and three touches. A rate is that of
+//! [`PASSES`] passes in the time of a job, flush included: passes that the simulator finds a way to skip add nothing. The peer,
+//! pycachesim, walks as often through caches alone.
 //!
 //! The machine of `sim/chase-*` is that of `machine.toml`, which the peers simulate too: caches alone.
 //! One job walks there again and again and does nothing else, as the peers do.
 
-use corehop_plan::experiment::{
-    Body, DrawStream, Experiment, Length, Plan, SamplingGroup, Step, Synthetic,
-};
+use corehop_plan::experiment::{Body, Experiment, Length, Plan, SamplingGroup, Step, Synthetic};
 use corehop_plan::machine::{Machine, Records};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_plan::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
 use corehop_sim::SimMachine;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Fallible, compared, median};
+use super::{Fallible, VISITS, compared, median};
 
 const ROUNDS: usize = 3;
-/// The number of visits of a plan, if they are not too many jobs.
-const VISITS: u64 = 6_000_000;
+/// The visits of the touches of a plan, if they are not too many jobs.
+const TOUCHED: u64 = 6_000_000;
 const MOST_JOBS: u64 = 2_000;
 /// The visits of the one job that only walks: enough for a clock with ticks of 10 ms.
 const CHASED: u64 = 24_000_000;
-/// The sets of the level-3 cache.
-const SETS: usize = 12_288;
+/// The working sets, and the passes over each that a job made when this figure was defined; fixed since.
+const PASSES: [(&str, Bytes, f64); 4] = [
+    ("8kib", Bytes::from_kib(8), 6.0),
+    ("128kib", Bytes::from_kib(128), 6.0),
+    ("8mib", Bytes::from_mib(8), 9.2),
+    ("64mib", Bytes::from_mib(64), 6.0),
+];
 
-/// The state of a set of 16 ways.
-#[derive(Clone, Copy)]
-#[repr(C, align(128))]
-struct Block([u64; 16]);
-
-/// The figures of this file.
-pub(super) fn figures() -> Fallible<Vec<Value>> {
+/// The figures of this file; `peer` has the accesses per second of pycachesim over so many bytes.
+pub(super) fn figures(
+    mut peer: impl FnMut(Bytes) -> Fallible<Option<f64>>,
+) -> Fallible<Vec<Value>> {
     let mut figures = Vec::new();
-    for (name, write_ratio) in [("reads", 0.0), ("writes", 0.5)] {
-        for (size, wss) in [
-            ("8kib", Bytes::from_kib(8)),
-            ("8mib", Bytes::from_mib(8)),
-            ("64mib", Bytes::from_mib(64)),
-        ] {
+    for (size, wss, passes) in PASSES {
+        for (name, write_ratio) in [("reads", 0.0), ("writes", 0.5)] {
             let plan = plan(&x5650()?, wss, write_ratio)?;
-            let (mut own, mut least) = (Vec::new(), Vec::new());
+            let (mut own, mut theirs) = (Vec::new(), Vec::new());
             for _ in 0..ROUNDS {
-                own.push(visits_per_second(x5650()?, &plan)?);
-                least.push(blocks_per_second()?);
+                own.push(
+                    passes * whole_jobs_per_second(x5650()?, &plan)? * (wss.get() / 64) as f64,
+                );
+                theirs.extend(if write_ratio > 0.0 { None } else { peer(wss)? });
             }
-            let name = format!("sim/run-{name}-{size}");
-            figures.push(compared(&name, "M visits/s", median(own), median(least)));
+            let own = median(own);
+            figures.push(if theirs.is_empty() {
+                json!({"name": format!("sim/run-{name}-{size}"), "value": (own / 1e4).round() / 1e2, "unit": VISITS})
+            } else {
+                compared(&format!("sim/run-{name}-{size}-vs-pycachesim"), VISITS, own, median(theirs))
+            });
         }
     }
     Ok(figures)
@@ -61,7 +62,7 @@ pub(super) fn figures() -> Fallible<Vec<Value>> {
 /// Jobs that touch one working set three times each.
 fn plan(platform: &Platform, wss: Bytes, write_ratio: f64) -> Fallible<Plan> {
     let set = WorkingSet::list(wss, write_ratio);
-    let touches = VISITS / set.lines();
+    let touches = TOUCHED / set.lines();
     let experiment = Synthetic {
         mover: Mover::Affinity,
         preemptor: Polluter {
@@ -108,28 +109,23 @@ pub(super) fn chase(platform: &Platform, bytes: usize, write_ratio: f64) -> Fall
 }
 
 fn visits_per_second(platform: Platform, plan: &Plan) -> Fallible<f64> {
-    let mut machine = SimMachine::new(platform)?;
-    let mut records = Records::default();
-    let begin = process_seconds()?;
-    machine.run(plan, &mut records)?;
-    let took = process_seconds()? - begin;
+    let (records, took) = carried_out(platform, plan)?;
     let touches = records.jobs.iter().flat_map(|record| &record.touches);
     Ok(touches.map(|touch| touch.lines).sum::<u64>() as f64 / took)
 }
 
-fn blocks_per_second() -> Fallible<f64> {
-    let mut table = vec![Block([1; 16]); SETS];
-    for (block, next) in table.iter_mut().zip(DrawStream::new(1, 0).cycle(SETS)) {
-        block.0[0] = u64::from(next);
-    }
-    let table = std::hint::black_box(table);
+fn whole_jobs_per_second(platform: Platform, plan: &Plan) -> Fallible<f64> {
+    let (records, took) = carried_out(platform, plan)?;
+    Ok(records.jobs.len() as f64 / took)
+}
+
+/// The records of a plan, and the CPU seconds that it took.
+fn carried_out(platform: Platform, plan: &Plan) -> Fallible<(Records, f64)> {
+    let mut machine = SimMachine::new(platform)?;
+    let mut records = Records::default();
     let begin = process_seconds()?;
-    let mut at = 0;
-    for _ in 0..8 * VISITS {
-        at = table[at as usize].0[0];
-    }
-    std::hint::black_box(at);
-    Ok(8.0 * VISITS as f64 / (process_seconds()? - begin))
+    machine.run(plan, &mut records)?;
+    Ok((records, process_seconds()? - begin))
 }
 
 /// CPU seconds of all threads of this process, those that ended among them.
