@@ -16,10 +16,11 @@ use corehop_decide::validation::{JudgementRole, Lab, PublishedStudy, Sheet, all}
 use corehop_plan::platform::Platform;
 
 /// Studies that together take less than a minute: `cargo test` simulates them. `make test-deep` simulates all.
-const QUICK: [&str; 10] = [
+const QUICK: [&str; 11] = [
     "kamali-4-5",
     "kamali-5-1",
     "kamali-regression",
+    "strong-2a",
     "strong-2b",
     "strong-3",
     "strong-5",

@@ -43,7 +43,7 @@ const GANGS: &[(&str, &str, &str)] =
 const PLACEMENTS: &[(&str, &str)] = described!["kamali-5-3"];
 
 const SWITCHES: &[(&str, &str, &str)] =
-    with_tables!["strong-2b", "strong-3", "strong-5", "strong-6"];
+    with_tables!["strong-2a", "strong-2b", "strong-3", "strong-5", "strong-6"];
 
 pub(super) const REGRESSIONS: &[(&str, &str, &str)] = with_tables!["kamali-regression"];
 

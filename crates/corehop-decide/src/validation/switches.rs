@@ -53,7 +53,7 @@ pub struct SwitchRows {
     /// By these mechanisms; by all where none is named.
     #[serde(default)]
     pub mechanisms: Vec<SwitchMechanism>,
-    /// With this wake-up time of every core, in cycles.
+    /// With this wake-up time of every core, in cycles; 0 also for that of the platform.
     #[serde(default)]
     pub wake_up: u64,
 }
@@ -62,7 +62,7 @@ impl SwitchRows {
     pub(super) fn has(&self, row: &SwitchRow) -> bool {
         let is_mechanism = self.mechanisms.is_empty() || self.mechanisms.contains(&row.mechanism);
         let is_platform = self.platform.as_ref().is_none_or(|platform| *platform == row.platform);
-        is_platform && is_mechanism && self.wake_up == row.wake_up
+        is_platform && is_mechanism && self.wake_up == row.wake_up.unwrap_or(0)
     }
 }
 
@@ -73,8 +73,8 @@ pub struct SwitchRow {
     pub platform: String,
     /// The mechanism.
     pub mechanism: SwitchMechanism,
-    /// The wake-up time of every core, in cycles.
-    pub wake_up: u64,
+    /// The wake-up time of every core, in cycles; None: that of the platform.
+    pub wake_up: Option<u64>,
     /// The time of a call, in nanoseconds.
     pub value: PrintedNumber,
 }
@@ -83,14 +83,17 @@ impl SwitchRow {
     /// The machine, with its wake-up time; None if there is no such platform.
     pub(super) fn machine(&self) -> Option<Platform> {
         let mut platform = Platform::named(&self.platform)?.ok()?;
-        let wake_up = Fact::cited(Latency::cycles(self.wake_up), "Strong et al. 2009, section 7.2");
-        platform.core.wake_up = Some(wake_up);
+        if let Some(cycles) = self.wake_up {
+            let wake_up = Fact::cited(Latency::cycles(cycles), "Strong et al. 2009, section 7.2");
+            platform.core.wake_up = Some(wake_up);
+        }
         Some(platform)
     }
 
     fn name(&self) -> String {
         let Self { platform, mechanism, wake_up, .. } = self;
-        let after = if *wake_up > 0 { format!(", awake after {wake_up}") } else { String::new() };
+        let late = wake_up.filter(|&cycles| cycles > 0);
+        let after = late.map_or_else(String::new, |cycles| format!(", awake after {cycles}"));
         format!("{platform} {mechanism}{after}")
     }
 }
@@ -106,7 +109,10 @@ impl SwitchStudy {
             let row = SwitchRow {
                 platform: line.cell("platform").to_owned(),
                 mechanism: line.word("mechanism")?,
-                wake_up: line.number("wake_up_cycles")? as u64,
+                wake_up: match line.cell("wake_up_cycles") {
+                    "" => None,
+                    _ => Some(line.number("wake_up_cycles")? as u64),
+                },
                 value: line.word("value")?,
             };
             if row.machine().is_none() {

@@ -26,8 +26,8 @@ fn every_folder_of_studies_is_one_study_in_the_order_of_its_kind() {
     let all = all().unwrap();
     let ids: Vec<&str> = all.iter().map(|it| it.head().id).collect();
     let expected = "bastoni-spread bastoni-table3 bastoni-table4 waechtler-a4 waechtler-a5 waechtler-a6 \
-        waechtler-5-2 waechtler-5-3 kamali-4-5 kamali-4-6 kamali-4-8 kamali-5-1 kamali-5-3 strong-2b strong-3 \
-        strong-5 strong-6 kamali-regression bastoni-fig3 bastoni-fig4 bastoni-claims bastoni-claim-1 \
+        waechtler-5-2 waechtler-5-3 kamali-4-5 kamali-4-6 kamali-4-8 kamali-5-1 kamali-5-3 strong-2a strong-2b \
+        strong-3 strong-5 strong-6 kamali-regression bastoni-fig3 bastoni-fig4 bastoni-claims bastoni-claim-1 \
         waechtler-claims waechtler-exclusive";
     assert_eq!(ids.join(" "), expected);
     assert!(all.iter().all(|it| !it.head().title.is_empty()));
@@ -211,12 +211,16 @@ const SWITCHES: &str = "id = \"s\"\ntitle = \"t\"\nplatform = \"m5_cs\"\nsamples
 #[test]
 fn a_core_switch_is_simulated_on_the_machine_of_its_row() {
     let rows = "platform,mechanism,wake_up_cycles,value\nm5_cs,strong-v2,100,1000\nm5_cs,strong-v2,0,0.5\n\
-        m5_cs,strong-v3,100,1000\nm5_cc,strong-v2,100,1000\nm5_cs,strong-v4,100,1000\n";
+        m5_cs,strong-v3,100,1000\nm5_cc,strong-v2,100,1000\nm5_cs,strong-v4,100,1000\nxeon_5160,strong-v2,,1000\n";
     let study = SwitchStudy::new(SWITCHES, rows).unwrap();
     let fitted: Vec<bool> = study.printed.iter().map(|it| study.marked[0].rows.has(it)).collect();
-    assert_eq!(fitted, [true, false, false, false, true]);
+    assert_eq!(fitted, [true, false, false, false, true, false]);
     let wake_up = |at: usize| study.printed[at].machine().unwrap().core.wake_up.unwrap().value;
     assert_eq!([wake_up(0), wake_up(1)], [Latency::cycles(100), Latency::cycles(0)]);
+    assert_eq!(
+        wake_up(5),
+        Platform::named("xeon_5160").unwrap().unwrap().core.wake_up.unwrap().value
+    );
     let one = SwitchStudy { printed: study.printed[..3].to_vec(), ..study };
     let sheet = one.judge(&x5650(), &mut Lab::new(1, Some(1), false)).unwrap();
     let names: Vec<&PrintedQuantity> = sheet.rows.iter().map(|it| &it.what).collect();
@@ -276,5 +280,8 @@ fn only_studies_of_one_machine_take_another_platform() {
     let all = all().unwrap();
     let own: Vec<&str> =
         all.iter().filter(|it| !it.is_of_one_machine()).map(|it| it.head().id).collect();
-    assert_eq!(own, ["strong-2b", "strong-3", "strong-5", "strong-6", "kamali-regression"]);
+    assert_eq!(
+        own,
+        ["strong-2a", "strong-2b", "strong-3", "strong-5", "strong-6", "kamali-regression"]
+    );
 }

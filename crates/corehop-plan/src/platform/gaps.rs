@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts about several cores that a platform leaves open, and what a simulation takes instead.
+//! Facts that decide most about a simulation and that a platform leaves open, and what a simulation takes instead.
 
 use super::mechanism::{Distance, Supplier, Traffic};
-use super::{Affinity, Platform};
+use super::{Affinity, Cache, CacheKind, Platform};
 use crate::units::CpuList;
+use std::collections::BTreeSet;
 
 /// A fact that is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,12 +22,55 @@ impl std::fmt::Display for MissingFact {
 }
 
 impl Platform {
-    /// The facts that a simulation of several cores takes and that are not stated. None for one core.
+    /// The facts that a simulation takes and that are not stated; those about several cores where there are several.
     pub fn gaps(&self) -> Vec<MissingFact> {
-        if self.cores.value.iter().count() < 2 {
-            return Vec::new();
-        }
-        self.no_controller().into_iter().chain(self.no_peers()).collect()
+        let alone =
+            self.no_parallelism().into_iter().chain(self.no_tlb()).chain(self.no_policies());
+        let several = self.cores.value.iter().count() > 1;
+        let together = self.no_controller().into_iter().chain(self.no_peers());
+        alone.chain(together.filter(|_| several)).collect()
+    }
+
+    /// Nothing about misses that are under way at once.
+    fn no_parallelism(&self) -> Option<MissingFact> {
+        let stated = self.core.parallelism.is_some()
+            || self.core_kinds.iter().any(|kind| kind.core.parallelism.is_some());
+        (!stated).then(|| MissingFact {
+            table: "[core]",
+            what: "no parallelism: a miss waits for the one before it, in a scan as in a list"
+                .to_owned(),
+        })
+    }
+
+    /// No TLB.
+    fn no_tlb(&self) -> Option<MissingFact> {
+        self.tlbs.is_empty().then(|| MissingFact {
+            table: "[[tlb]]",
+            what: "none: a page of any working set is found in no time".to_owned(),
+        })
+    }
+
+    /// The caches of data without a policy of replacement, and those around others without an inclusion.
+    fn no_policies(&self) -> Vec<MissingFact> {
+        let missing = |lacks: fn(&Cache) -> bool, instead: &str| {
+            let data = self.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
+            let levels: BTreeSet<u32> =
+                data.filter(|cache| lacks(cache)).map(|cache| cache.level).collect();
+            let levels: Vec<String> = levels.iter().map(|level| format!("L{level}")).collect();
+            (!levels.is_empty()).then(|| MissingFact {
+                table: "[[cache]]",
+                what: format!("{} {instead}", levels.join(", ")),
+            })
+        };
+        let replacement = missing(
+            |cache| cache.mechanism.replacement.is_none(),
+            "without mechanism.replacement: the line goes that was not used for longest",
+        );
+        let inclusion = missing(
+            |cache| cache.level > 1 && cache.mechanism.inclusion.is_none(),
+            "without mechanism.inclusion: what leaves it stays in the caches inside",
+        );
+        replacement.into_iter().chain(inclusion).collect()
     }
 
     /// Nothing that memory is read through.
@@ -91,20 +135,27 @@ mod tests {
         Platform::named(id).unwrap().unwrap()
     }
 
+    fn told(machine: &Platform, table: &str) -> Vec<String> {
+        let of = |gap: &MissingFact| (gap.table == table).then(|| gap.what.clone());
+        machine.gaps().iter().filter_map(of).collect()
+    }
+
     #[test]
     fn a_machine_without_a_controller_or_the_time_of_a_peer_is_told_so() {
         let mut machine = platform("xeon_x5650");
-        assert_eq!(machine.gaps(), []);
+        let all = |machine: &Platform| {
+            [told(machine, "[[latency]]"), told(machine, "[[server]]")].concat()
+        };
+        assert_eq!(all(&machine), Vec::<String>::new());
         let latencies = std::mem::take(&mut machine.latencies);
-        let text = machine.gaps()[0].to_string();
+        let [text] = &told(&machine, "[[latency]]")[..] else { panic!() };
         assert!(
             text.contains("shared_l3, other_package") && !text.contains("same_package"),
             "{text}"
         );
         machine.latencies = latencies;
         machine.servers.clear();
-        let [gap] = &machine.gaps()[..] else { panic!("{:?}", machine.gaps()) };
-        assert_eq!(gap.table, "[[server]]");
+        assert_eq!(all(&machine).len(), 1);
     }
 
     #[test]
@@ -113,6 +164,26 @@ mod tests {
         machine.latencies.retain(|it| it.supplier == Supplier::Peer);
         machine.latencies.truncate(1);
         machine.latencies[0].distance = None;
+        assert_eq!(told(&machine, "[[latency]]"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_decides_most_is_asked_for_also_of_a_machine_with_one_core() {
+        let mut machine = platform("xeon_l7455");
         assert_eq!(machine.gaps(), []);
+        machine.core.parallelism = None;
+        assert_eq!(told(&machine, "[core]").len(), 1);
+        machine.tlbs.clear();
+        assert_eq!(told(&machine, "[[tlb]]").len(), 1);
+        for cache in machine.caches.iter_mut().filter(|cache| cache.kind != CacheKind::Instruction)
+        {
+            cache.mechanism.inclusion = None;
+            if cache.level > 2 {
+                cache.mechanism.replacement = None;
+            }
+        }
+        let [replacement, inclusion] = &told(&machine, "[[cache]]")[..] else { panic!() };
+        assert!(replacement.starts_with("L3 without mechanism.replacement"), "{replacement}");
+        assert!(inclusion.starts_with("L2, L3 without mechanism.inclusion"), "{inclusion}");
     }
 }
