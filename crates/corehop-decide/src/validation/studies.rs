@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn every_study_of_core_switches_can_be_read_and_is_fitted_on_a_minority_of_its_rows() {
+    fn every_study_of_core_switches_can_be_read_and_is_fitted_on_half_of_its_rows_at_most() {
         for (id, description, table) in SWITCHES {
             let study = SwitchStudy::new(description, table).unwrap();
             assert_eq!(study.id, *id);
@@ -193,7 +193,7 @@ mod tests {
                     == JudgementRole::Fitted
             };
             let fitted = study.printed.iter().filter(of).count();
-            assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            assert!(fitted * 2 <= study.printed.len(), "{id}: {fitted} rows are fitted on");
             for row in &study.printed {
                 let platform = row.machine().unwrap();
                 SwitchStudy::plan(row, &platform, 1, 1).unwrap().check(&platform).unwrap();

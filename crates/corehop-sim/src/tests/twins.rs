@@ -33,6 +33,8 @@ struct Script<'a> {
     at: usize,
     outcomes: Vec<AccessOutcome>,
     asks: &'a [Vec<(u32, u32)>],
+    /// The accesses after which it paused.
+    paused: Vec<usize>,
     wanted: PrefetchQueue,
 }
 
@@ -61,12 +63,14 @@ impl Visitor for Script<'_> {
         if !self.outcomes.len().is_multiple_of(PAUSES) {
             return true;
         }
+        self.paused.push(self.at - 1);
         self.wanted.ask(self.asks.get(self.outcomes.len() / PAUSES - 1).into_iter().flatten());
         false
     }
 
     fn wrote(&mut self) {
-        self.met(Does::Writes, AccessOutcome::HIT);
+        self.at += 1;
+        self.outcomes.push(AccessOutcome::HIT);
     }
 
     fn wanted(&mut self) -> Option<&mut PrefetchQueue> {
@@ -177,8 +181,14 @@ impl Twins {
             })
             .collect();
         let wanted = PrefetchQueue::default();
-        let mut script =
-            Script { accesses: &accesses, at: 0, outcomes: Vec::new(), asks: &asks, wanted };
+        let mut script = Script {
+            accesses: &accesses,
+            at: 0,
+            outcomes: Vec::new(),
+            asks: &asks,
+            paused: Vec::new(),
+            wanted,
+        };
         let mut pace = RetryBackoff::default();
         // Visits keep what they know of the way, from one script to the next.
         let visits = self.dice.in_100(50);
@@ -197,13 +207,13 @@ impl Twins {
                     .extend(self.quick.prefetch(cpu, line, level).map(|outcome| (line, outcome)));
             }
         }
-        let outcomes = script.outcomes;
+        let Script { outcomes, paused, .. } = script;
         same("walk", cpu as u32, &outcomes.len(), &accesses.len())?;
         let mut brought = brought.into_iter();
         for (at, (&(line, write), &outcome)) in accesses.iter().zip(&outcomes).enumerate() {
             let read = if fetches { Access::Fetch } else { Access::Read };
             self.one(cpu, line, if write { Access::Write } else { read }, outcome)?;
-            if (at + 1).is_multiple_of(PAUSES) {
+            if paused.contains(&at) {
                 for &(line, level) in &asks[(at + 1) / PAUSES - 1] {
                     let fast = self.fast.prefetch(cpu, line, level);
                     let slow = self.slow.prefetch(cpu, line, level);
