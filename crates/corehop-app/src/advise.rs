@@ -10,7 +10,7 @@ use crate::failure::{Exit, Failure};
 /// A simulation to advise from.
 #[derive(Debug, Clone)]
 pub struct SimulatedAdvice {
-    /// The advice that is wanted; its sizes and its length are simulated.
+    /// The advice that is wanted; its sizes, and preemptions as long as its wait, are simulated.
     pub wanted: AdviceQuery,
     /// Whether polluters run on the other CPUs.
     pub loaded: bool,
@@ -35,10 +35,12 @@ impl SimulatedAdvice {
         if !self.wanted.wss.is_empty() {
             grid.wss.clone_from(&self.wanted.wss);
         }
-        grid.lengths.extend(self.wanted.length);
+        grid.lengths.extend(self.wanted.length.filter(|wait| !grid.lengths.contains(wait)));
         let advice = advise(&grid.model(platform)?, &self.wanted);
         let mut advice = advice.map_err(|error| Failure::new(Exit::Usage, error))?;
         let (savings, silent) = grid.partitioning(platform)?;
+        // The grid is what it is: nobody measures more of it.
+        advice.lacking.clear();
         advice.partitioning = savings;
         advice.silent.extend(silent);
         Ok(advice)
