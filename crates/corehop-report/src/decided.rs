@@ -45,20 +45,21 @@ pub(super) fn together(rules: &[AdviceRule]) -> impl Iterator<Item = &[AdviceRul
 pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
     let asked = rules.first().and_then(asked);
-    let (caption, more) = match asked {
+    let (caption, more): (String, &[&str]) = match asked {
         Some(wait) => (
             format!(
                 "for a wait of {}: staying costs the wait and `stay`, moving `costs`",
                 time(wait.wait_us)
             ),
-            &["stay", "do"][..],
+            &["stay", "do"],
         ),
-        None => ("the expected wait from which a move pays".to_owned(), &[][..]),
+        None => {
+            ("the expected wait from which a move pays".to_owned(), &["pays from", "preemptions"])
+        }
     };
-    let heads = ["WSS", "move", "costs", "n in replicates", "pays from", "preemptions"];
     let mut table = FigureTable::new(
         format!("{}: {caption} (medians in us [95 % interval])", of.unwrap_or_default()),
-        &[&heads[..], more].concat(),
+        &[&["WSS", "move", "costs"][..], more].concat(),
     );
     table.rows = rules.iter().flat_map(rows).collect();
     table
@@ -72,36 +73,48 @@ pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
     }
 }
 
-/// The rows of one size; the advice stands in the first.
+/// The rows of one size: of each move with its samples in replicates.
 fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
-    let decided = |first: bool| match asked(rule) {
-        Some(wait) if first => vec![cost(&wait.stay), preference(wait.verdict)],
-        Some(_) => vec![String::new(), String::new()],
-        None => Vec::new(),
-    };
     let row = |(at, it): (usize, &AdvisedMove)| {
-        let wss = if at == 0 { size(Bytes::new(rule.wss_bytes)) } else { String::new() };
-        let bound = |at_most: bool| if at_most { "at most " } else { "" };
-        let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
-        let own = vec![
-            wss,
-            it.event.word().to_owned(),
-            format!("{}{}", bound(it.at_most), cost(&it.cost)),
-            counted(it.n, it.replicates),
-            format!("{}{}", bound(it.at_most || beyond), cost(&it.pays_from)),
-            known_by(it.known_by),
-        ];
-        [own, decided(at == 0)].concat()
+        let first = at == 0;
+        let wss = if first { size(Bytes::new(rule.wss_bytes)) } else { String::new() };
+        let costs = format!("{} ({})", cost(&it.cost), counted(it.n, it.replicates));
+        let own = vec![wss, it.event.word().to_owned(), bounded(it.at_most, costs)];
+        let more = match asked(rule) {
+            Some(wait) => vec![
+                if first { cost(&wait.stay) } else { String::new() },
+                decided(wait.verdict, it, first).to_owned(),
+            ],
+            None => {
+                let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
+                vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
+            }
+        };
+        [own, more].concat()
     };
     rule.moves.iter().enumerate().map(row).collect()
 }
 
-/// What the cost of a preemption as long as the wait is read off.
+fn bounded(at_most: bool, text: String) -> String {
+    if at_most { format!("at most {text}") } else { text }
+}
+
+/// The advice, in the row of the move that it is for, or else in the first.
+fn decided(verdict: Preference, it: &AdvisedMove, first: bool) -> &'static str {
+    match verdict {
+        Preference::Move(event) if event == it.event => "move",
+        Preference::Stay if first => "stay",
+        Preference::Unknown if first => "unknown",
+        _ => "",
+    }
+}
+
+/// The lengths of preemptions that were measured, where the wait is not among them.
 fn known_by(origin: WaitOrigin) -> String {
     match origin {
         WaitOrigin::Measured => "measured".to_owned(),
-        WaitOrigin::BelowAll { shortest_us } => format!("all longer than {}", time(shortest_us)),
-        WaitOrigin::BeyondAll { longest_us } => format!("all up to {}", time(longest_us)),
+        WaitOrigin::BelowAll { shortest_us } => format!("from {}", time(shortest_us)),
+        WaitOrigin::BeyondAll { longest_us } => format!("up to {}", time(longest_us)),
     }
 }
 
@@ -148,15 +161,6 @@ pub(super) fn partitioning(savings: &[Saving]) -> FigureTable {
 
 fn or_dash(text: String) -> String {
     if text.is_empty() { "–".to_owned() } else { text }
-}
-
-/// The advice, in a word.
-pub(super) fn preference(verdict: Preference) -> String {
-    match verdict {
-        Preference::Stay => "stay".to_owned(),
-        Preference::Move(event) => format!("move: {event}"),
-        Preference::Unknown => "unknown".to_owned(),
-    }
 }
 
 pub(super) fn cost(cost: &CostEstimate) -> String {
@@ -275,32 +279,35 @@ mod tests {
     }
 
     #[test]
-    fn a_row_for_each_move_has_the_wait_from_which_it_pays_and_what_is_known_by() {
+    fn a_row_for_each_move_has_the_wait_from_which_it_pays_and_the_lengths_that_are_known() {
         let table = rules(&[rule(&[1.0, 3.0])]);
         assert!(table.caption.contains("preempted meanwhile: the expected wait from which a move"));
         let near = [
             "64 KiB",
             "l3_migration",
-            "at most 20.0 [19.0, …]",
-            "60 in 20",
+            "at most 20.0 [19.0, …] (60 in 20)",
             "at most 8.00 [7.00, 9.50]",
-            "all longer than 10.0 µs",
+            "from 10.0 µs",
         ];
         assert_eq!(table.rows[0], near);
         assert_eq!(table.rows[1][0], "");
-        assert_eq!(table.rows[1][4..], ["at most 8.00 [7.00, 9.50]", "all up to 4.00 ms"]);
+        assert_eq!(table.rows[1][3..], ["at most 8.00 [7.00, 9.50]", "up to 4.00 ms"]);
         assert_eq!(known_by(WaitOrigin::Measured), "measured");
     }
 
     #[test]
-    fn a_wait_that_was_asked_for_has_its_advice_once_for_each_size() {
+    fn a_wait_that_was_asked_for_has_its_advice_in_the_row_of_the_move() {
         let table = rules(&[rule(&[25e3])]);
         assert!(table.caption.contains("for a wait of 25.0 ms: staying costs the wait and `stay`"));
-        assert_eq!(table.head[6..], ["stay", "do"]);
-        assert_eq!(table.rows[0][6..], ["5.00 [4.00, 6.00]", "move: l3_migration"]);
-        assert_eq!(table.rows[1][6..], ["", ""]);
-        let told = [Preference::Stay, Preference::Unknown].map(preference);
-        assert_eq!(told, ["stay", "unknown"]);
+        assert_eq!(table.head[3..], ["stay", "do"]);
+        assert_eq!(table.rows[0][3..], ["5.00 [4.00, 6.00]", "move"]);
+        assert_eq!(table.rows[1][3..], ["", ""]);
+        let far = moved(WaitOrigin::Measured, false);
+        let told = |verdict| [true, false].map(|first| decided(verdict, &far, first));
+        assert_eq!(told(Preference::Stay), ["stay", ""]);
+        assert_eq!(told(Preference::Unknown), ["unknown", ""]);
+        assert_eq!(told(Preference::Move(Event::L3Migration)), ["move", "move"]);
+        assert_eq!(told(Preference::Move(Event::MemoryMigration)), ["", ""]);
     }
 
     #[test]

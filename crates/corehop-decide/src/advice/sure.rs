@@ -2,7 +2,7 @@
 //! The advice in one sentence.
 
 use super::{Advice, AdviceRule, AdvisedMove, AdvisedWait, Preference, WaitOrigin};
-use corehop_plan::units::{Bytes, three_digits};
+use corehop_plan::units::{Bytes, Nanos, three_digits};
 use corehop_plan::workload::Event;
 use corehop_stats::cpmd::CostEstimate;
 
@@ -34,8 +34,8 @@ impl Advice {
     }
 }
 
-/// `from an expected wait of 3.00 us [1.00, 4.00] (16 KiB) on by l3_migration`: for each class of migration the shortest wait
-/// of all sizes, and the longest.
+/// `moving by l3_migration pays from 3.00 us [1.00, 4.00] (16 KiB) of expected wait on`: for each class of migration the
+/// shortest wait of all sizes, and the longest.
 fn thresholds(rules: &[&AdviceRule]) -> String {
     let mut classes: Vec<Event> =
         rules.iter().flat_map(|rule| &rule.moves).map(|it| it.event).collect();
@@ -50,10 +50,13 @@ fn thresholds(rules: &[&AdviceRule]) -> String {
         waits.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (least, most) = (&waits.first()?.1, &waits.last()?.1);
         let range = if least == most { least.clone() } else { format!("{least} to {most}") };
-        Some(format!("{range} on by {class}"))
+        Some((class, range))
     };
-    let clauses: Vec<String> = classes.into_iter().filter_map(clause).collect();
-    format!("a move pays from an expected wait of {}", clauses.join(", of "))
+    let clauses = classes.into_iter().filter_map(clause).enumerate().map(|(at, (class, range))| {
+        let (verb, on) = if at == 0 { ("pays ", " of expected wait on") } else { ("", "") };
+        format!("by {class} {verb}from {range}{on}")
+    });
+    format!("moving {}", clauses.collect::<Vec<_>>().join(", "))
 }
 
 fn size(rule: &AdviceRule) -> String {
@@ -69,7 +72,7 @@ fn pays_from(it: &AdvisedMove) -> String {
     format!("{bound}{} us [{}, {}]", three_digits(estimate_us), end(low_us), end(high_us))
 }
 
-/// `for a wait of 25 ms, move (l3_migration)`: a clause for each verdict.
+/// `for a wait of 25 ms, move (l3_migration)`: a clause for each verdict, and the costs beside the wait.
 fn decided(rules: &[&AdviceRule], asked: &AdvisedWait) -> String {
     let mut verdicts: Vec<Preference> =
         rules.iter().filter_map(|rule| Some(rule.waits.first()?.verdict)).collect();
@@ -86,8 +89,23 @@ fn decided(rules: &[&AdviceRule], asked: &AdvisedWait) -> String {
         format!("{} with {only}", word(*verdict))
     };
     let clauses: Vec<String> = verdicts.iter().map(clause).collect();
-    let wait = asked.wait_us;
-    format!("for a wait of {} us, {}", three_digits(wait), clauses.join("; "))
+    let stay = rules.iter().filter_map(|rule| Some(rule.waits.first()?.stay.estimate_us));
+    let cheapest =
+        |rule: &&AdviceRule| rule.moves.iter().map(|it| it.cost.estimate_us).reduce(f64::min);
+    format!(
+        "for a wait of {}, {}: staying costs the wait and {}, moving {}",
+        Nanos::new((1e3 * asked.wait_us).round() as u64),
+        clauses.join("; "),
+        range_us(stay),
+        range_us(rules.iter().filter_map(cheapest))
+    )
+}
+
+/// `3.00 to 4.00 us`.
+fn range_us(costs: impl Iterator<Item = f64> + Clone) -> String {
+    let low = three_digits(costs.clone().fold(f64::INFINITY, f64::min));
+    let high = three_digits(costs.fold(f64::NEG_INFINITY, f64::max));
+    if low == high { format!("{low} us") } else { format!("{low} to {high} us") }
 }
 
 /// The advice, in words.

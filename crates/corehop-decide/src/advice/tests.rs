@@ -313,19 +313,22 @@ fn the_sentence_has_the_shortest_and_the_longest_wait_of_each_class_or_the_advic
     ];
     let cells: Vec<Of> = cells.into_iter().map(|it| Of { spread: 0.0, ..it }).collect();
     let all = advice(&cells).sentence();
-    let near = "a move pays from an expected wait of 1100 us [1100, 1100] (64 KiB) to 1200 us [1200, 1200] (256 KiB) on by \
-                l3_migration, of ";
-    assert!(all.starts_with("Load idle, a preemptor walked 4 MiB meanwhile: a move"), "{all}");
-    assert!(all.contains(near) && all.ends_with(" on by memory_migration."), "{all}");
+    let near = "meanwhile: moving by l3_migration pays from 1100 us [1100, 1100] (64 KiB) to 1200 us [1200, 1200] \
+                (256 KiB) of expected wait on, by memory_migration from ";
+    assert!(all.starts_with("Load idle, a preemptor walked 4 MiB meanwhile"), "{all}");
+    assert!(all.contains(near) && all.ends_with("1500 us [1500, 1500] (256 KiB)."), "{all}");
     let asked = |us| {
         let wanted = AdviceQuery { length: Some(Nanos::from_micros(us)), ..wanted() };
         advise(&model(&cells), &wanted).unwrap()
     };
     let parts = asked(1_150).sentence();
-    let words = "for a wait of 1150 us, stay with 256 KiB; move (l3_migration) with 64 KiB";
+    let words = "for a wait of 1150 us, stay with 256 KiB; move (l3_migration) with 64 KiB: staying costs the wait and 0 us, ";
     assert!(parts.contains(words), "{parts}");
     let whole = asked(9_000).sentence();
-    assert!(whole.contains("for a wait of 9000 us, move (l3_migration) with all sizes"), "{whole}");
+    assert!(
+        whole.contains("for a wait of 9 ms, move (l3_migration) with all sizes: staying"),
+        "{whole}"
+    );
 }
 
 #[test]

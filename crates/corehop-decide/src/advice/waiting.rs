@@ -46,12 +46,11 @@ impl StayCurve {
         self.0[self.0.len() - 1]
     }
 
-    /// The cost at each measured length as `value` has it, from the cost of no wait on. Beyond the longest length the cost
-    /// stays as it is: a longer preemption costs no less.
-    fn lines(&self, at_once: f64, value: impl Fn(&CostEstimate) -> f64) -> Vec<CostLine> {
-        let first = (0.0, at_once);
-        let points = self.0.iter().map(|(length, cost)| (*length, value(cost)));
-        let all: Vec<(f64, f64)> = std::iter::once(first).chain(points).collect();
+    /// The costs at the measured lengths, from the cost of no wait on. Beyond the longest length the cost stays as it is: a
+    /// longer preemption costs no less.
+    fn lines(&self, at_once: f64, costs: impl Iterator<Item = f64>) -> Vec<CostLine> {
+        let points = self.0.iter().map(|(length, _)| *length).zip(costs);
+        let all: Vec<(f64, f64)> = std::iter::once((0.0, at_once)).chain(points).collect();
         let last = all[all.len() - 1];
         let to_the_end = (last, (f64::INFINITY, last.1));
         all.windows(2).map(|pair| (pair[0], pair[1])).chain([to_the_end]).collect()
@@ -59,57 +58,65 @@ impl StayCurve {
 
     /// The estimates: an absence of no length costs nothing.
     fn estimates(&self) -> Vec<CostLine> {
-        self.lines(0.0, |cost| cost.estimate_us)
+        self.lines(0.0, self.0.iter().map(|(_, cost)| cost.estimate_us))
     }
 
-    /// The lower ends; what is shorter than all that were measured may cost nothing. None where an end is missing.
-    fn lows(&self) -> Option<Vec<CostLine>> {
-        let known = self.0.iter().all(|(_, cost)| cost.low_us.is_some());
-        let low = |cost: &CostEstimate| cost.low_us.unwrap_or(f64::NEG_INFINITY);
+    /// The lower ends. What is shorter than all that were measured may cost nothing, and a length without an end costs no
+    /// less than the one before it.
+    fn lows(&self) -> Vec<CostLine> {
         let (length, shortest) = self.shortest();
-        let least = low(&shortest).min(0.0);
-        known.then(|| {
-            let mut lines = self.lines(least, low);
-            lines[0] = ((0.0, least), (length, least));
-            lines
-        })
+        let least = shortest.low_us.unwrap_or(0.0).min(0.0);
+        let known = self.0.iter().scan(least, |low, (_, cost)| {
+            *low = cost.low_us.unwrap_or(*low);
+            Some(*low)
+        });
+        let mut lines = self.lines(least, known);
+        lines[0] = ((0.0, least), (length, least));
+        lines
     }
 
-    /// The upper ends; what is shorter than all that were measured costs at most what the shortest does. None where an end
-    /// is missing.
-    fn highs(&self) -> Option<Vec<CostLine>> {
-        let known = self.0.iter().all(|(_, cost)| cost.high_us.is_some());
-        let high = |cost: &CostEstimate| cost.high_us.unwrap_or(f64::INFINITY);
-        known.then(|| {
-            let mut lines = self.lines(high(&self.shortest().1), high);
-            // Nothing bounds a longer preemption from above.
-            let (start, _) = lines[lines.len() - 1];
-            lines.pop();
-            lines.push(((start.0, f64::INFINITY), (f64::INFINITY, f64::INFINITY)));
-            lines
-        })
+    /// The upper ends. What is shorter than all that were measured costs at most what the shortest does, a length without an
+    /// end at most what the one after it does, and nothing bounds a longer one.
+    fn highs(&self) -> Vec<CostLine> {
+        let mut known: Vec<f64> = self
+            .0
+            .iter()
+            .rev()
+            .scan(f64::INFINITY, |high, (_, cost)| {
+                *high = cost.high_us.unwrap_or(*high);
+                Some(*high)
+            })
+            .collect();
+        known.reverse();
+        let mut lines = self.lines(known[0], known.into_iter());
+        if let Some(beyond) = lines.last_mut() {
+            beyond.0.1 = f64::INFINITY;
+            beyond.1.1 = f64::INFINITY;
+        }
+        lines
     }
 
     /// The wait from which a move of this cost pays, in microseconds: its low end is the shortest wait after which staying
     /// may cost as much, its high end the shortest from which on staying surely does.
     pub(super) fn pays_from(&self, moved: &CostEstimate) -> CostEstimate {
-        let low = moved.low_us.and_then(|low| Some(first_reached(&self.highs()?, low)));
-        let high = moved.high_us.and_then(|high| Some(last_missed(&self.lows()?, high)));
         CostEstimate {
             estimate_us: last_missed(&self.estimates(), moved.estimate_us),
-            low_us: if moved.low_us.is_some_and(|low| low <= 0.0) { Some(0.0) } else { low },
-            high_us: high,
+            low_us: moved.low_us.map(|low| first_reached(&self.highs(), low)),
+            high_us: moved.high_us.map(|high| last_missed(&self.lows(), high)),
         }
     }
 
     /// The cost of a preemption of this length.
     pub(super) fn at(&self, wait_us: f64) -> CostEstimate {
-        let of = |lines: Vec<CostLine>| value_at(&lines, wait_us);
-        let high = self.highs().map(of).filter(|high| high.is_finite());
-        CostEstimate {
-            estimate_us: of(self.estimates()),
-            low_us: self.lows().map(of),
-            high_us: high,
+        let next = self.0.partition_point(|(length, _)| *length < wait_us);
+        let before = next.checked_sub(1).map(|before| self.0[before]);
+        match (before, self.0.get(next)) {
+            (_, None) => CostEstimate { high_us: None, ..self.longest().1 },
+            (_, Some((length, cost))) if *length <= wait_us => *cost,
+            (None, Some((length, cost))) => cost.down_to_nothing(wait_us / length),
+            (Some((from, cheaper)), Some((to, dearer))) => {
+                cheaper.towards(*dearer, (wait_us - from) / (to - from))
+            }
         }
     }
 
@@ -155,19 +162,6 @@ fn crossing(((x0, y0), (x1, y1)): CostLine, cost: f64) -> f64 {
         return cost - y0;
     }
     x0 + (x1 - x0) * (cost - x0 - y0) / (x1 + y1 - x0 - y0)
-}
-
-/// The cost after a wait.
-fn value_at(lines: &[CostLine], wait_us: f64) -> f64 {
-    let around = lines.iter().rfind(|((x0, _), _)| *x0 <= wait_us);
-    around.map_or(0.0, |&((x0, y0), (x1, y1))| {
-        if x1.is_infinite() || x1 <= x0 {
-            // At the longest length itself, the line before has the value.
-            let ends_here = lines.iter().rfind(|(_, (x1, _))| *x1 == wait_us);
-            return ends_here.map_or(y0, |(_, (_, y))| *y);
-        }
-        y0 + (y1 - y0) * (wait_us - x0) / (x1 - x0)
-    })
 }
 
 /// The advice for a wait, by the moves: of those that surely pay, the first to do so.
@@ -312,15 +306,17 @@ impl AdviceSubject<'_> {
                 remedy(self.load, &self.classes(), "0us")
             )
         });
+        // Time alone evicts nothing: lengths matter where something ran.
+        let ran = self.company.preempted_by != Absence::Nothing;
         let below = longest(|it| matches!(it.known_by, WaitOrigin::BelowAll { .. }));
-        let below = below.map(|wait| {
+        let below = below.filter(|_| ran).map(|wait| {
             format!(
                 "a move pays from waits on that are shorter than every preemption measured; {}",
                 preempted(wait)
             )
         });
         let beyond = longest(|it| matches!(it.known_by, WaitOrigin::BeyondAll { .. }));
-        let beyond = beyond.map(|wait| {
+        let beyond = beyond.filter(|_| ran).map(|wait| {
             format!(
                 "a move pays from waits on that are longer than every preemption measured; {}",
                 preempted(wait)

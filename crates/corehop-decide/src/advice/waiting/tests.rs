@@ -65,13 +65,28 @@ fn a_move_that_costs_nothing_pays_from_any_wait_on() {
 }
 
 #[test]
-fn without_an_interval_there_is_an_estimate_and_no_decision() {
+fn a_move_without_an_interval_has_an_estimate_and_no_decision() {
     let vague = CostEstimate { estimate_us: 170.0, low_us: None, high_us: None };
     let wait = curve().pays_from(&vague);
     assert_eq!((wait.estimate_us, wait.low_us, wait.high_us), (150.0, None, None));
-    let vague = StayCurve(vec![(100.0, CostEstimate { estimate_us: 10.0, ..vague })]);
-    let wait = vague.pays_from(&exactly(60.0));
-    assert_eq!((wait.low_us, wait.high_us), (None, None));
+}
+
+#[test]
+fn where_a_preemption_has_no_interval_the_wait_alone_decides_and_its_neighbours_bound_it() {
+    let vague = |us| CostEstimate { estimate_us: us, low_us: None, high_us: None };
+    // Who waits for as long as the move takes has lost, whatever the caches cost.
+    let alone = StayCurve(vec![(100.0, vague(10.0))]);
+    assert_eq!(alone.pays_from(&exactly(55.0)), cost(0.0, 50.0, 55.0));
+    // At 200 us no less than the 10 us of 100 us, and no more than the 30 us of 300 us.
+    let between = vec![(100.0, exactly(10.0)), (200.0, vague(20.0)), (300.0, exactly(30.0))];
+    let wait = StayCurve(between).pays_from(&exactly(220.0));
+    // The two ends grow by 0.2 of the wait, from 110 us at 100 us and from 210 us at 200 us.
+    assert!(near(wait, [100.0 + 110.0 / 1.2, 200.0, 200.0 + 10.0 / 1.2]), "{wait:?}");
+}
+
+fn near(wait: CostEstimate, us: [f64; 3]) -> bool {
+    let ends = [wait.low_us.unwrap(), wait.estimate_us, wait.high_us.unwrap()];
+    ends.iter().zip(us).all(|(a, b)| (a - b).abs() < 1e-9)
 }
 
 #[test]
@@ -79,8 +94,8 @@ fn costs_that_fall_with_the_length_leave_the_last_wait_at_which_the_move_does_no
     let falling = StayCurve(vec![(100.0, exactly(90.0)), (140.0, exactly(20.0))]);
     // Staying costs 190 us at 100 us, only 160 at 140 us, and 175 again at 155 us.
     let wait = falling.pays_from(&exactly(175.0));
-    assert_eq!(wait.estimate_us, 155.0);
-    assert!(wait.low_us.unwrap() <= 100.0 && wait.high_us == Some(155.0), "{wait:?}");
+    assert_eq!((Some(wait.estimate_us), wait.high_us), (Some(155.0), Some(155.0)));
+    assert!(wait.low_us.unwrap() <= 100.0, "{wait:?}");
 }
 
 fn advised(event: Event, us: f64, low: Option<f64>, high: Option<f64>) -> AdvisedMove {
