@@ -381,10 +381,9 @@ pub(super) const ANSWERS: &[(&str, &str)] = &[
     ("slower", "The second result costs more, by at least the margin."),
     ("faster", "The second result costs less, by at least the margin."),
     ("equivalent", "The difference is smaller than the margin, with confidence."),
-    ("stay", "Advice: resume on the same CPU."),
-    ("move", "Advice: resume on another CPU, in the class that is named."),
-    ("either", "Advice: staying and moving differ by less than the margin."),
-    ("not enough evidence", "Advice: too few replicates, or intervals that are too wide."),
+    ("stay", "Advice: wait for the CPU, and resume there."),
+    ("move", "Advice: move at once to an idle CPU, in the class that is named."),
+    ("not enough evidence", "Too few replicates, or intervals that are too wide."),
     ("unschedulable", "An exact or necessary test proves that a job can miss its deadline."),
     (
         "unknown",

@@ -185,7 +185,7 @@ impl AdviceSubject<'_> {
         let Some(preempted) = self.series(Event::Preemption) else { return Ok(()) };
         let quiet = self.in_company(Company::nothing())?;
         let about = format!("load {}, {}", self.load, self.company);
-        if !MIGRATIONS.iter().any(|&event| self.away(&quiet, event).is_some()) {
+        if !MIGRATIONS.iter().any(|&event| self.away(&quiet, event).next().is_some()) {
             advice.silent.push(format!("{about}: {}", self.no_migration()));
             return Ok(());
         }
@@ -231,10 +231,10 @@ impl AdviceSubject<'_> {
         })
     }
 
-    /// Where a migration was measured: with nothing running, or else in this company.
-    fn away<'b>(&'b self, quiet: &'b Self, event: Event) -> Option<&'b Self> {
+    /// Where a migration was measured: with nothing running, and in this company.
+    fn away<'b>(&'b self, quiet: &'b Self, event: Event) -> impl Iterator<Item = &'b Self> {
         let leads = self.company.leads(event);
-        [quiet, self].into_iter().find(|from| leads && from.series(event).is_some())
+        [quiet, self].into_iter().filter(move |from| leads && from.series(event).is_some())
     }
 
     /// The advice for the wait that was asked for, or for the usual ones.
@@ -251,8 +251,9 @@ impl AdviceSubject<'_> {
     /// The migrations at a size, each after the shortest absence that was measured.
     fn moves(&self, quiet: &Self, curve: &StayCurve, wss: Bytes) -> Vec<AdvisedMove> {
         let measured = |event| {
-            let from = self.away(quiet, event)?;
-            let length_us = from.points(event, wss).first()?.length_us;
+            let shortest = |from: &'_ Self| from.points(event, wss).first().map(|it| it.length_us);
+            let (from, length_us) =
+                self.away(quiet, event).find_map(|from| Some((from, shortest(from)?)))?;
             let (cost, n, replicates) = from.cost(event, wss, length_us)?;
             let at_most = from.company.preempted_by != Absence::Nothing && length_us > 0.0;
             let least = if at_most { Some(0.0) } else { cost.low_us };
