@@ -39,7 +39,7 @@ impl SimulatedAdvice {
         let advice = advise(&grid.model(platform)?, &self.wanted);
         let mut advice = advice.map_err(|error| Failure::new(Exit::Usage, error))?;
         let (savings, silent) = grid.partitioning(platform)?;
-        // The grid is what it is: nobody measures more of it.
+        // The grid is fixed: a command that measures more of this platform would not change it.
         advice.lacking.clear();
         advice.partitioning = savings;
         advice.silent.extend(silent);

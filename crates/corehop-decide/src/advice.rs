@@ -51,7 +51,7 @@ pub struct Advice {
     pub partitioning: Vec<Saving>,
     /// The reasons for missing advice.
     pub silent: Vec<String>,
-    /// What leaves an answer wide, with the command that measures it.
+    /// The measurements whose lack leaves an answer wide, with the commands that take them.
     pub lacking: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct AdvisedMove {
     pub cost: CostEstimate,
     /// The absence after which it was measured, in microseconds; 0 where the thread moved at once.
     pub length_us: f64,
-    /// Whether it was away in company that long, so that moving at once costs at most that.
+    /// Whether the thread was away in company that long, so that a move at once costs at most this.
     pub at_most: bool,
     /// Samples that it is read off: at this size, or the fewer of those at the two around it.
     pub n: usize,
@@ -88,7 +88,7 @@ pub struct AdvisedMove {
     pub replicates: Option<usize>,
     /// The expected wait from which the move pays, in microseconds.
     pub pays_from: CostEstimate,
-    /// What the cost of a preemption of that length is known by.
+    /// The place of that wait among the measured preemptions.
     pub known_by: WaitOrigin,
 }
 

@@ -97,7 +97,7 @@ fn to_wait_beside_a_preemptor_is_compared_with_moving_at_once_while_nothing_runs
         quiet(Event::MemoryMigration, 2_500.0),
     ];
     let rules = advice(&cells).rules;
-    assert_eq!(rules.len(), 1, "nobody waits where nothing runs: {rules:?}");
+    assert_eq!(rules.len(), 1, "no thread waits where nothing runs: {rules:?}");
     let [close, far] = rules[0].moves.as_slice() else { panic!("{rules:?}") };
     // The close one pays before the shortest preemption ends: of 30 us at most, by the estimate a 0.03 of the wait.
     assert_eq!(close.known_by, WaitOrigin::BelowAll { shortest_us: 1_000.0 });

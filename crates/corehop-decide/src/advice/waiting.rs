@@ -11,18 +11,18 @@ use serde::Serialize;
 /// The waits for which advice is given if none is asked for, in microseconds.
 const USUAL_WAITS_US: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4];
 
-/// What is known of preemptions as long as a wait.
+/// The place of a wait among the lengths of the measured preemptions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitOrigin {
-    /// It lies between measured lengths, or at one.
+    /// Between measured lengths, or at one.
     Measured,
-    /// It is shorter than all that were measured: its preemption costs no more than the shortest, down to nothing.
+    /// Below all of them: a preemption of that length costs no more than the shortest, down to nothing.
     BelowAll {
         /// The shortest one measured, in microseconds.
         shortest_us: f64,
     },
-    /// It is longer than all that were measured: its preemption costs no less than the longest.
+    /// Beyond all of them: a preemption of that length costs no less than the longest.
     BeyondAll {
         /// The longest one measured, in microseconds.
         longest_us: f64,
@@ -201,10 +201,10 @@ impl AdviceSubject<'_> {
         Ok(())
     }
 
-    /// From which wait on to move at one size.
+    /// The advice for one size.
     ///
     /// # Errors
-    /// What was not measured at that size or a larger one.
+    /// The missing measurement, with the option that asks for it.
     fn rule(&self, quiet: &Self, wss: Bytes) -> Result<AdviceRule, String> {
         let lengths = self.points(Event::Preemption, wss).iter().map(|it| it.length_us);
         let cost = |us| Some((us, self.cost(Event::Preemption, wss, us)?.0));
@@ -231,7 +231,7 @@ impl AdviceSubject<'_> {
         })
     }
 
-    /// Where a migration was measured: with nothing running, and in this company.
+    /// The companies in which a migration was measured: nothing running, and this one.
     fn away<'b>(&'b self, quiet: &'b Self, event: Event) -> impl Iterator<Item = &'b Self> {
         let leads = self.company.leads(event);
         [quiet, self].into_iter().filter(move |from| leads && from.series(event).is_some())
@@ -273,7 +273,7 @@ impl AdviceSubject<'_> {
         MIGRATIONS.into_iter().filter_map(measured).collect()
     }
 
-    /// Why there is no migration to compare with, and what measures it.
+    /// The reason for the lack of a migration to compare with, and the remedy.
     fn no_migration(&self) -> String {
         match self.classes() {
             none if none.is_empty() => "that machine has no other CPU to move to".to_owned(),
@@ -291,7 +291,7 @@ impl AdviceSubject<'_> {
         words.join(",")
     }
 
-    /// What leaves answers wide, and the commands that measure it.
+    /// The measurements whose lack leaves answers wide, and the commands that take them.
     fn lacking(&self, rules: &[AdviceRule]) -> impl Iterator<Item = String> {
         let all: Vec<AdvisedMove> = rules.iter().flat_map(|rule| rule.moves.clone()).collect();
         let longest = |known: fn(&AdvisedMove) -> bool| {
