@@ -4,13 +4,17 @@
 use corehop_decide::advice::{Advice, AdviceQuery, advise};
 use corehop_decide::simulated::SimulationGrid;
 use corehop_plan::platform::Platform;
+use corehop_plan::units::Nanos;
 
 use crate::failure::{Exit, Failure};
+
+/// The longest preemption that is simulated: a longer one evicts little more, and its wait decides in any case.
+const LONGEST: Nanos = Nanos::from_millis(100);
 
 /// A simulation to advise from.
 #[derive(Debug, Clone)]
 pub struct SimulatedAdvice {
-    /// The advice that is wanted; its sizes, and preemptions as long as its wait, are simulated.
+    /// The advice that is wanted; its sizes, and preemptions as long as its wait (100 ms at most), are simulated.
     pub wanted: AdviceQuery,
     /// Whether polluters run on the other CPUs.
     pub loaded: bool,
@@ -35,7 +39,8 @@ impl SimulatedAdvice {
         if !self.wanted.wss.is_empty() {
             grid.wss.clone_from(&self.wanted.wss);
         }
-        grid.lengths.extend(self.wanted.length.filter(|wait| !grid.lengths.contains(wait)));
+        let wait = self.wanted.length.map(|wait| wait.min(LONGEST));
+        grid.lengths.extend(wait.filter(|wait| !grid.lengths.contains(wait)));
         let advice = advise(&grid.model(platform)?, &self.wanted);
         let mut advice = advice.map_err(|error| Failure::new(Exit::Usage, error))?;
         let (savings, silent) = grid.partitioning(platform)?;
