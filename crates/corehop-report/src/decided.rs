@@ -80,15 +80,12 @@ fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
         let wss = if first { size(Bytes::new(rule.wss_bytes)) } else { String::new() };
         let costs = format!("{} ({})", cost(&it.cost), counted(it.n, it.replicates));
         let own = vec![wss, it.event.word().to_owned(), bounded(it.at_most, costs)];
-        let more = match asked(rule) {
-            Some(wait) => vec![
-                if first { cost(&wait.stay) } else { String::new() },
-                decided(wait.verdict, it, first).to_owned(),
-            ],
-            None => {
-                let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
-                vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
-            }
+        let more = if let Some(wait) = asked(rule) {
+            let stay = if first { cost(&wait.stay) } else { String::new() };
+            vec![stay, decided(wait.verdict, it, first).to_owned()]
+        } else {
+            let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
+            vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
         };
         [own, more].concat()
     };
