@@ -192,7 +192,6 @@ class Model:
         self,
         wss: list[str],
         length: str | None = None,
-        margin: float = 0.1,
         only: list[tuple[str, str]] = ...,
     ) -> str: ...
 
@@ -214,7 +213,6 @@ def advise_on(
     on: Platform,
     wss: list[str],
     length: str | None = None,
-    margin: float = 0.1,
     samples: int = 16,
     seed: int = 1,
     loaded: bool = True,

@@ -234,7 +234,6 @@ def advise(
     on: Platform | str | os.PathLike[str] | None = None,
     wss: str | int | Iterable[str | int] = (),
     length: str | None = None,
-    margin: float = 0.1,
     only: Mapping[str, object] | None = None,
     samples: int = 16,
     seed: int = 1,
@@ -246,14 +245,13 @@ def advise(
         what: Samples of the machine, or a model of them.
         on: In their place a platform, of which the synthetic method is simulated (a minute or more).
         wss: The sizes, in bytes or as texts; those measured if left out.
-        length: The preemption length; the longest measured if left out.
-        margin: What makes no difference, as a share of the smallest cost.
+        length: The expected wait to advise on, as a text; the usual ones from 1 us to 10 ms if left out.
         only: Which of several series.
         samples, seed, loaded: Of a simulation: the samples of each cell, the seed, and whether polluters run too.
 
     Returns:
-        `rules`, `isolation`, `constants`, `map` and `silent`; from a simulation also `partitioning`. Costs are
-        compared only of absences of one length in one `company`; each choice has `n` and `replicates`.
+        `rules`, `isolation`, `constants`, `silent` and `lacking`; from a simulation also `partitioning`. Each of the
+        `moves` of a rule has the expected wait from which it `pays_from`, with an interval; `waits` has the verdicts.
 
     Raises:
         Usage: neither or both of `what` and `on`, or several series fit.
@@ -262,12 +260,12 @@ def advise(
     sizes = [wss] if isinstance(wss, str | int) else list(wss)
     texts = [size if isinstance(size, str) else f"{size}B" for size in sizes]
     if what is not None and on is None:
-        advice = _model(what).advise(texts, length, margin, _only(only))
+        advice = _model(what).advise(texts, length, _only(only))
     elif what is not None or on is None:
         raise _errors.Usage("say what to advise on: samples or a model, or a platform with on=")
     else:
         machine = on if isinstance(on, Platform) else platform(on)
-        advice = _corehop.advise_on(machine._platform, texts, length, margin, samples, seed, loaded)
+        advice = _corehop.advise_on(machine._platform, texts, length, samples, seed, loaded)
     answer: dict[str, Any] = json.loads(advice)
     return answer
 

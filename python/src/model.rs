@@ -111,28 +111,22 @@ impl Model {
     }
 
     /// The advice to a scheduler, as JSON.
-    #[pyo3(signature = (wss, length=None, margin=0.1, only=Vec::new()))]
+    #[pyo3(signature = (wss, length=None, only=Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
-    fn advise(
-        &self,
-        wss: Vec<String>,
-        length: Option<&str>,
-        margin: f64,
-        only: Only,
-    ) -> PyResult<String> {
-        let advice = advised(&self.0, &wanted(&wss, length, margin, only)?);
+    fn advise(&self, wss: Vec<String>, length: Option<&str>, only: Only) -> PyResult<String> {
+        let advice = advised(&self.0, &wanted(&wss, length, only)?);
         Ok(json!(advice.map_err(errors::usage)?).to_string())
     }
 }
 
-fn wanted(wss: &[String], length: Option<&str>, margin: f64, only: Only) -> PyResult<AdviceQuery> {
+fn wanted(wss: &[String], length: Option<&str>, only: Only) -> PyResult<AdviceQuery> {
     let wss = wss.iter().map(|size| parsed(size)).collect::<PyResult<Vec<Bytes>>>()?;
-    Ok(AdviceQuery { wss, length: length_of(length)?, margin, only })
+    Ok(AdviceQuery { wss, length: length_of(length)?, only })
 }
 
 /// Advice from a simulation of a platform, as `corehop advise simulate --on` gives it, as JSON.
 #[pyfunction]
-#[pyo3(signature = (on, wss, length=None, margin=0.1, samples=16, seed=1, loaded=true))]
+#[pyo3(signature = (on, wss, length=None, samples=16, seed=1, loaded=true))]
 #[expect(
     clippy::too_many_arguments,
     clippy::needless_pass_by_value,
@@ -143,12 +137,11 @@ pub(crate) fn advise_on(
     on: &PlatformDescription,
     wss: Vec<String>,
     length: Option<&str>,
-    margin: f64,
     samples: u32,
     seed: u64,
     loaded: bool,
 ) -> PyResult<String> {
-    let wanted = wanted(&wss, length, margin, Vec::new())?;
+    let wanted = wanted(&wss, length, Vec::new())?;
     let simulation = SimulatedAdvice { wanted, loaded, samples, seed };
     let platform: &platform::Platform = &on.0;
     let advice = py.detach(|| simulation.on(platform)).map_err(errors::failure)?;

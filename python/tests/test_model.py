@@ -66,7 +66,11 @@ def test_samples_are_learned_as_the_program_learns_them(tmp_path: Path) -> None:
 def test_advice_is_that_of_the_program() -> None:
     advice = corehop.advise(model())
     assert {rule["wss_bytes"] for rule in advice["rules"]} == {64 << 10, 256 << 10}
-    assert advice["rules"][0]["verdict"] == {"prefer": "preemption"}
+    moved = advice["rules"][0]["moves"][0]
+    # Known delays of no length: a preemption of 10 us, and a migration of 20 us in its place.
+    assert (moved["event"], moved["pays_from"]["estimate_us"]) == ("l3_migration", 10.0)
+    asked = corehop.advise(model(), wss="64KiB", length="25ms")["rules"][0]["waits"]
+    assert [wait["wait_us"] for wait in asked] == [25_000.0]
     assert corehop.advise(model(), wss="64KiB")["rules"][0]["wss_bytes"] == 64 << 10
     with pytest.raises(corehop.Usage, match="say what"):
         corehop.advise()

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice for one machine, from a model of its costs: preempt or migrate, where to, which migrations to
-//! avoid, where it makes no difference (Wächtler 2012, section 6.4, for the machine at hand).
+//! Advice for one machine, from a model of its costs: let a thread whose CPU is wanted wait for that CPU, or move it
+//! (Wächtler 2012, section 6.4, for the machine at hand).
 //!
-//! Like is compared with like: absences of one length in one [`Company`]. A preemption during which a
-//! preemptor walked 4 MiB and a migration during which nothing ran are not compared.
+//! To stay costs the wait and a preemption of that length. To move at once costs a migration, and no wait. So the answer is
+//! the expected wait from which a move pays, by working set and class of migration ([`AdvisedMove::pays_from`]). Both costs
+//! have intervals, and so has that wait: below its low end staying surely costs less, above its high end moving does, and
+//! between the two the samples do not tell.
 //!
-//! A choice is preferred if its interval ends below every other interval. Two choices are equivalent if no
-//! values of their intervals differ by more than the margin; a third, more expensive one does not matter.
-//! Everything else is "not enough evidence": measure more, or at that size. If the curve pools a measured
-//! value with its neighbours, both have to agree. A move is never advised if a preemption of that load, size
-//! and length was measured to cost no more, in any company.
+//! The preemptions are those in one [`Company`]. A migration at once needs none: the one after the shortest absence
+//! that was measured is taken, if possible one during which nothing ran. An absence in company costs a migration more
+//! than none does, so such a migration bounds a move at once from above only.
 
 mod asking;
-mod preference;
 mod prices;
 mod sure;
+mod waiting;
 
 use serde::Serialize;
 
@@ -24,29 +24,23 @@ use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 pub use corehop_stats::company::Company;
 use corehop_stats::cpmd::{CostEstimate, DelayModel, NoAnswer};
-pub use preference::Preference;
+pub use waiting::WaitOrigin;
 
 /// The options of the advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdviceQuery {
     /// The sizes; those of the preemptions that were measured where it is empty.
     pub wss: Vec<Bytes>,
-    /// The preemption length; the longest measured of stays and moves where there is none.
+    /// The expected wait: the preemption length if the thread stays. Advice on the usual waits where there is none.
     pub length: Option<Nanos>,
-    /// The difference that does not matter, as a share of the smaller cost; never less than
-    /// [`LEAST_MARGIN_US`].
-    pub margin: f64,
     /// Other fields of the series, as names and values.
     pub only: Vec<(String, String)>,
 }
 
-/// Differences below this never matter, in microseconds.
-pub const LEAST_MARGIN_US: f64 = 1.0;
-
 /// The advice.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Advice {
-    /// For each load, company and size, what to prefer.
+    /// For each load, company and size, from which wait on to move.
     pub rules: Vec<AdviceRule>,
     /// The cost of company to a job that stays.
     pub isolation: Vec<Isolation>,
@@ -55,29 +49,10 @@ pub struct Advice {
     /// The savings of dividing the cache, if simulated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitioning: Vec<Saving>,
-    /// For the map: for each load, company, size and preemption length what to prefer.
-    pub map: Vec<MapCell>,
     /// The reasons for missing advice.
     pub silent: Vec<String>,
-}
-
-/// The advice for a working set after absences of one length.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct MapCell {
-    /// The load.
-    pub load: String,
-    /// The company meanwhile.
-    pub company: Company,
-    /// The size.
-    pub wss_bytes: u64,
-    /// The preemption length, in microseconds.
-    pub length_us: f64,
-    /// The cost of staying.
-    pub stay: AdviceChoice,
-    /// The cheapest migration.
-    pub migration: AdviceChoice,
-    /// The advice.
-    pub verdict: Preference,
+    /// The measurements whose lack leaves an answer wide, with the commands that take them.
+    pub lacking: Vec<String>,
 }
 
 /// The advice for one working set under one load.
@@ -85,63 +60,59 @@ pub struct MapCell {
 pub struct AdviceRule {
     /// The load.
     pub load: String,
-    /// The company while the job was away, whether it stayed or moved.
+    /// The company that has the CPU while the thread waits for it.
     pub company: Company,
     /// The size.
     pub wss_bytes: u64,
-    /// The preemption length that all costs are for, in microseconds: that asked for, or the longest
-    /// at which staying and a migration were measured at this size.
-    pub length_us: f64,
-    /// The choices, the cheapest first.
-    pub choices: Vec<AdviceChoice>,
-    /// The advice.
-    pub verdict: Preference,
-    /// The difference that does not matter here, in microseconds.
-    pub margin_us: f64,
-    /// The preemption length at which the answer flips.
-    pub flip: Option<Flip>,
+    /// The migrations that were measured, from near to far.
+    pub moves: Vec<AdvisedMove>,
+    /// The advice for the wait that was asked for, or for the usual ones, ascending.
+    pub waits: Vec<AdvisedWait>,
 }
 
-/// Something that can be done with a job whose CPU is wanted.
+/// A migration at once, in place of the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct AdviceChoice {
-    /// Wait here, or move. Where nothing else runs, an undisturbed absence stands in for a preemption.
+pub struct AdvisedMove {
+    /// The migration.
     pub event: Event,
-    /// Its cost, in the median, off the curve.
+    /// Its cost, in the median.
     #[serde(flatten)]
     pub cost: CostEstimate,
-    /// The measured cost, where the curve pools it with its neighbours to stay monotone.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub measured: Option<CostEstimate>,
+    /// The absence after which it was measured, in microseconds; 0 where the thread moved at once.
+    pub length_us: f64,
+    /// Whether the thread was away in company that long, so that a move at once costs at most this.
+    pub at_most: bool,
     /// Samples that it is read off: at this size, or the fewer of those at the two around it.
     pub n: usize,
     /// Their replicates; None in models of before there were any.
     pub replicates: Option<usize>,
-    /// Whether it is a migration that surely costs more than staying does.
-    pub avoid: bool,
+    /// The expected wait from which the move pays, in microseconds.
+    pub pays_from: CostEstimate,
+    /// The place of that wait among the measured preemptions.
+    pub known_by: WaitOrigin,
 }
 
-impl AdviceChoice {
-    /// The measured cost, or the curve's value where nothing was pooled.
-    pub fn seen(&self) -> CostEstimate {
-        self.measured.unwrap_or(self.cost)
-    }
-
-    /// Whether it surely costs less than another: off the curve, and as measured.
-    fn surely_less(&self, other: &Self) -> bool {
-        self.cost.surely_less(&other.cost) && self.seen().surely_less(&other.seen())
-    }
-}
-
-/// Between which preemption lengths a migration becomes the cheaper choice, in microseconds.
+/// The advice for an expected wait.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Flip {
-    /// The migration.
-    pub to: Event,
-    /// The longest length measured after which staying surely costs less; None where there is none.
-    pub not_yet_us: Option<f64>,
-    /// The shortest length measured after which staying surely costs more; None where there is none.
-    pub by_us: Option<f64>,
+pub struct AdvisedWait {
+    /// The wait, in microseconds.
+    pub wait_us: f64,
+    /// The cost of staying beyond the wait: that of a preemption of that length, in the median.
+    pub stay: CostEstimate,
+    /// The advice.
+    pub verdict: Preference,
+}
+
+/// The preference by the evidence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preference {
+    /// Every move surely costs more than staying.
+    Stay,
+    /// This move surely costs less than staying, and does so from a shorter wait on than any other.
+    Move(Event),
+    /// It cannot be told.
+    Unknown,
 }
 
 /// The greatest saving of keeping company out of the job's cache lines: a preemption in that company less an
@@ -220,13 +191,15 @@ pub fn advise(model: &DelayModel, wanted: &AdviceQuery) -> Result<Advice, NoAnsw
     }
     let mut advice = Advice::default();
     for load in loads {
-        let companies = Company::measured(model, load, &wanted.only)?;
-        if companies.is_empty() {
-            let why = format!("load {load}: no preemption was measured under it");
-            advice.silent.push(why);
+        let mut preempted = false;
+        for company in Company::measured(model, load, &wanted.only)? {
+            let subject = AdviceSubject::new(model, wanted, load, company)?;
+            preempted |= subject.series(Event::Preemption).is_some();
+            subject.advise(&mut advice)?;
         }
-        for company in companies {
-            AdviceSubject::new(model, wanted, load, company)?.advise(&mut advice)?;
+        if !preempted {
+            let why = format!("load {load}: no preemption was measured under it");
+            advice.silent.push(format!("{why}; {}", asking::remedy(load, "preemption", "1ms")));
         }
     }
     Ok(advice)

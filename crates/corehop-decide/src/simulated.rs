@@ -29,7 +29,7 @@ use corehop_stats::summary::replicate_of;
 pub struct SimulationGrid {
     /// The working-set sizes.
     pub wss: Vec<Bytes>,
-    /// The preemption lengths; under load, and of migrations, only the one in the middle.
+    /// The preemption lengths; an undisturbed absence has the one in the middle.
     pub lengths: Vec<Nanos>,
     /// Whether polluters run on every CPU too.
     pub loaded: bool,
@@ -43,7 +43,7 @@ impl Default for SimulationGrid {
     fn default() -> Self {
         Self {
             wss: [16, 64, 256, 1024].map(Bytes::from_kib).to_vec(),
-            lengths: [100, 1_000, 4_000].map(Nanos::from_micros).to_vec(),
+            lengths: [10, 100, 1_000, 4_000].map(Nanos::from_micros).to_vec(),
             loaded: true,
             samples: 16,
             seed: 1,
@@ -95,20 +95,22 @@ pub struct Saving {
 }
 
 impl SimulationGrid {
-    /// Preemptions at every length, and migrations and undisturbed absences at the middle one.
+    /// Preemptions at every length, migrations at once and at the middle length, and undisturbed absences at the middle one.
     pub fn experiment(&self, platform: &Platform) -> Synthetic {
         let moves: Vec<Event> =
             Event::on(platform).into_iter().filter(|event| event.is_migration()).collect();
         let others = [&[Event::IdleLeave], moves.as_slice()].concat();
-        let middle = self.middle();
+        let middle = Length::Fixed(self.middle());
         let mut groups: Vec<SamplingGroup> = Vec::new();
         for load in self.loads(platform) {
-            let idle = load == Load::Idle;
-            let lengths = if idle { self.lengths.clone() } else { vec![middle] };
-            for length in lengths {
+            for &length in &self.lengths {
+                let length = Length::Fixed(length);
                 groups.push(self.group(load.clone(), vec![Event::Preemption], length));
             }
-            groups.push(self.group(load, others.clone(), middle));
+            groups.push(self.group(load.clone(), others.clone(), middle));
+            if !moves.is_empty() {
+                groups.push(self.group(load, moves.clone(), Length::ZERO));
+            }
         }
         Self::synthetic(platform, groups)
     }
@@ -125,14 +127,14 @@ impl SimulationGrid {
         lengths.get(lengths.len() / 2).copied().unwrap_or(Nanos::from_millis(1))
     }
 
-    fn group(&self, load: Load, events: Vec<Event>, length: Nanos) -> SamplingGroup {
+    fn group(&self, load: Load, events: Vec<Event>, length: Length) -> SamplingGroup {
         let idle = load == Load::Idle;
         SamplingGroup {
             absence: if idle { Absence::Preemptor } else { Absence::Load },
             load,
             sets: self.wss.iter().map(|&wss| WorkingSet::list(wss, 0.5)).collect(),
             events,
-            length: Length::Fixed(length),
+            length,
             samples: self.samples,
         }
     }
@@ -174,7 +176,8 @@ impl SimulationGrid {
         &self,
         platform: &Platform,
     ) -> Result<(Vec<Saving>, Vec<String>), SimulationError> {
-        let group = |load| self.group(load, vec![Event::Preemption], self.middle());
+        let middle = Length::Fixed(self.middle());
+        let group = |load| self.group(load, vec![Event::Preemption], middle);
         let groups = self.loads(platform).into_iter().map(group).collect();
         let experiment = Self::synthetic(platform, groups);
         let as_it_is = self.samples(platform, &experiment, Partitioning::default())?;

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice as a page: for each load a map of working-set size and preemption length, coloured by what to do.
+//! Advice as a page: for each load a map of working-set size and expected wait, coloured by what to do.
 
 use std::fmt::Write as _;
 
-use super::decided::{choice, constants_of, isolation, partitioning, rules, together, withheld};
+use super::decided::{
+    constants_of, cost, isolation, partitioning, rules, time, together, withheld,
+};
 use super::escape::escape;
 use super::figure::{FigureTable, PageSection};
 use super::html;
 use super::label::size;
-use corehop_decide::advice::{Advice, AdviceChoice, AdviceRule, MapCell, Preference};
-use corehop_plan::units::{Bytes, three_digits};
-use corehop_plan::workload::Event;
+use corehop_decide::advice::{Advice, AdviceRule, AdvisedMove, AdvisedWait, Preference};
+use corehop_plan::units::Bytes;
 
 /// A verdict's colour (told apart with any colour vision) and what stands in its field.
-const FIELDS: [(&str, &str, &str); 4] = [
+const FIELDS: [(&str, &str, &str); 3] = [
     ("#56b4e9", "stay", "staying costs less"),
-    ("#e69f00", "move", "the cheapest migration costs less"),
-    ("#d9dee3", "either", "the difference does not matter"),
-    ("#ffffff", "?", "not enough evidence"),
+    ("#e69f00", "move", "moving costs less"),
+    ("#ffffff", "?", "unknown"),
 ];
 const CELL: (f64, f64) = (92.0, 34.0);
 /// Room for the sizes left of a map, and for its title and lengths above it.
@@ -31,8 +31,7 @@ pub fn page(advice: &Advice, title: &str) -> String {
 }
 
 fn sections(advice: &Advice) -> Vec<PageSection> {
-    let mut all: Vec<PageSection> =
-        together(&advice.rules).map(|rules| of_rules(advice, rules)).collect();
+    let mut all: Vec<PageSection> = together(&advice.rules).map(of_rules).collect();
     if !advice.isolation.is_empty() {
         let section = PageSection::new("isolation", "Savings by isolation").says(
             "The possible saving of keeping others out of the job's cache lines: a preemption less an absence of the \
@@ -62,86 +61,78 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
             ..section
         });
     }
-    if !advice.silent.is_empty() {
-        let section = PageSection::new("silent", "No advice");
-        all.push(advice.silent.iter().fold(section, |it, why| it.says(format!("{why}."))));
+    for (id, title, lines) in [
+        ("silent", "No advice", &advice.silent),
+        ("lacking", "What the samples lack", &advice.lacking),
+    ] {
+        if !lines.is_empty() {
+            let section = PageSection::new(id, title);
+            all.push(lines.iter().fold(section, |it, line| it.says(format!("{line}."))));
+        }
     }
     all
 }
 
 /// The map and the table of one load and company.
-fn of_rules(advice: &Advice, rules: &[AdviceRule]) -> PageSection {
+fn of_rules(rules: &[AdviceRule]) -> PageSection {
     let AdviceRule { load, company, .. } = &rules[0];
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
     let id = format!("map-{load}-{}{class}", company.preempted_by);
     let section = PageSection::new(&id, &format!("Under load {load}, {company}")).says(
-        "The advice for a job whose CPU is wanted, by the size of its working set and by how long it would \
-         be off its CPU: let it be preempted, or move it by the cheapest migration that was measured for as long \
-         in the same company. A field says one of the two where its whole interval is below the other's, and \
-         either where nothing in the two intervals differs by more than a margin. Point at a field to see the \
-         numbers.",
+        "The advice for a job that was preempted, by the size of its working set and by how long it expects to wait for \
+         its CPU. Staying costs the wait and a preemption of that length, moving at once costs a migration. A field says \
+         one of the two where its whole interval is below the other's. Point at a field to see the numbers.",
     );
-    let here = |it: &&MapCell| it.load == *load && it.company == *company;
-    let places: Vec<&MapCell> = advice.map.iter().filter(here).collect();
-    PageSection { drawing: Some(map(&places)), tables: vec![unbroken(rules).shown()], ..section }
+    PageSection { drawing: Some(map(rules)), tables: vec![unbroken(rules).shown()], ..section }
 }
 
-/// The rules of a load, whose sizes and costs are each kept on one line.
+/// The rules of a load, whose fields are each kept on one line.
 fn unbroken(of_load: &[AdviceRule]) -> FigureTable {
     let mut table = rules(of_load);
-    for (row, rule) in table.rows.iter_mut().zip(of_load) {
-        let costs = rule.choices.iter().map(|it| choice(it).replace(' ', "\u{a0}"));
-        row[0] = row[0].replace(' ', "\u{a0}");
-        row[1] = row[1].replace(' ', "\u{a0}");
-        row[3] = costs.collect::<Vec<_>>().join(", ");
+    for field in table.rows.iter_mut().flatten() {
+        *field = field.replace(' ', "\u{a0}");
     }
     table
 }
 
-/// One load's map, as SVG.
-fn map(places: &[&MapCell]) -> String {
-    let mut sizes: Vec<u64> = places.iter().map(|place| place.wss_bytes).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let mut lengths: Vec<u64> = places.iter().map(|place| column(place)).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
-    let width = (MARGIN.0 + CELL.0 * lengths.len() as f64 + 16.0).max(470.0);
-    let bottom = MARGIN.1 + CELL.1 * sizes.len() as f64;
+/// One load's map, as SVG: a row for each size, a column for each wait.
+fn map(rules: &[AdviceRule]) -> String {
+    let waits = rules.first().map_or(&[][..], |rule| &rule.waits);
+    let width = (MARGIN.0 + CELL.0 * waits.len() as f64 + 16.0).max(470.0);
+    let bottom = MARGIN.1 + CELL.1 * rules.len() as f64;
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" aria-label=\"{label}\">\n\
          <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
          <text x=\"{left}\" y=\"20\" font-weight=\"bold\">{label}</text>\n\
-         <text x=\"{left}\" y=\"38\">preemption length</text>\n",
+         <text x=\"{left}\" y=\"38\">expected wait</text>\n",
         height = bottom + KEY,
         left = MARGIN.0,
-        label = escape(&places.first().map_or_else(String::new, |comparison| {
-            format!("Stay or move, load {}, {}", comparison.load, comparison.company)
+        label = escape(&rules.first().map_or_else(String::new, |rule| {
+            format!("Stay or move, load {}, {}", rule.load, rule.company)
         })),
     );
-    for (at, &length) in lengths.iter().enumerate() {
+    for (at, wait) in waits.iter().enumerate() {
         // Writing to a string cannot fail, here and below.
         let _ = writeln!(
             svg,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} ms</text>",
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             MARGIN.0 + CELL.0 * (at as f64 + 0.5),
             MARGIN.1 - 7.0,
-            three_digits(length as f64 / 1e3),
+            time(wait.wait_us),
         );
     }
-    for (row, &bytes) in sizes.iter().enumerate() {
+    for (row, rule) in rules.iter().enumerate() {
         let top = MARGIN.1 + CELL.1 * row as f64;
         let _ = writeln!(
             svg,
             "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             MARGIN.0 - 8.0,
             top + CELL.1 / 2.0 + 4.0,
-            size(Bytes::new(bytes)),
+            size(Bytes::new(rule.wss_bytes)),
         );
-        for place in places.iter().filter(|place| place.wss_bytes == bytes) {
-            let at = lengths.iter().position(|&length| length == column(place)).unwrap_or(0);
-            svg.push_str(&field(place, MARGIN.0 + CELL.0 * at as f64, top));
+        for (at, wait) in rule.waits.iter().enumerate() {
+            svg.push_str(&field(rule, wait, MARGIN.0 + CELL.0 * at as f64, top));
         }
     }
     svg.push_str(&key(bottom + 16.0));
@@ -149,30 +140,23 @@ fn map(places: &[&MapCell]) -> String {
     svg
 }
 
-/// The length's column: two digits of it, since an absence is never quite as long as it was meant to be.
-fn column(place: &MapCell) -> u64 {
-    let digits = place.length_us.max(1.0).log10().floor() as i32 - 1;
-    let unit = 10_f64.powi(digits.max(0));
-    ((place.length_us / unit).round() * unit) as u64
-}
-
-fn field(place: &MapCell, left: f64, top: f64) -> String {
-    let (at, word) = match place.verdict {
-        Preference::Prefer(Event::Preemption | Event::IdleLeave) => (0, FIELDS[0].1.to_owned()),
-        Preference::Prefer(event) => (1, event.word().trim_end_matches("_migration").to_owned()),
-        Preference::NoDifference => (2, FIELDS[2].1.to_owned()),
-        Preference::NotEnoughEvidence => (3, FIELDS[3].1.to_owned()),
+fn field(rule: &AdviceRule, wait: &AdvisedWait, left: f64, top: f64) -> String {
+    let (at, word) = match wait.verdict {
+        Preference::Stay => (0, FIELDS[0].1.to_owned()),
+        Preference::Move(event) => (1, event.word().trim_end_matches("_migration").to_owned()),
+        Preference::Unknown => (2, FIELDS[2].1.to_owned()),
     };
-    let cost = |it: &AdviceChoice| format!("{} µs", choice(it));
+    let moved = |it: &AdvisedMove| format!("{} {} µs", it.event, cost(&it.cost));
+    let moves: Vec<String> = rule.moves.iter().map(moved).collect();
     format!(
-        "<g><title>{} after {} ms: {}; {}, {}</title>\
+        "<g><title>{} and a wait of {}: {}; the wait and {} µs, or {}</title>\
          <rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#7a8591\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{word}</text></g>\n",
-        size(Bytes::new(place.wss_bytes)),
-        three_digits(place.length_us / 1e3),
+        size(Bytes::new(rule.wss_bytes)),
+        time(wait.wait_us),
         FIELDS[at].2,
-        escape(&cost(&place.stay)),
-        escape(&cost(&place.migration)),
+        escape(&cost(&wait.stay)),
+        escape(&moves.join(", ")),
         CELL.0,
         CELL.1,
         FIELDS[at].0,
@@ -184,7 +168,7 @@ fn field(place: &MapCell, left: f64, top: f64) -> String {
 fn key(top: f64) -> String {
     let entry = |(at, (colour, word, _)): (usize, &(&str, &str, &str))| {
         let left = 16.0 + 110.0 * at as f64;
-        let word = if *word == "?" { "cannot tell" } else { word };
+        let word = if *word == "?" { "unknown" } else { word };
         format!(
             "<rect x=\"{left}\" y=\"{top:.1}\" width=\"14\" height=\"14\" fill=\"{colour}\" stroke=\"#7a8591\"/>\
              <text x=\"{:.1}\" y=\"{:.1}\">{word}</text>\n",
@@ -198,63 +182,54 @@ fn key(top: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_decide::advice::Company;
-    use corehop_plan::workload::Absence;
+    use corehop_decide::advice::{Company, WaitOrigin};
+    use corehop_plan::workload::{Absence, Event};
     use corehop_stats::cpmd::CostEstimate;
 
-    fn place(kib: u64, length_us: f64, verdict: Preference) -> MapCell {
-        let choice = |event, us| AdviceChoice {
-            event,
-            cost: CostEstimate { estimate_us: us, low_us: Some(us - 1.0), high_us: None },
-            measured: None,
+    fn rule(kib: u64, verdicts: &[(f64, Preference)]) -> AdviceRule {
+        let cost = |us| CostEstimate { estimate_us: us, low_us: Some(us - 1.0), high_us: None };
+        let moved = AdvisedMove {
+            event: Event::L3Migration,
+            cost: cost(30.0),
+            length_us: 0.0,
+            at_most: false,
             n: 60,
             replicates: Some(20),
-            avoid: false,
+            pays_from: cost(12.0),
+            known_by: WaitOrigin::Measured,
         };
-        MapCell {
-            load: "idle".to_owned(),
-            company: company(),
-            wss_bytes: kib << 10,
-            length_us,
-            stay: choice(Event::Preemption, 20.0),
-            migration: choice(Event::L3Migration, 30.0),
+        let wait = |&(wait_us, verdict): &(f64, Preference)| AdvisedWait {
+            wait_us,
+            stay: cost(20.0),
             verdict,
+        };
+        AdviceRule {
+            load: "idle".to_owned(),
+            company: Company { preempted_by: Absence::Preemptor, polluter: None, pair_class: None },
+            wss_bytes: kib << 10,
+            moves: vec![moved],
+            waits: verdicts.iter().map(wait).collect(),
         }
     }
 
-    fn company() -> Company {
-        Company { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
-    }
-
-    fn advice(map: Vec<MapCell>) -> Advice {
-        let rule = |place: &MapCell| AdviceRule {
-            load: place.load.clone(),
-            company: company(),
-            wss_bytes: place.wss_bytes,
-            length_us: place.length_us,
-            choices: vec![place.stay, place.migration],
-            verdict: place.verdict,
-            margin_us: 1.0,
-            flip: None,
-        };
-        Advice { rules: map.iter().map(rule).collect(), map, ..Advice::default() }
-    }
+    const MOVE: Preference = Preference::Move(Event::L3Migration);
 
     #[test]
-    fn each_size_and_length_has_a_field_that_says_what_to_do_and_why() {
-        let map = vec![
-            place(64, 1_000.4, Preference::Prefer(Event::Preemption)),
-            place(64, 4_003.0, Preference::Prefer(Event::L3Migration)),
-            place(256, 1_000.1, Preference::NotEnoughEvidence),
+    fn each_size_and_wait_has_a_field_that_says_what_to_do_and_why() {
+        let rules = vec![
+            rule(64, &[(10.0, Preference::Stay), (4_000.0, MOVE)]),
+            rule(256, &[(10.0, Preference::Unknown), (4_000.0, MOVE)]),
         ];
-        let page = page(&advice(map), "Advice");
-        assert_eq!(page.matches("<g><title>").count(), 3);
-        // Lengths that were meant to be one stand in one column.
-        assert_eq!(page.matches("1.00 ms</text>").count(), 1);
-        for words in [">stay</text>", ">l3</text>", ">?</text>", "256 KiB after 1.00 ms"] {
+        let lacking = vec!["shorter preemptions".to_owned()];
+        let page = page(&Advice { rules, lacking, ..Advice::default() }, "Advice");
+        assert_eq!(page.matches("<g><title>").count(), 4);
+        assert_eq!(page.matches("4.00 ms</text>").count(), 1);
+        for words in [">stay</text>", ">l3</text>", ">?</text>", "256 KiB and a wait of 4.00 ms"] {
             assert!(page.contains(words), "{words}");
         }
-        assert!(page.contains("preemption 20.0 [19.0, …] (60 in 20) µs"), "hover values");
+        let numbers = "the wait and 20.0 [19.0, …] µs, or l3_migration 30.0 [29.0, …] µs";
+        assert!(page.contains(numbers), "hover values");
+        assert!(page.contains("shorter preemptions."), "what is lacking");
     }
 
     #[test]
@@ -262,8 +237,7 @@ mod tests {
         let places: Vec<(&str, f64, &str, &str)> = vec![
             ("16", 36.0, "#56b4e9", "stay"),
             ("126", 146.0, "#e69f00", "move"),
-            ("236", 256.0, "#d9dee3", "either"),
-            ("346", 366.0, "#ffffff", "cannot tell"),
+            ("236", 256.0, "#ffffff", "unknown"),
         ];
         let entry = |(left, text, colour, word): (&str, f64, &str, &str)| {
             format!(
@@ -276,30 +250,17 @@ mod tests {
     }
 
     #[test]
-    fn lengths_fall_into_columns_by_their_first_two_digits() {
-        let of = |us| column(&place(4, us, Preference::NoDifference));
-        assert_eq!([4.0, 94.4, 1_049.0, 1_051.0, 0.2].map(of), [4, 94, 1_000, 1_100, 0]);
-    }
-
-    #[test]
-    fn a_field_stands_in_the_column_of_its_length_and_the_row_of_its_size() {
-        let places = [
-            place(64, 4_000.0, Preference::NoDifference),
-            place(4, 1_000.0, Preference::Prefer(Event::IdleLeave)),
-        ];
-        let svg = map(&places.iter().collect::<Vec<_>>());
+    fn a_field_stands_in_the_column_of_its_wait_and_the_row_of_its_size() {
+        let svg = map(&[
+            rule(4, &[(1_000.0, Preference::Stay), (4_000.0, MOVE)]),
+            rule(64, &[(1_000.0, Preference::Stay), (4_000.0, Preference::Unknown)]),
+        ]);
         // Columns are 92 wide from 96 on, rows 34 high from 62 on.
-        assert!(
-            svg.contains(
-                "<rect x=\"188.0\" y=\"96.0\" width=\"92\" height=\"34\" fill=\"#d9dee3\""
-            ),
-            "{svg}"
-        );
-        assert!(
-            svg.contains("<rect x=\"96.0\" y=\"62.0\" width=\"92\" height=\"34\" fill=\"#56b4e9\""),
-            "{svg}"
-        );
+        let last = "<rect x=\"188.0\" y=\"96.0\" width=\"92\" height=\"34\" fill=\"#ffffff\"";
+        assert!(svg.contains(last), "{svg}");
+        let first = "<rect x=\"96.0\" y=\"62.0\" width=\"92\" height=\"34\" fill=\"#56b4e9\"";
+        assert!(svg.contains(first), "{svg}");
         assert!(svg.contains("viewBox=\"0 0 470 174\""), "{svg}");
-        assert!(svg.contains("64 KiB after 4.00 ms: the difference does not matter; "), "{svg}");
+        assert!(svg.contains("64 KiB and a wait of 4.00 ms: unknown; "), "{svg}");
     }
 }

@@ -2,14 +2,14 @@
 //! Advice and comparisons, as text.
 
 use super::figure::FigureTable;
-use super::label::size;
+use super::label::{self, size};
 use super::table::{interval, micros, plain};
 use corehop_decide::advice::{
-    Advice, AdviceChoice, AdviceRule, Constants, Extra, Flip, Isolation, Preference, counted,
+    Advice, AdviceRule, AdvisedMove, AdvisedWait, Constants, Extra, Isolation, Preference,
+    WaitOrigin, counted,
 };
 use corehop_decide::simulated::Saving;
 use corehop_plan::units::Bytes;
-use corehop_plan::workload::Event;
 use corehop_stats::cpmd::CostEstimate;
 
 /// The advice for each load, company and size, the constants, and the reasons for missing advice.
@@ -32,6 +32,7 @@ pub fn advice(advice: &Advice) -> String {
         text.push_str(&plain(&partitioning(&advice.partitioning)));
     }
     text.extend(advice.silent.iter().map(|why| format!("No advice: {why}.\n")));
+    text.extend(advice.lacking.iter().map(|what| format!("Lacking: {what}.\n")));
     text
 }
 
@@ -40,30 +41,78 @@ pub(super) fn together(rules: &[AdviceRule]) -> impl Iterator<Item = &[AdviceRul
     rules.chunk_by(|a, b| a.load == b.load && a.company == b.company)
 }
 
-/// The rules of one load and company.
+/// The rules of one load and company: a row for each size and migration, with the advice where a wait was asked for.
 pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
-    let caption = "median costs in us [95 % interval] (n in replicates), cheapest first";
+    let asked = rules.first().and_then(asked);
+    let (caption, more): (String, &[&str]) = match asked {
+        Some(wait) => (
+            format!(
+                "for a wait of {}: staying costs the wait and `stay`, moving `costs`",
+                time(wait.wait_us)
+            ),
+            &["stay", "do"],
+        ),
+        None => {
+            ("the expected wait from which a move pays".to_owned(), &["pays from", "preemptions"])
+        }
+    };
     let mut table = FigureTable::new(
-        format!("{}: {caption}", of.unwrap_or_default()),
-        &["WSS", "after", "do", "costs", "avoid", "flips"],
+        format!("{}: {caption} (medians in us [95 % interval])", of.unwrap_or_default()),
+        &[&["WSS", "move", "costs"][..], more].concat(),
     );
-    table.rows = rules
-        .iter()
-        .map(|rule| {
-            let costs = rule.choices.iter().map(choice).collect::<Vec<_>>().join(", ");
-            let avoid = rule.choices.iter().filter(|it| it.avoid).map(|it| it.event.word());
-            vec![
-                size(Bytes::new(rule.wss_bytes)),
-                time(rule.length_us),
-                preference(rule),
-                costs,
-                or_dash(avoid.collect::<Vec<_>>().join(", ")),
-                or_dash(rule.flip.as_ref().map(flip).unwrap_or_default()),
-            ]
-        })
-        .collect();
+    table.rows = rules.iter().flat_map(rows).collect();
     table
+}
+
+/// The one wait that was asked for.
+pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
+    match rule.waits.as_slice() {
+        [asked] => Some(asked),
+        _ => None,
+    }
+}
+
+/// The rows of one size: of each move with its samples in replicates.
+fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
+    let row = |(at, it): (usize, &AdvisedMove)| {
+        let first = at == 0;
+        let wss = if first { size(Bytes::new(rule.wss_bytes)) } else { String::new() };
+        let costs = format!("{} ({})", cost(&it.cost), counted(it.n, it.replicates));
+        let own = vec![wss, it.event.word().to_owned(), bounded(it.at_most, costs)];
+        let more = if let Some(wait) = asked(rule) {
+            let stay = if first { cost(&wait.stay) } else { String::new() };
+            vec![stay, decided(wait.verdict, it, first).to_owned()]
+        } else {
+            let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
+            vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
+        };
+        [own, more].concat()
+    };
+    rule.moves.iter().enumerate().map(row).collect()
+}
+
+fn bounded(at_most: bool, text: String) -> String {
+    if at_most { format!("at most {text}") } else { text }
+}
+
+/// The advice, in the row of the move that it is for, or else in the first.
+fn decided(verdict: Preference, it: &AdvisedMove, first: bool) -> &'static str {
+    match verdict {
+        Preference::Move(event) if event == it.event => "move",
+        Preference::Stay if first => "stay",
+        Preference::Unknown if first => "unknown",
+        _ => "",
+    }
+}
+
+/// The lengths of preemptions that were measured, where the wait is not among them.
+fn known_by(origin: WaitOrigin) -> String {
+    match origin {
+        WaitOrigin::Measured => "measured".to_owned(),
+        WaitOrigin::BelowAll { shortest_us } => format!("from {}", time(shortest_us)),
+        WaitOrigin::BeyondAll { longest_us } => format!("up to {}", time(longest_us)),
+    }
 }
 
 /// The cost of company to a job that stays.
@@ -111,44 +160,13 @@ fn or_dash(text: String) -> String {
     if text.is_empty() { "–".to_owned() } else { text }
 }
 
-fn preference(rule: &AdviceRule) -> String {
-    match rule.verdict {
-        Preference::Prefer(Event::Preemption | Event::IdleLeave) => "stay".to_owned(),
-        Preference::Prefer(event) => format!("move: {event}"),
-        Preference::NoDifference => format!("either (within {} us)", micros(rule.margin_us)),
-        Preference::NotEnoughEvidence => "not enough evidence".to_owned(),
-    }
-}
-
-/// A choice, its cost off the curve and as measured, and the number of samples.
-pub(super) fn choice(choice: &AdviceChoice) -> String {
-    let measured = choice.measured.map(|its| format!(", measured {}", cost(&its)));
-    format!(
-        "{} {}{} ({})",
-        choice.event,
-        cost(&choice.cost),
-        measured.unwrap_or_default(),
-        counted(choice.n, choice.replicates)
-    )
-}
-
-fn cost(cost: &CostEstimate) -> String {
+pub(super) fn cost(cost: &CostEstimate) -> String {
     format!("{} {}", micros(cost.estimate_us), interval(cost.low_us, cost.high_us))
 }
 
-fn time(us: f64) -> String {
-    format!("{} ms", micros(us / 1e3))
-}
-
-fn flip(flip: &Flip) -> String {
-    match (flip.not_yet_us, flip.by_us) {
-        (Some(not_yet), Some(by)) => {
-            format!("stay up to {}, {} from {}", time(not_yet), flip.to, time(by))
-        }
-        (Some(not_yet), None) => format!("stay up to {}", time(not_yet)),
-        (None, Some(by)) => format!("{} from {}", flip.to, time(by)),
-        (None, None) => String::new(),
-    }
+/// A wait or a length.
+pub(super) fn time(us: f64) -> String {
+    label::time(1e3 * us)
 }
 
 /// The constants that schedulers ask for, of each load and company.
@@ -209,63 +227,97 @@ fn nanos(cost: &CostEstimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use corehop_plan::workload::Event;
 
     const COST: CostEstimate =
         CostEstimate { estimate_us: 20.0, low_us: Some(19.0), high_us: None };
 
-    #[test]
-    fn a_flip_is_told_by_the_ends_that_are_known() {
-        let told = |not_yet_us, by_us| flip(&Flip { to: Event::L3Migration, not_yet_us, by_us });
-        assert_eq!(told(Some(1e3), Some(4e3)), "stay up to 1.00 ms, l3_migration from 4.00 ms");
-        assert_eq!(told(Some(1e3), None), "stay up to 1.00 ms");
-        assert_eq!(told(None, Some(4e3)), "l3_migration from 4.00 ms");
-        assert_eq!(or_dash(told(None, None)), "–");
-    }
-
-    #[test]
-    fn a_cost_in_nanoseconds_keeps_an_open_end_and_a_choice_its_measured_cost() {
-        assert_eq!(nanos(&COST), "20000 [19000, …]");
-        let mut it = AdviceChoice {
-            event: Event::Preemption,
+    fn moved(known_by: WaitOrigin, at_most: bool) -> AdvisedMove {
+        let pays_from = CostEstimate { estimate_us: 8.0, low_us: Some(7.0), high_us: Some(9.5) };
+        let (n, replicates) = (60, Some(20));
+        let event = Event::L3Migration;
+        AdvisedMove {
+            event,
             cost: COST,
-            measured: None,
-            n: 60,
-            replicates: None,
-            avoid: false,
-        };
-        assert_eq!(choice(&it), "preemption 20.0 [19.0, …] (60)");
-        it.measured = Some(CostEstimate { estimate_us: 21.0, low_us: None, high_us: Some(22.0) });
-        it.replicates = Some(20);
-        assert_eq!(choice(&it), "preemption 20.0 [19.0, …], measured 21.0 […, 22.0] (60 in 20)");
+            length_us: 0.0,
+            at_most,
+            n,
+            replicates,
+            pays_from,
+            known_by,
+        }
     }
 
-    #[test]
-    fn the_advice_of_a_rule_is_to_stay_to_move_or_neither() {
-        let company = corehop_decide::advice::Company {
-            preempted_by: corehop_plan::workload::Absence::Nothing,
+    fn company() -> corehop_decide::advice::Company {
+        corehop_decide::advice::Company {
+            preempted_by: corehop_plan::workload::Absence::Preemptor,
             polluter: None,
             pair_class: None,
+        }
+    }
+
+    fn rule(waits: &[f64]) -> AdviceRule {
+        let wait = |&wait_us: &f64| AdvisedWait {
+            wait_us,
+            stay: CostEstimate { estimate_us: 5.0, low_us: Some(4.0), high_us: Some(6.0) },
+            verdict: Preference::Move(Event::L3Migration),
         };
-        let rule = |verdict| AdviceRule {
+        let far = AdvisedMove {
+            event: Event::MemoryMigration,
+            ..moved(WaitOrigin::BeyondAll { longest_us: 4e3 }, false)
+        };
+        AdviceRule {
             load: "idle".to_owned(),
-            company: company.clone(),
+            company: company(),
             wss_bytes: 64 << 10,
-            length_us: 1e3,
-            choices: Vec::new(),
-            verdict,
-            margin_us: 1.5,
-            flip: None,
-        };
-        let told = |verdict| preference(&rule(verdict));
-        assert_eq!(told(Preference::Prefer(Event::Preemption)), "stay");
-        assert_eq!(told(Preference::Prefer(Event::IdleLeave)), "stay");
-        assert_eq!(told(Preference::Prefer(Event::L3Migration)), "move: l3_migration");
-        assert_eq!(told(Preference::NoDifference), "either (within 1.50 us)");
-        assert_eq!(told(Preference::NotEnoughEvidence), "not enough evidence");
+            moves: vec![moved(WaitOrigin::BelowAll { shortest_us: 10.0 }, true), far],
+            waits: waits.iter().map(wait).collect(),
+        }
+    }
+
+    #[test]
+    fn a_row_for_each_move_has_the_wait_from_which_it_pays_and_the_lengths_that_are_known() {
+        let table = rules(&[rule(&[1.0, 3.0])]);
+        assert!(table.caption.contains("preempted meanwhile: the expected wait from which a move"));
+        let near = [
+            "64 KiB",
+            "l3_migration",
+            "at most 20.0 [19.0, …] (60 in 20)",
+            "at most 8.00 [7.00, 9.50]",
+            "from 10.0 µs",
+        ];
+        assert_eq!(table.rows[0], near);
+        assert_eq!(table.rows[1][0], "");
+        assert_eq!(table.rows[1][3..], ["at most 8.00 [7.00, 9.50]", "up to 4.00 ms"]);
+        assert_eq!(known_by(WaitOrigin::Measured), "measured");
+    }
+
+    #[test]
+    fn a_wait_that_was_asked_for_has_its_advice_in_the_row_of_the_move() {
+        let table = rules(&[rule(&[25e3])]);
+        assert!(table.caption.contains("for a wait of 25.0 ms: staying costs the wait and `stay`"));
+        assert_eq!(table.head[3..], ["stay", "do"]);
+        assert_eq!(table.rows[0][3..], ["5.00 [4.00, 6.00]", "move"]);
+        assert_eq!(table.rows[1][3..], ["", ""]);
+        let far = moved(WaitOrigin::Measured, false);
+        let told = |verdict| [true, false].map(|first| decided(verdict, &far, first));
+        assert_eq!(told(Preference::Stay), ["stay", ""]);
+        assert_eq!(told(Preference::Unknown), ["unknown", ""]);
+        assert_eq!(told(Preference::Move(Event::L3Migration)), ["move", "move"]);
+        assert_eq!(told(Preference::Move(Event::MemoryMigration)), ["", ""]);
+    }
+
+    #[test]
+    fn a_cost_in_nanoseconds_keeps_an_open_end() {
+        assert_eq!(nanos(&COST), "20000 [19000, …]");
+    }
+
+    #[test]
+    fn constants_stand_where_they_are_known_and_their_reasons_where_they_are_not() {
         let constants =
             |migration: Option<Extra>, withheld: Option<&str>, warm_budget_us| Constants {
                 load: "idle".to_owned(),
-                company: company.clone(),
+                company: company(),
                 wss_bytes: 64 << 10,
                 migration,
                 withheld: withheld.map(str::to_owned),

@@ -37,6 +37,11 @@ fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
+/// A text without its line breaks.
+fn flat(said: String) -> String {
+    said.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Some samples a cell of three sizes on a published machine.
 fn samples(folder: &TempDir, name: &str, seed: &str) -> PathBuf {
     let file = folder.path().join(name);
@@ -114,26 +119,63 @@ fn questions_without_an_answer_say_why() {
 }
 
 #[test]
-fn advice_names_the_cheapest_choice_and_the_migrations_to_avoid() {
+fn advice_has_the_wait_from_which_each_move_pays_and_what_to_do_for_a_wait() {
     let folder = TempDir::new().unwrap();
     let file = samples(&folder, "a.parquet", "1");
-    says(
+    let told = says(
         &["advise", text(&file)],
         0,
-        &["stay", "avoid", "memory_migration", "sched_migration_cost_ns"],
+        &["of expected wait on", "memory_migration", "sched_migration_cost_ns"],
     );
+    assert!(flat(told).contains("--event preemption --length"), "no wait is as long as 4 ms");
     let advice = answer(&["advise", text(&file), "--wss", "256KiB"]);
-    let choices = advice["rules"][0]["choices"].as_array().unwrap();
-    assert_eq!(choices.len(), 3);
-    assert_eq!(choices[2]["event"], "memory_migration");
-    assert_eq!(choices[2]["avoid"], true);
+    let moves = advice["rules"][0]["moves"].as_array().unwrap();
+    let event = |at: usize| moves[at]["event"].as_str().unwrap();
+    assert_eq!((moves.len(), event(0), event(1)), (2, "l3_migration", "memory_migration"));
+    let wait = |at: usize, end: &str| moves[at]["pays_from"][end].as_f64().unwrap();
+    // With more than the wait, to stay costs no more than the migration.
+    assert!(wait(0, "high_us") < wait(1, "low_us"), "{moves:?}");
+    assert!(wait(1, "high_us") <= moves[1]["high_us"].as_f64().unwrap(), "{moves:?}");
+    let verdict = |length: &str| {
+        answer(&["advise", text(&file), "--wss", "256KiB", "--length", length])["rules"][0]["waits"]
+            [0]["verdict"]
+            .clone()
+    };
+    assert_eq!(verdict("25ms"), serde_json::json!({"move": "l3_migration"}));
+    assert_eq!(verdict("1us"), "stay");
+    let asked = ["advise", text(&file), "--length", "25ms"];
+    says(&asked, 0, &["for a wait of 25 ms, move (l3_migration) with all"]);
+}
+
+#[test]
+fn advice_that_samples_do_not_support_names_the_command_that_measures_it() {
+    let folder = TempDir::new().unwrap();
     let alone = folder.path().join("alone.parquet");
-    let run = words(
-        "measure synthetic --on xeon_x5650 --load idle --wss 16KiB --event flush \
-         --samples 8 -q -o",
-    );
-    says(&[&run[..], &[text(&alone)]].concat(), 0, &[]);
+    let measured = |event: &str, length: &str, into: &Path| {
+        let run = format!(
+            "measure synthetic --on xeon_x5650 --load idle --wss 16KiB --event {event} --length {length} --samples 12 -q \
+             --force -o"
+        );
+        says(&[&words(&run)[..], &[text(into)]].concat(), 0, &[]);
+    };
+    measured("flush", "4ms", &alone);
     says(&["advise", text(&alone)], 1, &["No advice"]);
+    measured("preemption", "4ms", &alone);
+    let why = flat(says(&["advise", text(&alone), "--json"], 1, &[]));
+    let command =
+        "corehop measure synthetic --load idle --event l3_migration,memory_migration --length 0us";
+    assert!(why.contains(command), "{why}");
+    // What it names is what it takes: the two files together have the answer.
+    let (moved, model) = (folder.path().join("moved.parquet"), folder.path().join("both.json"));
+    measured("l3_migration,memory_migration", "0us", &moved);
+    says(&["advise", "fit", text(&alone), text(&moved), "-o", text(&model)], 0, &[]);
+    let both = answer(&["advise", text(&model)]);
+    assert_eq!(both["rules"][0]["moves"].as_array().unwrap().len(), 2, "{both}");
+    assert_eq!(both["rules"][0]["moves"][0]["length_us"], 0.0);
+    for (length, words) in [("0us", "waits for nothing"), ("4", "no unit"), ("-1ms", "--length")] {
+        says(&["advise", text(&model), &format!("--length={length}")], 2, &[words]);
+    }
+    says(&["advise", text(&model), "--wss", "1GiB"], 1, &["`--wss 1GiB`"]);
 }
 
 #[test]
@@ -349,7 +391,6 @@ fn a_set_is_advised_and_judged_by_the_same_statistic_where_none_is_named() {
     let by = "the median of at least 60 samples";
     let advise = ["advise", text(&set), "--costs", text(&costs)];
     let check = ["check", text(&set), "--costs", text(&costs), "--test", "edf-rta"];
-    let flat = |said: String| said.split_whitespace().collect::<Vec<_>>().join(" ");
     let said = flat(says(&advise, 0, &[]));
     assert!(
         said.contains(&format!("of the CPU, if no preemption costs more than {by}.")),

@@ -178,7 +178,7 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
-const QUIET: [(&str, &str, &str); 32] = [
+const QUIET: [(&str, &str, &str); 31] = [
     ("", "force", "a permission: nothing is in the way (tested below)"),
     ("", "quiet", "no note stands on stderr beside these answers (tested below)"),
     ("convert rows", "salvage", "a permission: the file is sound (tests/damaged)"),
@@ -208,7 +208,6 @@ const QUIET: [(&str, &str, &str); 32] = [
     ("record", "timeline", "a dry run writes no file"),
     ("record", "trace", "a dry run writes no file"),
     ("compare switches", "fail-on", "equal results have no outcome to fail on"),
-    ("advise a.parquet", "margin", "the costs differ by more (the library's tests of advice)"),
     ("sim validate", "exact", "a working set of 4 KiB is simulated in every set"),
     ("sim validate", "passes", "4 KiB are warm after any number of passes"),
     ("check", "slack", "sets of few tasks are asked in any case (tests/check)"),
@@ -390,6 +389,7 @@ const REFUSED: [(&str, &str); 41] = [
     ("advise a.parquet --seed 3", "--seed"),
     ("advise a.parquet --samples 3", "--samples"),
     ("advise a.parquet --idle", "--idle"),
+    ("advise a.parquet --margin 5%", "--margin"),
     ("advise simulate --on xeon_x5650 --load idle", "--load"),
     ("advise simulate --on xeon_x5650 --statistic max", "--statistic"),
     ("advise set one.json --costs costs.csv --margin 5%", "--margin"),

@@ -2,8 +2,8 @@
 //! Differences that have a price: what company costs a job that stays, what a migration costs beyond
 //! staying, and how soon a job is cold. Each is of absences of one length.
 
-use super::asking::{AdviceSubject, MIGRATIONS};
-use super::{Advice, AdviceChoice, Company, Constants, Extra, Isolation};
+use super::asking::{AdviceChoice, AdviceSubject, MIGRATIONS};
+use super::{Advice, Company, Constants, Extra, Isolation};
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Absence, Event};
 use corehop_stats::cpmd::NoAnswer;
@@ -18,7 +18,7 @@ impl AdviceSubject<'_> {
     /// Adds what company costs at every size, and the constants.
     pub(super) fn price(&self, sizes: &[Bytes], advice: &mut Advice) -> Result<(), NoAnswer> {
         if self.company.preempted_by != Absence::Nothing {
-            let alone = Self::new(self.model, self.wanted, self.load, Company::nothing())?;
+            let alone = self.in_company(Company::nothing())?;
             let prices = sizes.iter().filter_map(|&wss| self.isolation(&alone, wss));
             advice.isolation.extend(prices);
         }
@@ -28,14 +28,12 @@ impl AdviceSubject<'_> {
 
     /// The cost of a preemption beyond an absence in which nothing ran, after the longest length of both.
     fn isolation(&self, alone: &Self, wss: Bytes) -> Option<Isolation> {
-        let asked = self.wanted.length.map(|length| vec![length.get() as f64 / 1e3]);
-        let points = self.points(Event::Preemption, wss).iter();
-        let lengths = asked.unwrap_or_else(|| points.map(|point| point.length_us).collect());
-        let both = |&length_us: &f64| {
+        let lengths = self.points(Event::Preemption, wss).iter().map(|point| point.length_us);
+        let both = |length_us: f64| {
             let here = self.choice(Event::Preemption, wss, length_us)?;
             Some((length_us, here, alone.first(&UNDISTURBED, wss, length_us)?))
         };
-        let (length_us, here, undisturbed) = lengths.iter().rev().find_map(both)?;
+        let (length_us, here, undisturbed) = lengths.rev().find_map(both)?;
         let (n, replicates) = fewer(&here, &undisturbed);
         Some(Isolation {
             load: self.load.to_owned(),

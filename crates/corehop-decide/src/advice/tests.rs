@@ -7,9 +7,6 @@ use corehop_plan::samples::example::sample;
 use corehop_plan::workload::Absence;
 use corehop_stats::cpmd::DelayFitter;
 use corehop_stats::estimator::Estimator;
-use corehop_stats::summary::Summaries;
-use corehop_stats::verdict::{MachineFacts, TestOutcome};
-use proptest::prelude::*;
 
 /// A cell: event, what had the CPU, size, length, and its delays: where, and how wide.
 #[derive(Debug, Clone, Copy)]
@@ -66,75 +63,105 @@ fn model(cells: &[Of]) -> DelayModel {
 }
 
 fn wanted() -> AdviceQuery {
-    AdviceQuery { wss: Vec::new(), length: None, margin: 0.1, only: Vec::new() }
+    AdviceQuery { wss: Vec::new(), length: None, only: Vec::new() }
 }
 
 fn advice(cells: &[Of]) -> Advice {
     advise(&model(cells), &wanted()).unwrap()
 }
 
-fn rule(stay: (f64, f64), migration: (f64, f64)) -> AdviceRule {
+/// 64 KiB after a preemptor had the CPU for so long.
+const fn preempted(ms: u32, us: f64) -> Of {
+    Of { by: Absence::Preemptor, ms, ..quiet(Event::Preemption, us) }
+}
+
+/// A rule at a wait of so many microseconds.
+fn at(cells: &[Of], wait_us: u64) -> AdviceRule {
+    let wanted = AdviceQuery { length: Some(Nanos::from_micros(wait_us)), ..wanted() };
+    advise(&model(cells), &wanted).unwrap().rules.remove(0)
+}
+
+fn near(wait: CostEstimate, us: [f64; 3]) -> bool {
+    let ends = [wait.low_us.unwrap(), wait.estimate_us, wait.high_us.unwrap()];
+    ends.iter().zip(us).all(|(a, b)| (a - b).abs() < 0.2)
+}
+
+#[test]
+fn to_wait_beside_a_preemptor_is_compared_with_moving_at_once_while_nothing_runs() {
+    // Staying for 1 ms costs 1.03 ms, for 4 ms 4.06 ms; the far migration costs 2.5 ms.
     let cells = [
-        Of { spread: stay.1, ..loaded(Event::Preemption, stay.0) },
-        Of { spread: migration.1, ..loaded(Event::L3Migration, migration.0) },
+        preempted(1, 30.0),
+        preempted(4, 60.0),
+        quiet(Event::IdleLeave, 1.0),
+        quiet(Event::L3Migration, 90.0),
+        quiet(Event::MemoryMigration, 2_500.0),
     ];
-    advice(&cells).rules.remove(0)
+    let rules = advice(&cells).rules;
+    assert_eq!(rules.len(), 1, "no thread waits where nothing runs: {rules:?}");
+    let [close, far] = rules[0].moves.as_slice() else { panic!("{rules:?}") };
+    // The close one pays before the shortest preemption ends: of 30 us at most, by the estimate a 0.03 of the wait.
+    assert_eq!(close.known_by, WaitOrigin::BelowAll { shortest_us: 1_000.0 });
+    assert!(near(close.pays_from, [60.0, 90.0 / 1.03, 90.0]), "{close:?}");
+    // Beyond 1 ms a preemption costs 0.01 of the wait more: 2456 us and 44.6.
+    assert_eq!(far.known_by, WaitOrigin::Measured);
+    assert!(near(far.pays_from, [2_455.5; 3]), "{far:?}");
+    assert!(!close.at_most && (close.n, close.replicates, close.length_us) == (41, Some(41), 4e3));
+    let of = |wait| at(&cells, wait).waits[0].verdict;
+    let near = Preference::Move(Event::L3Migration);
+    assert_eq!([50, 75, 100].map(of), [Preference::Stay, Preference::Unknown, near]);
 }
 
 #[test]
-fn what_surely_costs_least_is_preferred_and_a_migration_that_surely_costs_more_avoided() {
-    let rule = rule((10.0, 0.1), (30.0, 0.1));
-    assert_eq!(rule.verdict, Preference::Prefer(Event::Preemption));
-    let events: Vec<(Event, bool)> = rule.choices.iter().map(|it| (it.event, it.avoid)).collect();
-    assert_eq!(events, [(Event::Preemption, false), (Event::L3Migration, true)]);
-    assert!(rule.choices.iter().all(|it| (it.n, it.replicates) == (41, Some(41))), "{rule:?}");
+fn a_wait_that_was_asked_for_is_the_only_one_and_its_preemption_is_read_off_the_curve() {
+    let cells = [preempted(1, 30.0), preempted(4, 60.0), quiet(Event::L3Migration, 90.0)];
+    let rule = at(&cells, 2_500);
+    assert_eq!((rule.waits.len(), rule.waits[0].wait_us), (1, 2_500.0));
+    assert!(near(rule.waits[0].stay, [45.0; 3]), "{rule:?}");
+    // A preemption that is longer than all that were measured has no upper bound, and the wait decides all the same.
+    let long = at(&cells, 25_000);
+    assert_eq!(long.waits[0].stay.high_us, None);
+    assert_eq!(long.waits[0].verdict, Preference::Move(Event::L3Migration));
+    assert_eq!(advice(&cells).rules[0].waits.len(), 9);
 }
 
 #[test]
-fn a_cheaper_migration_is_preferred_to_being_preempted() {
-    let rule = rule((30.0, 0.1), (10.0, 0.1));
-    assert_eq!(rule.verdict, Preference::Prefer(Event::L3Migration));
-    assert!(rule.choices.iter().all(|choice| !choice.avoid));
-}
-
-#[test]
-fn costs_that_are_known_to_be_near_make_no_difference_and_vague_ones_are_no_evidence() {
-    assert_eq!(rule((10.0, 0.1), (10.3, 0.1)).verdict, Preference::NoDifference);
-    assert_eq!(rule((10.0, 9.0), (12.0, 9.0)).verdict, Preference::NotEnoughEvidence);
-}
-
-#[test]
-fn a_preemption_by_a_preemptor_is_not_compared_with_a_migration_during_which_nothing_ran() {
-    let preempted = Of { by: Absence::Preemptor, ..quiet(Event::Preemption, 30.0) };
-    let alone = advice(&[preempted, quiet(Event::L3Migration, 10.0)]);
-    assert!(alone.rules.is_empty() && alone.map.is_empty() && alone.constants.is_empty());
-    assert!(alone.silent[0].contains("a preemptor walked shuffled 4 MiB"), "{:?}", alone.silent);
-    // An absence in which nothing ran stands for a quiet preemption; what company costs is told apart.
-    let both = advice(&[preempted, quiet(Event::L3Migration, 10.0), quiet(Event::IdleLeave, 4.0)]);
-    assert_eq!(both.rules[0].verdict, Preference::Prefer(Event::IdleLeave));
-    assert_eq!((both.rules.len(), both.rules[0].choices.len()), (1, 2));
-    let saved = &both.isolation[0];
-    assert!((saved.saves.estimate_us - 26.0).abs() < 1e-9, "{saved:?}");
-    assert_eq!((saved.n, saved.length_us), (41, 4_000.0));
-}
-
-#[test]
-fn absences_of_different_lengths_are_not_compared() {
-    let short = Of { ms: 1, ..loaded(Event::L3Migration, 10.0) };
-    let apart = advice(&[loaded(Event::Preemption, 30.0), short]);
-    assert!(apart.rules.is_empty());
-    assert!(apart.silent[0].contains("64 KiB: there is no length"), "{:?}", apart.silent);
-    // A longer preemption is left aside where a migration as long as the shorter one was measured.
-    let like = advice(&[
+fn a_migration_after_an_absence_in_company_bounds_a_move_at_once_and_never_advises_to_stay() {
+    let cells = [
+        Of { ms: 1, ..loaded(Event::Preemption, 30.0) },
         loaded(Event::Preemption, 30.0),
-        Of { ms: 1, ..loaded(Event::Preemption, 5.0) },
-        short,
-    ]);
-    let rule = &like.rules[0];
-    assert_eq!((rule.length_us, rule.verdict), (1e3, Preference::Prefer(Event::Preemption)));
-    let asked = AdviceQuery { length: Some(Nanos::from_millis(4)), ..wanted() };
-    let long = advise(&model(&[loaded(Event::Preemption, 30.0), short]), &asked).unwrap();
-    assert!(long.rules.is_empty() && long.silent[0].contains("about 4 ms"), "{:?}", long.silent);
+        loaded(Event::L3Migration, 2_000.0),
+    ];
+    let bounded = advice(&cells);
+    let it = &bounded.rules[0].moves[0];
+    assert!(it.at_most && near(it.pays_from, [0.0, 1_970.0, 1_970.0]), "{it:?}");
+    let lacking = bounded.lacking.join("\n");
+    assert!(
+        lacking.contains("--load constructed --event") && lacking.contains("--length 0us"),
+        "{lacking}"
+    );
+    let of = |wait| at(&cells, wait).waits[0].verdict;
+    assert_eq!([1, 1_900, 2_000].map(of)[..2], [Preference::Unknown; 2]);
+    assert_eq!(of(2_000), Preference::Move(Event::L3Migration));
+    // Measured at once, it is what it is.
+    let at_once =
+        advice(&[&cells[..], &[Of { ms: 0, ..loaded(Event::L3Migration, 500.0) }]].concat());
+    let it = &at_once.rules[0].moves[0];
+    assert!(!it.at_most && it.length_us == 0.0 && near(it.cost, [500.0; 3]), "{it:?}");
+    assert!(!at_once.lacking.iter().any(|it| it.contains("--length 0us")), "{:?}", at_once.lacking);
+}
+
+#[test]
+fn what_is_shorter_or_longer_than_all_that_was_measured_has_the_command_that_measures_it() {
+    let short = advice(&[preempted(4, 30.0), quiet(Event::L3Migration, 90.0)]).lacking.join("\n");
+    let command =
+        "`corehop measure synthetic --load idle --event preemption --length 90us -o more.parquet`";
+    assert!(short.contains("shorter") && short.contains(command), "{short}");
+    let long = advice(&[preempted(1, 30.0), quiet(Event::L3Migration, 2_500.0)]);
+    assert_eq!(long.rules[0].moves[0].known_by, WaitOrigin::BeyondAll { longest_us: 1_000.0 });
+    let long = long.lacking.join("\n");
+    assert!(long.contains("longer") && long.contains("--event preemption --length 2ms"), "{long}");
+    let both = [preempted(1, 30.0), preempted(4, 30.0), quiet(Event::L3Migration, 2_500.0)];
+    assert_eq!(advice(&both).lacking, Vec::<String>::new());
 }
 
 #[test]
@@ -147,28 +174,34 @@ fn a_stay_beside_a_near_neighbour_is_compared_with_moving_to_that_neighbour() {
         fit.take(&samples(&loaded(class, 10.0)));
     }
     let advice = advise(&fit.finish(), &wanted()).unwrap();
-    let verdicts: Vec<Preference> = advice.rules.iter().map(|rule| rule.verdict).collect();
-    assert_eq!(advice.rules.len(), 2);
-    assert!(advice.rules.iter().all(|rule| rule.choices.len() == 2), "{advice:?}");
-    // Moving to the near neighbour would win, were the stay beside the far one not cheaper still.
-    assert_eq!(verdicts, [Preference::NotEnoughEvidence, Preference::Prefer(Event::Preemption)]);
+    let moves = advice.rules.iter().map(|rule| rule.moves.iter().map(|it| it.event).collect());
+    let moves: Vec<Vec<Event>> = moves.collect();
+    assert_eq!(moves, [[Event::L3Migration], [Event::MemoryMigration]]);
 }
 
 #[test]
-fn the_length_at_which_the_answer_flips_lies_between_two_that_were_measured() {
+fn company_costs_what_a_preemption_costs_beyond_an_absence_of_the_same_length() {
+    let both = advice(&[
+        preempted(4, 30.0),
+        quiet(Event::L3Migration, 10.0),
+        quiet(Event::IdleLeave, 4.0),
+    ]);
+    let saved = &both.isolation[0];
+    assert!((saved.saves.estimate_us - 26.0).abs() < 1e-9, "{saved:?}");
+    assert_eq!((saved.n, saved.length_us), (41, 4_000.0));
+}
+
+#[test]
+fn half_of_the_greatest_cost_is_there_after_the_warm_budget() {
     let after = |ms, us| Of { ms, ..loaded(Event::Preemption, us) };
     let moved = |ms| Of { ms, ..loaded(Event::L3Migration, 10.0) };
     let cells = [after(1, 5.0), after(4, 20.0), after(16, 40.0), moved(1), moved(4), moved(16)];
-    let advice = advice(&cells);
-    let flip = advice.rules[0].flip.unwrap();
-    assert_eq!(flip.to, Event::L3Migration);
-    assert_eq!((flip.not_yet_us, flip.by_us), (Some(1_000.0), Some(4_000.0)));
-    // Half of 40 us is there after 4 ms.
-    assert_eq!(advice.constants[0].warm_budget_us, Some(4_000.0));
-    assert_eq!(advice.constants[0].warm_budget_n, Some((41, Some(41))));
-    let short = AdviceQuery { length: Some(Nanos::from_millis(1)), ..wanted() };
-    let rule = advise(&model(&cells), &short).unwrap().rules.remove(0);
-    assert_eq!(rule.verdict, Preference::Prefer(Event::Preemption));
+    let constants = &advice(&cells).constants[0];
+    assert_eq!(constants.warm_budget_us, Some(4_000.0));
+    assert_eq!(constants.warm_budget_n, Some((41, Some(41))));
+    // Whatever wait is asked about: constants are of absences that were measured.
+    let wanted = AdviceQuery { length: Some(Nanos::from_millis(300)), ..wanted() };
+    assert_eq!(&advise(&model(&cells), &wanted).unwrap().constants[0], constants);
 }
 
 #[test]
@@ -201,52 +234,113 @@ fn a_constant_whose_interval_holds_zero_or_that_nothing_is_subtracted_from_is_no
     assert!(unlike.constants.is_empty(), "{unlike:?}");
 }
 
-/// The rules for preemptions of 64 and 128 KiB that cost 30 and 10 us and spread so much, beside migrations of 12 us.
-fn out_of_order(spread: f64) -> Vec<AdviceRule> {
-    let at = |kib, event, us, spread| Of { kib, spread, ..loaded(event, us) };
+#[test]
+fn where_the_curve_pools_sizes_the_wait_reaches_as_far_as_both() {
+    let of = |kib, event, us, spread| Of { kib, spread, ..quiet(event, us) };
     let mut fit = DelayFitter::new(Estimator::Difference);
     let platform = corehop_plan::platform::Platform::named("xeon_x5650").unwrap().unwrap();
     fit.machine(&platform, &corehop_stats::balance::LevelLatencies::of(&platform, &[]));
     for cell in [
-        at(64, Event::Preemption, 30.0, spread),
-        at(128, Event::Preemption, 10.0, spread),
-        at(64, Event::L3Migration, 12.0, 0.1),
-        at(128, Event::L3Migration, 12.0, 0.1),
+        preempted(1, 1.0),
+        preempted(4, 1.0),
+        Of { kib: 128, ..preempted(1, 1.0) },
+        Of { kib: 128, ..preempted(4, 1.0) },
+        of(64, Event::L3Migration, 1_300.0, 450.0),
+        of(128, Event::L3Migration, 1_100.0, 450.0),
     ] {
         let of = samples(&cell).into_iter();
         fit.take(&of.map(|it| Sample { machine: "xeon_x5650".into(), ..it }).collect::<Vec<_>>());
     }
-    advise(&fit.finish(), &wanted()).unwrap().rules
-}
-
-#[test]
-fn where_the_curve_pools_sizes_the_measured_value_stands_beside_it() {
-    let stay =
-        |rule: &AdviceRule| *rule.choices.iter().find(|it| it.event == Event::Preemption).unwrap();
-    let rules = out_of_order(45.0);
-    for (rule, measured) in rules.iter().zip([30.0, 10.0]) {
-        let stay = stay(rule);
-        assert!((stay.cost.estimate_us - 20.0).abs() < 1e-9, "{stay:?}");
-        assert!((stay.measured.unwrap().estimate_us - measured).abs() < 1e-9);
-    }
-    assert_eq!(rules[1].verdict, Preference::NotEnoughEvidence);
-    // Two intervals that are disjoint contradict the curve, and each size is advised on as it was measured.
-    let rules = out_of_order(0.1);
-    for (rule, measured) in rules.iter().zip([30.0, 10.0]) {
-        let stay = stay(rule);
-        assert!((stay.cost.estimate_us - measured).abs() < 1e-9 && stay.measured.is_none());
-    }
-    let verdicts = [rules[0].verdict, rules[1].verdict];
-    assert_eq!(verdicts, [Event::L3Migration, Event::Preemption].map(Preference::Prefer));
+    let rules = advise(&fit.finish(), &wanted()).unwrap().rules;
+    let waits = [rules[0].moves[0].pays_from, rules[1].moves[0].pays_from];
+    assert_eq!(waits[0], waits[1]);
+    assert!((waits[0].estimate_us - 1_199.0).abs() < 1e-6, "{waits:?}");
 }
 
 #[test]
 fn what_was_not_measured_is_told_and_never_advised_on() {
     let alone = advice(&[quiet(Event::Preemption, 30.0)]);
-    assert!(alone.rules.is_empty());
-    assert!(alone.silent[0].contains("no migration was measured in that company"));
-    assert!(advice(&[quiet(Event::L3Migration, 30.0)]).silent[0].contains("no preemption"));
-    assert!(alone.silent[0].starts_with("load idle, nothing ran meanwhile"), "{alone:?}");
+    assert!(alone.rules.is_empty() && !alone.is_any());
+    let why = &alone.silent[0];
+    assert!(
+        why.starts_with("load idle, nothing ran meanwhile: no migration was measured"),
+        "{why}"
+    );
+    assert!(why.contains("--length 0us -o more.parquet` measures it"), "{why}");
+    let unanswered = alone.sentence();
+    assert!(
+        unanswered.starts_with("No advice: load idle, nothing ran meanwhile: no"),
+        "{unanswered}"
+    );
+    let moved = advice(&[quiet(Event::L3Migration, 30.0), quiet(Event::IdleLeave, 3.0)]);
+    assert_eq!(moved.silent.len(), 1);
+    let why = &moved.silent[0];
+    assert!(
+        why.contains("no preemption was measured under it; `corehop measure synthetic"),
+        "{why}"
+    );
+    // A size beyond those measured names the option.
+    let wanted = AdviceQuery { wss: vec![Bytes::from_mib(1), Bytes::from_kib(64)], ..wanted() };
+    let large = [preempted(1, 1.0), quiet(Event::L3Migration, 30.0)];
+    let advice = advise(&model(&large), &wanted).unwrap();
+    assert_eq!(advice.rules.len(), 1);
+    assert!(advice.silent[0].contains("no preemption of that size"), "{advice:?}");
+    assert!(advice.silent[0].contains("`--wss 1MiB`"), "{advice:?}");
+}
+
+#[test]
+fn a_choice_of_what_preempts_leaves_the_migrations_during_which_nothing_ran() {
+    let cells =
+        [preempted(4, 30.0), loaded(Event::Preemption, 5.0), quiet(Event::L3Migration, 90.0)];
+    let only = vec![("preempted_by".to_owned(), "preemptor".to_owned())];
+    let advice = advise(&model(&cells), &AdviceQuery { only, ..wanted() }).unwrap();
+    assert_eq!(advice.rules.len(), 1);
+    assert_eq!(advice.rules[0].company.preempted_by, Absence::Preemptor);
+}
+
+#[test]
+fn the_sentence_has_the_shortest_and_the_longest_wait_of_each_class_or_the_advice_for_the_wait() {
+    let of = |kib, ms, us| Of { kib, ..preempted(ms, us) };
+    let to = |kib, event, us| Of { kib, ..quiet(event, us) };
+    let cells = [
+        of(64, 1, 0.0),
+        of(64, 4, 0.0),
+        of(256, 1, 0.0),
+        of(256, 4, 0.0),
+        to(64, Event::L3Migration, 1_100.0),
+        to(256, Event::L3Migration, 1_200.0),
+        to(256, Event::MemoryMigration, 1_500.0),
+    ];
+    let cells: Vec<Of> = cells.into_iter().map(|it| Of { spread: 0.0, ..it }).collect();
+    let all = advice(&cells).sentence();
+    let near = "meanwhile: moving by l3_migration pays from 1100 us [1100, 1100] (64 KiB) to 1200 us [1200, 1200] \
+                (256 KiB) of expected wait on, by memory_migration from ";
+    assert!(all.starts_with("Load idle, a preemptor walked 4 MiB meanwhile"), "{all}");
+    assert!(all.contains(near) && all.ends_with("1500 us [1500, 1500] (256 KiB)."), "{all}");
+    let asked = |us| {
+        let wanted = AdviceQuery { length: Some(Nanos::from_micros(us)), ..wanted() };
+        advise(&model(&cells), &wanted).unwrap()
+    };
+    let parts = asked(1_150).sentence();
+    let words = "for a wait of 1150 us, stay with 256 KiB; move (l3_migration) with 64 KiB: staying costs the wait and 0 us, ";
+    assert!(parts.contains(words), "{parts}");
+    let whole = asked(9_000).sentence();
+    assert!(
+        whole.contains("for a wait of 9 ms, move (l3_migration) with all sizes: staying"),
+        "{whole}"
+    );
+}
+
+#[test]
+fn a_wait_that_no_size_decides_is_no_advice() {
+    let wide = Of { spread: 60.0, ..quiet(Event::L3Migration, 90.0) };
+    let cells = [preempted(1, 0.0), wide];
+    let wanted = AdviceQuery { length: Some(Nanos::from_micros(90)), ..wanted() };
+    let advice = advise(&model(&cells), &wanted).unwrap();
+    assert_eq!(advice.rules[0].waits[0].verdict, Preference::Unknown);
+    assert!(!advice.is_any());
+    assert!(advice.sentence().contains("unknown"), "{}", advice.sentence());
+    assert!(advise(&model(&cells), &self::wanted()).unwrap().is_any());
 }
 
 #[test]
@@ -265,86 +359,4 @@ fn series_that_differ_in_more_than_size_and_length_have_to_be_chosen() {
     };
     assert!(only("write_ratio", "0.25").is_ok());
     assert!(only("colour", "red").unwrap_err().to_string().contains("no `colour`"));
-}
-
-#[test]
-fn a_migration_that_was_not_measured_at_a_size_is_no_reason_to_move_there() {
-    let of = |event, kib, us| Of { event, by: Absence::Nothing, kib, ms: 1, us, spread: 0.1 };
-    let cells = [
-        of(Event::Preemption, 64, 30.0),
-        of(Event::Preemption, 256, 2.0),
-        of(Event::MemoryMigration, 256, 6.0),
-    ];
-    // The curve goes from nothing to 6 us at 256 KiB: 1.5 us at 64 KiB, without a sample there.
-    let moves = |cells: &[Of]| {
-        let verdicts = advice(cells).map.into_iter().map(|it| it.verdict);
-        verdicts.filter(|it| *it == Preference::Prefer(Event::MemoryMigration)).count()
-    };
-    assert_eq!(moves(&cells), 0);
-    let measured = [of(Event::Preemption, 64, 30.0), of(Event::MemoryMigration, 64, 1.5)];
-    assert_eq!(moves(&measured), 1);
-}
-
-fn cells() -> impl Strategy<Value = Vec<Of>> {
-    let us = prop::sample::select(vec![2.0, 6.0, 10.0, 14.0, 30.0]);
-    let spread = prop::sample::select(vec![0.1, 6.0]);
-    let events = [
-        (Event::Preemption, Absence::Nothing),
-        (Event::Preemption, Absence::Preemptor),
-        (Event::Preemption, Absence::Load),
-        (Event::IdleLeave, Absence::Nothing),
-        (Event::L3Migration, Absence::Nothing),
-        (Event::L3Migration, Absence::Load),
-        (Event::MemoryMigration, Absence::Nothing),
-    ];
-    let cells = prop::collection::vec(prop::option::weighted(0.8, (us, spread)), 28);
-    cells.prop_map(move |costs| {
-        let places = [(64, 1), (64, 4), (256, 1), (256, 4)];
-        let all = places.iter().flat_map(|&place| events.iter().map(move |&event| (place, event)));
-        all.zip(costs)
-            .filter_map(|(((kib, ms), (event, by)), cost)| {
-                let (us, spread) = cost?;
-                Some(Of { event, by, kib, ms, us, spread })
-            })
-            .collect()
-    })
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
-
-    /// For any measurement: where the page says move, the report's table has no preemption of that load, size
-    /// and length that costs less, and its verdict on quiet preemptions does not hold.
-    #[test]
-    fn a_page_never_says_move_where_the_report_has_a_cheaper_preemption(cells in cells()) {
-        let advice = advice(&cells);
-        let mut summaries = Summaries::new(Estimator::Difference);
-        for cell in &cells {
-            summaries.take(&samples(cell));
-        }
-        let view = MachineFacts::of(&corehop_plan::samples::example::guest());
-        let verdicts = summaries.verdicts("box", &view.view()).unwrap();
-        let quiet = verdicts.iter().find(|it| it.id == "bastoni-3a").unwrap();
-        let table = summaries.finish();
-        let moves = advice.map.iter().filter_map(|place| match place.verdict {
-            Preference::Prefer(event) if event.is_migration() => Some((place, event)),
-            _ => None,
-        });
-        for (place, event) in moves {
-            let here = table.iter().filter(|estimate| {
-                estimate.cell.wss_bytes == place.wss_bytes && *estimate.cell.load == *place.load
-                    && *estimate.cell.preemption_length == *format!("fixed_{:.0}ms", place.length_us / 1e3)
-            });
-            let median = |event: Event| {
-                let of_event = here.clone().filter(move |it| it.cell.event == event);
-                of_event.map(|it| it.delay.as_ref().unwrap().quantiles[0].estimate)
-            };
-            let moved = median(event).fold(f64::MIN, f64::max);
-            for stay in [Event::Preemption, Event::IdleLeave] {
-                prop_assert!(median(stay).all(|us| us > moved), "{:?}", place);
-            }
-            let holds = quiet.outcome == TestOutcome::Holds;
-            prop_assert!(!(holds && place.company.preempted_by == Absence::Nothing), "{:?}", place);
-        }
-    }
 }

@@ -172,7 +172,7 @@ fn fitted_costs_predictions_and_the_advice_that_follows() {
             costs::predicted(&answers)
         );
     }
-    let wanted = AdviceQuery { wss: Vec::new(), length: None, margin: 0.1, only: Vec::new() };
+    let wanted = AdviceQuery { wss: Vec::new(), length: None, only: Vec::new() };
     let advice = advise(&model, &wanted).unwrap();
     let _ = writeln!(text, "# advice\n{}\n{}", advice.sentence(), decided::advice(&advice));
     text += &all_lines(&advice_page::page(&advice, "Stay or move"));

@@ -363,8 +363,9 @@ impl CostEstimate {
         }
     }
 
-    /// Part of the way to another.
-    fn towards(self, other: Self, share: f64) -> Self {
+    /// Part of the way to another, of each end as of the estimate.
+    #[must_use]
+    pub fn towards(self, other: Self, share: f64) -> Self {
         let line = |a: f64, b: f64| a + share * (b - a);
         let ends = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| line(a, b));
         Self {
@@ -375,7 +376,8 @@ impl CostEstimate {
     }
 
     /// A share of it as the estimate, anything from nothing to all of it as the interval.
-    fn down_to_nothing(self, share: f64) -> Self {
+    #[must_use]
+    pub fn down_to_nothing(self, share: f64) -> Self {
         Self {
             estimate_us: self.estimate_us * share,
             low_us: self.low_us.map(|low| low.min(0.0)),

@@ -39,10 +39,11 @@ pub(crate) enum Mode {
     Gain(gain::Args),
 }
 
-/// Advise a scheduler: whether to let a job be preempted or to migrate it, to which CPU, from which preemption
-/// length on; which migrations to avoid; which values to give the kernel's constants.
+/// Advise a scheduler: from which expected wait for its CPU on to move a preempted job, by size and class of migration;
+/// which values to give the kernel's constants.
 ///
-/// The input is samples of the machine, or a model of them. Exit code 1: the measurements do not support any advice.
+/// Staying costs the wait and a preemption of that length; moving at once costs a migration. The input is samples of the
+/// machine, or a model of them. Exit code 1: the measurements do not support any advice.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdviseOptions {
     /// Samples of the machine, live or simulated, or a model of `corehop advise fit` (`*.json`).
@@ -58,16 +59,14 @@ struct AdviceOptions {
     /// Working-set sizes, separated by commas; default: those measured.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     wss: Vec<Bytes>,
-    /// The preemption length; default: the longest measured.
+    /// Advise on this expected wait: how long the job will be off its CPU if it stays; default: from which wait on a
+    /// move pays.
     #[arg(long, value_name = "TIME", value_parser = length)]
     length: Option<Nanos>,
-    /// Differences below this share of the smallest cost do not count; at least 1 us.
-    #[arg(long, value_name = "PERCENT%", default_value = "10%", value_parser = corehop_app::quantities::percent)]
-    margin: f64,
     /// Choose one of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
-    /// Write a page: one HTML file with a map of the advice by size and preemption length.
+    /// Write a page: one HTML file with a map of the advice by size and expected wait.
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -77,11 +76,11 @@ struct AdviceOptions {
     json: bool,
 }
 
-/// A preemption length.
+/// An expected wait.
 fn length(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if time.get() == 0 => {
-            Err("--length is 0: a preemption takes some time".to_owned())
+            Err("--length is 0: a job that waits for nothing stays".to_owned())
         }
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
@@ -114,12 +113,7 @@ impl AdviceOptions {
     }
 
     fn wanted(&self) -> AdviceQuery {
-        AdviceQuery {
-            wss: self.wss.clone(),
-            length: self.length,
-            margin: self.margin,
-            only: self.only.clone(),
-        }
+        AdviceQuery { wss: self.wss.clone(), length: self.length, only: self.only.clone() }
     }
 
     fn advise(&self, model: &DelayModel) -> Result<Advice, Failure> {
@@ -138,6 +132,6 @@ impl AdviceOptions {
         }
         let json = self.json.then(|| doubts::with(serde_json::json!(advice)));
         either(&advice.sentence(), json.as_ref(), || decided::advice(advice))?;
-        Ok(if advice.rules.is_empty() { Exit::No } else { Exit::Done })
+        Ok(if advice.is_any() { Exit::Done } else { Exit::No })
     }
 }
