@@ -65,7 +65,7 @@ impl Actors {
         self.set(self.held, self.awake, now);
     }
 
-    /// Lets a preemptor walk on `cpu` from `now` on: whoever else acts there waits until it is removed.
+    /// Lets a preemptor walk on `cpu` from `now` on. All others on this CPU wait until the preemptor is removed.
     pub(super) fn preempt(&mut self, cpu: usize, root: usize, walker: Walker, now: Picos) {
         let (role, waits, preempts) = (ActorRole::Walks(walker), true, true);
         self.all.push(Actor { cpu, root, role, at: now, waits, preempts, visits: 0 });
