@@ -116,7 +116,11 @@ class CostModel:
         return [float(answer["estimate_us"]) for answer in self.answers(X)]
 
     def predict_interval(self, X: Any) -> list[tuple[float | None, float | None]]:
-        """The interval at 95 % of each cost; None for an end that the samples do not carry."""
+        """The interval at 95 % of each cost; None for an end that the samples do not carry.
+
+        A cost of the methods `survivors` and `worst_case` is computed from the platform: both ends are None, unless the
+        method was tried on ten measured points or more. Then its errors there give an interval at 90 %.
+        """
         return [(answer["low_us"], answer["high_us"]) for answer in self.answers(X)]
 
     def answers(self, X: Any) -> list[dict[str, Any]]:

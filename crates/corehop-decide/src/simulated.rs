@@ -14,7 +14,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::words::words;
-use corehop_plan::workload::{Absence, Event, Load, WorkingSet};
+use corehop_plan::workload::{Event, Load, WorkingSet};
 use corehop_sim::{CacheShare, Partitioning, SimMachine, Ways};
 use corehop_stats::balance::LevelLatencies;
 use corehop_stats::cell::CellKey;
@@ -128,9 +128,8 @@ impl SimulationGrid {
     }
 
     fn group(&self, load: Load, events: Vec<Event>, length: Length) -> SamplingGroup {
-        let idle = load == Load::Idle;
         SamplingGroup {
-            absence: if idle { Absence::Preemptor } else { Absence::Load },
+            absence: load.absence(),
             load,
             sets: self.wss.iter().map(|&wss| WorkingSet::list(wss, 0.5)).collect(),
             events,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The measurements of the studies' presets, and the effect of options on them.
 
-use corehop_plan::experiment::{Overrides, Preset, Synthetic};
+use corehop_plan::experiment::{Cell, Overrides, Preset, Synthetic};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, Cpu, CpuList};
-use corehop_plan::workload::{Event, Load, Mover};
+use corehop_plan::workload::{
+    Absence, Event, Load, Mover, MovingProgram, Pattern, Polluter, Transfer,
+};
 
 fn x5650() -> Platform {
     Platform::named("xeon_x5650").unwrap().unwrap()
@@ -111,4 +113,66 @@ fn a_control_that_two_groups_share_is_sampled_once() {
     // As often as the group that wants most.
     let [none] = at(&experiment, 16).try_into().unwrap();
     assert_eq!(none.3, 240);
+}
+
+fn preemptor() -> Polluter {
+    Polluter { wss: Bytes::from_kib(96), pattern: Pattern::Scan, write_ratio: 0.25 }
+}
+
+/// The occupants of the CPU in the preemptions of an experiment, each once.
+fn occupants(experiment: &Synthetic) -> Vec<Absence> {
+    let cells = experiment.cells(&x5650()).unwrap().into_iter().map(|(cell, _)| cell);
+    let preempted = cells.filter(|cell| cell.event == Event::Preemption);
+    let mut all: Vec<Absence> = preempted.map(|cell| cell.absence).collect();
+    all.dedup();
+    all
+}
+
+#[test]
+fn a_preemptor_takes_the_cpu_under_loads_that_do_not_and_under_all_if_one_is_stated() {
+    let cpus = CpuList::default;
+    let loads = [
+        (Load::Dma { transfer: Transfer::Direct, cpus: cpus() }, Absence::Preemptor),
+        (Load::Dma { transfer: Transfer::Loopback, cpus: cpus() }, Absence::Preemptor),
+        (Load::Buslock { split: false, cpus: cpus() }, Absence::Preemptor),
+        (Load::Buslock { split: true, cpus: cpus() }, Absence::Preemptor),
+        (Load::Constructed { polluter: preemptor(), cpus: cpus() }, Absence::Load),
+        (Load::Changing { program: MovingProgram::COMPILER, cpus: cpus() }, Absence::Load),
+        (make(), Absence::Load),
+    ];
+    let stated = Overrides { preemptor: Some(preemptor()), ..Overrides::default() };
+    let sizes = Overrides { preemptor_sizes: vec![Bytes::from_kib(8)], ..Overrides::default() };
+    for preset in [Preset::Quick, Preset::Bastoni, Preset::Waechtler] {
+        for (load, usual) in &loads {
+            let mut experiment = preset.synthetic(&x5650(), Some(load), None);
+            assert_eq!(occupants(&experiment), [*usual], "{preset} {load:?}");
+            sizes.synthetic(&mut experiment);
+            assert_eq!(occupants(&experiment), [Absence::Preemptor], "{preset} {load:?}");
+            stated.synthetic(&mut experiment);
+            assert_eq!(experiment.preemptor, preemptor());
+        }
+    }
+    // Bastoni et al. and Wächtler let nothing run on an idle machine, unless it is stated.
+    let mut idle = Preset::Bastoni.synthetic(&x5650(), Some(&Load::Idle), None);
+    assert_eq!(occupants(&idle), [Absence::Nothing]);
+    stated.synthetic(&mut idle);
+    assert_eq!(occupants(&idle), [Absence::Preemptor]);
+}
+
+#[test]
+fn the_single_polluter_of_a_sweep_and_the_preemptor_of_conditions_run_beside_a_device() {
+    let device = Load::Dma { transfer: Transfer::Direct, cpus: CpuList::default() };
+    let overrides = Overrides {
+        load: Some(device.clone()),
+        events: vec![Event::Preemption],
+        ..Overrides::default()
+    };
+    let mut sweep = Preset::Quick.polluter_sweep(&x5650());
+    overrides.polluter_sweep(&mut sweep, &x5650());
+    let cells = sweep.cells(&x5650()).unwrap();
+    let of_device = |cell: &Cell| cell.load == device && cell.absence == Absence::Preemptor;
+    assert!(cells.iter().all(|(cell, _)| of_device(cell)));
+    let mut conditions = Preset::Quick.conditions(&x5650());
+    overrides.conditions(&mut conditions);
+    assert_eq!(occupants(&conditions.cell), [Absence::Preemptor]);
 }

@@ -8,8 +8,8 @@ use super::label::size;
 use super::table::{interval, micros, plain};
 use corehop_plan::units::Bytes;
 use corehop_stats::cpmd::{
-    DelayModel, DelaySeries, FittedSeries, HoldoutErrors, Method, Prediction, SeriesKey, Statistic,
-    ValueOrigin,
+    DelayModel, DelaySeries, FEWEST_FOR_INTERVAL, FittedSeries, HoldoutErrors, Method, Prediction,
+    SeriesKey, Statistic, ValueOrigin,
 };
 use corehop_stats::delay::ALPHA;
 use corehop_stats::replicates::bounds_quantile;
@@ -107,14 +107,26 @@ fn names(keys: &[&SeriesKey]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
+/// The reason why a computed cost has no interval, in words.
+const NO_INTERVAL: &str = "no interval: computed from the platform";
+
+/// The interval of a prediction; None for a computed one that has neither end.
+fn range(it: &Prediction) -> Option<String> {
+    let (low, high) = (it.cost.low_us, it.cost.high_us);
+    let none = it.method != Method::Fitted && low.is_none() && high.is_none();
+    (!none).then(|| interval(low, high))
+}
+
 /// Predicted costs as a sentence: those of the first three sizes.
 pub fn predicted_in_words(answers: &[Prediction]) -> String {
     let Some(first) = answers.first() else { return "No size was asked for.".to_owned() };
     let one = |it: &Prediction| {
-        let (cost, range) =
-            (micros(it.cost.estimate_us), interval(it.cost.low_us, it.cost.high_us));
-        let range = if range.is_empty() { range } else { format!(" {range}") };
-        format!("{cost} us{range} at {}", size(Bytes::new(it.wss_bytes)))
+        let cost = micros(it.cost.estimate_us);
+        let range = match range(it) {
+            Some(range) => range,
+            None => format!("({NO_INTERVAL})"),
+        };
+        format!("{cost} us {range} at {}", size(Bytes::new(it.wss_bytes)))
     };
     let shown: Vec<String> = answers.iter().take(3).map(one).collect();
     let more = answers.len() - shown.len();
@@ -144,22 +156,38 @@ pub fn predicted(answers: &[Prediction]) -> String {
         None => "There were no unseen points to test it on.\n".to_owned(),
         Some(errors) => format!(
             "On {} points that it had not seen, `{}` was off by {:.0} % in the median and by up to {:.0} % in \
-             nine of ten; {} of them lay in its interval.\n",
+             nine of ten; {}.\n",
             errors.points,
             errors.method,
             100.0 * errors.median,
             100.0 * errors.p90,
-            errors.inside
+            held(errors)
         ),
     };
     plain(&table) + &trust
+}
+
+/// The number of points in the interval, or why there is no interval.
+fn held(errors: &HoldoutErrors) -> String {
+    match errors.inside {
+        Some(inside) if errors.method == Method::Fitted => {
+            format!("{inside} of them lay in its interval")
+        }
+        Some(inside) => {
+            format!("{inside} of them lay in the interval that its errors on the other points give")
+        }
+        None => format!(
+            "it has no interval, because it uses no samples, and its errors give one from {FEWEST_FOR_INTERVAL} \
+             points on"
+        ),
+    }
 }
 
 fn answer(it: &Prediction) -> Vec<String> {
     vec![
         size(Bytes::new(it.wss_bytes)),
         micros(it.cost.estimate_us),
-        interval(it.cost.low_us, it.cost.high_us),
+        range(it).unwrap_or_else(|| "none".to_owned()),
         it.method.to_string(),
         because(it),
     ]
@@ -167,7 +195,8 @@ fn answer(it: &Prediction) -> Vec<String> {
 
 fn because(it: &Prediction) -> String {
     let place = match it.place {
-        None => "computed from the caches".to_owned(),
+        None if range(it).is_none() => NO_INTERVAL.to_owned(),
+        None => "computed from the platform, with its errors on measured points".to_owned(),
         Some(ValueOrigin::Measured) => "measured there".to_owned(),
         Some(ValueOrigin::Between { below_bytes, above_bytes }) => {
             format!(
@@ -238,7 +267,9 @@ mod tests {
     #[test]
     fn an_error_is_a_percentage_until_it_is_ten_times_the_cost() {
         let told = |median, p90| {
-            shares(&HoldoutErrors { method: Method::Fitted, points: 5, median, p90, inside: 4 })
+            let (inside, reach) = (Some(4), None);
+            let method = Method::Fitted;
+            shares(&HoldoutErrors { method, points: 5, median, p90, inside, reach })
         };
         assert_eq!(told(0.04, 0.123), "4 %, 12 % (5)");
         assert_eq!(told(9.994, 10.0), "999 %, 10 × (5)");
@@ -265,7 +296,9 @@ mod tests {
             because(&it)
         };
         assert_eq!(of(&|_| {}), "measured there");
-        assert_eq!(of(&|it| it.place = None), "computed from the caches");
+        let computed = |it: &mut Prediction| (it.place, it.method) = (None, Method::Survivors);
+        let whole = "computed from the platform, with its errors on measured points";
+        assert_eq!(of(&computed), whole);
         assert_eq!(
             of(&|it| it.place = Some(ValueOrigin::BelowAll { smallest_bytes: 4 << 10 })),
             "below 4 KiB, the smallest measured"
@@ -283,6 +316,30 @@ mod tests {
         );
         // One class is the only one there is.
         assert_eq!(of(&|it| it.series.pair_class = Some(Event::L3Migration)), "measured there");
+    }
+
+    #[test]
+    fn a_computed_cost_without_an_interval_says_so_in_the_sentence_and_in_the_table() {
+        let mut it = prediction(Statistic::Mean);
+        (it.place, it.method) = (None, Method::WorstCase);
+        it.cost = CostEstimate { estimate_us: 5210.785, low_us: None, high_us: None };
+        let (method, median, p90) = (Method::WorstCase, 0.2, 0.4);
+        it.errors =
+            Some(HoldoutErrors { method, points: 4, median, p90, inside: None, reach: None });
+        let sentence = predicted_in_words(std::slice::from_ref(&it));
+        assert!(sentence.contains(&format!("us ({NO_INTERVAL}) at 64 KiB")), "{sentence}");
+        let page = predicted(std::slice::from_ref(&it));
+        assert!(page.contains("none") && page.contains(NO_INTERVAL), "{page}");
+        assert!(!page.contains('[') && page.contains("from 10 points on"), "{page}");
+        // Its errors may give it one, and then of those too many tell.
+        it.cost.low_us = Some(4000.0);
+        it.errors.as_mut().unwrap().inside = Some(11);
+        let page = predicted(std::slice::from_ref(&it));
+        assert!(page.contains("[4000, …]"), "{page}");
+        assert!(page.contains("11 of them lay in the interval that its errors"), "{page}");
+        // Samples that carry no end are something else.
+        (it.method, it.cost.low_us) = (Method::Fitted, None);
+        assert!(predicted(std::slice::from_ref(&it)).contains("[…, …]"));
     }
 
     #[test]

@@ -101,11 +101,11 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "dma",
-        "The load under which devices read and write memory: direct I/O, or datagrams to oneself.",
+        "The load under which devices read and write memory: direct I/O, or datagrams to oneself. A preemptor takes the job's CPU beside it.",
     ),
     (
         "buslock",
-        "The load of locked instructions on the other CPUs, which may stop all memory accesses.",
+        "The load of locked instructions on the other CPUs, which may stop all memory accesses. A preemptor takes the job's CPU beside it.",
     ),
     (
         "preemptor",

@@ -38,6 +38,8 @@ struct Actor {
     /// When it makes its next visit, once it no longer waits.
     at: Picos,
     waits: bool,
+    /// Whether it has taken its CPU from all others who walk there.
+    preempts: bool,
     visits: u64,
 }
 
@@ -51,24 +53,32 @@ pub(super) struct Actors {
     held: Option<usize>,
     /// The only roots whose actors do not wait.
     awake: Option<[usize; 2]>,
-    /// The CPUs that tasks have: their actors wait too.
+    /// The CPUs that tasks or preemptors have: all other actors there wait too.
     taken: Vec<usize>,
 }
 
 impl Actors {
     /// Lets somebody act on `cpu` from `now` on, whenever the job does not have that CPU.
     pub(super) fn add(&mut self, cpu: usize, root: usize, role: ActorRole, now: Picos) {
-        self.all.push(Actor { cpu, root, role, at: now, waits: true, visits: 0 });
+        let (waits, preempts) = (true, false);
+        self.all.push(Actor { cpu, root, role, at: now, waits, preempts, visits: 0 });
         self.set(self.held, self.awake, now);
     }
 
-    /// Ends what walks on `cpu`, the last one that was added; it is handed back with the lines that
-    /// it has visited.
-    pub(super) fn remove(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.role, ActorRole::Walks(_));
-        let place = self.all.iter().rposition(walks)?;
+    /// Lets a preemptor walk on `cpu` from `now` on. All others on this CPU wait until the preemptor is removed.
+    pub(super) fn preempt(&mut self, cpu: usize, root: usize, walker: Walker, now: Picos) {
+        let (role, waits, preempts) = (ActorRole::Walks(walker), true, true);
+        self.all.push(Actor { cpu, root, role, at: now, waits, preempts, visits: 0 });
+        self.take(cpu, now);
+    }
+
+    /// Ends the preemptor on `cpu`, which is handed back with the lines that it has visited. From `now` on
+    /// the others have the CPU again.
+    pub(super) fn remove(&mut self, cpu: usize, now: Picos) -> Option<(Walker, u64)> {
+        let preempts = |actor: &Actor| actor.cpu == cpu && actor.preempts;
+        let place = self.all.iter().position(preempts)?;
         let Actor { role, visits, .. } = self.all.remove(place);
-        self.order();
+        self.give_back(cpu, now);
         if let ActorRole::Walks(walker) = role { Some((walker, visits)) } else { None }
     }
 
@@ -96,7 +106,8 @@ impl Actors {
             if actor.waits {
                 actor.at = actor.at.max(now);
             }
-            let has_cpu = Some(actor.cpu) != held && !self.taken.contains(&actor.cpu);
+            let may_have = actor.preempts || !self.taken.contains(&actor.cpu);
+            let has_cpu = Some(actor.cpu) != held && may_have;
             let goes = match actor.role {
                 ActorRole::Walks(_) => {
                     has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root))
@@ -233,7 +244,28 @@ mod tests {
         assert_eq!(actors.next(), Some((2, 120)));
         actors.set(None, None, 105);
         assert_eq!(actors.next(), Some((0, 105)));
-        assert_eq!(actors.remove(0).map(|(_, visits)| visits), Some(0));
-        assert_eq!(actors.next(), Some((0, 110)));
+    }
+
+    #[test]
+    fn a_preemptor_has_its_cpu_alone_until_it_ends() {
+        let mut actors = actors();
+        let polluter =
+            Polluter { wss: Bytes::from_kib(1), pattern: Pattern::Scan, write_ratio: 0.0 };
+        let walker =
+            Walker::of_polluter(&polluter, (0..16).collect(), 64, &mut DrawStream::new(1, 2));
+        let locks = SplitLocks::new(1, 1);
+        actors.add(0, 0, ActorRole::Locks(locks), 0);
+        actors.set(Some(0), None, 0);
+        actors.preempt(0, 0, walker, 5);
+        assert_eq!(actors.next(), Some((1, 10)), "the job still has it");
+        actors.release(8);
+        assert_eq!(actors.next(), Some((4, 8)), "neither who walks there nor who splits locks");
+        actors.turn(4);
+        actors.resumes(4, 30);
+        assert_eq!(actors.remove(0, 40).map(|(_, visits)| visits), Some(1));
+        assert!(actors.remove(0, 40).is_none(), "the others there are of the load");
+        actors.resumes(1, 50);
+        actors.resumes(2, 60);
+        assert_eq!(actors.next(), Some((0, 40)));
     }
 }

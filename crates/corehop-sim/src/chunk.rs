@@ -7,7 +7,7 @@ use corehop_plan::experiment::{Absent, Condition, DrawStream, Job, Jobs, Step};
 use corehop_plan::machine::MachineError;
 use corehop_plan::samples::{Certificate, JobRecord, Leave, Touch};
 use corehop_plan::units::{Bytes, Cpu};
-use corehop_plan::workload::{Absence, Event, LineState, Page, Polluter, WorkingSet};
+use corehop_plan::workload::{Absence, Event, LineState, Load, Page, Polluter, WorkingSet};
 
 use super::machine_state::{MachineState, PassCounts};
 use super::recipe::{Recipe, no_frames};
@@ -298,7 +298,7 @@ impl<'a> ChunkRun<'a> {
                 - self.preempted.insert((here, which), self.state.now()).unwrap_or(0);
             let share = self.recipe.lost(polluter.wss, away, others.unit());
             self.state.lose(walker.memory(), share, others);
-            self.state.add_actor(here, walker);
+            self.state.preempt(here, walker);
         }
         let before = self.state.visits();
         let to = self.recipe.place(away.to);
@@ -316,8 +316,8 @@ impl<'a> ChunkRun<'a> {
             self.state.switch(to, User::Job);
         }
         self.touch_system(to, resumed)?;
-        let moved = (self.state.visits() - before) * self.recipe.platform.line_size().get();
-        let ran = preemptor.and_then(|_| self.state.remove_actor(here));
+        let visits = self.state.visits() - before;
+        let ran = preemptor.and_then(|_| self.state.end_preemption(here));
         let lines = ran.map(|(walker, lines)| {
             self.preemptors.insert((here, which), walker);
             lines
@@ -330,9 +330,20 @@ impl<'a> ChunkRun<'a> {
             bound_ns: 0.0,
             switch_ns: None,
             preemptor_lines: lines,
-            load_bytes: (away.to_whom == Absence::Load).then_some(moved),
+            load_bytes: self.moved_by_load(job, away, visits - lines.unwrap_or(0)),
             switches: None,
         })
+    }
+
+    /// The bytes that the load moved in an absence, if the load had the CPU or ran beside a preemptor: so
+    /// many `visits` to lines.
+    fn moved_by_load(&self, job: &Job, away: Absent, visits: u64) -> Option<u64> {
+        let has_load = match away.to_whom {
+            Absence::Load => true,
+            Absence::Preemptor => self.plan.cells[job.cell].load != Load::Idle,
+            Absence::Nothing => false,
+        };
+        has_load.then(|| visits * self.recipe.platform.line_size().get())
     }
 }
 

@@ -141,9 +141,16 @@ impl MachineState {
         self.actors.add(cpu, self.caches.root_of(cpu), role, self.now);
     }
 
-    /// Ends what walks on `cpu`, and hands it back with the lines that it has visited.
-    pub fn remove_actor(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let (walker, visits) = self.actors.remove(cpu)?;
+    /// Lets a preemptor have `cpu` from now on, alone.
+    pub fn preempt(&mut self, cpu: usize, walker: Walker) {
+        self.actors.preempt(cpu, self.caches.root_of(cpu), walker, self.now);
+    }
+
+    /// Ends the preemptor on `cpu`, and hands it back with the lines that it has visited. It has kept the
+    /// package awake until now.
+    pub fn end_preemption(&mut self, cpu: usize) -> Option<(Walker, u64)> {
+        let (walker, visits) = self.actors.remove(cpu, self.now)?;
+        self.package_clock.leave(cpu, self.now);
         Some((walker, visits * self.timing.weight))
     }
 

@@ -18,7 +18,7 @@ pub(super) struct PackageClock {
     takes: Picos,
     /// The package of each CPU.
     package: Vec<usize>,
-    /// When the job last left each package; the beginning for those that it never was on.
+    /// When the job or a preemptor last left each package; the beginning for those that it never was on.
     left: Vec<Picos>,
     up: Picos,
 }
@@ -46,7 +46,7 @@ impl PackageClock {
         self.package[cpu]
     }
 
-    /// The job leaves `cpu`.
+    /// The job, or who had preempted the job, leaves `cpu`.
     pub(super) fn leave(&mut self, cpu: usize, now: Picos) {
         self.left[self.package[cpu]] = now;
     }

@@ -21,8 +21,7 @@ use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::{
-    Absence, Event, LineState, Load, Mover, MovingProgram, Page, Pattern, Polluter, Transfer,
-    WorkingSet,
+    Event, LineState, Load, Mover, MovingProgram, Page, Pattern, Polluter, Transfer, WorkingSet,
 };
 use corehop_sim::SimMachine;
 
@@ -84,7 +83,7 @@ fn sets(kib: u64) -> Vec<WorkingSet> {
 }
 
 fn group(load: Load, sets: Vec<WorkingSet>, events: &[Event], samples: u32) -> SamplingGroup {
-    let absence = if load == Load::Idle { Absence::Preemptor } else { Absence::Load };
+    let absence = load.absence();
     let length = Length::Fixed(Nanos::from_micros(50));
     SamplingGroup { load, sets, events: events.to_vec(), length, absence, samples }
 }

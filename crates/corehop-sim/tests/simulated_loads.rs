@@ -21,27 +21,36 @@ fn plain() -> Platform {
     platform
 }
 
+/// Jobs that leave their CPU to the load alone.
 fn experiment(load: Load, kib: u64, length: Nanos) -> Synthetic {
+    let walks = load.absence() == Absence::Load;
+    let event = if walks { Event::Preemption } else { Event::IdleLeave };
+    let absence = if walks { Absence::Load } else { Absence::Nothing };
+    away(load, (event, absence), kib, length)
+}
+
+/// Jobs that are away while this has their CPU.
+fn away(load: Load, of: (Event, Absence), kib: u64, length: Nanos) -> Synthetic {
     let set = WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_kib(kib), 0.5) };
     Synthetic {
         mover: Mover::Affinity,
-        preemptor: Polluter {
-            wss: Bytes::from_kib(64),
-            pattern: Pattern::Shuffled,
-            write_ratio: 0.0,
-        },
+        preemptor: polluter(64),
         preemptor_sizes: Vec::new(),
         passes: 0,
         groups: vec![SamplingGroup {
-            absence: if load == Load::Idle { Absence::Nothing } else { Absence::Load },
+            absence: of.1,
             load,
             sets: vec![set],
-            events: vec![Event::Preemption],
+            events: vec![of.0],
             length: Length::Fixed(length),
             samples: 4,
         }],
         cpus: "0".parse().unwrap(),
     }
+}
+
+fn polluter(kib: u64) -> Polluter {
+    Polluter { wss: Bytes::from_kib(kib), pattern: Pattern::Shuffled, write_ratio: 0.0 }
 }
 
 fn run(platform: &Platform, load: Load, kib: u64) -> Vec<Sample> {
@@ -157,4 +166,90 @@ fn a_program_that_cannot_change_so_is_refused() {
         let error = plan.check(&platform).expect_err(what).to_string();
         assert!(error.contains(what), "{error}");
     }
+}
+
+/// Every kind of load that can be simulated, beside the CPU of the job and on it.
+fn loads() -> Vec<Load> {
+    let everywhere = CpuList::default;
+    vec![
+        device(),
+        Load::Dma { transfer: Transfer::Direct, cpus: cpus("0") },
+        Load::Dma { transfer: Transfer::Loopback, cpus: everywhere() },
+        Load::Buslock { split: false, cpus: everywhere() },
+        Load::Buslock { split: true, cpus: everywhere() },
+        Load::Constructed { polluter: polluter(4), cpus: everywhere() },
+        Load::Changing { program: MovingProgram::COMPILER, cpus: cpus("1") },
+    ]
+}
+
+#[test]
+fn a_preemption_takes_the_cpu_and_its_caches_in_any_company() {
+    let platform = plain();
+    let preempted = |load: Load| {
+        let plan = away(load, (Event::Preemption, Absence::Preemptor), 16, Nanos::from_micros(200));
+        let plan = plan.plan(&platform, 7).unwrap();
+        samples_of(&mut SimMachine::new(platform.clone()).unwrap(), &plan).unwrap()
+    };
+    let lines = |samples: &[Sample]| mean(samples, |it| it.preemptor_lines.unwrap() as f64);
+    let idle = preempted(Load::Idle);
+    assert!(delay(&idle) > 0.1 * warm(&idle), "the preemptor evicts: {}", delay(&idle));
+    for load in loads() {
+        let runs = load.runs().unwrap();
+        let beside = preempted(load);
+        for row in &beside {
+            assert_eq!((row.event, row.preempted_by), (Event::Preemption, Absence::Preemptor));
+            let polluter = row.polluter.as_deref().unwrap();
+            assert_eq!(polluter, format!("shuffled 64 KiB write 0 beside {runs}"));
+            assert!(row.valid && row.load_bytes_per_s.is_some(), "{runs}: {:?}", row.disturbed_by);
+        }
+        // The CPU is the preemptor's alone, so that the preemptor walks as far as on an idle machine; what
+        // runs beside slows its memory only.
+        assert!(lines(&beside) > 0.8 * lines(&idle), "{runs}: {}", lines(&beside));
+        assert!(delay(&beside) > 0.999 * delay(&idle), "{runs}: {}", delay(&beside));
+    }
+}
+
+#[test]
+fn a_preemptor_beyond_the_last_level_leaves_nothing_there_beside_a_device_or_locks() {
+    let platform = plain();
+    let missed = |load: Load| {
+        let event = (Event::Preemption, Absence::Preemptor);
+        let mut plan = away(load, event, 64, Nanos::from_millis(30));
+        plan.preemptor.wss = Bytes::from_mib(24);
+        plan.groups[0].samples = 1;
+        let plan = plan.plan(&platform, 7).unwrap();
+        let all = samples_of(&mut SimMachine::new(platform.clone()).unwrap(), &plan).unwrap();
+        all[0].misses_resumed.unwrap() - all[0].misses_warm.unwrap()
+    };
+    let (idle, locks) = (missed(Load::Idle), Load::Buslock { split: true, cpus: cpus("1-2") });
+    assert!(idle > 900, "{idle} of 1024 lines");
+    for load in [device(), locks] {
+        let beside = missed(load.clone());
+        assert!(beside as f64 > 0.97 * idle as f64, "{beside} for {idle}: {load:?}");
+    }
+}
+
+#[test]
+fn a_preemption_in_which_nothing_takes_the_cpu_is_refused_with_the_remedy() {
+    let platform = plain();
+    let refusal = |load, by| {
+        let plan = away(load, (Event::Preemption, by), 16, Nanos::from_micros(100));
+        plan.plan(&platform, 7).unwrap().check(&platform).map_err(|error| error.to_string())
+    };
+    let on = |list| Load::Buslock { split: false, cpus: cpus(list) };
+    for load in [on("1"), device()] {
+        let error = refusal(load.clone(), Absence::Load).unwrap_err();
+        let words = [load.word(), "nothing takes the CPU", "`to_whom`", "preemptor"];
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        assert_eq!(refusal(load, Absence::Preemptor), Ok(()));
+    }
+    let polluters = |list| Load::Constructed { polluter: polluter(64), cpus: cpus(list) };
+    assert_eq!(refusal(polluters("0"), Absence::Load), Ok(()));
+    for load in [on("0"), polluters("0")] {
+        let error = refusal(load, Absence::Preemptor).unwrap_err();
+        assert!(error.contains("CPU 0 alone") && error.contains("--load-cpus"), "{error}");
+    }
+    // The device goes on while another thread has the CPU.
+    let own = Load::Dma { transfer: Transfer::Direct, cpus: cpus("0") };
+    assert_eq!(refusal(own, Absence::Preemptor), Ok(()));
 }

@@ -95,7 +95,12 @@ fn a_model_is_fitted_and_asked_at_sizes_that_were_measured_and_in_between() {
     // Samples are as good as the model fitted to them.
     assert_eq!(answer(&[&["advise", "predict", text(&file)], &question[..]].concat()), answers);
     let worst = [&ask[..5], &["--wss", "64KiB", "--method", "worst_case"]].concat();
-    assert!(answer(&worst)[0]["estimate_us"].as_f64().unwrap() > 0.0);
+    let computed = answer(&worst);
+    assert!(computed[0]["estimate_us"].as_f64().unwrap() > 0.0);
+    for end in ["low_us", "high_us"] {
+        assert!(computed[0][end].is_null(), "three points give no interval: {computed}");
+    }
+    says(&worst, 0, &["no interval: computed from the platform"]);
 }
 
 #[test]

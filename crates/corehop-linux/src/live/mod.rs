@@ -63,7 +63,7 @@ use load::{Classification, LoadEnvironment, LoadFacts, Probe, RunningLoad};
 use offsets::Offsets;
 use renewal::{Renewal, memory_of, order_of, seed_of};
 use runner::{PhaseSetup, Runner, WallTimeUse};
-use running::{Running, park_preemptors};
+use running::{Running, park_preemptors, preempts};
 use set::SetState;
 use unseen::InterruptBaseline;
 
@@ -241,7 +241,7 @@ impl LiveMachine {
         let seed = seed_of(seed, phase.draws().map(|draws| draws.others));
         let load = match self.running.load.take() {
             Some((_, load)) => load,
-            None => self.start_load(&phase.load, &cpus, seed)?,
+            None => self.start_load((&phase.load, preempts(phase)), &cpus, seed)?,
         };
         let kept = std::mem::take(&mut self.running.preemptors);
         let preemptors = park_preemptors(plan, phase, seed, kept)?;
@@ -309,7 +309,7 @@ impl LiveMachine {
     /// first of `cpus`.
     fn start_load(
         &mut self,
-        load: &Load,
+        (load, is_preempted): (&Load, bool),
         cpus: &CpuList,
         seed: u64,
     ) -> Result<RunningLoad, MachineError> {
@@ -317,7 +317,7 @@ impl LiveMachine {
         let new = *load != Load::Idle && self.loads.iter().all(|known| known.load != *load);
         let probe = cpus.first().filter(|_| new).map(|cpu| Probe::new(platform, cpu, clock));
         let alone = probe.map(|probe| (probe, probe.read()));
-        let host = LoadEnvironment { platform, clock, guard: &self.guard };
+        let host = LoadEnvironment { platform, clock, guard: &self.guard, is_preempted };
         let running = RunningLoad::start(load, host, seed)?;
         if let Some((probe, alone)) = alone {
             let classification = Classification::of(platform, probe, alone, || running.bytes());

@@ -59,6 +59,11 @@ pub(super) fn park_preemptors(
     Ok(parked)
 }
 
+/// Whether a preemptor takes the CPU of any job of the phase.
+pub(super) fn preempts(phase: &Phase) -> bool {
+    phase.jobs.iter().any(|job| !preempted_on(job).is_empty())
+}
+
 /// The CPUs that a job leaves to a preemptor.
 fn preempted_on(job: &Job) -> Vec<Cpu> {
     let mut here = job.start;

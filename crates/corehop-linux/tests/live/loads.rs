@@ -31,14 +31,71 @@ fn plan_under(load: Load) -> Jobs {
     plan_of(list(16), load, 20, &steps)
 }
 
+/// Jobs that leave their CPU to a preemptor beside the load.
+fn preempted_under(load: Load) -> Jobs {
+    let steps = [
+        Step::Touch,
+        Step::Touch,
+        Step::Leave(corehop_plan::experiment::Absent {
+            to: cpus()[0],
+            length: Nanos::from_millis(20),
+            to_whom: Absence::Preemptor,
+        }),
+        Step::Touch,
+    ];
+    let mut plan = plan_of(list(16), load, 8, &steps);
+    plan.cells[0].absence = Absence::Preemptor;
+    let wss = Bytes::from_kib(64);
+    plan.preemptor = Some(Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.0 });
+    plan
+}
+
+/// The median of the lines that preemptors walk beside this load.
+fn walked_beside(load: Load) -> Option<u64> {
+    let records = match run(&mut machine(), &preempted_under(load)) {
+        Ok(records) => records,
+        Err((MachineError::NotPossible { what, why, .. }, _)) => {
+            skipped(&format!("{what}: {why}"));
+            return None;
+        }
+        Err((error, _)) => panic!("{error}"),
+    };
+    let leaves = records.iter().flat_map(|record| &record.leaves);
+    let mut lines: Vec<u64> = leaves.map(|leave| leave.preemptor_lines.unwrap()).collect();
+    lines.sort_unstable();
+    Some(lines[lines.len() / 2])
+}
+
+/// A thread that computes would take half of the CPU from the preemptor, and of the lines that it walks while
+/// the load runs on all other CPUs alone.
+pub(crate) fn a_preemptor_has_the_cpu_to_itself_beside_loads_that_compute() {
+    if cpus().len() < 2 {
+        return skipped("only one CPU is usable");
+    }
+    let others = CpuList::new(cpus()[1..].iter().copied());
+    let loads: [fn(CpuList) -> Load; 3] = [
+        |cpus| Load::Constructed { cpus, polluter: small_polluter() },
+        |cpus| Load::Dma { transfer: Transfer::Loopback, cpus },
+        |cpus| Load::Buslock { split: false, cpus },
+    ];
+    for load in loads {
+        // A neighbour may take the host's CPU during one run; more seldom during each of several.
+        let most = |cpus: &CpuList| (0..5).filter_map(|_| walked_beside(load(cpus.clone()))).max();
+        let Some((alone, shared)) = most(&others).zip(most(&everywhere())) else { continue };
+        assert!(shared * 10 > alone * 7, "{shared} for {alone}: {:?}", load(everywhere()));
+    }
+}
+
 fn everywhere() -> CpuList {
     CpuList::default()
 }
 
+fn small_polluter() -> Polluter {
+    Polluter { wss: Bytes::from_kib(256), pattern: Pattern::Shuffled, write_ratio: 0.5 }
+}
+
 fn constructed() -> Load {
-    let polluter =
-        Polluter { wss: Bytes::from_kib(256), pattern: Pattern::Shuffled, write_ratio: 0.5 };
-    Load::Constructed { polluter, cpus: everywhere() }
+    Load::Constructed { polluter: small_polluter(), cpus: everywhere() }
 }
 
 /// The provenance of the only load.

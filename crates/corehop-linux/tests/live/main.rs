@@ -43,6 +43,7 @@ const TESTS: &[Test] = tests![
     loads::direct_transfers_run_and_are_gone_afterwards,
     loads::datagrams_run_and_are_gone_afterwards,
     loads::locked_instructions_run_and_are_gone_afterwards,
+    loads::a_preemptor_has_the_cpu_to_itself_beside_loads_that_compute,
     loads::a_command_runs_on_every_cpu_and_is_gone_afterwards,
     loads::a_command_that_ends_at_once_is_an_error_that_names_it,
     loads::split_locks_are_refused_with_a_reason_where_they_would_be_punished,

@@ -88,6 +88,12 @@ impl Overrides {
         });
     }
 
+    /// Whether a preemptor is stated: then this preemptor takes the CPU in every preemption, whatever load
+    /// runs beside it.
+    const fn states_preemptor(&self) -> bool {
+        self.preemptor.is_some() || !self.preemptor_sizes.is_empty()
+    }
+
     /// Changes a synthetic experiment.
     pub fn synthetic(&self, experiment: &mut Synthetic) {
         experiment.mover = self.mover.unwrap_or(experiment.mover);
@@ -109,6 +115,9 @@ impl Overrides {
             }
             group.length = self.length.unwrap_or(group.length);
             group.samples = self.samples.unwrap_or(group.samples);
+            if self.states_preemptor() {
+                group.absence = Absence::Preemptor;
+            }
         }
         // Groups that differed only in what is now the same would sample the same cells twice.
         let mut seen = Vec::new();
@@ -131,8 +140,7 @@ impl Overrides {
         let load = self.load.as_ref().or(self.realistic.as_ref());
         for group in &mut experiment.cell.groups {
             group.load = load.unwrap_or(&group.load).clone();
-            let idle = group.load == Load::Idle;
-            group.absence = if idle { Absence::Preemptor } else { Absence::Load };
+            group.absence = group.load.absence();
         }
         self.synthetic(&mut experiment.cell);
     }

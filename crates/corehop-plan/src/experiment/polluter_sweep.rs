@@ -13,7 +13,7 @@ use crate::experiment::Cell;
 use crate::kinds::{Length, Plan};
 use crate::platform::Platform;
 use crate::units::{CpuList, Nanos};
-use crate::workload::{Absence, Event, Load, Mover, Polluter, WorkingSet};
+use crate::workload::{Event, Load, Mover, Polluter, WorkingSet};
 
 /// The parameters of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,7 +22,8 @@ pub struct PolluterSweep {
     pub sets: Vec<WorkingSet>,
     /// The preemption lengths.
     pub lengths: Vec<Nanos>,
-    /// The loads: `idle` stands for the single polluter on the job's own CPU.
+    /// The loads. The single polluter has the job's own CPU if the load is `idle`, or one whose threads evict
+    /// next to nothing ([`Load::absence`]).
     pub loads: Vec<Load>,
     /// The walk of that polluter.
     pub polluter: Polluter,
@@ -41,7 +42,7 @@ impl PolluterSweep {
             sets: self.sets.clone(),
             events: vec![Event::Preemption],
             length: Length::Fixed(length),
-            absence: if *load == Load::Idle { Absence::Preemptor } else { Absence::Load },
+            absence: load.absence(),
             samples: self.samples,
         };
         let of_load = |load| self.lengths.iter().map(move |length| group(load, length));

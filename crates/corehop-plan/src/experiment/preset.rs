@@ -201,7 +201,7 @@ fn constructed(wss: Bytes) -> Load {
 fn under(groups: Vec<SamplingGroup>, load: &Load) -> Vec<SamplingGroup> {
     let idle = groups.into_iter().filter(|group| group.load == Load::Idle);
     let absence =
-        |group: &SamplingGroup| if *load == Load::Idle { group.absence } else { Absence::Load };
+        |group: &SamplingGroup| if *load == Load::Idle { group.absence } else { load.absence() };
     idle.map(|group| SamplingGroup { load: load.clone(), absence: absence(&group), ..group })
         .collect()
 }

@@ -69,10 +69,13 @@ fn length_text(cell: &Cell, job: &Job) -> Text {
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
-/// The memory that the preemptor walked, or the command that the load ran.
+/// The memory that the preemptor walked, the command that the load ran, or the one beside the other.
 fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
     let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
-    cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
+    match (preemptor, cell.load.runs()) {
+        (Some(preemptor), Some(runs)) => Some(format!("{preemptor} beside {runs}")),
+        (preemptor, runs) => runs.or_else(|| preemptor.map(ToString::to_string)),
+    }
 }
 
 /// A row as far as it matters to how many more are taken.

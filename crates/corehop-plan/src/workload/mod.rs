@@ -497,6 +497,29 @@ impl Load {
         }
     }
 
+    /// The occupant of a CPU that a job leaves under this load, unless an experiment says otherwise: the
+    /// load's own threads where they walk memory of a size, and a preemptor where nothing runs, or where what
+    /// runs waits for a device or for a lock and evicts next to nothing.
+    pub const fn absence(&self) -> Absence {
+        match self {
+            Self::Idle | Self::Dma { .. } | Self::Buslock { .. } => Absence::Preemptor,
+            Self::Constructed { .. } | Self::Changing { .. } | Self::Realistic { .. } => {
+                Absence::Load
+            }
+        }
+    }
+
+    /// The only CPU of its threads, if they have one alone and stop while another thread has that CPU. A
+    /// device goes on without.
+    pub fn only_cpu(&self, platform: &Platform) -> Option<Cpu> {
+        if matches!(self, Self::Dma { transfer: Transfer::Direct, .. }) {
+            return None;
+        }
+        let named = self.cpus()?;
+        let cpus = if named.is_empty() { platform.usable() } else { named.clone() };
+        cpus.first().filter(|_| cpus.len() == 1)
+    }
+
     /// The command that it runs, and the CPUs unless it runs everywhere: it tells two loads of one word
     /// apart, as in the column `polluter`.
     pub fn runs(&self) -> Option<String> {

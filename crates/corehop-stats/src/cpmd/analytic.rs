@@ -67,12 +67,35 @@ pub struct CacheLevel {
 }
 
 /// The times of lines after an event, by the models of the module.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnalyticCost {
-    /// With the survivors of contiguous and of random frames as ends, their middle as the estimate.
-    pub survivors: CostEstimate,
+    /// With the survivors of contiguous and of random frames as ends.
+    pub survivors: ComputedCost,
     /// With no survivors.
-    pub worst_case: CostEstimate,
+    pub worst_case: ComputedCost,
+}
+
+/// A cost computed from the platform alone, in microseconds, between the placements of frames that the model
+/// knows. No sample was drawn, so this is no interval: how far such a value is off only its errors on
+/// measured points say ([`HoldoutErrors::widened`](super::HoldoutErrors::widened)).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ComputedCost {
+    /// The cost with the placement that saves the most.
+    pub least_us: f64,
+    /// The cost with the placement that saves the least.
+    pub most_us: f64,
+}
+
+impl ComputedCost {
+    const fn exact(us: f64) -> Self {
+        Self { least_us: us, most_us: us }
+    }
+
+    /// The middle, without an interval.
+    pub fn estimate(self) -> CostEstimate {
+        let estimate_us = f64::midpoint(self.least_us, self.most_us);
+        CostEstimate { estimate_us, low_us: None, high_us: None }
+    }
 }
 
 impl AnalyticHierarchy {
@@ -116,8 +139,7 @@ impl AnalyticHierarchy {
         }
         let lines = wss_bytes as f64 / LINE as f64;
         let cost = |line_ns: f64| lines * (line_ns - self.warm_ns(wss_bytes)).max(0.0) / 1e3;
-        let exact =
-            |value| CostEstimate { estimate_us: value, low_us: Some(value), high_us: Some(value) };
+        let exact = ComputedCost::exact;
         let survivors = match key.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => exact(0.0),
             Event::Flush => exact(cost(self.memory_ns)),
@@ -131,12 +153,7 @@ impl AnalyticHierarchy {
                 let walked = self.walked(walked_bytes(key.polluter.as_deref()?)?, length_us);
                 let [even, random] =
                     [false, true].map(|random| cost(self.line_ns(wss_bytes, walked, random)));
-                let (low, high) = (even.min(random), even.max(random));
-                CostEstimate {
-                    estimate_us: f64::midpoint(low, high),
-                    low_us: Some(low),
-                    high_us: Some(high),
-                }
+                ComputedCost { least_us: even.min(random), most_us: even.max(random) }
             }
         };
         let held = self.caches.last().map_or(0, |last| last.bytes).min(wss_bytes);

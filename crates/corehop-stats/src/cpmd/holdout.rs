@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::analytic::ComputedCost;
 use super::point::{CostEstimate, DelayPoint, Statistic};
 use super::series::DelaySeries;
 use super::{AnalyticHierarchy, Method};
@@ -22,22 +23,40 @@ pub struct HoldoutErrors {
     pub median: f64,
     /// Nine in ten errors are at most so large.
     pub p90: f64,
-    /// The number of measured means in the predicted interval.
-    pub inside: usize,
+    /// The number of measured means in the predicted interval; None for a computed method that has none. The
+    /// interval of a computed value is then the one that its errors on all other points give.
+    #[serde(default)]
+    pub inside: Option<usize>,
+    /// The error that a further point exceeds in one of ten cases at most, if it is like those tried: of n
+    /// errors the one of rank 0.9 (n + 1). None for the fitted method, which has an interval of its own, and
+    /// below [`FEWEST`] points.
+    #[serde(default)]
+    pub reach: Option<f64>,
 }
 
+/// The fewest points that give computed values an interval: without any one of them, nine are left, of which
+/// the largest error bounds a tenth.
+pub const FEWEST: usize = 10;
+
 impl HoldoutErrors {
-    /// The values around a computed one that are as far off as nine in ten of its errors on unseen points were. An end
-    /// that these errors do not bound is None.
-    pub fn widened(&self, cost: CostEstimate) -> CostEstimate {
-        let low = cost.low_us.unwrap_or(cost.estimate_us).min(cost.estimate_us);
-        let high = cost.high_us.unwrap_or(cost.estimate_us).max(cost.estimate_us);
-        CostEstimate {
-            estimate_us: cost.estimate_us,
-            low_us: Some(reach(low, self.p90).0),
-            high_us: reach(high, self.p90).1,
-        }
+    /// A computed cost with the interval that the errors on measured points give it; without one, if there are
+    /// too few points. An end that the errors do not bound is None.
+    pub fn widened(&self, cost: ComputedCost) -> CostEstimate {
+        self.reach.map_or_else(|| cost.estimate(), |error| off_by(cost, error))
     }
+}
+
+/// The interval around a computed cost that is off by at most this error.
+fn off_by(cost: ComputedCost, error: f64) -> CostEstimate {
+    let (low_us, high_us) = (Some(reach(cost.least_us, error).0), reach(cost.most_us, error).1);
+    CostEstimate { low_us, high_us, ..cost.estimate() }
+}
+
+/// The error that one in ten further errors exceeds at most (Vovk, Gammerman and Shafer, Algorithmic Learning
+/// in a Random World, 2005, section 2.2); None where there are too few.
+fn nine_in_ten(errors: &[f64]) -> Option<f64> {
+    let rank = (9 * (errors.len() + 1)).div_ceil(10);
+    Ordered::new(errors).ok()?.rank(rank)
 }
 
 /// The least and the greatest value of which `predicted` is off by at most a share of `error`, or of 1 us where the
@@ -55,20 +74,17 @@ pub(super) fn errors(
     caches: &[u64],
     hierarchy: Option<&AnalyticHierarchy>,
 ) -> (Vec<HoldoutErrors>, Method) {
-    let mut tried: [(Method, Vec<Try>); 3] = [
+    let tried: [(Method, Vec<Try>); 3] = [
         (Method::Fitted, interpolated(series, caches)),
         (Method::Survivors, computed(series, hierarchy, Method::Survivors)),
         (Method::WorstCase, computed(series, hierarchy, Method::WorstCase)),
     ];
-    for (_, tries) in &mut tried[1..] {
-        widen(tries);
-    }
     let errors = tried.iter().filter_map(|(method, tries)| summary(*method, tries)).collect();
     (errors, best(&tried))
 }
 
 /// The computed method that does better than the fitted one on the same points: with a smaller error in the median and in
-/// nine of ten, and with no fewer points in its interval. The fitted one, where no method does.
+/// nine of ten, and with no fewer points in an interval, which it must have. The fitted one, where no method does.
 fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
     let (fitted, computed) = (&tried[0], &tried[1..]);
     let on_the_same = |(method, tries): &(Method, Vec<Try>)| {
@@ -80,7 +96,7 @@ fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
         it.points == known.points
             && it.median < known.median
             && it.p90 < known.p90
-            && it.inside >= known.inside
+            && it.inside.is_some_and(|inside| Some(inside) >= known.inside)
     };
     let better = computed.iter().filter_map(on_the_same).filter(better);
     better.min_by(|a, b| a.p90.total_cmp(&b.p90)).map_or(Method::Fitted, |it| it.method)
@@ -91,46 +107,21 @@ fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
 struct Try {
     /// The place of the point in the series.
     at: usize,
-    seen: f64,
-    predicted: CostEstimate,
-    /// Whether the interval holds what was measured.
-    inside: bool,
+    /// The error, as a share of what was measured.
+    error: f64,
+    /// Whether the interval holds what was measured; None where there is none.
+    inside: Option<bool>,
 }
 
-impl Try {
-    fn new(at: usize, predicted: CostEstimate, seen: f64) -> Self {
-        Self { at, seen, predicted, inside: holds(predicted, seen) }
-    }
-
-    /// The error, as a share of what was measured.
-    fn error(&self) -> f64 {
-        (self.predicted.estimate_us - self.seen).abs() / self.seen.abs().max(1.0)
-    }
+/// The error of a prediction, as a share of what was measured.
+fn error(predicted: CostEstimate, seen: f64) -> f64 {
+    (predicted.estimate_us - seen).abs() / seen.abs().max(1.0)
 }
 
 fn holds(cost: CostEstimate, seen: f64) -> bool {
     let low = cost.low_us.unwrap_or(f64::NEG_INFINITY);
     let high = cost.high_us.unwrap_or(f64::INFINITY);
     (low..=high).contains(&seen)
-}
-
-/// Judges each computed value by the interval that the errors on the other points give it.
-fn widen(tries: &mut [Try]) {
-    let inside: Vec<bool> = (0..tries.len())
-        .map(|at| {
-            let others: Vec<Try> = tries
-                .iter()
-                .enumerate()
-                .filter(|(other, _)| *other != at)
-                .map(|it| *it.1)
-                .collect();
-            let Some(errors) = summary(Method::Survivors, &others) else { return tries[at].inside };
-            holds(errors.widened(tries[at].predicted), tries[at].seen)
-        })
-        .collect();
-    for (it, inside) in tries.iter_mut().zip(inside) {
-        it.inside = inside;
-    }
 }
 
 fn mean(point: &DelayPoint) -> Option<f64> {
@@ -147,12 +138,17 @@ fn interpolated(series: &DelaySeries, caches: &[u64]) -> Vec<Try> {
         for (at, point) in of_size {
             let predicted = others.read(Statistic::Mean, size, Some(point.length_us), caches);
             let pair = predicted.zip(mean(point));
-            tries.extend(pair.map(|(predicted, seen)| Try::new(at, predicted.cost, seen)));
+            tries.extend(pair.map(|(predicted, seen)| Try {
+                at,
+                error: error(predicted.cost, seen),
+                inside: Some(holds(predicted.cost, seen)),
+            }));
         }
     }
     tries
 }
 
+/// Each computed value is judged by the interval that the errors on the other points give it.
 fn computed(
     series: &DelaySeries,
     hierarchy: Option<&AnalyticHierarchy>,
@@ -162,18 +158,80 @@ fn computed(
         let expected = hierarchy?.expected(&series.key, point.wss_bytes, point.length_us)?;
         let cost =
             if method == Method::WorstCase { expected.worst_case } else { expected.survivors };
-        Some(Try::new(at, cost, mean(point)?))
+        Some((at, cost, mean(point)?))
     };
-    series.points.iter().enumerate().filter_map(of).collect()
+    let all: Vec<(usize, ComputedCost, f64)> =
+        series.points.iter().enumerate().filter_map(of).collect();
+    let errors: Vec<f64> =
+        all.iter().map(|&(_, cost, seen)| error(cost.estimate(), seen)).collect();
+    let judged = |(place, &(at, cost, seen)): (usize, &(usize, ComputedCost, f64))| {
+        let others = [&errors[..place], &errors[place + 1..]].concat();
+        let inside = nine_in_ten(&others).map(|error| holds(off_by(cost, error), seen));
+        Try { at, error: errors[place], inside }
+    };
+    all.iter().enumerate().map(judged).collect()
 }
 
 fn summary(method: Method, tries: &[Try]) -> Option<HoldoutErrors> {
-    let errors = Ordered::new(&tries.iter().map(Try::error).collect::<Vec<_>>()).ok()?;
+    let errors: Vec<f64> = tries.iter().map(|it| it.error).collect();
+    let sorted = Ordered::new(&errors).ok()?;
+    let inside: Option<Vec<bool>> = tries.iter().map(|it| it.inside).collect();
+    let enough = method != Method::Fitted && tries.len() >= FEWEST;
     Some(HoldoutErrors {
         method,
         points: tries.len(),
-        median: quantile(&errors, 0.5).ok()?,
-        p90: quantile(&errors, 0.9).ok()?,
-        inside: tries.iter().filter(|it| it.inside).count(),
+        median: quantile(&sorted, 0.5).ok()?,
+        p90: quantile(&sorted, 0.9).ok()?,
+        inside: inside.map(|inside| inside.into_iter().filter(|&it| it).count()),
+        reach: nine_in_ten(&errors).filter(|_| enough),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nine_errors_are_the_fewest_of_which_the_largest_bounds_a_tenth() {
+        let errors: Vec<f64> = (1..=20).map(f64::from).collect();
+        for (n, rank) in [(0, None), (8, None), (9, Some(9.0)), (10, Some(10.0)), (19, Some(18.0))]
+        {
+            assert_eq!(nine_in_ten(&errors[..n]), rank, "{n}");
+        }
+    }
+
+    fn tries(errors: &[f64], inside: Option<bool>) -> Vec<Try> {
+        let of = |(at, &error): (usize, &f64)| Try { at, error, inside };
+        errors.iter().enumerate().map(of).collect()
+    }
+
+    #[test]
+    fn a_computed_cost_has_an_interval_from_ten_points_on_and_no_end_that_is_not_bounded() {
+        let cost = ComputedCost { least_us: 90.0, most_us: 110.0 };
+        let errors: Vec<f64> = (1..=10).map(|k| f64::from(k) / 20.0).collect();
+        let of = |errors: &[f64]| summary(Method::Survivors, &tries(errors, Some(true))).unwrap();
+        let few = of(&errors[..9]);
+        assert_eq!((few.reach, few.widened(cost)), (None, cost.estimate()));
+        assert_eq!((cost.estimate().low_us, cost.estimate().high_us), (None, None));
+        // Off by a half: 60 us would be computed as 90, and 220 us as 110.
+        let widened = of(&errors).widened(cost);
+        assert_eq!((widened.low_us, widened.high_us), (Some(60.0), Some(220.0)));
+        assert!((widened.estimate_us - 100.0).abs() < 1e-9);
+        let far: Vec<f64> = errors.iter().map(|error| 10.0 * error).collect();
+        assert_eq!(of(&far).widened(cost).high_us, None);
+        // The curve has an interval of its own.
+        assert_eq!(summary(Method::Fitted, &tries(&errors, Some(true))).unwrap().reach, None);
+    }
+
+    #[test]
+    fn a_method_without_an_interval_does_not_answer_however_small_its_errors() {
+        let of = |inside| {
+            let fitted = (Method::Fitted, tries(&[0.5; 4], Some(true)));
+            let worst = (Method::WorstCase, tries(&[0.9; 4], Some(true)));
+            best(&[fitted, (Method::Survivors, tries(&[0.01; 4], inside)), worst])
+        };
+        assert_eq!(of(None), Method::Fitted);
+        assert_eq!(of(Some(true)), Method::Survivors);
+        assert_eq!(of(Some(false)), Method::Fitted);
+    }
 }

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub use analytic::AnalyticHierarchy;
-pub use holdout::HoldoutErrors;
+pub use holdout::{FEWEST as FEWEST_FOR_INTERVAL, HoldoutErrors};
 pub use point::{CostEstimate, DelayPoint, Statistic};
 use point::{DelaySample, nested};
 pub use question::{DelayQuery, NoAnswer, Prediction};

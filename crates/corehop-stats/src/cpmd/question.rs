@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::super::cell::walked_bytes;
+use super::analytic::ComputedCost;
 use super::point::{CostEstimate, Statistic};
 use super::series::{DelaySeries, SeriesValue, ValueOrigin};
 use super::{DelayModel, FittedSeries, HoldoutErrors, Method, SeriesKey};
@@ -42,7 +43,7 @@ pub struct Prediction {
     pub length_us: Option<f64>,
     /// The statistic.
     pub statistic: Statistic,
-    /// The cost.
+    /// The cost. A computed one has no interval, unless its errors on measured points give it one.
     #[serde(flatten)]
     pub cost: CostEstimate,
     /// The curve's value there, where it pools the measured value with its neighbours to stay monotone.
@@ -162,7 +163,7 @@ impl DelayModel {
             reading.cost
         } else {
             let computed = self.computed(&curve.series, asked, length_us, method)?;
-            errors.as_ref().map_or(computed, |errors| errors.widened(computed))
+            errors.as_ref().map_or_else(|| computed.estimate(), |errors| errors.widened(computed))
         };
         Ok(Prediction {
             series: curve.series.key.clone(),
@@ -213,7 +214,7 @@ impl DelayModel {
         asked: &DelayQuery,
         length_us: Option<f64>,
         method: Method,
-    ) -> Result<CostEstimate, NoAnswer> {
+    ) -> Result<ComputedCost, NoAnswer> {
         let refuse = |why| NoAnswer::NotComputed { method, why };
         if asked.statistic != Statistic::Mean {
             return Err(refuse("it gives the mean only"));

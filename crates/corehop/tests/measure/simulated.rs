@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options of `corehop measure` that divide a simulated machine.
 
+use corehop_plan::workload::Absence;
+
 use super::{corehop, refused, rows, scratch, small};
 
 const ON: [&str; 2] = ["--on", "xeon_x5650"];
@@ -99,4 +101,66 @@ fn sizes_of_preemptors_are_refused_where_they_mean_nothing() {
         let on = ["--dry-run", "--on", "xeon_x5650"];
         refused(corehop(&[&["measure"][..], asked, &on].concat()), 2, &[words]);
     }
+}
+
+#[test]
+fn a_preemptor_costs_at_least_as_much_beside_a_device_and_locks_as_on_an_idle_machine() {
+    let cost = |load: &[&str]| {
+        let (_directory, file) = scratch();
+        let preempted = ["--preemptor", "512KiB", "--event", "preemption", "--length", "1ms"];
+        let on = [
+            "--on",
+            "xeon_x5650",
+            "--wss",
+            "64KiB",
+            "--page",
+            "4k",
+            "--samples",
+            "5",
+            "--seed",
+            "3",
+        ];
+        let measure = ["measure", "synthetic", "--no-real-time", "-q"];
+        let run = [&measure[..], &on, &preempted, &["--replicates", "1"], load].concat();
+        let output = corehop(&run).arg("-o").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}", super::said(&output));
+        let rows = rows(&file).0;
+        assert!(rows.iter().all(|row| row.preempted_by == Absence::Preemptor));
+        let walked = |text: &str| text.starts_with("shuffled 512 KiB write 0.5");
+        assert!(rows.iter().all(|row| row.polluter.as_deref().is_some_and(walked)), "{load:?}");
+        rows.iter().map(|row| row.resumed_ns - row.warm_ns).sum::<f64>()
+    };
+    let idle = cost(&["--load", "idle"]);
+    assert!(idle > 0.0, "{idle}");
+    let locks = ["--load", "buslock", "--split-locks"];
+    let polluters = ["--load", "constructed", "--polluter", "16KiB", "--load-cpus", "1"];
+    for load in [&["--load", "dma"][..], &locks, &polluters] {
+        let beside = cost(load);
+        assert!(beside > 0.98 * idle, "{beside} for {idle}: {load:?}");
+    }
+}
+
+#[test]
+fn a_stated_preemptor_is_refused_in_a_sweep_whose_load_takes_the_cpu_itself() {
+    let run =
+        ["measure", "polluter-sweep", "--dry-run", "--on", "xeon_x5650", "--preemptor", "1MiB"];
+    for load in ["constructed", "changing"] {
+        let options = [&run[..], &["--load", load]].concat();
+        refused(corehop(&options), 2, &["--preemptor", "--polluter"]);
+    }
+    for load in ["idle", "dma"] {
+        let options = [&run[..], &["--load", load]].concat();
+        assert!(corehop(&options).output().unwrap().status.success(), "{load}");
+    }
+}
+
+#[test]
+fn a_load_that_has_the_preemptors_cpu_alone_is_refused_and_leaves_no_file() {
+    let (_directory, file) = scratch();
+    let alone = ["--load", "buslock", "--load-cpus", "0", "--cpus", "0", "--event", "preemption"];
+    let run = [&["measure", "synthetic", "-q"][..], &ON, &alone].concat();
+    let mut command = corehop(&run);
+    command.arg("-o").arg(&file);
+    refused(command, 3, &["buslock", "CPU 0 alone", "--load-cpus"]);
+    assert!(!file.exists());
 }

@@ -24,6 +24,7 @@ use super::polluter::Cursor;
 use corehop_system::clock::TickClock;
 use corehop_system::proc;
 use corehop_system::supervisor::{Guard, SupervisorError};
+use corehop_system::thread::SchedulingPolicy;
 
 use buslock::{BusLocker, SplitLockLoad};
 use changing::WindowWalker;
@@ -39,7 +40,19 @@ pub(super) struct LoadEnvironment<'a> {
     pub(super) platform: &'a Platform,
     pub(super) clock: TickClock,
     pub(super) guard: &'a Guard,
+    /// Whether preemptors take CPUs beside the load.
+    pub(super) is_preempted: bool,
 }
+
+impl LoadEnvironment<'_> {
+    /// The policy of threads that compute: they give way to a preemptor, which has the CPU alone then.
+    const fn policy(&self) -> SchedulingPolicy {
+        if self.is_preempted { SchedulingPolicy::Idle } else { ORDINARY }
+    }
+}
+
+/// The policy of a load's threads beside nothing but the measured job, and of those that wait for a device.
+const ORDINARY: SchedulingPolicy = SchedulingPolicy::Other(0);
 
 /// The background load of a phase, running until dropped.
 #[derive(Debug)]
@@ -85,19 +98,21 @@ impl RunningLoad {
         let kind = match load {
             Load::Idle => LoadGenerator::Idle,
             Load::Constructed { polluter, .. } => {
-                LoadGenerator::Threads(polluters(polluter, &cpus, seed)?)
+                LoadGenerator::Threads(polluters(polluter, (&cpus, host.policy()), seed)?)
             }
             Load::Changing { program, .. } => {
                 let programs = WindowWalker::on(program, &cpus, host.clock, seed);
                 let programs = programs.map_err(|error| super::not_possible(&error))?;
-                LoadGenerator::Threads(threads("changing", programs)?)
+                LoadGenerator::Threads(threads("changing", programs, host.policy())?)
             }
             Load::Realistic { command, .. } => {
                 LoadGenerator::Commands(commands(command, &cpus, host.guard)?)
             }
-            Load::Dma { transfer, .. } => LoadGenerator::Threads(dma(*transfer, &cpus)?),
+            Load::Dma { transfer, .. } => {
+                LoadGenerator::Threads(dma(*transfer, &cpus, host.policy())?)
+            }
             Load::Buslock { split: false, .. } => {
-                LoadGenerator::Threads(threads("buslock", BusLocker::on(&cpus))?)
+                LoadGenerator::Threads(threads("buslock", BusLocker::on(&cpus), host.policy())?)
             }
             Load::Buslock { split: true, .. } => LoadGenerator::Threads(split_locks(&cpus, host)?),
         };
@@ -216,18 +231,26 @@ impl LoadFacts {
     }
 }
 
-fn threads<W: LoadWork>(word: &str, works: Vec<(Cpu, W)>) -> Result<Workers, MachineError> {
-    Workers::start(works).map_err(|error| {
+fn threads<W: LoadWork>(
+    word: &str,
+    works: Vec<(Cpu, W)>,
+    policy: SchedulingPolicy,
+) -> Result<Workers, MachineError> {
+    Workers::start(works, policy).map_err(|error| {
         super::failed(&format!("starting the threads of the load `{word}`"), error)
     })
 }
 
-fn polluters(polluter: &Polluter, cpus: &[Cpu], seed: u64) -> Result<Workers, MachineError> {
+fn polluters(
+    polluter: &Polluter,
+    (cpus, policy): (&[Cpu], SchedulingPolicy),
+    seed: u64,
+) -> Result<Workers, MachineError> {
     let cursor = |(index, &cpu): (usize, &Cpu)| {
         Ok((cpu, Cursor::new(polluter, &mut DrawStream::new(seed, 1000 + index as u64))?))
     };
     let cursors: Result<Vec<_>, _> = cpus.iter().enumerate().map(cursor).collect();
-    threads("constructed", cursors.map_err(|error| super::not_possible(&error))?)
+    threads("constructed", cursors.map_err(|error| super::not_possible(&error))?, policy)
 }
 
 fn commands(command: &str, cpus: &[Cpu], guard: &Guard) -> Result<Commands, MachineError> {
@@ -243,7 +266,11 @@ fn commands(command: &str, cpus: &[Cpu], guard: &Guard) -> Result<Commands, Mach
     })
 }
 
-fn dma(transfer: Transfer, cpus: &[Cpu]) -> Result<Workers, MachineError> {
+fn dma(
+    transfer: Transfer,
+    cpus: &[Cpu],
+    policy: SchedulingPolicy,
+) -> Result<Workers, MachineError> {
     let refused = |why: String, remedy: &str| MachineError::NotPossible {
         what: format!("the load `dma` ({transfer})"),
         why,
@@ -257,13 +284,14 @@ fn dma(transfer: Transfer, cpus: &[Cpu]) -> Result<Workers, MachineError> {
                     "set TMPDIR to a folder on a disk, or use --transfer loopback",
                 )
             })?;
-            threads("dma", works)
+            // Most of the time they wait for the device; a preemptor hardly notices them.
+            threads("dma", works, ORDINARY)
         }
         Transfer::Loopback => {
             let works = Loopback::on(cpus).map_err(|error| {
                 refused(error.to_string(), "`ip link set lo up` as root, or use --transfer direct")
             })?;
-            threads("dma", works)
+            threads("dma", works, policy)
         }
     }
 }
@@ -282,7 +310,7 @@ fn split_locks(cpus: &[Cpu], host: LoadEnvironment<'_>) -> Result<Workers, Machi
     }
     let works = SplitLockLoad::on(cpus, host.clock)
         .map_err(|error| super::failed("taking the signal of split locks", error))?;
-    threads("buslock", works)
+    threads("buslock", works, host.policy())
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ struct LoadState {
     given_up: Mutex<Option<String>>,
 }
 
-/// One thread per CPU under the ordinary policy, working until this is dropped.
+/// One thread per CPU, working until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Workers {
     shared: Arc<LoadState>,
@@ -41,8 +41,11 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts the works, each on its CPU.
-    pub(crate) fn start<W: LoadWork>(works: Vec<(Cpu, W)>) -> std::io::Result<Self> {
+    /// Starts the works, each on its CPU, in threads under `policy`.
+    pub(crate) fn start<W: LoadWork>(
+        works: Vec<(Cpu, W)>,
+        policy: SchedulingPolicy,
+    ) -> std::io::Result<Self> {
         let shared = Arc::new(LoadState {
             bytes: works.iter().map(|_| IsolatedCounter::default()).collect(),
             stop: AtomicBool::new(false),
@@ -54,7 +57,7 @@ impl Workers {
             let shared = all.shared.clone();
             let name = format!("load-{}", cpu.0);
             let thread = std::thread::Builder::new().name(name);
-            all.threads.push(thread.spawn(move || go_on(cpu, work, &shared, index))?);
+            all.threads.push(thread.spawn(move || go_on((cpu, policy), work, &shared, index))?);
         }
         Ok(all)
     }
@@ -70,14 +73,19 @@ impl Workers {
     }
 }
 
-fn go_on(cpu: Cpu, mut work: impl LoadWork, shared: &LoadState, index: usize) {
+fn go_on(
+    (cpu, policy): (Cpu, SchedulingPolicy),
+    mut work: impl LoadWork,
+    shared: &LoadState,
+    index: usize,
+) {
     let count = &shared.bytes[index].0;
     let mut all = || -> Result<(), String> {
         interrupt::keep_off_this_thread();
         set_affinity([cpu]).map_err(|error| {
             format!("it cannot run on {cpu}: {error} (offline, or outside the cpuset?)")
         })?;
-        set_policy(SchedulingPolicy::Other(0)).map_err(|error| error.to_string())?;
+        set_policy(policy).map_err(|error| error.to_string())?;
         while !shared.stop.load(Ordering::Relaxed) {
             count.fetch_add(work.step()?, Ordering::Relaxed);
         }
@@ -104,6 +112,8 @@ mod tests {
     use corehop_system::thread::affinity;
     use std::time::{Duration, Instant};
 
+    const ORDINARY: SchedulingPolicy = SchedulingPolicy::Other(0);
+
     struct Countdown(u32);
 
     impl LoadWork for Countdown {
@@ -116,7 +126,8 @@ mod tests {
     #[test]
     fn the_bytes_of_all_are_counted_and_who_gives_up_says_why() {
         let cpu = affinity().unwrap().first().unwrap();
-        let workers = Workers::start(vec![(cpu, Countdown(10)), (cpu, Countdown(20))]).unwrap();
+        let workers =
+            Workers::start(vec![(cpu, Countdown(10)), (cpu, Countdown(20))], ORDINARY).unwrap();
         let begun = Instant::now();
         while workers.bytes() < 30 * 64 || workers.given_up().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(20));
@@ -128,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_named() {
-        let workers = Workers::start(vec![(Cpu(60_000), Countdown(u32::MAX))]).unwrap();
+        let workers = Workers::start(vec![(Cpu(60_000), Countdown(u32::MAX))], ORDINARY).unwrap();
         let begun = Instant::now();
         while workers.given_up().is_none() {
             assert!(begun.elapsed() < Duration::from_secs(20));

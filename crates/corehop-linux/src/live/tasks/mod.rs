@@ -72,7 +72,7 @@ impl LiveMachine {
         sink: &mut dyn Sink,
     ) -> Result<RunEnd, MachineError> {
         let it = &plan.runs[run];
-        let mut load = self.start_load(&it.load, &it.cpus(), seed)?;
+        let mut load = self.start_load((&it.load, false), &it.cpus(), seed)?;
         let partitions = self.partitions(plan.scheduler, it)?;
         let scheduler = self.sched_ext(plan)?;
         let crew = self.muster((plan, seed), run, partitions.as_ref())?;

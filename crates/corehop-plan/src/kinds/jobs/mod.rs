@@ -200,6 +200,36 @@ pub enum JobsError {
         /// The job in it, counted from 0.
         job: usize,
     },
+    /// A preemption in which no other thread takes the CPU.
+    #[error(
+        "phase {phase}, job {job}: its cell says preemption, and nothing takes the CPU: the load `{load}` \
+         waits for its device or its locks and evicts next to nothing: change `to_whom` and the cell's \
+         `absence` to `preemptor`, or the cell's event to idle_leave"
+    )]
+    NothingPreempts {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// The load's word.
+        load: &'static str,
+    },
+    /// A load that would have to run where the job or its preemptor runs.
+    #[error(
+        "phase {phase}, job {job}: the load `{load}` has {cpu} alone, which the preemptor takes, so that nothing \
+         runs beside the preemption: let the load run on another CPU (`--load-cpus`), or leave it out \
+         (`--load idle`)"
+    )]
+    NothingBeside {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// The load's word.
+        load: &'static str,
+        /// Its only CPU.
+        cpu: Cpu,
+    },
 }
 
 impl Phase {
@@ -273,6 +303,7 @@ impl Jobs {
             for (job, it) in jobs.jobs.iter().enumerate() {
                 self.check_job(platform, phase, job, it)?;
                 self.check_event(platform, phase, job, it)?;
+                self.check_company((platform, &jobs.load), phase, job, it)?;
             }
         }
         Ok(())
@@ -324,6 +355,35 @@ impl Jobs {
             0 if !stays => mismatch("touches only, without an absence".to_owned()),
             _ => Ok(()),
         }
+    }
+
+    /// In the absence of a preempted job another thread has its CPU, and a load beside that thread runs.
+    fn check_company(
+        &self,
+        (platform, load): (&Platform, &Load),
+        phase: usize,
+        job: usize,
+        it: &Job,
+    ) -> Result<(), JobsError> {
+        let event = self.cells[it.cell].event;
+        let word = load.word();
+        // How long an absence lasts beside a load is a question of its own.
+        let preempts = self.rows == JobRows::Samples && event == Event::Preemption;
+        let waits = *load != Load::Idle && load.absence() == Absence::Preemptor;
+        let mut here = it.start;
+        for step in &it.steps {
+            let Step::Leave(away) = step else { continue };
+            match away.to_whom {
+                Absence::Load if preempts && waits => {
+                    return Err(JobsError::NothingPreempts { phase, job, load: word });
+                }
+                Absence::Preemptor if load.only_cpu(platform) == Some(here) => {
+                    return Err(JobsError::NothingBeside { phase, job, load: word, cpu: here });
+                }
+                _ => here = away.to,
+            }
+        }
+        Ok(())
     }
 
     fn check_job(

@@ -164,23 +164,29 @@ fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leav
     if drift > SPEED_DRIFT {
         causes.push(Cause::Frequency);
     }
-    let idle = |leave: &Leave| match cell.absence {
-        Absence::Preemptor => leave
-            .preemptor_lines
-            .is_some_and(|lines| (lines as f64) < least_walked(leave.length_ns)),
-        Absence::Load => leave.load_bytes == Some(0),
-        Absence::Nothing => false,
-    };
-    let shortest = match (cell.absence, &cell.load) {
-        (Absence::Load, Load::Dma { .. } | Load::Buslock { .. }) => SHORTEST_PROGRESS_OF_WAITING_NS,
-        _ => SHORTEST_PROGRESS_NS,
-    };
-    if leave.is_some_and(|leave| leave.length_ns > shortest && idle(leave)) {
+    if leave.is_some_and(|leave| preemptor_idle(cell, leave) || load_idle(cell, leave)) {
         causes.push(Cause::LoadAbsent);
     }
     causes.sort_unstable();
     causes.dedup();
     causes
+}
+
+/// Whether the preemptor that the cell asks for had the CPU for a part of the absence at most.
+fn preemptor_idle(cell: &Cell, leave: &Leave) -> bool {
+    let few = |lines| (lines as f64) < least_walked(leave.length_ns);
+    cell.absence == Absence::Preemptor
+        && leave.length_ns > SHORTEST_PROGRESS_NS
+        && leave.preemptor_lines.is_some_and(few)
+}
+
+/// Whether the load did nothing in an absence in which it should have run, alone or beside a preemptor.
+fn load_idle(cell: &Cell, leave: &Leave) -> bool {
+    let shortest = match cell.load {
+        Load::Dma { .. } | Load::Buslock { .. } => SHORTEST_PROGRESS_OF_WAITING_NS,
+        _ => SHORTEST_PROGRESS_NS,
+    };
+    cell.absence != Absence::Nothing && leave.length_ns > shortest && leave.load_bytes == Some(0)
 }
 
 /// The lines that a preemptor walks at the very least in an absence of `length_ns`, if it has the CPU.

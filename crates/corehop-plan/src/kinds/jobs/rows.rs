@@ -56,7 +56,8 @@ row! {
         /// The number of independent chains of accesses.
         chains: u64,
         /// The memory that the preemptor or the polluters walked, or the command of the load; and the CPUs,
-        /// unless it ran everywhere.
+        /// unless it ran everywhere. If a preemptor took the CPU under a load: the preemptor's memory, the
+        /// word `beside`, and the load's.
         polluter: Option<Text>,
         /// The occupant of the CPU during the absence.
         preempted_by: Absence,

@@ -5,7 +5,7 @@ use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::{Experiment, Length, Overrides, Preset};
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
-use corehop_plan::workload::{Event, Load, Mover, Page, Pattern, Polluter};
+use corehop_plan::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter};
 use corehop_stats::campaign::sampling::Goal;
 
 use super::loads::LoadArgs;
@@ -13,7 +13,7 @@ use super::partitioning::SetSamplingOptions;
 use super::plan::refused;
 use super::to::{Extent, Precise, SeedOptions, To};
 use super::trace::TraceArgs;
-use corehop_app::failure::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::quantities::{count, length, polluter, ratio};
 
 /// The options of every experiment of jobs.
@@ -90,7 +90,8 @@ struct AwayArgs {
     /// Preemption lengths: `4ms`, or `0..50ms` for a uniform distribution
     #[arg(long, value_parser = length, help_heading = "Instead of the preset's values")]
     length: Option<Length>,
-    /// The working set of preemptors: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    /// The working set of preemptors: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO. Preemptors take the
+    /// CPU beside the loads idle, dma and buslock, and beside every load if this option is given
     #[arg(long, value_parser = polluter, help_heading = "Instead of the preset's values")]
     preemptor: Option<Polluter>,
     /// The way of migration: affinity or handover
@@ -288,6 +289,11 @@ impl PolluterSweepOptions {
         overrides.length = self.length.map(Length::Fixed);
         overrides.preemptor.clone_from(&self.preemptor);
         self.load.enter(&platform, &mut overrides)?;
+        let walks = overrides.load.as_ref().is_some_and(|load| load.absence() == Absence::Load);
+        refuse(
+            "the threads of this load take the CPU themselves (--polluter or --changing say what they walk)",
+            &[("--preemptor", walks && self.preemptor.is_some())],
+        )?;
         self.load.say_what_is_left_out(self.shared.preset);
         let mut experiment = self.shared.preset.polluter_sweep(&platform);
         overrides.polluter_sweep(&mut experiment, &platform);
