@@ -223,12 +223,14 @@ fn text(answer: &OffloadReport<'_>) -> String {
     } else {
         ""
     };
-    let rest: String = answer.sentences.iter().skip(1).map(|it| format!("{it}\n")).collect();
-    let twins =
-        answer.policies.iter().filter_map(|it| Some((it.arm.as_str(), it.same_as.as_deref()?)));
-    let same: String = twins
-        .map(|(one, other)| format!("On this load `{one}` decides as `{other}` in every call.\n"))
-        .collect();
+    let rest: Vec<String> = answer.sentences.iter().skip(1).cloned().collect();
+    let alike = |it: &ArmOutcome| {
+        let other = it.same_as.as_deref()?;
+        Some(format!("On this load `{}` decides as `{other}` in every call.", it.arm))
+    };
+    let same: Vec<String> = answer.policies.iter().filter_map(alike).collect();
+    let [rest, same] =
+        [rest, same].map(|lines| lines.into_iter().map(|it| it + "\n").collect::<String>());
     format!("{rest}{}{same}{why}", plain(&table))
 }
 

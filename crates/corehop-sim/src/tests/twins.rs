@@ -38,6 +38,9 @@ struct Script<'a> {
     wanted: PrefetchQueue,
 }
 
+/// The outcomes of a walk, the accesses after which it paused, and the lines that were brought then.
+type Walked = (Vec<AccessOutcome>, Vec<usize>, Vec<(u32, AccessOutcome)>);
+
 /// The accesses from pause to pause.
 const PAUSES: usize = 7;
 
@@ -147,7 +150,11 @@ impl Twins {
             let quick = self.quick.access(cpu, line, access);
             return self.one(cpu, line, access, quick);
         }
-        // Some lines at once, some of them twice, some of them written.
+        self.some(cpu, access)
+    }
+
+    /// Some lines at once, some of them twice, some of them written.
+    fn some(&mut self, cpu: usize, access: Access) -> Result<(), String> {
         let fetches = access == Access::Fetch;
         let writes = if access == Access::Write { 60 } else { 20 };
         let count = 1 + self.dice.below(24);
@@ -160,35 +167,45 @@ impl Twins {
             }
         }
         accesses.push((accesses[0].0, true));
-        // Prefetchers see data alone, and mostly ask for lines that are near.
-        let asks: Vec<Vec<(u32, u32)>> = (0..accesses.len() / PAUSES)
-            .map(|pause| {
-                let count = if fetches { 0 } else { self.dice.below(4) };
-                let near = accesses[(pause + 1) * PAUSES - 1].0;
-                let far = |dice: &mut Dice| dice.below(self.lines) as u32;
-                (0..count)
-                    .map(|ahead| {
-                        (
-                            if self.dice.in_100(50) {
-                                near + ahead as u32
-                            } else {
-                                far(&mut self.dice)
-                            },
-                            2,
-                        )
-                    })
-                    .collect()
-            })
-            .collect();
-        let wanted = PrefetchQueue::default();
-        let mut script = Script {
-            accesses: &accesses,
-            at: 0,
-            outcomes: Vec::new(),
-            asks: &asks,
-            paused: Vec::new(),
-            wanted,
+        // Prefetchers see data alone.
+        let pauses = if fetches { 0 } else { accesses.len() / PAUSES };
+        let asks: Vec<_> =
+            (1..=pauses).map(|pause| self.asked_after(accesses[pause * PAUSES - 1].0)).collect();
+        let (outcomes, paused, brought) = self.walked(cpu, fetches, &accesses, &asks);
+        same("walk", cpu as u32, &outcomes.len(), &accesses.len())?;
+        let mut brought = brought.into_iter();
+        for (at, (&(line, write), &outcome)) in accesses.iter().zip(&outcomes).enumerate() {
+            let read = if fetches { Access::Fetch } else { Access::Read };
+            self.one(cpu, line, if write { Access::Write } else { read }, outcome)?;
+            if paused.contains(&at) {
+                let asked = asks.get((at + 1) / PAUSES - 1);
+                self.prefetched(cpu, asked.into_iter().flatten(), &mut brought)?;
+            }
+        }
+        same("lines brought", cpu as u32, &brought.next(), &None)
+    }
+
+    /// Lines that prefetchers ask for after an access: as many near ones as others.
+    fn asked_after(&mut self, line: u32) -> Vec<(u32, u32)> {
+        let count = self.dice.below(4) as u32;
+        let one = |ahead| {
+            let is_near = self.dice.in_100(50);
+            (if is_near { line + ahead } else { self.dice.below(self.lines) as u32 }, 2)
         };
+        (0..count).map(one).collect()
+    }
+
+    /// The quick machine walks: the outcomes, after which accesses the walk paused, and what was brought then.
+    fn walked(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        accesses: &[(u32, bool)],
+        asks: &[Vec<(u32, u32)>],
+    ) -> Walked {
+        let (outcomes, paused) = (Vec::new(), Vec::new());
+        let mut script =
+            Script { accesses, at: 0, outcomes, asks, paused, wanted: PrefetchQueue::default() };
         let mut pace = RetryBackoff::default();
         // Visits keep what they know of the way, from one script to the next.
         let visits = self.dice.in_100(50);
@@ -200,31 +217,31 @@ impl Twins {
                 self.quick.walk(cpu, fetches, &mut pace, &mut script)
             };
             if ended {
-                break;
+                return (script.outcomes, script.paused, brought);
             }
             for (line, level) in script.wanted.take() {
-                brought
-                    .extend(self.quick.prefetch(cpu, line, level).map(|outcome| (line, outcome)));
+                let outcome = self.quick.prefetch(cpu, line, level);
+                brought.extend(outcome.map(|outcome| (line, outcome)));
             }
         }
-        let Script { outcomes, paused, .. } = script;
-        same("walk", cpu as u32, &outcomes.len(), &accesses.len())?;
-        let mut brought = brought.into_iter();
-        for (at, (&(line, write), &outcome)) in accesses.iter().zip(&outcomes).enumerate() {
-            let read = if fetches { Access::Fetch } else { Access::Read };
-            self.one(cpu, line, if write { Access::Write } else { read }, outcome)?;
-            if paused.contains(&at) {
-                for &(line, level) in &asks[(at + 1) / PAUSES - 1] {
-                    let fast = self.fast.prefetch(cpu, line, level);
-                    let slow = self.slow.prefetch(cpu, line, level);
-                    same("prefetch", line, &fast, &slow)?;
-                    if let Some(slow) = slow {
-                        same("quick prefetch", line, &brought.next(), &Some((line, slow)))?;
-                    }
-                }
+    }
+
+    /// The two other machines bring what was asked for, and what the quick one brought.
+    fn prefetched<'a>(
+        &mut self,
+        cpu: usize,
+        asked: impl Iterator<Item = &'a (u32, u32)>,
+        brought: &mut impl Iterator<Item = (u32, AccessOutcome)>,
+    ) -> Result<(), String> {
+        for &(line, level) in asked {
+            let fast = self.fast.prefetch(cpu, line, level);
+            let slow = self.slow.prefetch(cpu, line, level);
+            same("prefetch", line, &fast, &slow)?;
+            if let Some(slow) = slow {
+                same("quick prefetch", line, &brought.next(), &Some((line, slow)))?;
             }
         }
-        same("lines brought", cpu as u32, &brought.next(), &None)
+        Ok(())
     }
 
     /// An access of which the quick machine has said the outcome.
