@@ -73,7 +73,7 @@ fn measured(scratch: &Path, only_run: bool) -> Fallible<Vec<Value>> {
         pycachesim.as_ref().map(of).transpose()
     })?;
     if !only_run {
-        figures.extend(all(scratch, pycachesim)?);
+        figures.extend(all(scratch, pycachesim.as_ref())?);
     }
     Ok(figures)
 }
@@ -86,7 +86,7 @@ fn traced(bytes: usize, trace: &Path) -> Fallible<Vec<LineNumber>> {
     Ok(lines)
 }
 
-fn all(scratch: &Path, pycachesim: Option<Pycachesim>) -> Fallible<Vec<Value>> {
+fn all(scratch: &Path, pycachesim: Option<&Pycachesim>) -> Fallible<Vec<Value>> {
     let mut figures = Vec::new();
     let cachegrind = given("cachegrind", Cachegrind::build(scratch));
     for (name, bytes) in SIZES {
@@ -98,7 +98,7 @@ fn all(scratch: &Path, pycachesim: Option<Pycachesim>) -> Fallible<Vec<Value>> {
         let plain = run::machine("")?;
         for _ in 0..ROUNDS {
             own.push(run::chase(&plain, bytes, 0.0)?);
-            if let Some(peer) = &pycachesim {
+            if let Some(peer) = pycachesim {
                 theirs.push(peer.measure(&trace, (passes / 10).max(1))?);
             }
         }
