@@ -370,7 +370,7 @@ fn every_option_of_verbs_about_results_is_used_or_refused_by_name() {
 
 /// Command lines with an option of another mode, and that option. These modes run for long, act on the host, or need a file of
 /// samples, so that the test above does not add every option to them.
-const REFUSED: [(&str, &str); 41] = [
+const REFUSED: [(&str, &str); 42] = [
     ("place simulate --on xeon_x5650 --costs /nonexistent", "--costs"),
     ("place simulate --on xeon_x5650 --model /nonexistent", "--model"),
     ("place simulate --on xeon_x5650 --window 20ms", "--window"),
