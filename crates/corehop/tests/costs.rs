@@ -38,7 +38,7 @@ fn words(line: &str) -> Vec<&str> {
 }
 
 /// A text without its line breaks.
-fn flat(said: String) -> String {
+fn flat(said: &str) -> String {
     said.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
@@ -127,7 +127,7 @@ fn advice_has_the_wait_from_which_each_move_pays_and_what_to_do_for_a_wait() {
         0,
         &["of expected wait on", "memory_migration", "sched_migration_cost_ns"],
     );
-    assert!(flat(told).contains("--event preemption --length"), "no wait is as long as 4 ms");
+    assert!(flat(&told).contains("--event preemption --length"), "no wait is as long as 4 ms");
     let advice = answer(&["advise", text(&file), "--wss", "256KiB"]);
     let moves = advice["rules"][0]["moves"].as_array().unwrap();
     let event = |at: usize| moves[at]["event"].as_str().unwrap();
@@ -161,7 +161,7 @@ fn advice_that_samples_do_not_support_names_the_command_that_measures_it() {
     measured("flush", "4ms", &alone);
     says(&["advise", text(&alone)], 1, &["No advice"]);
     measured("preemption", "4ms", &alone);
-    let why = flat(says(&["advise", text(&alone), "--json"], 1, &[]));
+    let why = flat(&says(&["advise", text(&alone), "--json"], 1, &[]));
     let command =
         "corehop measure synthetic --load idle --event l3_migration,memory_migration --length 0us";
     assert!(why.contains(command), "{why}");
@@ -391,12 +391,12 @@ fn a_set_is_advised_and_judged_by_the_same_statistic_where_none_is_named() {
     let by = "the median of at least 60 samples";
     let advise = ["advise", text(&set), "--costs", text(&costs)];
     let check = ["check", text(&set), "--costs", text(&costs), "--test", "edf-rta"];
-    let said = flat(says(&advise, 0, &[]));
+    let said = flat(&says(&advise, 0, &[]));
     assert!(
         said.contains(&format!("of the CPU, if no preemption costs more than {by}.")),
         "{said}"
     );
-    let said = flat(says(&check, 1, &[]));
+    let said = flat(&says(&check, 1, &[]));
     let half = format!("yes, if no event costs more than {by} (half of them do)");
     assert!(said.starts_with(&half), "{said}");
     let told = answer(&advise);
@@ -404,7 +404,7 @@ fn a_set_is_advised_and_judged_by_the_same_statistic_where_none_is_named() {
     assert_eq!(told[0]["tasks"][1]["delay"]["high_us"], 12.0);
     // The largest is asked for, and bounds nothing.
     let largest = [&advise[..], &["--statistic", "max"]].concat();
-    let said = flat(says(&largest, 0, &[]));
+    let said = flat(&says(&largest, 0, &[]));
     assert!(
         said.contains("if no preemption costs more than was seen, which nothing bounds"),
         "{said}"
@@ -413,7 +413,7 @@ fn a_set_is_advised_and_judged_by_the_same_statistic_where_none_is_named() {
     assert_eq!(told[0]["tasks"][1]["delay"]["us"], 35.0);
     // A condition is an answer, although the costs say nothing of migrations, which some other tests let happen.
     let own = ["check", text(&set), "--costs", text(&costs), "--statistic", "max"];
-    let said = flat(says(&own, 1, &[]));
+    let said = flat(&says(&own, 1, &[]));
     assert!(said.contains("no event costs more than the largest of 60 seen"), "{said}");
     assert!(told[0].get("charged_by").is_none(), "{told}");
 }
