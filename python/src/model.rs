@@ -127,7 +127,7 @@ fn wanted(wss: &[String], length: Option<&str>, only: Only) -> PyResult<AdviceQu
 /// Advice from a simulation of a platform, as `corehop advise simulate --on` gives it, as JSON.
 #[pyfunction]
 #[pyo3(signature = (on, wss, length=None, samples=16, seed=1, loaded=true))]
-#[expect(clippy::needless_pass_by_value, reason = "as Python hands them over")]
+#[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
 pub(crate) fn advise_on(
     py: Python<'_>,
     on: &PlatformDescription,

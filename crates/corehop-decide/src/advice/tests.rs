@@ -151,6 +151,16 @@ fn a_migration_after_an_absence_in_company_bounds_a_move_at_once_and_never_advis
 }
 
 #[test]
+fn a_migration_while_nothing_runs_is_preferred_to_one_in_company() {
+    let beside = Of { by: Absence::Preemptor, ..quiet(Event::L3Migration, 200.0) };
+    let it =
+        advice(&[preempted(4, 30.0), beside, quiet(Event::L3Migration, 90.0)]).rules[0].moves[0];
+    assert!(!it.at_most && near(it.cost, [90.0; 3]), "{it:?}");
+    let it = advice(&[preempted(4, 30.0), beside]).rules[0].moves[0];
+    assert!(it.at_most && near(it.cost, [200.0; 3]), "{it:?}");
+}
+
+#[test]
 fn what_is_shorter_or_longer_than_all_that_was_measured_has_the_command_that_measures_it() {
     let short = advice(&[preempted(4, 30.0), quiet(Event::L3Migration, 90.0)]).lacking.join("\n");
     let command =
