@@ -37,7 +37,9 @@ fn a_machine_that_is_as_described_is_within_the_aims() {
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(text.contains("judged: ") && text.contains("order of events: "), "{text}");
-    assert!(text.lines().any(|it| it.starts_with("none ") && it.ends_with("control")), "{text}");
+    // A row that is too long for the terminal goes on below.
+    let rows = text.replace("\n  ", " ");
+    assert!(rows.lines().any(|it| it.starts_with("none ") && it.contains(" control")), "{text}");
     let words = ["sim", "validate-host", "me.toml", "--live", "live.parquet", "--json"];
     let answer: serde_json::Value =
         serde_json::from_slice(&corehop(folder.path(), &words).stdout).unwrap();

@@ -23,7 +23,7 @@ fn corehop(args: &[&str]) -> Output {
 fn answer(args: &[&str]) -> String {
     let (text, notes) = answer_with_notes(args);
     let is_json = args.contains(&"--json");
-    let beside = notes.lines().filter(|line| !line.starts_with("note: [["));
+    let beside = notes.lines().filter(|line| !line.starts_with("note: ["));
     assert_eq!(beside.count() > 0, is_json, "{args:?}: {notes}");
     assert!(!notes.contains("corehop: "), "{args:?}: {notes}");
     text
@@ -45,9 +45,11 @@ fn a_platform_that_lacks_what_several_cores_share_is_told_what_a_simulation_take
     let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
     platform.servers.clear();
     platform.latencies.clear();
+    platform.tlbs.clear();
     fs::write(&path, platform.to_toml()).unwrap();
     let (_, notes) = answer_with_notes(&[path.to_str().unwrap()]);
     assert!(notes.contains("[[server]]") && notes.contains("shared_l3, other_package"), "{notes}");
+    assert!(notes.contains("[[tlb]]: none") && notes.contains("[core]: no parallelism"), "{notes}");
 }
 
 /// The error of a command, with its exit code.

@@ -69,7 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(name) => input::platform(name)?,
         None => found(&SysRoot::live())?,
     };
-    if args.platform.is_some() {
+    // Those that come with the program are as their studies need them.
+    if args.platform.as_deref().is_some_and(|name| Platform::named(name).is_none()) {
         platform.gaps().iter().for_each(|gap| note(&gap.to_string()));
     }
     args.described.answer(&platform, files)
