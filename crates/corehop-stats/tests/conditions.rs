@@ -19,14 +19,14 @@ use corehop_stats::estimator::Estimator;
 fn conditions(rounds: u32) -> Conditions {
     let group = SamplingGroup {
         load: Load::Idle,
-        sets: vec![WorkingSet::list(Bytes::from_kib(96), 0.5)],
+        sets: vec![WorkingSet::list(Bytes::from_kib(192), 0.5)],
         events: vec![Event::Preemption],
-        length: Length::Fixed(Nanos::from_micros(100)),
+        length: Length::Fixed(Nanos::from_micros(60)),
         absence: Absence::Preemptor,
         samples: rounds * 6 * 2,
     };
     let preemptor =
-        Polluter { wss: Bytes::from_kib(128), pattern: Pattern::Shuffled, write_ratio: 0.5 };
+        Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.5 };
     let cpus = "0-1".parse().unwrap();
     let (mover, groups, preemptor_sizes) = (Mover::Affinity, vec![group], Vec::new());
     let cell = Synthetic { mover, preemptor, preemptor_sizes, passes: 0, groups, cpus };
