@@ -10,7 +10,6 @@ use corehop_sim::switch::off_load::{
     self as simulation, Flags, OffLoadArm, OffLoadWorkload, OffLoaded, SwitchLatencies,
 };
 use serde::Serialize;
-use std::cmp::Ordering;
 
 use crate::answer::Answer;
 use crate::failure::{Exit, Failure};
@@ -180,15 +179,13 @@ fn against(rate: f64, other: f64) -> String {
 /// The policy with the least energy for a call, beside the arms without off-load; None where a power is not known.
 fn energy(arms: &[ArmOutcome]) -> Option<String> {
     let of = |it: &ArmOutcome| it.outcome.microjoules;
-    let least = tried(arms)
-        .filter(|it| of(it).is_some())
-        .min_by(|a, b| of(a).partial_cmp(&of(b)).unwrap_or(Ordering::Equal))?;
+    let known = tried(arms).filter_map(|it| Some((it, of(it)?)));
+    let (least, joules) = known.min_by(|a, b| a.1.total_cmp(&b.1))?;
     let [all, fewer] = [of(named(arms, "unmodified")?)?, of(named(arms, "bound")?)?];
     Some(format!(
-        "The policy with the least energy, `{}`, takes {:.0} uJ a call; the same cores without off-load take {all:.0} uJ, the \
+        "The policy with the least energy, `{}`, takes {joules:.0} uJ a call; the same cores without off-load take {all:.0} uJ, the \
          application cores alone {fewer:.0} uJ.",
-        least.arm,
-        of(least)?
+        least.arm
     ))
 }
 

@@ -27,7 +27,8 @@ struct Twins {
     met: BTreeMap<(usize, String), u64>,
 }
 
-/// Accesses in their order, with a pause after every so many: for each pause the lines that prefetchers then ask for.
+/// A walk that makes these accesses in their order. The walk pauses after every [`PAUSES`] accesses, and prefetchers then ask for
+/// the lines of that pause.
 struct Script<'a> {
     accesses: &'a [(u32, bool)],
     at: usize,
