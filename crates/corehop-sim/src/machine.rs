@@ -94,6 +94,7 @@ impl Machine for SimMachine {
             Body::Program(program) => Err(only_live(program)),
             Body::Overheads(overheads) => Err(only_live(overheads)),
             Body::Supply(watch) => Err(only_live(watch)),
+            Body::ProgramCosts(costs) => Err(only_live(costs)),
         }
     }
 

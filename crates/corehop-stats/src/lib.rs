@@ -33,6 +33,7 @@ pub mod conditions;
 pub mod access;
 pub mod lengths;
 pub mod overheads;
+pub mod program_costs;
 pub mod gangs;
 pub mod gain;
 pub mod misses;

@@ -11,10 +11,13 @@ use corehop_plan::samples::{
     OverheadFacts, Provenance, Recording, RecordingFacts, Rows, SwitchBatch,
 };
 use corehop_plan::workload::switching::SwitchMechanism;
-use corehop_report::{observed, overheads as overhead_table, program_runs, supply, switching};
+use corehop_report::{
+    observed, overheads as overhead_table, program_costs, program_runs, supply, switching,
+};
 use corehop_sched::supply::ObservedSupply;
 use corehop_stats::classes::Classes;
 use corehop_stats::overheads::{self, OverheadSummary};
+use corehop_stats::program_costs::CausedBlocks;
 use corehop_stats::switches::{SwitchSummary, Switchings, not_measured};
 use serde_json::{Value, json};
 
@@ -38,6 +41,8 @@ pub enum RunTally {
     Switches(Vec<SwitchBatch>),
     /// Of CPUs that are watched.
     Supply(ObservedSupply),
+    /// Of a program in which events are caused.
+    ProgramCosts(CausedBlocks),
     /// Of a kernel's overheads.
     Overheads { times: overheads::OverheadCollector, rows: u64, plan: Box<Overheads> },
 }
@@ -52,6 +57,7 @@ impl RunTally {
             Body::Program(_) => Self::Program(Box::default()),
             Body::Switches(_) => Self::Switches(Vec::new()),
             Body::Supply(_) => Self::Supply(ObservedSupply::default()),
+            Body::ProgramCosts(_) => Self::ProgramCosts(CausedBlocks::default()),
             Body::Overheads(plan) => Self::Overheads {
                 times: overheads::OverheadCollector::default(),
                 rows: 0,
@@ -70,8 +76,11 @@ impl RunTally {
     /// Takes the facts that the machine knows at the end of the run.
     pub(super) fn end(&mut self, provenance: &Provenance) {
         let facts = RecordingFacts::of(&provenance.machine);
-        if let (Self::Program(recording), Some(facts)) = (self, facts) {
+        if let (Self::Program(recording), Some(facts)) = (&mut *self, facts) {
             recording.facts = facts;
+        }
+        if let Self::ProgramCosts(blocks) = self {
+            blocks.begin(provenance);
         }
     }
 
@@ -89,6 +98,7 @@ impl RunTally {
             Self::Cells { .. } => {}
             Self::Switches(batches) => batches.extend_from_slice(&rows.switches),
             Self::Supply(observed) => observed.take(&rows.supply),
+            Self::ProgramCosts(blocks) => blocks.take(&rows.program_costs),
             Self::Tasks(tally) => tally.take(rows),
             Self::Program(recording) => {
                 recording.take_absences(&rows.absences);
@@ -116,6 +126,7 @@ impl RunTally {
             Self::Cells { of_jobs: true } => "sample",
             Self::Switches(_) => "batch of switches",
             Self::Supply(_) => "window",
+            Self::ProgramCosts(_) => "block",
             Self::Cells { of_jobs: false } | Self::Tasks(_) | Self::Program(_) => "run",
             Self::Overheads { .. } => "observation",
         }
@@ -132,7 +143,9 @@ impl RunTally {
             Self::Tasks(tally) => Some(tally.jobs()),
             Self::Program(recording) => Some(recording.runs_begun()),
             Self::Overheads { rows, .. } => Some(*rows),
-            Self::Cells { .. } | Self::Switches(_) | Self::Supply(_) => None,
+            Self::Cells { .. } | Self::Switches(_) | Self::Supply(_) | Self::ProgramCosts(_) => {
+                None
+            }
         }
     }
 
@@ -152,6 +165,7 @@ impl RunTally {
                 );
             }
             Self::Supply(it) => extend(answer, json!({"supply": it.summaries()})),
+            Self::ProgramCosts(it) => extend(answer, json!({"program_costs": it.results()})),
             Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
@@ -174,6 +188,7 @@ impl RunTally {
             Self::Cells { .. } => Ok(None),
             Self::Switches(it) => Ok(Some(switching::text(&summaries(it), &not_measured(it)))),
             Self::Supply(it) => Ok(Some(supply::text(&it.summaries()))),
+            Self::ProgramCosts(it) => Ok(Some(program_costs::text(&it.results()))),
             Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;

@@ -17,6 +17,7 @@ mod load;
 pub(crate) mod offsets;
 mod polluter;
 mod program;
+mod program_costs;
 mod renewal;
 mod runner;
 mod seat;
@@ -441,6 +442,7 @@ impl Machine for LiveMachine {
             Body::Switches(switches) => self.run_switches(switches, sink),
             Body::Supply(watch) => self.run_supply(watch, sink),
             Body::Program(program) => self.record(program, sink),
+            Body::ProgramCosts(costs) => self.cause_events(costs, plan.seed, sink),
             Body::Overheads(overheads) => self.measure_overheads(overheads, plan.seed, sink),
         };
         // No thread outlives a run, however it ends, but what the next plan may go on with.

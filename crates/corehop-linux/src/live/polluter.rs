@@ -47,7 +47,7 @@ impl Cursor {
     }
 
     /// Walks on by [`STRIDE`] lines.
-    fn stride(&mut self) {
+    pub(super) fn stride(&mut self) {
         for _ in 0..STRIDE {
             let (sum, write) = self.accumulator.overflowing_add(self.step);
             self.accumulator = sum;

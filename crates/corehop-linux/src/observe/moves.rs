@@ -141,7 +141,7 @@ fn is_curtailed(has: &CpuList, given: &CpuList) -> bool {
 }
 
 /// The way to put a thread back that might run on `cpus`, and is given others.
-fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
+pub(crate) fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
     let anywhere = cpuset_of(thread.pid).is_some_and(|it| it == cpus);
     Undo::SetAffinity { thread, cpus, given: Some(given), anywhere }
 }

@@ -267,6 +267,15 @@ fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
     }
 }
 
+/// The exit code of a child of this process and its CPU time in nanoseconds, with that of the children that it waited for; None
+/// while it runs.
+///
+/// # Errors
+/// The kernel's answer.
+pub(crate) fn reap_child(pid: u32) -> io::Result<Option<(i32, u64)>> {
+    Ok(reap(pid)?.map(|(status, usage)| (exit_code(status), cpu_ns(&usage))))
+}
+
 /// User and system time.
 fn cpu_ns(usage: &libc::rusage) -> u64 {
     let ns = |time: libc::timeval| {

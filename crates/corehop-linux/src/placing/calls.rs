@@ -28,7 +28,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Counts of some windows.
 #[derive(Debug)]
-pub(super) struct CallCount {
+pub(crate) struct CallCount {
     graph: Arc<WakeGraph>,
     counting: Option<CallCounting>,
     /// Those of the host. Asking for their number reads a file: not in every window.

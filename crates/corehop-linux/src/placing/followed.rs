@@ -17,7 +17,7 @@ use corehop_system::supervisor::ProcessId;
 
 /// Processes, looked up again and again.
 #[derive(Debug)]
-pub(super) struct ProcessTracker {
+pub(crate) struct ProcessTracker {
     /// The kernel's table.
     kernel: Option<Arc<WakeGraph>>,
     cgroups: Vec<PathBuf>,
@@ -27,12 +27,12 @@ pub(super) struct ProcessTracker {
 
 impl ProcessTracker {
     /// None so far.
-    pub(super) fn new(kernel: Option<Arc<WakeGraph>>) -> Self {
+    pub(crate) fn new(kernel: Option<Arc<WakeGraph>>) -> Self {
         Self { kernel, cgroups: Vec::new(), known: BTreeMap::new() }
     }
 
     /// Whether one of the cgroups is still there.
-    pub(super) fn has_cgroup(&self) -> bool {
+    pub(crate) fn has_cgroup(&self) -> bool {
         self.cgroups.iter().any(|it| it.exists())
     }
 
@@ -40,7 +40,7 @@ impl ProcessTracker {
     ///
     /// # Errors
     /// If it is no process of a program's.
-    pub(super) fn process(&mut self, pid: u32) -> Result<(), PlacingError> {
+    pub(crate) fn process(&mut self, pid: u32) -> Result<(), PlacingError> {
         let what = format!("process {pid}");
         let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
         let absent = |text| no_target(io::Error::new(io::ErrorKind::NotFound, text));
@@ -66,7 +66,7 @@ impl ProcessTracker {
     ///
     /// # Errors
     /// If there is none.
-    pub(super) fn cgroup(&mut self, path: &Path) -> io::Result<()> {
+    pub(crate) fn cgroup(&mut self, path: &Path) -> io::Result<()> {
         let path = cgroup(path)?;
         self.members(&path)?;
         self.cgroups.push(path);
@@ -77,7 +77,7 @@ impl ProcessTracker {
     ///
     /// # Errors
     /// If the kernel does not follow.
-    pub(super) fn child<T>(&mut self, start: impl FnOnce() -> T) -> io::Result<T> {
+    pub(crate) fn child<T>(&mut self, start: impl FnOnce() -> T) -> io::Result<T> {
         let Some(kernel) = &self.kernel else { return Ok(start()) };
         let own = std::process::id();
         kernel.follow(own)?;
@@ -87,7 +87,7 @@ impl ProcessTracker {
     }
 
     /// Enters a process that was started, for the case that the kernel does not follow.
-    pub(super) fn started(&mut self, pid: u32) {
+    pub(crate) fn started(&mut self, pid: u32) {
         // One that has ended has no threads.
         let _gone = self.enter(pid);
     }
@@ -139,7 +139,7 @@ impl ProcessTracker {
     }
 
     /// The processes now, ascending.
-    pub(super) fn now(&mut self) -> Vec<u32> {
+    pub(crate) fn now(&mut self) -> Vec<u32> {
         // A cgroup that is gone has no processes.
         let paths = self.cgroups.clone();
         let inside = paths.iter().filter_map(|path| self.members(path).ok()).flatten().collect();

@@ -22,10 +22,14 @@ mod working_sets;
 use std::io;
 
 pub use crate::pages::FAULTS_PER_SECOND as PAGE_FAULTS;
+pub(crate) use followed::ProcessTracker;
 pub use host::{PlacerSettings, PlacingHost};
 pub use locks::ONE_IN as LOCK_WINDOWS;
+pub(crate) use progress::ProgressFeed;
 pub use progress::{ProgressError, ProgressSource};
 pub use residence::{kernel_and_load, residences};
+pub(crate) use sources::Kernel;
+pub(crate) use threads::ThreadTable;
 pub use wake_costs::WakeTimes;
 
 use corehop_system::supervisor::SupervisorError;

@@ -120,14 +120,14 @@ const TRIES: usize = 250;
 
 /// Progress under way.
 #[derive(Debug)]
-pub(super) enum ProgressFeed {
+pub(crate) enum ProgressFeed {
     File(PathBuf),
     Socket { stream: UnixStream, pending: Vec<u8>, last: Option<f64> },
     Calls(CallCount),
 }
 
 impl ProgressFeed {
-    pub(super) fn open(source: &ProgressSource, kernel: &Kernel) -> Result<Self, ProgressError> {
+    pub(crate) fn open(source: &ProgressSource, kernel: &Kernel) -> Result<Self, ProgressError> {
         let unreadable = |path: &Path| {
             let path = shown::path(path);
             move |source| ProgressError::Unreadable { path, source }
@@ -151,26 +151,26 @@ impl ProgressFeed {
     }
 
     /// The time from the begin of a window at which [`begin`](Self::begin) is due.
-    pub(super) fn begins_after(&self, window: Duration) -> Duration {
+    pub(crate) fn begins_after(&self, window: Duration) -> Duration {
         if let Self::Calls(count) = self { count.begins_after(window) } else { Duration::ZERO }
     }
 
     /// Whether a placement is tried in the next window.
-    pub(super) const fn look_closely(&mut self, closely: bool) {
+    pub(crate) const fn look_closely(&mut self, closely: bool) {
         if let Self::Calls(count) = self {
             count.look_closely(closely);
         }
     }
 
     /// Counts what is counted for some part of a window.
-    pub(super) fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         if let Self::Calls(count) = self {
             count.count();
         }
     }
 
     /// The count now; None where it is not told any more.
-    pub(super) fn now(&mut self) -> Option<f64> {
+    pub(crate) fn now(&mut self) -> Option<f64> {
         match self {
             Self::File(path) => number_in(path).ok(),
             Self::Calls(count) => count.now(),

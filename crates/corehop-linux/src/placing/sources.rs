@@ -54,7 +54,7 @@ pub(super) trait EvidenceSource: fmt::Debug {
 }
 
 /// The kernel's programs, which several sources and the list of processes share, or why they do not run.
-pub(super) type Kernel = Result<Arc<WakeGraph>, Arc<BpfError>>;
+pub(crate) type Kernel = Result<Arc<WakeGraph>, Arc<BpfError>>;
 
 /// Why a source is off.
 #[derive(Debug, thiserror::Error)]

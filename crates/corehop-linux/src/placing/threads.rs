@@ -26,7 +26,7 @@ struct ThreadSnapshot {
 
 /// Threads, looked at again and again.
 #[derive(Debug)]
-pub(super) struct ThreadTable {
+pub(crate) struct ThreadTable {
     /// The most that are looked at.
     most: usize,
     known: HashMap<u32, ThreadSnapshot>,
@@ -55,7 +55,7 @@ impl ThreadTable {
 
     /// The threads of these processes, with the CPU time since the last look. A thread that is seen for the first
     /// time has used none.
-    pub(super) fn look(&mut self, processes: &[u32]) -> Vec<ActiveThread> {
+    pub(crate) fn look(&mut self, processes: &[u32]) -> Vec<ActiveThread> {
         self.looks += 1;
         self.left_out = 0;
         let mut all = Vec::new();
@@ -71,7 +71,7 @@ impl ThreadTable {
     }
 
     /// News for the user, once.
-    pub(super) fn note(&mut self) -> Option<String> {
+    pub(crate) fn note(&mut self) -> Option<String> {
         if self.left_out == 0 || self.told {
             return None;
         }
@@ -83,7 +83,7 @@ impl ThreadTable {
     }
 
     /// Whether the thread was there at the last look, and is one of the same process still.
-    pub(super) fn has(&self, tid: u32) -> bool {
+    pub(crate) fn has(&self, tid: u32) -> bool {
         self.known.get(&tid).is_some_and(|it| ProcEntry::thread(it.pid, tid).exists())
     }
 

@@ -18,6 +18,7 @@ pub mod gangs;
 pub mod jobs;
 pub mod overheads;
 pub mod program;
+pub mod program_costs;
 pub mod supply;
 pub mod switches;
 pub mod tasks;
@@ -37,6 +38,8 @@ macro_rules! for_each_kind {
             Tasks, "task sets", tasks: $crate::kinds::tasks::Tasks;
             /// A program to record.
             Program, "program", program: $crate::kinds::program::Program;
+            /// A program in which events are caused.
+            ProgramCosts, "program costs", program_costs: $crate::kinds::program_costs::Interventions;
             /// A kernel whose scheduling overheads are measured.
             Overheads, "overheads", overheads: $crate::kinds::overheads::Overheads;
             /// Core switches by several mechanisms.
@@ -70,6 +73,8 @@ macro_rules! for_each_row_kind {
             Threads, threads: $crate::kinds::RecordedThread, Some("threads"), "threads of program";
             /// Runs of a program.
             Runs, runs: $crate::kinds::RecordedRun, Some("runs"), "runs of program";
+            /// Blocks of a program with caused events.
+            ProgramCosts, program_costs: $crate::kinds::CausedBlock, None, "program-costs";
             /// Times of scheduling overheads.
             Overheads, overheads: $crate::kinds::OverheadTime, None, "overheads";
             /// Batches of core switches.
@@ -90,6 +95,7 @@ pub use origin::RowObservation;
 pub use overheads::*;
 pub use plan::{PLAN_SCHEMA, Plan, PlanError};
 pub use program::*;
+pub use program_costs::*;
 pub use project::{Batch, Projection, ProjectionContext, Projector};
 pub use supply::*;
 pub use switches::*;

@@ -29,6 +29,7 @@ pub use crate::kinds::program::{
     LastAbsence, Lengths, ObservedThread, ProgramRecord, RecordedAbsence, RecordedRun,
     RecordedThread, Recording, RecordingFacts, Rooms, SwitchesTook, Took,
 };
+pub use crate::kinds::program_costs::{CausedBlock, CausedRecord};
 pub use crate::kinds::supply::{SupplyGap, SupplyRecord};
 pub use crate::kinds::switches::{CallTimes, SwitchBatch, SwitchRecord, SwitchTimes};
 pub use crate::kinds::tasks::{AS_SCHEDULED, JobAbsence, JobOutcome, TaskJob, TaskJobRecord};

@@ -19,6 +19,7 @@ mod overheads;
 mod overview;
 mod panel;
 mod program;
+mod program_costs;
 mod supply;
 mod sweep;
 mod switches;

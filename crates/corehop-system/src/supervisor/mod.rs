@@ -216,6 +216,14 @@ impl Guard {
         }
     }
 
+    /// Crosses a change off that its maker has taken back, or that is none of this run any more.
+    pub fn settled(&self, id: UndoId) {
+        let mut slot = self.shared.lock();
+        if let Some(active) = slot.as_mut().filter(|active| active.serial == id.journal) {
+            active.journal.mark_done(id.number);
+        }
+    }
+
     /// Changes the setting in the file `path` to `value`, until [`Guard::undo`] or the end.
     ///
     /// Of a setting that shows its choices (`always [madvise] never`) the one in brackets is what
@@ -241,10 +249,7 @@ impl Guard {
     /// After a write that failed: what is as it was needs no restoring, which would fail as well.
     fn settle_failed(&self, id: UndoId, path: &Path, shown: &str) {
         if proc::text(path).is_ok_and(|now| now == shown) {
-            let mut slot = self.shared.lock();
-            if let Some(active) = slot.as_mut().filter(|active| active.serial == id.journal) {
-                active.journal.mark_done(id.number);
-            }
+            self.settled(id);
         } else {
             // Where this fails it stays listed, and is reported at the end.
             let _reported_later = self.undo(id);

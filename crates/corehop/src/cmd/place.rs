@@ -224,7 +224,8 @@ fn evidence(of: &PlacementFindings) -> String {
     placement::text(of).lines().flat_map(|line| [page.wrap(line, 0), "\n".to_owned()]).collect()
 }
 
-fn process(text: &str) -> Result<u32, String> {
+/// The number of a process.
+pub(super) fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
 }
 

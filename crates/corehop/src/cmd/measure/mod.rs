@@ -10,6 +10,7 @@ pub(super) mod outline;
 mod overheads;
 mod partitioning;
 mod plan;
+mod program_costs;
 mod schedule_sensitive;
 pub(super) mod shared_data;
 mod supply;
@@ -48,6 +49,8 @@ enum ExperimentCommand {
     CoreSwitch(Box<core_switch::Args>),
     /// Measure the kernel's scheduling overheads, as a table for `check --overheads`
     Overheads(Box<overheads::Args>),
+    /// Measure the cost of a preemption and a migration for a given program, by causing them in it
+    ProgramCosts(Box<program_costs::Args>),
     /// Record when, and for how long, CPUs run something else than the thread that should run, for `check --supply`
     Supply(Box<supply::Args>),
     /// Measure the caches and the CPUs of this host, and describe it
@@ -68,6 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         ExperimentCommand::ScheduleSensitive(it) => it.run(),
         ExperimentCommand::CoreSwitch(it) => it.run(),
         ExperimentCommand::Overheads(it) => it.run(),
+        ExperimentCommand::ProgramCosts(it) => it.run(),
         ExperimentCommand::Supply(it) => it.run(),
         ExperimentCommand::Platform(it) => it.run(),
         ExperimentCommand::Plan(it) => it.run(),

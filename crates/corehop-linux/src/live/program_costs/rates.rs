@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rate at which events are caused: as high as the share of its time that the program may lose allows.
+
+use corehop_plan::experiment::ProgramCosts;
+use corehop_plan::samples::CausedRecord;
+
+/// The part of the share that is planned; the rest is for costs that are higher than they seemed.
+const PLANNED: f64 = 0.7;
+/// The cost of an event before any is known, in nanoseconds: that of a large working set.
+const GUESS_NS: f64 = 500e3;
+/// No event costs less: a switch of threads, in nanoseconds.
+const LEAST_NS: f64 = 5e3;
+/// The least and the highest rate of the smallest dose, per second.
+const RATES: [f64; 2] = [1.0, 250.0];
+/// Rounds before the rate follows their costs: fewer say nothing.
+const ROUNDS: u32 = 3;
+
+/// The events of one class so far.
+#[derive(Debug, Clone)]
+pub(super) struct EventRate {
+    /// The share of its time that the program may lose, 0 to 1.
+    share: f64,
+    /// The time for which a thread is off its CPU, in nanoseconds.
+    absent_ns: f64,
+    /// The events of the smallest dose in a second.
+    per_second: f64,
+    rounds: u32,
+    under_way: Vec<(u32, CausedRecord)>,
+    excess_ns: f64,
+    events: f64,
+}
+
+impl EventRate {
+    pub(super) fn new(share: f64, absent_ns: f64) -> Self {
+        let (rounds, under_way, excess_ns, events) = (0, Vec::new(), 0.0, 0.0);
+        let mut it =
+            Self { share, absent_ns, per_second: 0.0, rounds, under_way, excess_ns, events };
+        it.per_second = it.affordable(GUESS_NS);
+        it
+    }
+
+    /// The events of the smallest dose in a second.
+    pub(super) const fn per_second(&self) -> f64 {
+        self.per_second
+    }
+
+    /// The rate at which such an event takes the planned share of the program's time.
+    fn affordable(&self, cost_ns: f64) -> f64 {
+        let doses = ProgramCosts::DOSES;
+        let mean = f64::from(doses.iter().sum::<u32>()) / doses.len() as f64;
+        let each = (cost_ns.max(LEAST_NS) + self.absent_ns) * 1e-9;
+        (PLANNED * self.share / (mean * each)).clamp(RATES[0], RATES[1])
+    }
+
+    /// Takes a block of a dose. The last one of a round sets the rate of the next.
+    pub(super) fn take(&mut self, dose: u32, record: &CausedRecord) {
+        self.under_way.push((dose, record.clone()));
+        if self.under_way.len() < ProgramCosts::DOSES.len() {
+            return;
+        }
+        let round = std::mem::take(&mut self.under_way);
+        let usable = || round.iter().filter(|(_, it)| it.invalid.is_none());
+        let still = || usable().filter(|(dose, _)| *dose == 0);
+        let progress: f64 = still().map(|(_, it)| it.progress).sum();
+        if progress <= 0.0 {
+            return;
+        }
+        let each = still().map(|(_, it)| it.cpu_ns).sum::<f64>() / progress;
+        for (_, it) in usable().filter(|(dose, _)| *dose > 0) {
+            self.excess_ns += it.cpu_ns - each * it.progress;
+            self.events += it.events as f64;
+        }
+        self.rounds += 1;
+        if self.rounds >= ROUNDS && self.events > 0.0 {
+            let wanted = self.affordable(self.excess_ns / self.events);
+            self.per_second = wanted.clamp(self.per_second / 2.0, self.per_second * 2.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds of a program that takes 1 ms of CPU time for a unit, of 100 ms each, with events of this cost.
+    fn after(rounds: usize, share: f64, cost_ns: f64) -> EventRate {
+        let mut rate = EventRate::new(share, 0.0);
+        for _ in 0..rounds {
+            for dose in ProgramCosts::DOSES {
+                let events = (rate.per_second() * f64::from(dose) * 0.1).round();
+                let progress = (100e6 - events * cost_ns).max(0.0) / 1e6;
+                let record = CausedRecord {
+                    events: events as u64,
+                    cpu_ns: 100e6,
+                    progress,
+                    ..CausedRecord::default()
+                };
+                rate.take(dose, &record);
+            }
+        }
+        rate
+    }
+
+    /// The share of its time that a program loses to such events.
+    fn lost(rate: &EventRate, cost_ns: f64) -> f64 {
+        rate.per_second() * 7.0 / 5.0 * cost_ns * 1e-9
+    }
+
+    #[test]
+    fn the_program_loses_the_planned_part_of_its_share_once_the_cost_is_known() {
+        for cost_ns in [60e3, 200e3, 900e3, 5e6] {
+            let rate = after(12, 0.05, cost_ns);
+            let lost = lost(&rate, cost_ns);
+            assert!((0.025..=0.05).contains(&lost), "{cost_ns}: {lost}");
+        }
+        assert!(
+            (after(20, 0.05, 100.0).per_second() - RATES[1]).abs() < 1e-9,
+            "cheap events have a limit"
+        );
+    }
+
+    #[test]
+    fn the_rate_changes_by_no_more_than_twice_from_round_to_round_and_not_before_the_third() {
+        let rates: Vec<f64> = (0..8).map(|rounds| after(rounds, 0.05, 20e3).per_second()).collect();
+        assert!(rates[..3].windows(2).all(|it| (it[0] - it[1]).abs() < 1e-9), "{rates:?}");
+        assert!(rates.windows(2).all(|it| it[1] <= 2.0 * it[0] + 1e-9), "{rates:?}");
+        assert!(rates[7] > rates[2]);
+    }
+
+    #[test]
+    fn the_time_off_the_cpu_counts_as_lost() {
+        let (near, away) = (EventRate::new(0.05, 0.0), EventRate::new(0.05, 4.5e6));
+        assert!((near.per_second() / away.per_second() - 10.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn blocks_that_say_nothing_change_nothing() {
+        let mut rate = EventRate::new(0.05, 0.0);
+        let before = rate.per_second();
+        for _ in 0..5 {
+            for dose in ProgramCosts::DOSES {
+                let invalid = Some("no progress".to_owned());
+                rate.take(
+                    dose,
+                    &CausedRecord { cpu_ns: 1e9, events: 3, invalid, ..CausedRecord::default() },
+                );
+            }
+        }
+        assert!((rate.per_second() - before).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program in which events are caused: its processes, its CPU time, its progress.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Child;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use corehop_plan::experiment::Target;
+
+use super::held::SubjectThread;
+use crate::bpf::sharing::WakeGraph;
+use crate::observe::{command_of, pass_on, reap_child};
+use crate::placing::{
+    Kernel, PlacingError, ProcessTracker, ProgressFeed, ProgressSource, ThreadTable,
+};
+use corehop_system::clock::process_cpu_ns;
+
+/// The time that a command has to end after a signal.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The threads among which events go round: the busiest.
+const MOST: usize = 64;
+/// A thread takes part if it ran for so much of the time of the busiest one.
+const PART: u64 = 50;
+
+/// A program under way.
+#[derive(Debug)]
+pub(super) struct Subject {
+    followed: ProcessTracker,
+    threads: ThreadTable,
+    progress: Option<ProgressFeed>,
+    child: Option<Child>,
+    /// The exit code and the CPU time in nanoseconds of a command that has ended.
+    ended: Option<(i32, u64)>,
+}
+
+/// The CPU time and the progress of a program at an instant.
+#[derive(Debug, Clone)]
+pub(super) struct SubjectMark {
+    at: Instant,
+    /// By process, in nanoseconds.
+    cpu_ns: BTreeMap<u32, u64>,
+    progress: Option<f64>,
+}
+
+/// The time and the progress of a program between two instants; times in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct SubjectSpan {
+    pub(super) wall_ns: f64,
+    pub(super) cpu_ns: f64,
+    pub(super) progress: f64,
+    /// Why it says nothing.
+    pub(super) invalid: Option<String>,
+}
+
+impl Subject {
+    /// Finds the program, or starts the command.
+    ///
+    /// # Errors
+    /// There is no such program, or its progress is not told.
+    pub(super) fn begin(
+        target: &Target,
+        progress: Option<&ProgressSource>,
+        to_stderr: bool,
+    ) -> Result<Self, PlacingError> {
+        let counts = matches!(progress, Some(ProgressSource::Calls(_)));
+        let kernel: Option<Kernel> =
+            counts.then(|| WakeGraph::open().map(Arc::new).map_err(Arc::new));
+        let feed = |source| ProgressFeed::open(source, &kernel.clone().unwrap_or_else(not_needed));
+        let mut progress = progress.map(feed).transpose()?;
+        if let Some(feed) = &mut progress {
+            // Calls are counted all the time: blocks are compared.
+            feed.look_closely(true);
+        }
+        let mut followed = ProcessTracker::new(kernel.clone().and_then(Result::ok));
+        let mut child = None;
+        match target {
+            Target::Process(pid) => followed.process(*pid)?,
+            Target::Cgroup(path) => followed.cgroup(path).map_err(missing(target))?,
+            Target::Command(words) => {
+                let no_words = || missing(target)(io::Error::from_raw_os_error(libc::ENOENT));
+                let mut command = command_of(words, to_stderr).ok_or_else(no_words)?;
+                let started = command.spawn().map_err(missing(target))?;
+                followed.started(started.id());
+                child = Some(started);
+            }
+        }
+        Ok(Self { followed, threads: ThreadTable::default(), progress, child, ended: None })
+    }
+
+    /// The threads among which events go round, the busiest since the last look first, and the number of all.
+    pub(super) fn threads(&mut self) -> (Vec<SubjectThread>, usize) {
+        let mut all = self.threads.look(&self.followed.now());
+        all.sort_by_key(|it| std::cmp::Reverse(it.busy_ns));
+        let (count, most) = (all.len(), all.first().map_or(0, |it| it.busy_ns));
+        let busy = all.into_iter().filter(|it| it.busy_ns * PART >= most).take(MOST);
+        let of = |it: corehop_plan::host::ActiveThread| SubjectThread {
+            pid: it.pid,
+            tid: it.tid,
+            home: it.allowed,
+        };
+        (busy.map(of).collect(), count)
+    }
+
+    /// The CPU time and the progress now.
+    pub(super) fn mark(&mut self) -> SubjectMark {
+        if let Some(feed) = &mut self.progress {
+            feed.begin();
+        }
+        let progress = self.progress.as_mut().and_then(ProgressFeed::now);
+        let processes = self.followed.now();
+        let time = |pid| Some((pid, process_cpu_ns(pid)?));
+        let cpu_ns = processes.into_iter().filter_map(time).collect();
+        SubjectMark { at: Instant::now(), cpu_ns, progress }
+    }
+
+    /// Whether it has ended.
+    pub(super) fn has_ended(&mut self) -> bool {
+        let Some(child) = &self.child else { return self.followed.now().is_empty() };
+        if self.ended.is_none() {
+            // A child that cannot be waited for has ended, too.
+            let ended = reap_child(child.id()).unwrap_or(Some((-1, 0)));
+            self.ended = ended;
+        }
+        self.ended.is_some()
+    }
+
+    /// The exit code and the CPU time in nanoseconds of a command that has ended, with that of the children that it waited for.
+    pub(super) const fn ended(&self) -> Option<(i32, u64)> {
+        self.ended
+    }
+}
+
+impl Drop for Subject {
+    /// Ends the command: by SIGTERM, and after some seconds by force. A program that was there before goes on.
+    fn drop(&mut self) {
+        if self.child.is_none() || self.has_ended() {
+            return;
+        }
+        self.child.as_ref().map(|child| pass_on(child, libc::SIGTERM));
+        let begin = Instant::now();
+        while begin.elapsed() < PATIENCE {
+            if self.has_ended() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // What cannot be ended has ended.
+        let _gone = self.child.as_mut().map(|child| child.kill().and_then(|()| child.wait()));
+    }
+}
+
+impl SubjectMark {
+    /// The time and the progress since then.
+    pub(super) fn until(&self, later: &Self) -> SubjectSpan {
+        let wall_ns = (later.at - self.at).as_nanos() as f64;
+        let since = |(pid, &ns): (&u32, &u64)| {
+            ns.saturating_sub(self.cpu_ns.get(pid).copied().unwrap_or_default())
+        };
+        let cpu_ns = later.cpu_ns.iter().map(since).sum::<u64>() as f64;
+        let progress = later.progress.zip(self.progress).map(|(later, before)| later - before);
+        let lost = self.cpu_ns.keys().any(|pid| !later.cpu_ns.contains_key(pid));
+        let invalid = match progress {
+            _ if lost => Some("a process of the program ended"),
+            None => Some("the progress was not told"),
+            Some(progress) if progress < 0.0 => Some("the progress ran backwards"),
+            Some(0.0) => Some("no progress"),
+            Some(_) => None,
+        };
+        SubjectSpan {
+            wall_ns,
+            cpu_ns,
+            progress: progress.unwrap_or_default().max(0.0),
+            invalid: invalid.map(str::to_owned),
+        }
+    }
+}
+
+/// For sources that count nothing in the kernel.
+fn not_needed() -> Kernel {
+    WakeGraph::open().map(Arc::new).map_err(Arc::new)
+}
+
+fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {
+    |source| PlacingError::NoTarget { what: target.to_string(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(cpu_ns: &[(u32, u64)], progress: Option<f64>) -> SubjectMark {
+        SubjectMark { at: Instant::now(), cpu_ns: cpu_ns.iter().copied().collect(), progress }
+    }
+
+    #[test]
+    fn a_span_counts_new_processes_from_their_beginning() {
+        let span = mark(&[(1, 500)], Some(3.0)).until(&mark(&[(1, 700), (2, 40)], Some(8.0)));
+        assert_eq!((span.cpu_ns, span.progress, span.invalid), (240.0, 5.0, None));
+    }
+
+    #[test]
+    fn a_span_that_says_nothing_says_why() {
+        let why = |before: &SubjectMark, after: &SubjectMark| before.until(after).invalid.unwrap();
+        let of = |progress| mark(&[(1, 5)], progress);
+        assert_eq!(why(&of(Some(1.0)), &of(Some(1.0))), "no progress");
+        assert_eq!(why(&of(Some(2.0)), &of(Some(1.0))), "the progress ran backwards");
+        assert_eq!(why(&of(Some(2.0)), &of(None)), "the progress was not told");
+        assert_eq!(why(&of(Some(1.0)), &mark(&[], Some(2.0))), "a process of the program ended");
+        let span = of(Some(2.0)).until(&of(Some(1.0)));
+        assert!(span.progress.abs() < 1e-12, "no negative quantity is recorded");
+    }
+}

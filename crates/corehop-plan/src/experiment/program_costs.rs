@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The costs of preemptions and migrations in a given program, by causing them.
+//!
+//! Nobody knows the working set of a program, and counters are missing in most guests. So the events are caused: in blocks of the
+//! program's own time its threads are moved or preempted at a rate, in other blocks at another rate or not at all, in random
+//! order. The CPU time that the same progress takes beyond that of blocks without events, over the number of events, is what one
+//! costs this program, on this machine, beside what else runs there. Coz does so for lines of code (Curtsinger and Berger, SOSP
+//! 2015). A round has two blocks without events for each class: they differ by what nothing causes.
+//!
+//! What is not seen: costs that a program pays without CPU time of its own (it waits for another program that has lost its
+//! caches), and those of events longer apart than a block. A migration's cost depends on how long the thread stays: at twice the rate it
+//! comes back to caches that have cooled for half as long. The rate belongs to the answer.
+
+use serde::{Deserialize, Serialize};
+
+use super::{DrawStream, Experiment, ExperimentError, RunPosition, SamplingUnit};
+use crate::kinds::program_costs::NAME;
+use crate::kinds::{InterventionBlock, Interventions, Kind, Plan};
+use crate::platform::Platform;
+use crate::units::Nanos;
+use crate::workload::Event;
+
+/// Events at several rates, in rounds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramCosts {
+    /// The program and the events, without blocks. No class: all that the machine has.
+    pub plan: Interventions,
+    /// The number of rounds.
+    pub rounds: u32,
+}
+
+impl ProgramCosts {
+    /// The doses of each class in a round. Two blocks have none: their difference is the floor.
+    pub const DOSES: [u32; 5] = [0, 0, 1, 2, 4];
+
+    /// The classes of events on a machine: those named, or all.
+    fn interventions(&self, platform: &Platform) -> Interventions {
+        let mut plan = self.plan.clone();
+        if plan.events.is_empty() {
+            plan.events = Event::on(platform);
+        }
+        plan
+    }
+
+    fn round(&self, seed: u64, round: u32, events: usize) -> Vec<InterventionBlock> {
+        let of = |event| Self::DOSES.map(|dose| InterventionBlock { round, event, dose });
+        let mut blocks: Vec<InterventionBlock> = (0..events).flat_map(of).collect();
+        DrawStream::new(seed, u64::from(round)).shuffle(&mut blocks);
+        blocks
+    }
+}
+
+impl Experiment for ProgramCosts {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// One: the rounds of a program take turns within one plan.
+    fn replicates(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<SamplingUnit>, ExperimentError> {
+        let plan = self.interventions(platform);
+        plan.check(platform)?;
+        let asked = self.rounds.saturating_mul(Self::DOSES.len() as u32);
+        let unit = |unit: SamplingUnit| SamplingUnit { asked, ..unit };
+        Ok(Kind::units(&plan).into_iter().map(unit).collect())
+    }
+
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        _: RunPosition,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
+        let mut plan = self.interventions(platform);
+        let asked = quota.iter().copied().max().unwrap_or(0) / Self::DOSES.len() as u32;
+        let rounds = (0..asked).flat_map(|round| self.round(seed, round, plan.events.len()));
+        plan.blocks = rounds.collect();
+        plan.check(platform)?;
+        Ok(Plan::new(NAME, seed, plan))
+    }
+
+    fn projected(&self, platform: &Platform, seed: u64) -> Result<Nanos, ExperimentError> {
+        Ok(SamplingUnit::projected(&Experiment::units(self, platform, seed)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::{Argument, Target};
+    use crate::units::Bytes;
+    use crate::workload::{Pattern, Polluter};
+
+    fn experiment(progress: Option<&str>) -> ProgramCosts {
+        let words = ["redis-server"].map(|it| Argument::new(it.as_bytes().to_vec()));
+        let plan = Interventions {
+            target: Target::Command(words.to_vec()),
+            progress: progress.map(str::to_owned),
+            block: Nanos::from_millis(100),
+            share: 0.05,
+            length: Nanos::from_millis(1),
+            preemptor: Polluter {
+                wss: Bytes::from_kib(512),
+                pattern: Pattern::Shuffled,
+                write_ratio: 0.5,
+            },
+            events: vec![Event::Preemption, Event::L3Migration],
+            blocks: Vec::new(),
+        };
+        ProgramCosts { plan, rounds: 30 }
+    }
+
+    fn platform() -> Platform {
+        Platform::named("xeon_e5520").unwrap().unwrap()
+    }
+
+    #[test]
+    fn a_round_has_each_dose_of_each_class_and_none_of_it_twice_in_random_order() {
+        let plan = experiment(Some("count")).plan(&platform(), 3).unwrap();
+        assert_eq!(Plan::from_json(&plan.to_json()), Ok(plan.clone()));
+        let body = plan.program_costs().unwrap();
+        assert_eq!(body.blocks.len(), 300);
+        for (round, blocks) in body.blocks.chunks(10).enumerate() {
+            let mut of: Vec<(usize, u32)> = blocks.iter().map(|it| (it.event, it.dose)).collect();
+            of.sort_unstable();
+            let doses = ProgramCosts::DOSES.map(|dose| [(0, dose), (1, dose)]);
+            let mut expected = doses.concat();
+            expected.sort_unstable();
+            assert_eq!(of, expected);
+            assert!(blocks.iter().all(|it| it.round == round as u32));
+        }
+        let first = |dose| body.blocks.chunks(10).filter(|it| it[0].dose == dose).count();
+        assert!(
+            [0, 1, 2, 4].iter().all(|&dose| (1..30).contains(&first(dose))),
+            "each comes first at times"
+        );
+        let again = experiment(Some("count")).plan(&platform(), 4).unwrap();
+        assert_ne!(again.program_costs().unwrap().blocks, body.blocks);
+    }
+
+    #[test]
+    fn all_classes_of_the_machine_are_caused_where_none_is_named() {
+        let mut all = experiment(Some("count"));
+        all.plan.events.clear();
+        let plan = all.plan(&platform(), 1).unwrap();
+        assert_eq!(plan.program_costs().unwrap().events, Event::on(&platform()));
+    }
+
+    #[test]
+    fn plans_that_make_no_sense_are_refused_with_the_remedy() {
+        let says = |change: fn(&mut Interventions)| {
+            let mut it = experiment(Some("count"));
+            change(&mut it.plan);
+            it.plan(&platform(), 1).unwrap_err().to_string()
+        };
+        for (change, part) in [
+            (
+                (|it| it.events = vec![Event::Flush]) as fn(&mut Interventions),
+                "flush cannot be caused",
+            ),
+            (|it| it.events = vec![Event::Preemption; 2], "named once"),
+            (|it| it.block = Nanos::from_millis(1), "a block of 1 ms"),
+            (|it| it.length = Nanos::from_secs(1), "a preemption of 1 s"),
+            (|it| it.share = 0.0, "a share of 0 %"),
+            (|it| it.share = f64::NAN, "a share of NaN %"),
+            (|it| it.share = 0.6, "at most 50 %"),
+            (
+                |it| (it.target, it.progress) = (Target::Process(7), None),
+                "process 7 cannot be run again",
+            ),
+        ] {
+            let said = says(change);
+            assert!(said.contains(part), "{said}");
+        }
+        let mut plan = experiment(None).plan(&platform(), 1).unwrap();
+        if let crate::kinds::Body::ProgramCosts(body) = &mut plan.body {
+            body.blocks[0].event = 2;
+        }
+        let said = plan.check(&platform()).unwrap_err().to_string();
+        assert!(said.contains("event 2, and the plan has 2"), "{said}");
+    }
+}

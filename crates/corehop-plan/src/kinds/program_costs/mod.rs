@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan to cause preemptions and migrations in a program: blocks of its time, or of its runs, with events at several rates.
+
+mod rows;
+
+pub use rows::CausedBlock;
+
+use serde::{Deserialize, Serialize};
+
+use crate::kinds::kind::samples;
+use crate::kinds::{
+    Kind, Projection, ProjectionContext, RowCounting, RowKind, RowTime, Rows, SamplingUnit, Target,
+    Text,
+};
+use crate::platform::Platform;
+use crate::units::Nanos;
+use crate::workload::{Event, Polluter};
+
+/// The name of the experiment.
+pub(crate) const NAME: &str = "program-costs";
+
+/// Blocks of a program in which events are caused.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interventions {
+    /// The program.
+    pub target: Target,
+    /// Its progress, as `--progress` names it. None: a block is a run of the command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// The length of a block with progress.
+    pub block: Nanos,
+    /// The share of its time that the program may lose on average over all blocks, 0 to 1.
+    pub share: f64,
+    /// The length of a preemption.
+    pub length: Nanos,
+    /// The work of preemptors.
+    pub preemptor: Polluter,
+    /// The classes of events, each with blocks of its own.
+    pub events: Vec<Event>,
+    /// The blocks, in their order.
+    pub blocks: Vec<InterventionBlock>,
+}
+
+/// One block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InterventionBlock {
+    /// The round that it belongs to.
+    pub round: u32,
+    /// The class of its events, by its place among the classes.
+    pub event: usize,
+    /// The rate in multiples of the least; 0 for none.
+    pub dose: u32,
+}
+
+/// Why events cannot be caused so.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum InterventionError {
+    /// A class that is caused in no running program, or that the machine lacks.
+    #[error("{event} cannot be caused in a program here: name some of {known}")]
+    Event {
+        /// The class.
+        event: Event,
+        /// Those that can, separated by commas.
+        known: String,
+    },
+    /// No class, or one twice.
+    #[error("each class of event is named once, and at least one: preemption, for instance")]
+    Events,
+    /// A block of a class that is not there.
+    #[error(
+        "a block is of event {event}, and the plan has {events}, counted from 0: correct one of them"
+    )]
+    Block {
+        /// The class that it names.
+        event: usize,
+        /// The number of classes.
+        events: usize,
+    },
+    /// A quantity out of its bounds.
+    #[error("{what} of {value}: expected {expected}")]
+    Quantity {
+        /// The quantity.
+        what: &'static str,
+        /// Its value.
+        value: String,
+        /// The bounds.
+        expected: String,
+    },
+    /// Runs of something that runs once.
+    #[error("{0} cannot be run again: name its --progress, or give a command after `--`")]
+    NotACommand(String),
+}
+
+impl Interventions {
+    /// The shortest block: some periods of a tick.
+    pub const SHORTEST: Nanos = Nanos::from_millis(20);
+    /// The longest block.
+    pub const LONGEST: Nanos = Nanos::from_secs(10);
+    /// The shortest preemption: a context switch takes some microseconds.
+    pub const BRIEFEST: Nanos = Nanos::from_micros(20);
+    /// The longest preemption.
+    pub const MOST_ABSENT: Nanos = Nanos::from_millis(50);
+    /// The largest share of its time that a program may lose.
+    pub const MOST_SHARE: f64 = 0.5;
+
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`InterventionError`] names what does not fit.
+    pub fn check(&self, platform: &Platform) -> Result<(), InterventionError> {
+        self.check_events(platform)?;
+        between("a block", self.block, Self::SHORTEST, Self::LONGEST)?;
+        between("a preemption", self.length, Self::BRIEFEST, Self::MOST_ABSENT)?;
+        if !(self.share > 0.0 && self.share <= Self::MOST_SHARE) {
+            return Err(InterventionError::Quantity {
+                what: "a share",
+                value: format!("{} %", 100.0 * self.share),
+                expected: format!("more than 0 and at most {} %", 100.0 * Self::MOST_SHARE),
+            });
+        }
+        if self.progress.is_none() && !matches!(self.target, Target::Command(_)) {
+            return Err(InterventionError::NotACommand(self.target.to_string()));
+        }
+        let events = self.events.len();
+        match self.blocks.iter().find(|block| block.event >= events) {
+            Some(block) => Err(InterventionError::Block { event: block.event, events }),
+            None => Ok(()),
+        }
+    }
+
+    fn check_events(&self, platform: &Platform) -> Result<(), InterventionError> {
+        let known = Event::on(platform);
+        if let Some(&event) = self.events.iter().find(|event| !known.contains(event)) {
+            let words: Vec<&str> = known.iter().map(|event| event.word()).collect();
+            return Err(InterventionError::Event { event, known: words.join(", ") });
+        }
+        let twice = |(at, event): (usize, &Event)| self.events[..at].contains(event);
+        if self.events.is_empty() || self.events.iter().enumerate().any(twice) {
+            return Err(InterventionError::Events);
+        }
+        Ok(())
+    }
+
+    /// The length of a preemption, for the events of one class; None of migrations.
+    fn asked(&self, event: Event) -> Option<f64> {
+        (!event.is_migration()).then_some(self.length.get() as f64)
+    }
+
+    fn polluter(&self, event: Event) -> Option<Text> {
+        (!event.is_migration()).then(|| self.preemptor.to_string().as_str().into())
+    }
+}
+
+fn between(
+    what: &'static str,
+    value: Nanos,
+    least: Nanos,
+    most: Nanos,
+) -> Result<(), InterventionError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    let (value, expected) = (value.to_string(), format!("{least} to {most}"));
+    Err(InterventionError::Quantity { what, value, expected })
+}
+
+/// A machine's record of a block. Times are in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CausedRecord {
+    /// The number of the block in the plan, counted from 0.
+    pub block: u64,
+    /// The events that were caused.
+    pub events: u64,
+    /// The events that were tried.
+    pub tried: u64,
+    /// The time that preemptors had the CPUs.
+    pub preemptors_ns: f64,
+    /// The CPU time of the program.
+    pub cpu_ns: f64,
+    /// Its progress.
+    pub progress: f64,
+    /// The length of the block.
+    pub wall_ns: f64,
+    /// The threads at its beginning.
+    pub threads: u64,
+    /// The time of an exchange between two CPUs of the class.
+    pub exchange_ns: Option<f64>,
+    /// Why the block says nothing.
+    pub invalid: Option<String>,
+}
+
+impl CausedRecord {
+    fn row(&self, at: &ProjectionContext<'_>, plan: &Interventions) -> Option<CausedBlock> {
+        let planned = plan.blocks.get(usize::try_from(self.block).ok()?)?;
+        let event = *plan.events.get(planned.event)?;
+        Some(CausedBlock {
+            machine: at.context.machine.clone(),
+            seed: at.context.seed,
+            block: at.first + self.block,
+            replicate: u64::from(planned.round),
+            event,
+            dose: u64::from(planned.dose),
+            events: self.events,
+            tried: self.tried,
+            asked_ns: plan.asked(event),
+            polluter: plan.polluter(event),
+            preemptors_ns: self.preemptors_ns,
+            cpu_ns: self.cpu_ns,
+            progress: self.progress,
+            wall_ns: self.wall_ns,
+            threads: self.threads,
+            exchange_ns: self.exchange_ns,
+            invalid: self.invalid.as_deref().map(Into::into),
+        })
+    }
+}
+
+impl Kind for Interventions {
+    type Record = CausedRecord;
+    type Error = InterventionError;
+    const ONLY_LIVE: Option<&'static str> = Some("causing events in a program");
+
+    fn fits(&self, platform: &Platform) -> Result<(), Self::Error> {
+        self.check(platform)
+    }
+
+    fn amount(&self) -> Option<(&'static str, u64)> {
+        Some(("blocks", self.blocks.len() as u64))
+    }
+
+    /// The blocks of each class of event.
+    fn units(&self) -> Vec<SamplingUnit> {
+        let each = if self.progress.is_some() { self.block } else { Nanos::default() };
+        let unit = |(at, event): (usize, &Event)| {
+            let asked = self.blocks.iter().filter(|block| block.event == at).count() as u32;
+            SamplingUnit { name: event.to_string(), asked, each }
+        };
+        self.events.iter().enumerate().map(unit).collect()
+    }
+
+    fn leave_out(&mut self, done: u64, _: u64) {
+        self.blocks.drain(..self.blocks.len().min(done as usize));
+    }
+
+    fn go_on(&mut self, more: Self) {
+        self.blocks.extend(more.blocks);
+    }
+
+    fn is_whole(&self) -> Option<&'static str> {
+        Some("a program")
+    }
+
+    fn outline(&self, units: &[SamplingUnit], _: Option<usize>) -> String {
+        let what = if self.progress.is_some() { "blocks" } else { "runs" };
+        format!(": {} classes of events, {} {what} of {}", units.len(), samples(units), self.target)
+    }
+
+    fn row_kinds(&self) -> &'static [RowKind] {
+        &[RowKind::ProgramCosts]
+    }
+
+    fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, CausedRecord> {
+        Box::new(move |records, rows| {
+            rows.program_costs.extend(records.iter().filter_map(|record| record.row(&at, self)));
+        })
+    }
+
+    /// One for each block, of its class.
+    fn counting(&self, _: u64) -> Box<dyn RowCounting> {
+        let events = self.events.clone();
+        Box::new(move |rows: &Rows| {
+            rows.program_costs.iter().filter_map(|row| row.observation(&events)).collect()
+        })
+    }
+
+    fn times(rows: &Rows) -> Vec<RowTime> {
+        rows.program_costs.iter().filter_map(CausedBlock::time).collect()
+    }
+}

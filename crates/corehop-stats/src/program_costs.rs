@@ -1,0 +1,469 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The costs of events that were caused in a program.
+//!
+//! A round has blocks without events and blocks with events at several rates. The CPU time of a block beyond that which its
+//! progress takes in the blocks without events of its round is the *excess*. The cost of an event is the sum of excesses over the
+//! sum of events: a ratio, whose interval is that of `t` on the rounds' linearised values `cost + (excess - cost · events) / mean
+//! events` (Cochran, Sampling Techniques, 1977, section 6.3), with the corrections of [`replicates`](super::replicates) for
+//! skewness and dependence. What slows the machine for a round slows its blocks without events, too.
+
+use std::collections::BTreeMap;
+
+use corehop_plan::experiment::{Argument, ProgramCosts, Target};
+use corehop_plan::samples::{CausedBlock, Provenance, Rows};
+use corehop_plan::workload::Event;
+use serde::Serialize;
+
+use super::estimator::Estimator;
+use super::ordered::Interval;
+use super::replicates::Nested;
+use super::summarise::{FromFile, Summarise};
+
+pub use self::ProgramCostSummaries as Summary;
+
+/// The chance that an interval does not hold the cost.
+const ALPHA: f64 = 0.05;
+
+/// A cost for each event, in microseconds of CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct EventCost {
+    /// The cost.
+    pub us: f64,
+    /// Its interval at 95 %; None of fewer than six rounds, and where these are not independent enough.
+    pub interval: Option<Interval>,
+}
+
+impl EventCost {
+    /// Whether the interval excludes that the events cost nothing.
+    pub fn is_seen(&self) -> bool {
+        self.interval.is_some_and(|it| it.low > 0.0 || it.high < 0.0)
+    }
+}
+
+/// The cost at one rate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DoseCost {
+    /// The rate, in multiples of the least of its class.
+    pub dose: u64,
+    /// Events in a second.
+    pub per_second: f64,
+    /// The events in all.
+    pub events: u64,
+    /// The cost of each.
+    pub cost: EventCost,
+}
+
+/// The costs of one class of events.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProgramCost {
+    /// The class.
+    pub event: Event,
+    /// The length of a preemption in microseconds; None of migrations.
+    pub length_us: Option<f64>,
+    /// The working set that the preemptor walked; None of migrations.
+    pub polluter: Option<String>,
+    /// The rounds that count.
+    pub rounds: usize,
+    /// The blocks that say nothing, by reason.
+    pub invalid: BTreeMap<String, u64>,
+    /// The events that were caused.
+    pub events: u64,
+    /// The events that were tried.
+    pub tried: u64,
+    /// The cost over all rates; None without a round that counts.
+    pub cost: Option<EventCost>,
+    /// The cost at each rate.
+    pub by_dose: Vec<DoseCost>,
+    /// The cost at the highest rate less that at the least, where the interval excludes zero: the line bends.
+    pub bend: Option<EventCost>,
+    /// The difference of two blocks without events, as if one of them had had the usual number of them.
+    pub floor: Option<EventCost>,
+    /// The CPU time of these blocks that the events took, in percent.
+    pub effect_percent: Option<f64>,
+    /// The time of an exchange of lines between CPUs of the class, least and most of the rounds, in nanoseconds.
+    pub exchange_ns: Option<[f64; 2]>,
+}
+
+/// All that files say of events that were caused.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ProgramCostResults {
+    /// The program, as a person would call it; empty where the file does not say it.
+    pub program: String,
+    /// By class, length and preemptor.
+    pub costs: Vec<ProgramCost>,
+    /// The progress in a second of the program's blocks together, below that of blocks without events, in percent: the
+    /// slowdown by the measurement itself.
+    pub slowdown_percent: Option<f64>,
+}
+
+impl ProgramCostResults {
+    /// Whether there is something to say.
+    pub fn is_empty(&self) -> bool {
+        self.costs.is_empty()
+    }
+}
+
+/// The events that are one class: class, length in nanoseconds, and preemptor.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct CostKey {
+    event: Event,
+    asked_ns: Option<u64>,
+    polluter: Option<String>,
+}
+
+impl CostKey {
+    fn of(row: &CausedBlock) -> Self {
+        Self {
+            event: row.event,
+            asked_ns: row.asked_ns.map(|it| it as u64),
+            polluter: row.polluter.as_deref().map(str::to_owned),
+        }
+    }
+}
+
+/// Collects blocks until all are there.
+#[derive(Debug, Clone, Default)]
+pub struct CausedBlocks {
+    program: String,
+    /// By class, and by file and round.
+    blocks: BTreeMap<CostKey, BTreeMap<(u64, u64), Vec<CausedBlock>>>,
+    files: u64,
+}
+
+impl CausedBlocks {
+    /// The rows of another file follow.
+    pub fn begin(&mut self, from: &Provenance) {
+        self.files += 1;
+        if let Some(name) = program_of(from) {
+            self.program = name;
+        }
+    }
+
+    /// Takes some blocks.
+    pub fn take(&mut self, rows: &[CausedBlock]) {
+        for row in rows {
+            let rounds = self.blocks.entry(CostKey::of(row)).or_default();
+            rounds.entry((self.files, row.replicate)).or_default().push(row.clone());
+        }
+    }
+
+    /// The costs.
+    pub fn results(&self) -> ProgramCostResults {
+        let cost = |(key, rounds): (&CostKey, &BTreeMap<_, Vec<CausedBlock>>)| {
+            let rounds: Vec<&[CausedBlock]> = rounds.values().map(Vec::as_slice).collect();
+            cost_of(key, &rounds)
+        };
+        let all = self.blocks.values().flat_map(BTreeMap::values).flatten();
+        ProgramCostResults {
+            program: self.program.clone(),
+            costs: self.blocks.iter().map(cost).collect(),
+            slowdown_percent: slowdown(all),
+        }
+    }
+}
+
+/// Takes the blocks of files.
+#[derive(Debug, Default)]
+pub struct ProgramCostSummaries(CausedBlocks);
+
+impl Summarise for ProgramCostSummaries {
+    type Said = ProgramCostResults;
+
+    fn new(_: Estimator) -> Self {
+        Self::default()
+    }
+
+    fn begin(&mut self, from: &FromFile<'_>) {
+        if from.kind == corehop_plan::samples::RowKind::ProgramCosts {
+            self.0.begin(from.provenance);
+        }
+    }
+
+    fn take(&mut self, rows: &Rows, _: &FromFile<'_>) {
+        self.0.take(&rows.program_costs);
+    }
+
+    fn finish(&mut self) -> ProgramCostResults {
+        self.0.results()
+    }
+}
+
+/// The program of a file: the last part of its path, or as it was named.
+fn program_of(from: &Provenance) -> Option<String> {
+    let experiment: ProgramCosts = serde_json::from_value(from.parameters.clone()).ok()?;
+    Some(match &experiment.plan.target {
+        Target::Command(words) => {
+            let name = words.first().map(Argument::to_string).unwrap_or_default();
+            name.rsplit('/').next().unwrap_or_default().to_owned()
+        }
+        other => other.to_string(),
+    })
+}
+
+/// A round: the CPU time of a unit of progress without events, and excess and events of each dose.
+#[derive(Debug, Clone, PartialEq)]
+struct CostRound {
+    /// By dose, in nanoseconds, and the events.
+    by_dose: BTreeMap<u64, [f64; 2]>,
+    /// The excess of one block without events over the other, in nanoseconds.
+    floor_ns: Option<f64>,
+    cpu_ns: f64,
+}
+
+impl CostRound {
+    /// None of a round without a usable block without events, or with one.
+    fn of(blocks: &[CausedBlock]) -> Option<Self> {
+        let usable = || blocks.iter().filter(|it| it.invalid.is_none() && it.progress > 0.0);
+        let still: Vec<&CausedBlock> = usable().filter(|it| it.dose == 0).collect();
+        let progress: f64 = still.iter().map(|it| it.progress).sum();
+        let each = still.iter().map(|it| it.cpu_ns).sum::<f64>() / progress;
+        let (mut by_dose, mut cpu_ns) = (BTreeMap::new(), 0.0);
+        for it in usable().filter(|it| it.dose > 0) {
+            let sums: &mut [f64; 2] = by_dose.entry(it.dose).or_default();
+            sums[0] += it.cpu_ns - each * it.progress;
+            sums[1] += it.events as f64;
+            cpu_ns += it.cpu_ns;
+        }
+        let floor_ns = match still.as_slice() {
+            [a, b] => Some(b.cpu_ns - a.cpu_ns / a.progress * b.progress),
+            _ => None,
+        };
+        (!still.is_empty() && !by_dose.is_empty()).then_some(Self { by_dose, floor_ns, cpu_ns })
+    }
+
+    /// Excess and events of all doses.
+    fn sums(&self) -> [f64; 2] {
+        self.by_dose.values().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]])
+    }
+}
+
+fn cost_of(key: &CostKey, blocks: &[&[CausedBlock]]) -> ProgramCost {
+    let rounds: Vec<CostRound> = blocks.iter().filter_map(|it| CostRound::of(it)).collect();
+    let all = || blocks.iter().copied().flatten();
+    let sums: Vec<[f64; 2]> = rounds.iter().map(CostRound::sums).collect();
+    let mut invalid = BTreeMap::new();
+    for why in all().filter_map(|it| it.invalid.as_deref()) {
+        *invalid.entry(why.to_owned()).or_default() += 1;
+    }
+    let cpu_ns: f64 = rounds.iter().map(|it| it.cpu_ns).sum();
+    let excess: f64 = sums.iter().map(|it| it[0]).sum();
+    ProgramCost {
+        event: key.event,
+        length_us: key.asked_ns.map(|it| it as f64 / 1e3),
+        polluter: key.polluter.clone(),
+        rounds: rounds.len(),
+        invalid,
+        events: all().map(|it| it.events).sum(),
+        tried: all().map(|it| it.tried).sum(),
+        cost: ratio(&sums).map(|(cost, _)| cost),
+        by_dose: by_dose(&rounds, blocks),
+        bend: bend(&rounds),
+        floor: floor(&rounds, &sums),
+        effect_percent: (cpu_ns > 0.0).then(|| 100.0 * excess / cpu_ns),
+        exchange_ns: extremes(all().filter_map(|it| it.exchange_ns)),
+    }
+}
+
+/// The cost of each dose that has events.
+fn by_dose(rounds: &[CostRound], blocks: &[&[CausedBlock]]) -> Vec<DoseCost> {
+    let mut doses: Vec<u64> = rounds.iter().flat_map(|it| it.by_dose.keys().copied()).collect();
+    doses.sort_unstable();
+    doses.dedup();
+    let of = |dose: u64| {
+        let at = || blocks.iter().copied().flatten().filter(move |it| it.dose == dose);
+        let (events, wall_ns): (u64, f64) =
+            at().fold((0, 0.0), |(n, ns), it| (n + it.events, ns + it.wall_ns));
+        let (cost, _) = ratio(&of_dose(rounds, dose))?;
+        Some(DoseCost { dose, per_second: events as f64 / (wall_ns * 1e-9), events, cost })
+    };
+    doses.into_iter().filter_map(of).collect()
+}
+
+fn of_dose(rounds: &[CostRound], dose: u64) -> Vec<[f64; 2]> {
+    rounds.iter().filter_map(|it| it.by_dose.get(&dose).copied()).collect()
+}
+
+/// The sum of excesses over the sum of events, and each round's linearised value, both in microseconds. None without events.
+fn ratio(rounds: &[[f64; 2]]) -> Option<(EventCost, Vec<f64>)> {
+    let [excess, events] = rounds.iter().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]]);
+    if events <= 0.0 {
+        return None;
+    }
+    let (cost, mean) = (excess / events, events / rounds.len() as f64);
+    let value = |[excess, events]: &[f64; 2]| (cost + (excess - cost * events) / mean) / 1e3;
+    let values: Vec<f64> = rounds.iter().map(value).collect();
+    Some((EventCost { us: cost / 1e3, interval: mean_interval(&values) }, values))
+}
+
+fn mean_interval(values: &[f64]) -> Option<Interval> {
+    Nested::new(values.iter().map(|&it| vec![it]).collect()).ok()?.mean(ALPHA).ok()?.interval
+}
+
+/// The difference of the cost at the highest dose from that at the least, if it is not zero.
+fn bend(rounds: &[CostRound]) -> Option<EventCost> {
+    let doses = || rounds.iter().flat_map(|it| it.by_dose.keys().copied());
+    let (least, most) = (doses().min()?, doses().max()?);
+    let both: Vec<CostRound> = rounds
+        .iter()
+        .filter(|it| [least, most].iter().all(|at| it.by_dose.contains_key(at)))
+        .cloned()
+        .collect();
+    let (_, low) = ratio(&of_dose(&both, least)).filter(|_| least < most)?;
+    let (_, high) = ratio(&of_dose(&both, most))?;
+    let differences: Vec<f64> = low.iter().zip(&high).map(|(low, high)| high - low).collect();
+    let us = differences.iter().sum::<f64>() / differences.len().max(1) as f64;
+    Some(EventCost { us, interval: mean_interval(&differences) }).filter(EventCost::is_seen)
+}
+
+/// The difference of two blocks without events, over the events of a block with some.
+fn floor(rounds: &[CostRound], sums: &[[f64; 2]]) -> Option<EventCost> {
+    let blocks: usize = rounds.iter().map(|it| it.by_dose.len()).sum();
+    let events = sums.iter().map(|it| it[1]).sum::<f64>() / blocks.max(1) as f64;
+    let of = |it: &CostRound| Some(it.floor_ns? / events / 1e3);
+    let values: Vec<f64> = rounds.iter().filter_map(of).collect();
+    if values.is_empty() || events <= 0.0 {
+        return None;
+    }
+    let us = values.iter().sum::<f64>() / values.len() as f64;
+    Some(EventCost { us, interval: mean_interval(&values) })
+}
+
+fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
+    let wider = |[low, high]: [f64; 2], it: f64| [low.min(it), high.max(it)];
+    let around = values.fold([f64::INFINITY, f64::NEG_INFINITY], wider);
+    (around[0] <= around[1]).then_some(around)
+}
+
+/// The slowdown by all events together, in percent of the progress in a second.
+fn slowdown<'a>(blocks: impl Iterator<Item = &'a CausedBlock>) -> Option<f64> {
+    let (mut all, mut still) = ([0.0; 2], [0.0; 2]);
+    for it in blocks.filter(|it| it.invalid.is_none()) {
+        let sums = [it.progress, it.wall_ns];
+        all = [all[0] + sums[0], all[1] + sums[1]];
+        if it.dose == 0 {
+            still = [still[0] + sums[0], still[1] + sums[1]];
+        }
+    }
+    let rates = (all[0] / all[1], still[0] / still[1]);
+    (still[0] > 0.0 && all[1] > 0.0).then(|| 100.0 * (1.0 - rates.0 / rates.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_plan::experiment::DrawStream;
+
+    use super::*;
+
+    fn block(round: u64, dose: u64, events: u64, cpu_ns: f64, progress: f64) -> CausedBlock {
+        CausedBlock {
+            machine: "host".into(),
+            seed: 1,
+            block: 0,
+            replicate: round,
+            event: Event::Preemption,
+            dose,
+            events,
+            tried: events,
+            asked_ns: Some(1e6),
+            polluter: None,
+            preemptors_ns: 0.0,
+            cpu_ns,
+            progress,
+            wall_ns: 100e6,
+            threads: 1,
+            exchange_ns: None,
+            invalid: None,
+        }
+    }
+
+    /// Rounds of a program whose unit takes 1 ms, ±`noise`, with events of these costs at doses 1, 2 and 4.
+    fn rounds(count: u64, noise: f64, costs_ns: [f64; 3], seed: u64) -> Vec<CausedBlock> {
+        let mut draw = DrawStream::new(seed, 0);
+        let mut rows = Vec::new();
+        for round in 0..count {
+            // The machine is slower in some rounds than in others.
+            let slow = draw.between(1.0, 1.3);
+            for (dose, cost) in [0, 0, 1, 2, 4].into_iter().zip([0.0, 0.0].iter().chain(&costs_ns))
+            {
+                let events = 5 * dose;
+                let each = 1e6 * slow * draw.between(1.0 - noise, 1.0 + noise);
+                let progress = (100e6 - events as f64 * cost) / each;
+                rows.push(block(round, dose, events, 100e6, progress));
+            }
+        }
+        rows
+    }
+
+    fn results(rows: &[CausedBlock]) -> ProgramCost {
+        let mut blocks = CausedBlocks::default();
+        blocks.take(rows);
+        let mut all = blocks.results().costs;
+        assert_eq!(all.len(), 1);
+        all.remove(0)
+    }
+
+    #[test]
+    fn the_cost_is_the_excess_over_the_events_by_hand() {
+        let rows =
+            [block(0, 0, 0, 100.0, 10.0), block(0, 1, 2, 130.0, 9.0), block(0, 2, 4, 150.0, 8.0)];
+        // Ten a unit: excesses of 40 and 70 for six events.
+        let it = results(&rows);
+        let cost = it.cost.unwrap();
+        assert!((cost.us - 110.0 / 6.0 / 1e3).abs() < 1e-12 && cost.interval.is_none());
+        assert!((it.by_dose[0].cost.us - 0.02).abs() < 1e-12);
+        assert!((it.by_dose[1].cost.us - 0.0175).abs() < 1e-12);
+        assert!((it.effect_percent.unwrap() - 100.0 * 110.0 / 280.0).abs() < 1e-9);
+        assert_eq!((it.rounds, it.events, it.floor), (1, 6, None));
+    }
+
+    #[test]
+    fn a_planted_cost_lies_in_its_interval_and_a_slower_round_does_not_matter() {
+        let hits = (0..200).filter(|&seed| {
+            let it = results(&rounds(40, 0.02, [150e3; 3], seed));
+            it.cost.and_then(|it| it.interval).is_some_and(|it| it.low <= 150.0 && 150.0 <= it.high)
+        });
+        let hits = hits.count();
+        assert!((180..=199).contains(&hits), "{hits} of 200");
+    }
+
+    #[test]
+    fn no_cost_is_no_cost() {
+        let seen = (0..200).filter(|&seed| {
+            let it = results(&rounds(40, 0.02, [0.0; 3], seed));
+            it.cost.is_some_and(|it| it.is_seen()) || it.bend.is_some()
+        });
+        let seen = seen.count();
+        // Two statements at 5 % each.
+        assert!(seen <= 32, "{seen} of 200");
+    }
+
+    #[test]
+    fn a_line_that_bends_is_said_to_and_a_straight_one_is_not() {
+        let bent = results(&rounds(60, 0.01, [400e3, 250e3, 160e3], 1));
+        let by: Vec<f64> = bent.by_dose.iter().map(|it| it.cost.us).collect();
+        assert!(by[0] > by[1] && by[1] > by[2], "{by:?}");
+        assert!(bent.bend.unwrap().us < -100.0);
+        assert!(results(&rounds(60, 0.01, [200e3; 3], 1)).bend.is_none());
+    }
+
+    #[test]
+    fn blocks_that_say_nothing_are_counted_by_their_reason_and_leave_the_rest() {
+        let mut rows = rounds(10, 0.01, [100e3; 3], 1);
+        let before = results(&rows).cost.unwrap().us;
+        rows.push(CausedBlock { invalid: Some("no progress".into()), ..block(11, 1, 9, 5e9, 0.0) });
+        let it = results(&rows);
+        assert_eq!(it.invalid.get("no progress"), Some(&1));
+        assert_eq!(it.rounds, 10);
+        assert!((it.cost.unwrap().us - before).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_floor_is_that_of_blocks_without_events() {
+        let it = results(&rounds(40, 0.01, [100e3; 3], 5));
+        let floor = it.floor.unwrap().interval.unwrap();
+        assert!(floor.low < 0.0 && floor.high > 0.0, "{floor:?}");
+        let lost = slowdown(rounds(1, 0.0, [100e3; 3], 5).iter()).unwrap();
+        // 35 events of 0.1 ms in 500 ms.
+        assert!((lost - 0.7).abs() < 1e-9, "{lost}");
+    }
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure program-costs`: what a preemption and a migration cost a given program.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use corehop_linux::live::{LiveMachine, LiveMachineOptions};
+use corehop_linux::placing::ProgressSource;
+use corehop_plan::experiment::{Argument, Interventions, ProgramCosts, Target};
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::{Event, Pattern, Polluter};
+
+use super::to::Out;
+use super::{on, outline};
+use crate::cmd::place::process;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::quantities::{count, percent};
+
+/// The heading of these options in the help.
+const HEADING: &str = "Events";
+
+/// Rounds of a program with progress, and of a command that is run again and again.
+const ROUNDS: [u32; 2] = [50, 10];
+
+/// Cause preemptions and migrations in a program, and see how much more CPU time the same progress takes.
+///
+/// In blocks of 100 ms, in random order, threads of the program are moved or preempted at several rates or not at all. The cost of an
+/// event is the CPU time beyond that of blocks without events. No counter, no model and no working set is needed. A command without
+/// `--progress` is run again and again: a block is a run. At most one thread is held on a CPU at a time; all is put back at the end, even
+/// after SIGKILL. A thread that pins itself is left alone. A command that was started here, with `--progress`, is ended by SIGTERM.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    out: Out,
+    /// A process that runs; those that it starts belong to it
+    #[arg(long, value_name = "PID", value_parser = process, requires = "progress", conflicts_with = "program")]
+    pid: Option<u32>,
+    /// The progress of the program: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
+    /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
+    #[arg(long, value_name = "SOURCE")]
+    progress: Option<ProgressSource>,
+    /// The classes of events: preemption, smt_migration, l2_migration, l3_migration, memory_migration [default: all that the host has]
+    #[arg(long = "event", value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
+    events: Vec<Event>,
+    /// The length of a preemption, 20us to 50ms
+    #[arg(long, value_name = "TIME", default_value = "1ms", help_heading = HEADING)]
+    length: Nanos,
+    /// The working set that the preemptor walks meanwhile
+    #[arg(long, value_name = "SIZE", default_value = "512KiB", help_heading = HEADING)]
+    preemptor: Bytes,
+    /// The time that the program may lose to the measurement, on average over the run; rates follow from it
+    #[arg(long, value_name = "PERCENT%", value_parser = percent, default_value = "5%", help_heading = HEADING)]
+    share: f64,
+    /// The length of a block, with --progress [default: 100ms]
+    #[arg(long, value_name = "TIME", requires = "progress", help_heading = HEADING)]
+    block: Option<Nanos>,
+    /// Rounds, of five blocks for each class [default: 50, without --progress 10]
+    #[arg(long, value_name = "N", value_parser = count("--rounds 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
+    rounds: Option<u32>,
+    /// The seed of the order and of what events meet
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// A program to start, with its arguments, after `--`
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+impl Args {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = on::platform(on::LIVE)?;
+        let experiment = self.experiment()?;
+        if self.out.dry_run {
+            return outline::of_experiment(&experiment, &platform, self.seed, 1, self.out.json);
+        }
+        let run = self.out.to_run(self.out.destination(false));
+        let options = LiveMachineOptions {
+            output_to_stderr: self.out.wants_stdout(),
+            ..LiveMachineOptions::default()
+        };
+        let mut machine = LiveMachine::new(platform, options);
+        let answer = run.experiment(&mut machine, &experiment, self.seed)?;
+        self.out.tell(&answer)
+    }
+
+    fn experiment(&self) -> Result<ProgramCosts, Failure> {
+        let usual = ROUNDS[usize::from(self.progress.is_none())];
+        let preemptor =
+            Polluter { wss: self.preemptor, pattern: Pattern::Shuffled, write_ratio: 0.5 };
+        let plan = Interventions {
+            target: self.target()?,
+            progress: self.progress.as_ref().map(ToString::to_string),
+            block: self.block.unwrap_or(Nanos::from_millis(100)),
+            share: self.share,
+            length: self.length,
+            preemptor,
+            events: self.events.clone(),
+            blocks: Vec::new(),
+        };
+        Ok(ProgramCosts { plan, rounds: self.rounds.unwrap_or(usual) })
+    }
+
+    fn target(&self) -> Result<Target, Failure> {
+        match self.pid {
+            Some(pid) => Ok(Target::Process(pid)),
+            None if self.program.is_empty() => {
+                let what =
+                    "missing program: write `-- PROGRAM ARGUMENTS`, or --pid PID with --progress";
+                Err(Failure::says(Exit::Usage, what))
+            }
+            None => {
+                let words = self.program.iter().map(|word| word.as_bytes().to_vec());
+                Ok(Target::Command(words.map(Argument::new).collect()))
+            }
+        }
+    }
+}
