@@ -25,7 +25,7 @@ use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
 use corehop_results::{FileNote, FileSystem, Results};
 use corehop_sched::study::{StoreError, StudyCounts};
 use corehop_sched::supply::{self, Supplies};
-use corehop_stats::costs::{CostSource, CostTable, HostIdentity};
+use corehop_stats::costs::{CostSource, CostTable, HostIdentity, ProgramPrices};
 use corehop_stats::cpmd::DelayModel;
 use corehop_stats::estimator::Estimator;
 use corehop_stats::machine_gain::MachineGain;
@@ -429,9 +429,25 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
 /// Those of [all readers](self#errors).
 pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
-        return model(path).map(CostSource::Model);
+        return match of_a_program(path)? {
+            Some(prices) => Ok(CostSource::Program(prices)),
+            None => model(path).map(CostSource::Model),
+        };
     }
     parsed(path, "a cost table (CSV)", CostTable::parse).map(CostSource::Table)
+}
+
+/// The costs of events that were caused in a program, where a file has such rows.
+fn of_a_program(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
+    if !rows_begin(path) || open(path)?.rows_kind().ok() != Some(RowKind::ProgramCosts) {
+        return Ok(None);
+    }
+    let results = gather(&[path.to_owned()], Estimator::Difference)?.program_costs;
+    let nothing = || {
+        let what = format!("{}: no block of it says what an event costs", shown::path(path));
+        Failure::says(Exit::No, what)
+    };
+    ProgramPrices::of(results).map(Some).ok_or_else(nothing)
 }
 
 /// The supply of CPUs in a file: rows of `measure supply`, or resources that are stated.

@@ -154,6 +154,8 @@ pub struct RunCost {
     pub waits: Waits,
     /// Whether costs were given.
     pub priced: bool,
+    /// Whether they were caused in the program itself, so that no working set is supposed.
+    pub own: bool,
     /// The sizes that were supposed.
     pub wss: WssRange,
     /// The largest size with a cost, where that is smaller than the largest supposed.
@@ -199,7 +201,8 @@ pub fn run_cost(
         events = pricing.priced(events)?;
     }
     let clipped_to = pricing.and_then(|pricing| pricing.clipped);
-    Ok(RunCost { clipped_to, ..summed(recording, &events, prices.is_some(), wss) })
+    let own = prices.is_some_and(|it| matches!(it.source, CostSource::Program(_)));
+    Ok(RunCost { clipped_to, own, ..summed(recording, &events, prices.is_some(), wss) })
 }
 
 /// The cost of each run of a recording that has several, by its number. It has no upper bound where the rows of
@@ -256,6 +259,7 @@ fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) 
     RunCost {
         waits: Waits::of(recording),
         priced,
+        own: false,
         wss,
         clipped_to: None,
         classes: Event::RESUMING.into_iter().filter_map(class).collect(),
@@ -378,6 +382,9 @@ impl<'a> Pricing<'a> {
     /// The smallest and the largest cost of the sizes in the range: its ends, and the measured ones between.
     /// Sizes beyond the largest measured one cost at least as much as that, and have no upper bound.
     fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<CostBounds, String> {
+        if selected.costs.is_of_one_set() {
+            return bounds_at(selected, event, 0.0);
+        }
         let measured = selected.costs.measured(event);
         let largest = measured.iter().copied().fold(0.0, f64::max);
         let kib = |size: Bytes| size.get() as f64 / 1024.0;
@@ -391,9 +398,7 @@ impl<'a> Pricing<'a> {
         // Nothing to lose costs nothing.
         let mut found = (low == 0.0).then_some(CostBounds::NOTHING);
         for size in between.chain([low, high]).filter(|&size| size > 0.0) {
-            let cost = selected.costs.cost(event, size).map_err(|why| why.to_string())?;
-            let low_us = cost.low_us.unwrap_or(cost.us);
-            let one = CostBounds { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) };
+            let one = bounds_at(selected, event, size)?;
             found = Some(found.map_or(one, |all| all.or(one)));
         }
         let mut found = found.unwrap_or(CostBounds::NOTHING);
@@ -402,6 +407,13 @@ impl<'a> Pricing<'a> {
         }
         Ok(found)
     }
+}
+
+/// The cost of an event at one size.
+fn bounds_at(selected: &Selected<'_>, event: Event, kib: f64) -> Result<CostBounds, String> {
+    let cost = selected.costs.cost(event, kib).map_err(|why| why.to_string())?;
+    let low_us = cost.low_us.unwrap_or(cost.us);
+    Ok(CostBounds { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) })
 }
 
 #[cfg(test)]

@@ -37,6 +37,7 @@ pub fn text(recording: &Recording, cost: &RunCost) -> String {
 /// and their cost, if costs were given.
 pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let all = [
+        lost(recording, cost),
         Some(waited(recording, &cost.waits)),
         bars::throttled(&cost.waits),
         bars::halted(&cost.waits),
@@ -45,6 +46,34 @@ pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
         answer(cost),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// The part of its CPU time that the program lost to events whose costs were caused in it: `lost 2.4 % to 3.9 % of its CPU time to
+/// 11204 migrations`. None of other costs, and where the CPU time is unknown.
+fn lost(recording: &Recording, cost: &RunCost) -> Option<String> {
+    let threads = recording.known_threads().filter(|_| cost.own)?;
+    let cpu_us = threads.iter().map(|it| it.cpu_ns).sum::<Option<u64>>()? as f64 / 1e3;
+    let part = |name: &str, of: fn(Event) -> bool| {
+        let classes: Vec<&ClassCost> =
+            cost.classes.iter().filter(|it| of(it.event) && it.cost.is_some()).collect();
+        let count: u64 = classes.iter().map(|it| it.count).sum();
+        let bounds = || classes.iter().filter_map(|it| it.cost);
+        let low: f64 = bounds().map(|it| it.low_us).sum();
+        let high = bounds().map(|it| it.most_us()).sum::<f64>().min(cpu_us);
+        let share = percent(100.0 * low / cpu_us, 100.0 * high / cpu_us);
+        (count > 0).then(|| format!("{share} to {count} {name}"))
+    };
+    let parts = [
+        part("migrations", Event::is_migration),
+        part("preemptions", |event| event == Event::Preemption),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let none = "lost none of its CPU time to preemptions or migrations whose cost is known";
+    Some(if parts.is_empty() || cpu_us <= 0.0 {
+        none.to_owned()
+    } else {
+        format!("lost of its CPU time: {}", parts.join(", "))
+    })
 }
 
 fn waited(recording: &Recording, waits: &Waits) -> String {
@@ -306,7 +335,9 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let mut notes = Vec::new();
     if cost.priced {
         let sampled = WssRange::sampled(&recording.facts.touched_bytes) == Some(cost.wss);
-        notes.push(if sampled {
+        notes.push(if cost.own {
+            "costs caused in the program itself: no working set is assumed".to_owned()
+        } else if sampled {
             format!(
                 "a working set between {} and {}: the median of {} samples of what processes touch within 10 ms, \
                  in whole pages, with 95 % confidence",

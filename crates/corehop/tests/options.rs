@@ -115,7 +115,7 @@ fn made() -> &'static Path {
 type Mode = (&'static str, &'static [&'static str]);
 
 /// The modes: each looks at every option of its verb.
-const MODES: [Mode; 37] = [
+const MODES: [Mode; 38] = [
     ("convert tasks", &["convert tasks workload.json"]),
     ("convert rt-app", &["convert rt-app plain.json"]),
     ("convert costs", &["convert costs costs.csv"]),
@@ -157,6 +157,10 @@ const MODES: [Mode; 37] = [
     ("measure shared-data", &["measure shared-data --on m5_cc --dry-run", "--json"]),
     ("measure overheads", &["measure overheads --tasks 2 --dry-run", "--json"]),
     ("measure supply", &["measure supply --dry-run", "--json"]),
+    (
+        "measure program-costs",
+        &["measure program-costs --dry-run --progress plain.json -- true", "--json"],
+    ),
     ("measure plan", &["measure plan plan.json --on m5_cc --dry-run", "--json"]),
     ("record", &["record --dry-run -- true", "--json"]),
 ];

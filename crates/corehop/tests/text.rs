@@ -59,6 +59,7 @@ const WORK: &[(&str, &str)] = &[
     ("measure-schedule-sensitive", "measure schedule-sensitive --on xeon_l7455 --dry-run"),
     ("measure-shared-data", "measure shared-data --on xeon_l7455 --dry-run"),
     ("measure-supply", "measure supply --dry-run"),
+    ("measure-program-costs", "measure program-costs --progress nothing -- true"),
     (
         "measure-synthetic",
         "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 4 --stream",

@@ -88,6 +88,7 @@ fn percentages_have_the_digits_that_their_width_supports() {
 fn an_unknown_cost_is_said_in_the_first_lines_and_never_zero() {
     let cost = |share, priced| RunCost {
         priced,
+        own: false,
         wss: WssRange::known("7.5MiB".parse().unwrap()),
         clipped_to: None,
         classes: Vec::new(),

@@ -3,16 +3,18 @@
 //!
 //! [`EventCosts`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
 //! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
-//! model. [`CostSource`] is either of the two, as a user names it.
+//! model, [`ProgramPrices`] from events that were caused in a program. [`CostSource`] is one of these, as a user names it.
 
 mod fitted;
 mod host;
+mod program;
 mod ranked;
 mod source;
 mod table;
 
 pub use fitted::ModelCosts;
 pub use host::{HostCosts, HostIdentity, NotHostCosts};
+pub use program::ProgramPrices;
 pub use ranked::Highest;
 pub use ranked::{among, least};
 pub use source::{CostSource, SelectError, Selected, Selection};
@@ -90,6 +92,11 @@ pub trait EventCosts {
     /// The basis of an event's cost at this size, where known.
     fn basis(&self, _: Event, _: f64) -> Option<Basis> {
         None
+    }
+
+    /// Whether the costs are those of one working set, whatever its size.
+    fn is_of_one_set(&self) -> bool {
+        false
     }
 
     /// Whether such events can happen on the machine. Where that is not known they can, but for migrations to

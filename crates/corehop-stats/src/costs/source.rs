@@ -4,17 +4,19 @@
 use std::collections::BTreeSet;
 
 use super::ranked::{RankedCosts, SampledCosts, is_named};
-use super::{CostTable, EventCosts, ModelCosts};
+use super::{CostTable, EventCosts, ModelCosts, ProgramPrices};
 use crate::cpmd::{DelayModel, Statistic};
 use corehop_plan::units::Nanos;
 
-/// A table of costs, or a model of them.
+/// A table of costs, a model of them, or those of a program.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CostSource {
     /// A summary table.
     Table(CostTable),
     /// A model that `corehop advise fit` made.
     Model(DelayModel),
+    /// Events that were caused in a program.
+    Program(ProgramPrices),
 }
 
 /// The part of a source's costs to use.
@@ -63,6 +65,22 @@ pub enum SelectError {
     /// An option that a table cannot tell.
     #[error("{0} applies to a model or samples, not to a table of costs")]
     NotOfATable(&'static str),
+    /// Means for a verdict.
+    #[error(
+        "the costs of a program are means, and a verdict on deadlines needs bounds: name `--statistic mean` to charge them all the same"
+    )]
+    MeansAlone,
+}
+
+impl Selection {
+    /// Refuses the choices that only models have.
+    fn refuse_of_models(&self) -> Result<(), SelectError> {
+        match (self.length, self.only.is_empty()) {
+            (Some(_), _) => Err(SelectError::NotOfATable("--length")),
+            (None, false) => Err(SelectError::NotOfATable("--only")),
+            (None, true) => Ok(()),
+        }
+    }
 }
 
 impl CostSource {
@@ -73,6 +91,7 @@ impl CostSource {
             Self::Model(model) => {
                 model.curves.iter().map(|curve| curve.series.key.load.as_str()).collect()
             }
+            Self::Program(_) => BTreeSet::from([ProgramPrices::LOAD]),
         };
         loads.into_iter().collect()
     }
@@ -88,7 +107,8 @@ impl CostSource {
             (None, [one]) => *one,
             (None, several) => return Err(SelectError::Loads(several.join(", "))),
         };
-        let statistic = wanted.statistic.as_deref().unwrap_or("max");
+        let usual = if let Self::Program(_) = self { ProgramPrices::STATISTIC } else { "max" };
+        let statistic = wanted.statistic.as_deref().unwrap_or(usual);
         let exact = Selection {
             load: Some(load.to_owned()),
             statistic: Some(statistic.to_owned()),
@@ -104,6 +124,9 @@ impl CostSource {
     /// # Errors
     /// [`SelectError`] where several could be meant, or none is.
     pub fn for_a_verdict(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
+        if matches!(self, Self::Program(_)) && wanted.statistic.is_none() {
+            return Err(SelectError::MeansAlone);
+        }
         let mut all = self.sampled(wanted)?;
         if let Some(name) = &wanted.statistic {
             if is_named(name) {
@@ -132,7 +155,7 @@ impl CostSource {
             Self::Table(table) if table.select(load, "n").is_some() => {
                 &["p999", "p99", "p90", "p50"]
             }
-            Self::Table(_) => &[],
+            Self::Table(_) | Self::Program(_) => &[],
         }
     }
 
@@ -156,10 +179,7 @@ impl CostSource {
             |sought: &Option<String>, it: &str| sought.as_deref().is_none_or(|word| word == it);
         let found: Vec<Selected<'_>> = match self {
             Self::Table(table) => {
-                if wanted.length.is_some() || !wanted.only.is_empty() {
-                    let name = if wanted.length.is_some() { "--length" } else { "--only" };
-                    return Err(SelectError::NotOfATable(name));
-                }
+                wanted.refuse_of_models()?;
                 let meant = |&(load, statistic, _): &(&str, &str, _)| {
                     is(&wanted.load, load) && is(&wanted.statistic, statistic)
                 };
@@ -190,6 +210,17 @@ impl CostSource {
                 };
                 loads.flat_map(|load| statistics.iter().map(move |&it| of(load, it))).collect()
             }
+            Self::Program(prices) => {
+                wanted.refuse_of_models()?;
+                let [load, statistic] = [ProgramPrices::LOAD, ProgramPrices::STATISTIC];
+                let is_meant = is(&wanted.load, load) && is(&wanted.statistic, statistic);
+                let of = || Selected {
+                    load: load.to_owned(),
+                    statistic: statistic.to_owned(),
+                    costs: Box::new(prices),
+                };
+                is_meant.then(of).into_iter().collect()
+            }
         };
         if found.is_empty() { Err(self.unknown(wanted)) } else { Ok(found) }
     }
@@ -199,6 +230,9 @@ impl CostSource {
         let known: Vec<String> = match self {
             Self::Table(table) => {
                 table.selections().map(|(load, what, _)| format!("{load} {what}")).collect()
+            }
+            Self::Program(_) => {
+                vec![format!("{} {}", ProgramPrices::LOAD, ProgramPrices::STATISTIC)]
             }
             Self::Model(_) => {
                 let statistics: Vec<&str> = Statistic::ALL.iter().map(|it| it.word()).collect();

@@ -176,7 +176,7 @@ impl Args {
     /// The chosen costs; fails early if there are none.
     fn prices<'a>(&self, source: &'a CostSource) -> Result<Prices<'a>, Failure> {
         let usual = match source {
-            CostSource::Model(_) => Some("mean"),
+            CostSource::Model(_) | CostSource::Program(_) => Some("mean"),
             CostSource::Table(table) => {
                 let has =
                     |word: &&str| table.selections().any(|(_, statistic, _)| statistic == *word);

@@ -98,6 +98,10 @@ pub(crate) const RECIPES: [(&str, &str); 75] = [
         "measure schedule-sensitive --on xeon_x5650",
         "--task-set set.json --duration 20ms --wss 4KiB --load idle -q",
     ),
+    (
+        "measure program-costs --dry-run",
+        "--progress count --event preemption --length 2ms --preemptor 64KiB --share 3% --block 50ms --rounds 2 -- true",
+    ),
     ("measure supply --dry-run", "--watched 1s --window 10ms --threshold 1us --cpus 0"),
     (
         "measure overheads --dry-run",

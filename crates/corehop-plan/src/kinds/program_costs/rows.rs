@@ -48,12 +48,13 @@ row! {
 }
 
 impl CausedBlock {
-    /// The block, as far as it matters to the number of samples: of the class at this place among `events`.
+    /// The block, as far as it matters to the number of samples: of the class at this place among `events`. One that says nothing
+    /// counts too: the program would not make another one better.
     pub(super) fn observation(&self, events: &[Event]) -> Option<RowObservation> {
         let cell = events.iter().position(|&event| event == self.event)? as u64;
         Some(RowObservation {
             cell,
-            valid: self.invalid.is_none(),
+            valid: true,
             measured: true,
             value_ns: self.cpu_ns,
             scale_ns: self.cpu_ns,

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure program-costs` as a user types it, and the readers of its file.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use corehop_plan::experiment::{Argument, Interventions, ProgramCosts, Target};
+use corehop_plan::samples::{BatchWriter, CausedBlock, Provenance, Reader, RowKind, Rows};
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::workload::{Event, Pattern, Polluter};
+use serde_json::{Value, json};
+
+fn corehop(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.args(words).current_dir(folder).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    let both = [&output.stdout[..], &output.stderr].concat();
+    String::from_utf8_lossy(&both).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The variable that makes a program of a test: it names the file to count in.
+const COUNTS_IN: &str = "COREHOP_TEST_COUNTS_IN";
+
+/// A program that counts in a file and uses a CPU. It ends with the test.
+struct Counter(Child);
+
+impl Counter {
+    fn start(folder: &Path) -> Self {
+        let path = folder.join("count");
+        fs::write(&path, format!("{:20}\n", 0)).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", "the_program_that_counts"]).env(COUNTS_IN, path);
+        Self(command.stdout(Stdio::null()).spawn().unwrap())
+    }
+
+    /// The CPUs that its threads may use, each list once.
+    fn allowed(&self) -> BTreeSet<String> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let list = |task: std::io::Result<fs::DirEntry>| {
+            let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+            let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list"))?;
+            Some(line.split_whitespace().nth(1)?.to_owned())
+        };
+        tasks.filter_map(list).collect()
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        // It has ended, or ends now.
+        let _gone = self.0.kill();
+        let _waited = self.0.wait();
+    }
+}
+
+/// No test, but the program of [`Counter`].
+#[test]
+fn the_program_that_counts() {
+    let Some(path) = std::env::var_os(COUNTS_IN) else { return };
+    let file = File::options().write(true).open(path).unwrap();
+    for count in 0_u64.. {
+        let mut state = count;
+        for _ in 0..20_000 {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005) + 1);
+        }
+        // In place and of one length, so that a reader never finds it empty.
+        file.write_at(format!("{count:20}\n").as_bytes(), 0).unwrap();
+    }
+}
+
+fn rows(path: &Path) -> Vec<CausedBlock> {
+    Reader::open(File::open(path).unwrap()).unwrap().all().unwrap()
+}
+
+#[test]
+fn events_happen_in_blocks_with_a_dose_alone_and_the_program_is_left_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::start(folder.path());
+    let before = counter.allowed();
+    let output = corehop(
+        folder.path(),
+        &[
+            "measure",
+            "program-costs",
+            "--pid",
+            &counter.pid(),
+            "--progress",
+            "count",
+            "--rounds",
+            "8",
+            "--block",
+            "60ms",
+            "--length",
+            "200us",
+            "--share",
+            "20%",
+            "--json",
+            "-o",
+            "costs.parquet",
+        ],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(counter.allowed(), before);
+    let rows = rows(&folder.path().join("costs.parquet"));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let costs = answer["program_costs"]["costs"].as_array().unwrap();
+    assert_eq!(rows.len(), 8 * 5 * costs.len());
+    for cost in costs {
+        let of = |dose: fn(u64) -> bool| {
+            let of =
+                rows.iter().filter(move |it| it.event.word() == cost["event"] && dose(it.dose));
+            of.map(|it| it.events).sum::<u64>()
+        };
+        assert_eq!(of(|dose| dose == 0), 0, "{cost}");
+        assert!(of(|dose| dose == 4) > of(|dose| dose == 1), "{cost}");
+    }
+    let usable = rows.iter().filter(|it| it.invalid.is_none());
+    for row in usable {
+        assert!(
+            row.cpu_ns > 0.0 && row.cpu_ns < 1.5 * row.wall_ns && row.progress > 0.0,
+            "{row:?}"
+        );
+        assert!(row.preemptors_ns <= row.wall_ns + 1e9, "{row:?}");
+    }
+    let report = said(&corehop(folder.path(), &["report", "costs.parquet", "--table", "text"]));
+    assert!(report.contains("CPU time of the program for each event"), "{report}");
+    assert!(report.contains(&format!("process {}", counter.pid())), "{report}");
+}
+
+#[test]
+fn a_command_without_progress_is_run_again_and_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; cat /proc/self/status | grep Cpus_allowed_list >> seen";
+    let output = corehop(
+        folder.path(),
+        &[
+            "measure",
+            "program-costs",
+            "--rounds",
+            "2",
+            "--event",
+            "preemption",
+            "-o",
+            "costs.parquet",
+            "--",
+            "sh",
+            "-c",
+            script,
+        ],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let rows = rows(&folder.path().join("costs.parquet"));
+    assert_eq!(rows.len(), 10);
+    assert!(rows.iter().all(|it| (it.progress - 1.0).abs() < 1e-12 && it.cpu_ns > 0.0));
+    let seen = fs::read_to_string(folder.path().join("seen")).unwrap();
+    assert_eq!(seen.lines().count(), 10, "each block is one run");
+}
+
+#[test]
+fn a_killed_measurement_puts_the_program_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::start(folder.path());
+    let before = counter.allowed();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let words = ["measure", "program-costs", "--progress", "count", "--rounds", "1000", "--pid"];
+    command.args(words).arg(counter.pid()).current_dir(folder.path());
+    let mut run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let within = |what: &dyn Fn() -> bool| {
+        let begin = Instant::now();
+        while begin.elapsed() < Duration::from_secs(60) {
+            if what() {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        false
+    };
+    let is_held = || counter.allowed() != before;
+    if before.iter().any(|list| list.contains(['-', ','])) {
+        assert!(within(&is_held), "it is held at times");
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(within(&|| counter.allowed() == before), "{:?} and not {before:?}", counter.allowed());
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_with_the_remedy() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("still"), "5\n").unwrap();
+    let mine = std::process::id().to_string();
+    for (words, code, part) in [
+        (&["--rounds", "1"][..], 2, "missing program"),
+        (&["--pid", &mine], 2, "--progress"),
+        (&["--pid", "many", "--progress", "still"], 2, "named by its number"),
+        (&["--progress", "none", "--", "sleep", "5"], 3, "none tells no progress"),
+        (&["--event", "l4_migration", "--", "true"], 2, "l4_migration"),
+        (&["--event", "flush", "--", "true"], 2, "flush cannot be caused"),
+        (&["--event", "preemption,preemption", "--", "true"], 2, "named once"),
+        (&["--length", "1s", "--", "true"], 2, "a preemption of 1 s"),
+        (&["--block", "1ms", "--progress", "still", "--", "true"], 2, "a block of 1 ms"),
+        (&["--block", "50ms", "--", "true"], 2, "--progress"),
+        (&["--share", "80%", "--", "true"], 2, "at most 50 %"),
+        (&["--rounds", "0", "--", "true"], 2, "--rounds 0"),
+        (&["--", "/no/such/program"], 3, "/no/such/program"),
+        (&["--event", "preemption", "--rounds", "1", "--", "false"], 1, "exit status 1"),
+        (
+            &["--progress", "still", "--event", "preemption", "--rounds", "1", "--", "true"],
+            6,
+            "ended before one round",
+        ),
+    ] {
+        let output = corehop(at, &[&["measure", "program-costs"], words].concat());
+        let text = said(&output);
+        assert!(text.contains(part), "{words:?}: {text}");
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {text}");
+    }
+}
+
+#[test]
+fn progress_that_stands_still_is_no_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("still"), "5\n").unwrap();
+    let words = [
+        "measure",
+        "program-costs",
+        "--progress",
+        "still",
+        "--event",
+        "preemption",
+        "--rounds",
+        "2",
+        "--block",
+        "20ms",
+        "-o",
+        "x.parquet",
+        "--",
+        "sh",
+        "-c",
+        "while :; do :; done",
+    ];
+    let output = corehop(folder.path(), &words);
+    let text = said(&output);
+    assert!(text.contains("was not measured: no progress in 10 blocks"), "{text}");
+    let costs = corehop(folder.path(), &["record", "--costs", "x.parquet", "--", "true"]);
+    assert!(said(&costs).contains("no block of it says what an event costs"), "{}", said(&costs));
+}
+
+/// A file of rounds of 100 ms in which each event costs 50 us, but for some noise.
+fn costs(folder: &Path, events: &[Event]) {
+    let plan = Interventions {
+        target: Target::Command(vec![Argument::new(b"/usr/bin/xz".to_vec())]),
+        progress: Some("count".to_owned()),
+        block: Nanos::from_millis(100),
+        share: 0.05,
+        length: Nanos::from_micros(20),
+        preemptor: Polluter {
+            wss: Bytes::from_kib(64),
+            pattern: Pattern::Shuffled,
+            write_ratio: 0.5,
+        },
+        events: events.to_vec(),
+        blocks: Vec::new(),
+    };
+    let parameters = json!(ProgramCosts { plan, rounds: 20 });
+    let provenance =
+        Provenance { parameters, experiment: "program-costs".to_owned(), ..Provenance::default() };
+    let mut rows = Vec::new();
+    for (round, &event) in (0..20).flat_map(|round| events.iter().map(move |event| (round, event)))
+    {
+        for dose in ProgramCosts::DOSES.map(u64::from) {
+            let noise = 1.0 + 1e-4 * f64::from((round * 7 + dose as u32 * 3) % 11);
+            rows.push(CausedBlock {
+                machine: "box".into(),
+                seed: 1,
+                block: rows.len() as u64,
+                replicate: u64::from(round),
+                event,
+                dose,
+                events: 10 * dose,
+                tried: 10 * dose,
+                asked_ns: (event == Event::Preemption).then_some(20e3),
+                polluter: None,
+                preemptors_ns: 0.0,
+                cpu_ns: (1e8 + 5e5 * dose as f64) * noise,
+                progress: 100.0,
+                wall_ns: 1e8,
+                threads: 1,
+                exchange_ns: None,
+                invalid: None,
+            });
+        }
+    }
+    let file = File::create(folder.join("costs.parquet")).unwrap();
+    let mut part = BatchWriter::begin(file, RowKind::ProgramCosts, &provenance).unwrap();
+    part.append(&Rows::from(rows)).unwrap();
+    part.end().unwrap();
+}
+
+#[test]
+fn a_recording_charges_the_programs_own_costs_and_says_the_loss_first() {
+    let folder = tempfile::tempdir().unwrap();
+    costs(folder.path(), &Event::RESUMING);
+    let text = said(&corehop(folder.path(), &["report", "costs.parquet", "--table", "text"]));
+    assert!(text.contains("xz: a preemption of 20"), "{text}");
+    let script = "i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done & i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; wait";
+    let output =
+        corehop(folder.path(), &["record", "--costs", "costs.parquet", "--", "sh", "-c", script]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("lost of its CPU time: ") || text.contains("lost none of its CPU time"),
+        "{text}"
+    );
+    assert!(text.contains("no working set is assumed"), "{text}");
+}
+
+#[test]
+fn a_verdict_on_deadlines_does_not_take_means_for_bounds() {
+    let folder = tempfile::tempdir().unwrap();
+    costs(folder.path(), &Event::RESUMING);
+    let set = r#"{"cpus": 1, "tasks": [{"name": "fast", "wcet_us": 1000, "period_us": 10000, "wss_kib": 64},
+        {"name": "slow", "wcet_us": 8000, "period_us": 40000, "wss_kib": 64}]}"#;
+    fs::write(folder.path().join("set.json"), set).unwrap();
+    let refused = corehop(folder.path(), &["check", "set.json", "--costs", "costs.parquet"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(said(&refused).contains("--statistic mean"), "{}", said(&refused));
+    let words = ["check", "set.json", "--costs", "costs.parquet", "--statistic", "mean"];
+    let taken = corehop(folder.path(), &words);
+    assert_eq!(taken.status.code(), Some(1), "{}", said(&taken));
+    assert!(said(&taken).contains("no event costs more than the mean"), "{}", said(&taken));
+}
