@@ -114,6 +114,8 @@ class Options(TypedDict, total=False):
     no_real_time: bool
     quiet: bool
     resume: bool
+    progress: Value | None
+    block: Value | None
 
 
 #: Options of `corehop measure` that Python takes as parameters or has no use for: it reads the file that

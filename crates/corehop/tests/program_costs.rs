@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use corehop_plan::experiment::{Argument, Interventions, ProgramCosts, Target};
 use corehop_plan::samples::{BatchWriter, CausedBlock, Provenance, Reader, RowKind, Rows};
-use corehop_plan::units::{Bytes, Nanos};
+use corehop_plan::units::{Bytes, Cpu, Nanos};
 use corehop_plan::workload::{Event, Pattern, Polluter};
 use serde_json::{Value, json};
 
@@ -27,15 +27,24 @@ fn said(output: &Output) -> String {
 /// The variable that makes a program of a test: it names the file to count in.
 const COUNTS_IN: &str = "COREHOP_TEST_COUNTS_IN";
 
+/// The variable with the CPU to which this program binds itself.
+const PINS_TO: &str = "COREHOP_TEST_PINS_TO";
+
 /// A program that counts in a file and uses a CPU. It ends with the test.
 struct Counter(Child);
 
 impl Counter {
     fn start(folder: &Path) -> Self {
+        Self::pinning(folder, None)
+    }
+
+    /// The same; it binds itself to a CPU after a while.
+    fn pinning(folder: &Path, cpu: Option<u32>) -> Self {
         let path = folder.join("count");
         fs::write(&path, format!("{:20}\n", 0)).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "the_program_that_counts"]).env(COUNTS_IN, path);
+        command.envs(cpu.map(|cpu| (PINS_TO, cpu.to_string())));
         Self(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
@@ -67,8 +76,13 @@ impl Drop for Counter {
 #[test]
 fn the_program_that_counts() {
     let Some(path) = std::env::var_os(COUNTS_IN) else { return };
-    let file = File::options().write(true).open(path).unwrap();
+    let pins_to: Option<u32> = std::env::var(PINS_TO).ok().map(|cpu| cpu.parse().unwrap());
+    let (file, begin) = (File::options().write(true).open(path).unwrap(), Instant::now());
     for count in 0_u64.. {
+        // Again and again: its first choice may be just where it is held.
+        if let Some(cpu) = pins_to.filter(|_| begin.elapsed() > Duration::from_millis(700)) {
+            corehop_system::thread::set_affinity([Cpu(cpu)]).unwrap();
+        }
         let mut state = count;
         for _ in 0..20_000 {
             state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005) + 1);
@@ -193,6 +207,39 @@ fn a_killed_measurement_puts_the_program_back() {
     run.wait().unwrap();
     std::thread::sleep(Duration::from_millis(100));
     assert!(within(&|| counter.allowed() == before), "{:?} and not {before:?}", counter.allowed());
+}
+
+#[test]
+fn a_thread_that_pins_itself_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cpus = corehop_system::thread::affinity().unwrap();
+    let cpu = cpus.iter().last().unwrap();
+    let counter = Counter::pinning(folder.path(), Some(cpu.0));
+    let words = [
+        "measure",
+        "program-costs",
+        "--progress",
+        "count",
+        "--rounds",
+        "15",
+        "--event",
+        "preemption",
+        "--block",
+        "20ms",
+        "-o",
+        "x.parquet",
+        "--pid",
+    ];
+    let output = corehop(folder.path(), &[&words[..], &[&counter.pid()]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(
+        counter.allowed().contains(&cpu.to_string().replace("CPU ", "")),
+        "{:?}",
+        counter.allowed()
+    );
+    // It can be preempted where it is.
+    let last = rows(&folder.path().join("x.parquet")).into_iter().filter(|it| it.replicate > 12);
+    assert!(last.map(|it| it.tried).sum::<u64>() > 0);
 }
 
 #[test]
