@@ -202,7 +202,7 @@ pub fn run_cost(
     }
     let clipped_to = pricing.and_then(|pricing| pricing.clipped);
     let own = prices.is_some_and(|it| matches!(it.source, CostSource::Program(_)));
-    Ok(RunCost { clipped_to, own, ..summed(recording, &events, prices.is_some(), wss) })
+    Ok(RunCost { own, clipped_to, ..summed(recording, &events, prices.is_some(), wss) })
 }
 
 /// The cost of each run of a recording that has several, by its number. It has no upper bound where the rows of

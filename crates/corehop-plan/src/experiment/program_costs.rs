@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The costs of preemptions and migrations in a given program, by causing them.
 //!
-//! Nobody knows the working set of a program, and counters are missing in most guests. So the events are caused: in blocks of the
+//! The working set of a program is unknown, and counters are missing in most guests. So the events are caused: in blocks of the
 //! program's own time its threads are moved or preempted at a rate, in other blocks at another rate or not at all, in random
 //! order. The CPU time that the same progress takes beyond that of blocks without events, over the number of events, is what one
 //! costs this program, on this machine, beside what else runs there. Coz does so for lines of code (Curtsinger and Berger, SOSP
 //! 2015). A round has two blocks without events for each class: they differ by what nothing causes.
 //!
-//! What is not seen: costs that a program pays without CPU time of its own (it waits for another program that has lost its
+//! Not seen are costs that a program pays without CPU time of its own (it waits for another program that has lost its
 //! caches), and those of events longer apart than a block. A migration's cost depends on how long the thread stays: at twice the rate it
 //! comes back to caches that have cooled for half as long. The rate belongs to the answer.
 
@@ -43,7 +43,7 @@ impl ProgramCosts {
         plan
     }
 
-    fn round(&self, seed: u64, round: u32, events: usize) -> Vec<InterventionBlock> {
+    fn round(seed: u64, round: u32, events: usize) -> Vec<InterventionBlock> {
         let of = |event| Self::DOSES.map(|dose| InterventionBlock { round, event, dose });
         let mut blocks: Vec<InterventionBlock> = (0..events).flat_map(of).collect();
         DrawStream::new(seed, u64::from(round)).shuffle(&mut blocks);
@@ -78,7 +78,7 @@ impl Experiment for ProgramCosts {
     ) -> Result<Plan, ExperimentError> {
         let mut plan = self.interventions(platform);
         let asked = quota.iter().copied().max().unwrap_or(0) / Self::DOSES.len() as u32;
-        let rounds = (0..asked).flat_map(|round| self.round(seed, round, plan.events.len()));
+        let rounds = (0..asked).flat_map(|round| Self::round(seed, round, plan.events.len()));
         plan.blocks = rounds.collect();
         plan.check(platform)?;
         Ok(Plan::new(NAME, seed, plan))

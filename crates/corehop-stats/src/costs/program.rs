@@ -5,14 +5,14 @@ use super::{Cost, EventCosts, NoCost};
 use crate::program_costs::{ProgramCost, ProgramCostResults};
 use corehop_plan::workload::Event;
 
-/// What events cost a program, as a source of costs.
+/// The costs of events for one program, as a source of costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramPrices(ProgramCostResults);
 
 impl ProgramPrices {
-    /// The load that they were measured under: what ran beside the program.
+    /// The load that they were measured under: whatever ran beside the program.
     pub const LOAD: &'static str = "as measured";
-    /// What they are: a slope.
+    /// The statistic: a slope is a mean.
     pub const STATISTIC: &'static str = "mean";
 
     /// None where no class has a cost.

@@ -139,7 +139,7 @@ mod tests {
         assert!(intruder.go(clock.ticks(20e6)));
         assert!(!intruder.go(clock.ticks(20e6)), "it is at work");
         let begin = Instant::now();
-        while !intruder.rests() && begin.elapsed() < Duration::from_secs(60) {
+        while !intruder.rests() && begin.elapsed() < Duration::from_mins(1) {
             std::thread::sleep(Duration::from_millis(1));
         }
         let (took, busy_ns) = intruder.took();

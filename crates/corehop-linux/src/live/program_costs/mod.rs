@@ -39,7 +39,7 @@ const RELIST_NS: u64 = 50_000_000;
 /// Looks at threads before an event is given up: the others do not run.
 const LOOKS: usize = 8;
 
-/// What a program that ends too early is told.
+/// The message for a program that ends too early.
 const TOO_SHORT: &str = "the program ended before one round was over: leave out --progress to run it again and again, or give it more to do";
 
 impl LiveMachine {
