@@ -7,7 +7,7 @@ BENCH   := cargo bench --locked -p corehop-benches
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-regret repeat dist lab bpf lint clean
+.PHONY: run test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -128,6 +128,11 @@ ROWS ?= $(CURDIR)/data/regret.jsonl
 bench-regret: build
 	@mkdir -p out
 	$(BENCH) --bench place -- $(CURDIR)/out/bench.json --regret=$(ROWS)
+
+## Events caused in programs of a known working set, against the synthetic method, into out/bench.json: some twelve minutes.
+bench-programs: build
+	@mkdir -p out
+	$(BENCH) --bench programs -- $(CURDIR)/out/bench.json
 
 ## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
 repeat: build
