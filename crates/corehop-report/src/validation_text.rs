@@ -135,8 +135,15 @@ fn summary(it: &QuantityErrors) -> String {
     if let Some(order) = it.order {
         let _ = writeln!(
             text,
-            "    order of the events: {} of {} judged pairs that are printed apart",
+            "    printed order: {} of {} judged pairs that are printed apart",
             order.agree, order.pairs
+        );
+    }
+    if let Some(near) = it.near {
+        let _ = writeln!(
+            text,
+            "    printed order: {} of {} pairs that are printed nearer, which judge nothing",
+            near.agree, near.pairs
         );
     }
     text + &it.aim.as_ref().map_or_else(String::new, |aim| format!("    {}\n", said(it, aim)))
@@ -154,9 +161,17 @@ fn said(it: &QuantityErrors, aim: &Aim) -> String {
         "{outcome} (a median error of at most {}, a 90th percentile of at most {}{}){}{why}",
         it.law.show(aim.median),
         it.law.show(aim.p90),
-        if it.order.is_some() { ", events in the printed order" } else { "" },
+        it.order.map_or_else(String::new, |_| order_aimed_at(it)),
         if why.is_empty() { "" } else { ": " }
     )
+}
+
+fn order_aimed_at(it: &QuantityErrors) -> String {
+    let share = it.limits.map_or(1.0, |limits| limits.order);
+    if share < 1.0 {
+        return format!(", {:.0} % of the pairs in the printed order", 100.0 * share);
+    }
+    ", all pairs in the printed order".to_owned()
 }
 
 /// Claims, and how many come out as printed.

@@ -123,7 +123,7 @@ impl HostSheet {
                 percent(order)
             )
         });
-        errors_beyond(judged, ErrorLaw::Relative, ErrorLimits { median, p90 })
+        errors_beyond(judged, ErrorLaw::Relative, ErrorLimits { median, p90, order: 1.0 })
             .into_iter()
             .chain(turned)
             .collect()

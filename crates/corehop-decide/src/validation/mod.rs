@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Validation: what was published of a machine, against the simulated one.
 //!
-//! There are tables of costs, single values, tables of gangs and of core switches, what a placer gains, claims in words,
-//! and a regression. Each is a [`PublishedStudy`]; all of them come to a [`Sheet`].
+//! There are tables of costs, single values, tables of gangs, of core switches and of throughput, what a placer gains, claims in
+//! words, and a regression. Each is a [`PublishedStudy`]; all of them come to a [`Sheet`].
 
 mod numa_home;
 pub mod sheet;
@@ -16,6 +16,7 @@ pub mod points;
 pub mod gangs;
 pub mod placements;
 pub mod switches;
+pub mod throughput;
 pub mod regression;
 pub mod claims;
 pub mod host;

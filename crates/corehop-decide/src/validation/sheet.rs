@@ -252,8 +252,10 @@ pub struct QuantityErrors {
     pub judged: Option<ErrorQuantiles>,
     /// The errors of rows by their part.
     pub by_role: BTreeMap<JudgementRole, ErrorQuantiles>,
-    /// Whether events come in the printed order, where that was tested.
+    /// Whether events or kernels come in the printed order, where that was tested.
     pub order: Option<ClassConcordance>,
+    /// The same of pairs that are printed nearer to each other, which judge nothing.
+    pub near: Option<ClassConcordance>,
     /// Whether the aim is reached.
     pub aim: Option<Aim>,
 }
@@ -266,7 +268,7 @@ impl QuantityErrors {
         limits: Option<ErrorLimits>,
     ) -> Self {
         let by_role = BTreeMap::new();
-        Self { word, law, limits, judged: None, by_role, order: None, aim: None }
+        Self { word, law, limits, judged: None, by_role, order: None, near: None, aim: None }
     }
 
     /// It as JSON.
@@ -277,6 +279,9 @@ impl QuantityErrors {
         });
         if let Some(order) = self.order {
             value["order"] = json!(order);
+        }
+        if let Some(near) = self.near {
+            value["near"] = json!(near);
         }
         value
     }
@@ -361,7 +366,7 @@ mod tests {
     const HEAD: StudyHeading<'static> = StudyHeading { id: "x", title: "t", platform: "p" };
     const ENOUGH: Samples = Samples { have: 8, takes: 8 };
 
-    const LIMITS: ErrorLimits = ErrorLimits { median: 0.2, p90: 0.5 };
+    const LIMITS: ErrorLimits = ErrorLimits { median: 0.2, p90: 0.5, order: 1.0 };
 
     fn row(error: Option<f64>, role: JudgementRole, quantity: &'static str) -> ValidationRow {
         ValidationRow {

@@ -8,6 +8,7 @@ use super::points::PointStudy;
 use super::regression::RegressionStudy;
 use super::switches::SwitchStudy;
 use super::tables::TableStudy;
+use super::throughput::ThroughputStudy;
 use super::{PublishedStudy, PublishedStudyError};
 
 macro_rules! file {
@@ -45,6 +46,9 @@ const PLACEMENTS: &[(&str, &str)] = described!["kamali-5-3"];
 const SWITCHES: &[(&str, &str, &str)] =
     with_tables!["strong-2a", "strong-2b", "strong-3", "strong-5", "strong-6"];
 
+const THROUGHPUTS: &[(&str, &str, &str)] =
+    with_tables!["strong-7", "strong-8", "strong-10", "strong-13", "strong-14"];
+
 pub(super) const REGRESSIONS: &[(&str, &str, &str)] = with_tables!["kamali-regression"];
 
 const CLAIMS: &[(&str, &str)] = described![
@@ -56,8 +60,8 @@ const CLAIMS: &[(&str, &str)] = described![
     "waechtler-exclusive",
 ];
 
-/// The studies that come with the program: tables, single values, tables of gangs and of core switches, placements,
-/// a regression, claims.
+/// The studies that come with the program: tables, single values, tables of gangs, of core switches and of throughput,
+/// placements, a regression, claims.
 ///
 /// # Errors
 /// If a file is wrong; a test reads them all.
@@ -77,6 +81,9 @@ pub fn all() -> Result<Vec<Box<dyn PublishedStudy>>, PublishedStudyError> {
     }
     for (_, description, table) in SWITCHES {
         all.push(Box::new(SwitchStudy::new(description, table)?));
+    }
+    for (_, description, table) in THROUGHPUTS {
+        all.push(Box::new(ThroughputStudy::new(description, table)?));
     }
     for (_, description, table) in REGRESSIONS {
         all.push(Box::new(RegressionStudy::new(description, table)?));
@@ -132,6 +139,7 @@ mod tests {
     use super::super::sheet::{JudgementRole, role_among};
     use super::super::switches::{SwitchRow, SwitchRows};
     use super::super::tables::Printed;
+    use super::super::throughput::ThroughputRow;
     use super::*;
     use corehop_plan::experiment::Experiment;
 
@@ -197,6 +205,20 @@ mod tests {
             for row in &study.printed {
                 let platform = row.machine().unwrap();
                 SwitchStudy::plan(row, &platform, 1, 1).unwrap().check(&platform).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn every_study_of_throughput_can_be_read_and_is_fitted_on_few_of_its_rows() {
+        for (id, description, table) in THROUGHPUTS {
+            let study = ThroughputStudy::new(description, table).unwrap();
+            assert_eq!(study.id, *id);
+            let marked = |row: &&ThroughputRow| study.marked.iter().any(|it| it.rows.has(row));
+            let count = study.printed.iter().filter(marked).count();
+            assert!(count * 5 <= study.printed.len(), "{id}: {count} rows do not judge");
+            for marked in &study.marked {
+                assert!(study.printed.iter().any(|row| marked.rows.has(row)), "{id}: {marked:?}");
             }
         }
     }

@@ -367,7 +367,7 @@ impl TableStudy {
 }
 
 /// Whether the greater of two printed values is 1.2 times the lesser one at least, whatever was rounded.
-fn are_apart(low: PrintedNumber, high: PrintedNumber) -> bool {
+pub(super) fn are_apart(low: PrintedNumber, high: PrintedNumber) -> bool {
     high.value - low.value > (0.2 * low.value.abs()).max(low.step.max(high.step))
 }
 

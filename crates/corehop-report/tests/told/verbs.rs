@@ -70,10 +70,15 @@ fn quantity(word: &'static str, law: ErrorLaw, rows: usize) -> QuantityErrors {
     QuantityErrors {
         word,
         law,
-        limits: (law != ErrorLaw::Difference).then_some(ErrorLimits { median: 0.2, p90: 0.5 }),
+        limits: (law != ErrorLaw::Difference).then_some(ErrorLimits {
+            median: 0.2,
+            p90: 0.5,
+            order: 1.0,
+        }),
         judged: Some(ErrorQuantiles { rows, missing: 0, median: 0.1, p90: 0.25 }),
         by_role: BTreeMap::new(),
         order: None,
+        near: None,
         aim: None,
     }
 }

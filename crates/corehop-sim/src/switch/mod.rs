@@ -10,7 +10,9 @@
 //! Every batch begins on a machine that has done nothing, draws how the code of the kernel is laid out, and makes some
 //! calls before those that are timed.
 
+mod latencies;
 mod library;
+mod load;
 pub mod off_load;
 mod paths;
 #[cfg(test)]

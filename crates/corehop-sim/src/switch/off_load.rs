@@ -10,6 +10,10 @@
 //! switched to spends the time of the switch. What a thread's own data lose where it goes to another core than the last time
 //! is not in it.
 //!
+//! A call can have interrupts, and a wait after it ([`CallAftermath`]). The core of the call serves its interrupts, but for
+//! a call on an application core that is spared them: there an OS core serves them, and if the thread waits for them, it is
+//! woken from there by one more interrupt.
+//!
 //! A core without work polls (V4), is powered down at once (V1 to V3), or polls for as long as a switch takes before it
 //! is powered down (V5, section 6.3: polling costs at most as much as the switch that it was to save). A core of the
 //! library's V5 polls by the library's own account of what polling has brought; a switch to a core that polls takes a line
@@ -18,202 +22,61 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+pub use super::latencies::{SwitchLatencies, unknown};
+pub use super::load::{CallAftermath, OffLoadArm, OffLoadWorkload, OffLoaded};
+use crate::times::Picos;
+use corehop_plan::experiment::DrawStream;
+use corehop_plan::machine::MachineError;
+use corehop_plan::platform::{Core, Platform, Power};
+use corehop_plan::units::{Cpu, Nanos};
+use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_switch::budget::{SpinBudget, usual_limit};
 pub use corehop_switch::policy::Flags;
 use corehop_switch::policy::{
     CoreChoice, CoreHistory, CoreOccupancy, CoreSet, select_app_core, select_os_core,
 };
-use serde::Serialize;
 
-use super::{SwitchMachine, instruction, library};
-use crate::recipe::Recipe;
-use crate::times::Picos;
-use corehop_plan::experiment::DrawStream;
-use corehop_plan::machine::MachineError;
-use corehop_plan::platform::{Core, Platform, Power};
-use corehop_plan::units::{Cpu, CpuList, Nanos};
-use corehop_plan::workload::switching::SwitchMechanism;
-
-/// Layouts of the kernel's code that the time of a switch is the mean over, and calls in each.
-const LAYOUTS: u64 = 5;
-const CALLS: u32 = 4;
-/// The stream of draws of the load; those of layouts are below.
-const LOAD: u64 = 4 << 48;
-
-/// Threads and what they do.
-#[derive(Debug, Clone, Serialize)]
-pub struct OffLoadWorkload {
-    /// The cores that make calls; the others run the threads.
-    pub os_cores: CpuList,
-    /// The mechanism: one of the library or of the kernel of 2009.
-    pub mechanism: SwitchMechanism,
-    /// The threads.
-    pub threads: u32,
-    /// The mean time from call to call, on the fastest core.
-    pub compute: Nanos,
-    /// The mean time of a call, on the fastest core, without the switches.
-    pub call: Nanos,
-    /// The simulated time.
-    pub time: Nanos,
-    /// Seed of all draws.
-    pub seed: u64,
-}
-
-/// The cores that run threads, and whether their calls are off-loaded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OffLoadArm {
-    /// Nothing is off-loaded, and all cores run threads.
-    Unmodified,
-    /// Nothing is off-loaded, and no thread runs on an OS core.
-    Bound,
-    /// Calls are off-loaded, with these settings of the policy.
-    Policy(Flags),
-}
-
-/// The outcome of one arm.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OffLoaded {
-    /// Calls per second, of all threads.
-    pub calls_per_second: f64,
-    /// The mean time from the call until the thread computes again, in microseconds.
-    pub mean_us: f64,
-    /// The 99th percentile of it.
-    pub p99_us: f64,
-    /// The share of calls that were made on an OS core.
-    pub there: f64,
-    /// The mean share of time for which an application core was powered down.
-    pub quiet: f64,
-    /// The energy of all cores for a call, in microjoules. None: the platform lacks a core's power.
-    pub microjoules: Option<f64>,
-}
-
-/// The times of switches between the cores of a machine.
-#[derive(Debug)]
-pub struct SwitchLatencies {
-    instructions: Vec<Picos>,
-    /// By source and target.
-    times: Vec<Vec<Picos>>,
-    /// The same to a core that has stopped polling.
-    woken: Vec<Vec<Picos>>,
-}
-
-impl SwitchLatencies {
-    /// Simulates the switches between application cores and OS cores.
-    ///
-    /// # Errors
-    /// [`MachineError::NotPossible`] names what the platform lacks.
-    pub fn simulate(platform: &Platform, load: &OffLoadWorkload) -> Result<Self, MachineError> {
-        let recipe = Recipe::new(platform.clone(), crate::Partitioning::default())?;
-        let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
-        let count = cpus.last().map_or(0, |cpu| cpu.0 as usize + 1);
-        let mut instructions = vec![0; count];
-        for &cpu in &cpus {
-            instructions[cpu.0 as usize] = instruction(platform, cpu)?;
-        }
-        let none = vec![vec![0; count]; count];
-        let mut it = Self { instructions, times: none.clone(), woken: none };
-        let is_os = |cpu: &Cpu| load.os_cores.contains(*cpu);
-        for &from in &cpus {
-            for &to in cpus.iter().filter(|to| is_os(to) != is_os(&from)) {
-                let [polled, woken] = switch_times(&recipe, load, from, to)?;
-                it.times[from.0 as usize][to.0 as usize] = polled;
-                it.woken[from.0 as usize][to.0 as usize] = woken;
-            }
-        }
-        Ok(it)
-    }
-
-    /// The mean time of a switch to an OS core and of one back, in microseconds, if the target polls.
-    pub fn mean_us(&self, os_cores: &CpuList) -> [f64; 2] {
-        let mean = |to_os: bool| {
-            let is_os = |cpu: usize| os_cores.contains(Cpu(cpu as u32));
-            let of = |(to, time): (usize, &Picos)| {
-                (is_os(to) == to_os && *time > 0).then_some(*time as f64 / 1e6)
-            };
-            let times =
-                || self.times.iter().flat_map(|from| from.iter().enumerate().filter_map(of));
-            times().sum::<f64>() / times().count().max(1) as f64
-        };
-        [mean(true), mean(false)]
-    }
-}
-
-/// The reason for which the switches by a mechanism between the cores of a platform are not known, if they are not.
-///
-/// # Errors
-/// [`MachineError::NotPossible`] names what the platform lacks otherwise.
-pub fn unknown(
-    platform: &Platform,
-    mechanism: SwitchMechanism,
-) -> Result<Option<String>, MachineError> {
-    if !SwitchMechanism::LIBRARY.contains(&mechanism) || mechanism == SwitchMechanism::V4 {
-        return Ok(None);
-    }
-    for cpu in platform.cpus.value.iter() {
-        if library::wake(platform, cpu)?.is_none() {
-            return Ok(Some(library::unknown(platform)));
-        }
-    }
-    Ok(None)
-}
-
-/// The times of a switch from `from` to `to`, if that polls and if it sleeps.
-fn switch_times(
-    recipe: &Recipe,
-    load: &OffLoadWorkload,
-    from: Cpu,
-    to: Cpu,
-) -> Result<[Picos; 2], MachineError> {
-    if load.mechanism.is_strong() {
-        return strong_time(recipe, load, from, to).map(|time| [time; 2]);
-    }
-    let parts = library::LibrarySwitchTimes::new(recipe, [from, to])?;
-    let polled = parts.switch(load.mechanism);
-    let woken = if load.mechanism == SwitchMechanism::V5 { parts.woken() } else { polled };
-    polled.zip(woken).map(|(polled, woken)| [polled, woken]).ok_or_else(|| {
-        MachineError::NotPossible {
-            what: format!("off-load by {} on {}", load.mechanism, recipe.platform.name),
-            why: library::unknown(&recipe.platform),
-            remedy: "name v4, which polls, or a mechanism of the kernel of 2009 (strong-v1 to strong-v5)".to_owned(),
-        }
-    })
-}
-
-/// The time of a switch of the kernel of 2009, the mean over some layouts of its code.
-fn strong_time(
-    recipe: &Recipe,
-    load: &OffLoadWorkload,
-    from: Cpu,
-    to: Cpu,
-) -> Result<Picos, MachineError> {
-    let mut sum = 0;
-    for layout in 0..LAYOUTS {
-        let mut pair = SwitchMachine::new(recipe, [from, to], load.seed, LOAD | layout)?;
-        // The first ones fill the caches.
-        for call in 0..2 * CALLS {
-            let [there, _] = pair.there_and_back(load.mechanism);
-            sum += if call < CALLS { 0 } else { there };
-        }
-    }
-    Ok(sum / (LAYOUTS * u64::from(CALLS)))
-}
+/// The first stream of draws of the load: each thread has one.
+const LOAD: u64 = 4 << 48 | 1 << 32;
 
 /// The part of its loop that a thread is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoopPhase {
     Compute,
     Call,
+    Interrupt,
+    Wait,
+}
+
+/// The place of a thread's next part.
+enum NextPlace {
+    /// This core.
+    Core(usize),
+    /// Any of the cores that run threads.
+    AnyIdle,
+    /// None: it waits.
+    Away,
 }
 
 #[derive(Debug)]
 struct CallingThread {
     memory: CoreHistory,
+    draw: DrawStream,
     part: LoopPhase,
-    /// Cycles of the part.
+    /// Instructions of the part.
     work: u64,
+    /// Instructions of the interrupts of the call, and the wait after it.
+    interrupts: u64,
+    wait: Picos,
     /// The switch before it.
     switch: Picos,
     called: Picos,
+    /// The core of its last part but for interrupts.
+    at: usize,
+    /// The core that serves the interrupts of its call in its place, until it computes again or they end.
+    served_by: Option<usize>,
+    /// Whether its next call waits until they end.
+    is_held: bool,
 }
 
 #[derive(Debug)]
@@ -256,7 +119,6 @@ struct OffLoadMachine<'a> {
     threads: Vec<CallingThread>,
     ends: BinaryHeap<Reverse<(Picos, u64, usize)>>,
     events: u64,
-    draw: DrawStream,
     calls: u64,
     there: u64,
     times: Vec<f64>,
@@ -311,11 +173,19 @@ impl<'a> OffLoadMachine<'a> {
         }
         let thread = |turn: u32| CallingThread {
             memory: CoreHistory::dealt(turn as usize, &os, &app),
+            draw: DrawStream::new(load.seed, LOAD | u64::from(turn)),
             part: LoopPhase::Compute,
             work: 0,
+            interrupts: 0,
+            wait: 0,
             switch: 0,
             called: 0,
+            at: 0,
+            served_by: None,
+            is_held: false,
         };
+        // Behind the threads are their interrupts that come beside calls.
+        let interrupts = |turn| CallingThread { part: LoopPhase::Interrupt, ..thread(turn) };
         Ok(Self {
             load,
             switches,
@@ -328,10 +198,12 @@ impl<'a> OffLoadMachine<'a> {
                 .map(|_| Served::new(platform.cpus.value.len()))
                 .collect(),
             ready: VecDeque::new(),
-            threads: (0..load.threads).map(thread).collect(),
+            threads: (0..load.threads)
+                .map(thread)
+                .chain((0..load.threads).map(interrupts))
+                .collect(),
             ends: BinaryHeap::new(),
             events: 0,
-            draw: DrawStream::new(load.seed, LOAD | 1 << 32),
             calls: 0,
             there: 0,
             times: Vec::new(),
@@ -345,15 +217,18 @@ impl<'a> OffLoadMachine<'a> {
 
     /// Runs until the time is over.
     fn run(&mut self) {
-        for thread in 0..self.threads.len() {
-            self.threads[thread].work = self.instructions(self.load.compute);
+        for thread in 0..self.load.threads as usize {
+            self.threads[thread].work = self.instructions(thread, self.load.compute);
             self.start(thread);
         }
         while let Some(Reverse((at, _, core))) = self.ends.pop() {
             if at > self.end() {
                 break;
             }
-            self.ended(core, at);
+            match core.checked_sub(self.cores.len()) {
+                Some(thread) => self.awoke(thread, at),
+                None => self.ended(core, at),
+            }
         }
         for core in 0..self.cores.len() {
             self.cut(core);
@@ -362,16 +237,32 @@ impl<'a> OffLoadMachine<'a> {
 
     /// A thread begins: on its application core, or on the fastest of the idle cores.
     fn start(&mut self, thread: usize) {
-        let all: Vec<usize> = match self.arm {
-            OffLoadArm::Unmodified => self.app.iter().chain(self.os.iter()).collect(),
-            _ => self.app.iter().collect(),
-        };
-        if matches!(self.arm, OffLoadArm::Policy(_)) {
-            return self.arrive(thread, all[thread % all.len()], 0);
+        let app = self.app.len();
+        match self.arm {
+            OffLoadArm::Policy(_) => {
+                let core = self.app.iter().nth(thread % app).unwrap_or_default();
+                self.arrive(thread, core, 0);
+            }
+            _ => self.dispatch(thread, 0),
         }
-        let idle = all.into_iter().filter(|&core| self.cores[core].running.is_none());
+    }
+
+    /// Whether threads run on a core.
+    fn runs_threads(&self, core: usize) -> bool {
+        match self.arm {
+            OffLoadArm::Unmodified => true,
+            OffLoadArm::OsCores => self.os.is_empty() || self.os.contains(core),
+            OffLoadArm::Bound | OffLoadArm::Policy(_) => self.app.contains(core),
+        }
+    }
+
+    /// A thread goes on on the fastest of the idle cores, or waits for one.
+    fn dispatch(&mut self, thread: usize, now: Picos) {
+        let all = self.app.iter().chain(self.os.iter());
+        let idle =
+            all.filter(|&core| self.runs_threads(core) && self.cores[core].running.is_none());
         match idle.min_by_key(|&core| (self.switches.instructions[core], core)) {
-            Some(core) => self.arrive(thread, core, 0),
+            Some(core) => self.arrive(thread, core, now),
             None => self.ready.push_back(thread),
         }
     }
@@ -386,12 +277,16 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A draw around a mean, in instructions of the fastest core.
-    fn instructions(&mut self, mean: Nanos) -> u64 {
-        let fastest =
-            self.switches.instructions.iter().copied().filter(|&it| it > 0).min().unwrap_or(1);
-        let uniform = (self.draw.below(1 << 32) as f64 + 0.5) / (1_u64 << 32) as f64;
-        (-uniform.ln() * mean.get() as f64 * 1e3 / fastest as f64) as u64 + 1
+    /// A draw of a thread around a mean, in instructions of the fastest core.
+    fn instructions(&mut self, thread: usize, mean: Nanos) -> u64 {
+        (self.drawn(thread, mean) / self.switches.fastest() as f64) as u64 + 1
+    }
+
+    /// A draw of a thread around a mean, in picoseconds.
+    fn drawn(&mut self, thread: usize, mean: Nanos) -> f64 {
+        let draw = &mut self.threads[thread].draw;
+        let uniform = (draw.below(1 << 32) as f64 + 0.5) / (1_u64 << 32) as f64;
+        -uniform.ln() * mean.get() as f64 * 1e3
     }
 
     /// A part is to be run on a core.
@@ -407,11 +302,19 @@ impl<'a> OffLoadMachine<'a> {
     }
 
     fn begin(&mut self, thread: usize, core: usize, now: Picos) {
+        match self.threads[thread].part {
+            LoopPhase::Call => self.interrupt(thread, core, now),
+            LoopPhase::Compute => self.wake(thread, core),
+            LoopPhase::Interrupt | LoopPhase::Wait => {}
+        }
         let end_of_time = self.end();
         let it = &mut self.threads[thread];
         let begun = now + it.switch;
         if it.part == LoopPhase::Compute && it.called > 0 && begun <= end_of_time {
             self.times.push((begun - it.called) as f64 / 1e6);
+        }
+        if it.part != LoopPhase::Interrupt {
+            it.at = core;
         }
         let end = begun + it.work * self.switches.instructions[core];
         self.cores[core].running = Some(thread);
@@ -421,40 +324,152 @@ impl<'a> OffLoadMachine<'a> {
         self.ends.push(Reverse((end, self.events, core)));
     }
 
-    fn ended(&mut self, core: usize, now: Picos) {
-        let Some(thread) = self.cores[core].running.take() else { return };
-        let called = self.threads[thread].part == LoopPhase::Compute;
-        self.next_part(thread, now, called);
-        let OffLoadArm::Policy(flags) = self.arm else {
-            // Those that wait are first.
-            self.ready.push_back(thread);
-            let first = self.ready.pop_front().unwrap_or(thread);
-            return self.begin(first, core, now);
-        };
-        let next = if called {
-            self.call(flags, thread, core, now)
-        } else {
-            self.compute(flags, thread, core, now)
-        };
-        if let Some(other) = self.cores[core].queue.pop_front() {
-            self.begin(other, core, now);
-        } else {
-            self.cores[core].idle_since = now;
+    /// The interrupts of a call on a core: they lengthen it, or another core serves them.
+    fn interrupt(&mut self, thread: usize, core: usize, now: Picos) {
+        let spares = matches!(self.arm, OffLoadArm::Bound | OffLoadArm::Policy(_));
+        let turn = thread.checked_rem(self.os.len()).filter(|_| spares && self.app.contains(core));
+        let it = &mut self.threads[thread];
+        it.served_by = turn.and_then(|turn| self.os.iter().nth(turn)).filter(|_| it.interrupts > 0);
+        let (interrupts, served_by) = (it.interrupts, it.served_by);
+        match served_by {
+            None => it.work += interrupts,
+            Some(other) if !self.load.after.awaited => {
+                let beside = thread + self.load.threads as usize;
+                self.threads[beside].work = interrupts;
+                self.arrive(beside, other, now);
+            }
+            Some(_) => {}
         }
-        self.arrive(thread, next, now);
     }
 
-    /// The thread goes on to a call, or to compute after one.
-    fn next_part(&mut self, thread: usize, now: Picos, called: bool) {
-        let load = self.load;
-        let work = self.instructions(if called { load.call } else { load.compute });
-        let it = &mut self.threads[thread];
-        (it.work, it.switch) = (work, 0);
-        it.part = if called { LoopPhase::Call } else { LoopPhase::Compute };
-        if called {
-            it.called = now.max(1);
-            self.calls += 1;
+    /// A thread that has waited for interrupts on another core is woken from there.
+    fn wake(&mut self, thread: usize, core: usize) {
+        if self.load.after.awaited
+            && let Some(from) = self.threads[thread].served_by.take()
+        {
+            self.threads[thread].switch += self.switches.wakes[from][core];
         }
+    }
+
+    fn ended(&mut self, core: usize, now: Picos) {
+        let Some(thread) = self.cores[core].running.take() else { return };
+        if let Some(interrupted) = thread.checked_sub(self.load.threads as usize) {
+            self.take_next(core, now);
+            return self.served(interrupted, now);
+        }
+        self.next_part(thread, now);
+        match self.next_place(thread, now) {
+            // Those that wait are first.
+            NextPlace::AnyIdle if self.runs_threads(core) => {
+                self.ready.push_back(thread);
+                self.take_next(core, now);
+            }
+            NextPlace::AnyIdle => {
+                self.take_next(core, now);
+                self.dispatch(thread, now);
+            }
+            NextPlace::Core(next) => {
+                self.take_next(core, now);
+                self.arrive(thread, next, now);
+            }
+            NextPlace::Away => self.take_next(core, now),
+        }
+    }
+
+    /// A core goes on with what waits for it, or idles.
+    fn take_next(&mut self, core: usize, now: Picos) {
+        let queued = self.cores[core].queue.pop_front();
+        let next = match queued {
+            None if self.runs_threads(core) => self.ready.pop_front(),
+            other => other,
+        };
+        match next {
+            Some(thread) => self.begin(thread, core, now),
+            None => self.cores[core].idle_since = now,
+        }
+    }
+
+    /// The wait of a thread is over.
+    fn awoke(&mut self, thread: usize, now: Picos) {
+        self.next_part(thread, now);
+        self.resume(thread, now);
+    }
+
+    /// The interrupts that a thread's next call waits for are over.
+    fn served(&mut self, thread: usize, now: Picos) {
+        self.threads[thread].served_by = None;
+        if std::mem::take(&mut self.threads[thread].is_held) {
+            self.resume(thread, now);
+        }
+    }
+
+    /// A thread that has been away goes on.
+    fn resume(&mut self, thread: usize, now: Picos) {
+        match self.next_place(thread, now) {
+            NextPlace::AnyIdle => self.dispatch(thread, now),
+            NextPlace::Core(core) => self.arrive(thread, core, now),
+            NextPlace::Away => {}
+        }
+    }
+
+    /// The thread goes on to a call, to what follows it, or to compute again.
+    fn next_part(&mut self, thread: usize, now: Picos) {
+        let (load, it) = (self.load, &self.threads[thread]);
+        let waits = |it: &CallingThread| match it.wait {
+            0 => LoopPhase::Compute,
+            _ => LoopPhase::Wait,
+        };
+        let part = match it.part {
+            LoopPhase::Compute => LoopPhase::Call,
+            LoopPhase::Call if load.after.awaited && it.served_by.is_some() => LoopPhase::Interrupt,
+            LoopPhase::Call | LoopPhase::Interrupt => waits(it),
+            LoopPhase::Wait => LoopPhase::Compute,
+        };
+        let work = match part {
+            LoopPhase::Compute => self.instructions(thread, load.compute),
+            LoopPhase::Call => self.called(thread, now),
+            LoopPhase::Interrupt => it.interrupts,
+            LoopPhase::Wait => 0,
+        };
+        let it = &mut self.threads[thread];
+        (it.part, it.work, it.switch) = (part, work, 0);
+        if part == LoopPhase::Wait {
+            self.events += 1;
+            self.ends.push(Reverse((now + it.wait, self.events, self.cores.len() + thread)));
+        }
+    }
+
+    /// A call begins: its instructions.
+    fn called(&mut self, thread: usize, now: Picos) -> u64 {
+        let CallAftermath { interrupts, wait, .. } = self.load.after;
+        let has = |mean: Nanos| mean.get() > 0;
+        let work = self.instructions(thread, self.load.call);
+        let interrupts = if has(interrupts) { self.instructions(thread, interrupts) } else { 0 };
+        let wait = if has(wait) { self.drawn(thread, wait) as Picos } else { 0 };
+        let it = &mut self.threads[thread];
+        (it.interrupts, it.wait, it.called) = (interrupts, wait, now.max(1));
+        self.calls += 1;
+        work
+    }
+
+    /// The place of the part that a thread goes on to.
+    fn next_place(&mut self, thread: usize, now: Picos) -> NextPlace {
+        let it = &mut self.threads[thread];
+        let (part, at, served_by) = (it.part, it.at, it.served_by);
+        match (part, served_by) {
+            (LoopPhase::Interrupt, Some(core)) => return NextPlace::Core(core),
+            (LoopPhase::Call, Some(_)) => {
+                it.is_held = true;
+                return NextPlace::Away;
+            }
+            (LoopPhase::Wait, _) => return NextPlace::Away,
+            _ => {}
+        }
+        let OffLoadArm::Policy(flags) = self.arm else { return NextPlace::AnyIdle };
+        NextPlace::Core(match part {
+            LoopPhase::Call => self.call(flags, thread, at, now),
+            _ => self.compute(flags, thread, at, now),
+        })
     }
 
     /// The core for a call.

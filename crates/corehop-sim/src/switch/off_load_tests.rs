@@ -16,6 +16,8 @@ fn load(os_cores: &str, mechanism: SwitchMechanism, threads: u32) -> OffLoadWork
         threads,
         compute,
         call,
+        misses: false,
+        after: CallAftermath::default(),
         time: Nanos::from_millis(30),
         seed: 7,
     }
@@ -128,9 +130,74 @@ fn a_thread_that_stays_takes_the_fastest_idle_core_and_a_simple_core_takes_longe
     };
     let two = rate(2, OffLoadArm::Unmodified);
     assert!((two / rate(2, OffLoadArm::Bound) - 1.0).abs() < 1e-9);
-    // Two more cores of a quarter of the clock and 1.084 cycles an instruction.
     let four = rate(4, OffLoadArm::Unmodified) / two;
+    // Two more cores of a quarter of the clock and 1.084 cycles an instruction.
     assert!((four - 1.0 - 0.25 / 1.084).abs() < 0.05, "{four}");
+}
+
+#[test]
+fn kernel_code_takes_a_complex_core_its_cycles_and_a_simple_one_its_misses_too() {
+    let pace = |name: &str| {
+        let load = OffLoadWorkload { misses: true, ..load("1", SwitchMechanism::StrongV4, 1) };
+        SwitchLatencies::simulate(&named(name), &load).unwrap().instructions
+    };
+    // A cycle of 3 GHz, and of 750 MHz: all code is in the first level.
+    assert_eq!(pace("m5_cc"), [333, 333]);
+    let [fast, slow] = pace("m5_cc_slow")[..] else { panic!("two cores") };
+    assert!(fast == 333 && (1_333..1_340).contains(&slow), "{fast} {slow}");
+    // 8 KiB of 36: nearly every line of some 14 instructions comes from level 2, which takes 4 ns; so do data.
+    let [_, simple] = pace("m5_cs")[..] else { panic!("two cores") };
+    assert!((361 + 4_000 / 14..361 + 3 * 4_000 / 14).contains(&simple), "{simple}");
+    // Level 2 keeps its clock.
+    let [_, slow] = pace("m5_cs_slow")[..] else { panic!("two cores") };
+    assert!(slow > 2 * simple - 361 && slow < 4 * simple - 361, "{slow} {simple}");
+}
+
+/// The time of one loop of one thread, in microseconds.
+fn loop_us(name: &str, after: CallAftermath, of: OffLoadArm) -> f64 {
+    let load = OffLoadWorkload { after, ..load("1", SwitchMechanism::StrongV4, 1) };
+    1e6 / arm(&named(name), &load, of).calls_per_second
+}
+
+fn after(interrupts: u64, awaited: bool, wait: u64) -> CallAftermath {
+    let [interrupts, wait] = [interrupts, wait].map(Nanos::from_micros);
+    CallAftermath { interrupts, awaited, wait }
+}
+
+#[test]
+fn interrupts_lengthen_the_call_or_are_served_beside_it_by_the_os_core() {
+    let is = |found: f64, expected: f64| {
+        assert!((found / expected - 1.0).abs() < 0.06, "{found} for {expected}");
+    };
+    // 10 us of computing, 5 of a call, 4 of interrupts, 6 of waiting.
+    for awaited in [true, false] {
+        is(loop_us("m5_cc", after(4, awaited, 6), OffLoadArm::Unmodified), 25.0);
+    }
+    let bound = loop_us("m5_cc", after(4, true, 6), OffLoadArm::Bound);
+    is(bound, 25.0);
+    assert!(bound > loop_us("m5_cc", after(4, true, 6), OffLoadArm::Unmodified), "{bound}");
+    is(loop_us("m5_cc", after(4, false, 6), OffLoadArm::Bound), 21.0);
+    // Both switches, and all interrupts on the core of the call.
+    let switched = loop_us("m5_cc", after(4, false, 6), OffLoadArm::Policy(Flags::NONE));
+    is(switched, 25.0 + 1.9);
+}
+
+#[test]
+fn the_next_call_waits_for_interrupts_that_are_slower_than_the_loop() {
+    // The greater of 21 us in three parts and of 60: at least either, and less than both.
+    let held = loop_us("m5_cc", after(60, false, 6), OffLoadArm::Bound);
+    assert!((60.0..81.0).contains(&held), "{held}");
+    // The interrupts of a slow OS core hold the caller up, and those of a fast one do not.
+    let slow = loop_us("m5_cc_slow", after(15, false, 6), OffLoadArm::Bound);
+    assert!((60.0..81.0).contains(&slow), "{slow}");
+}
+
+#[test]
+fn threads_can_be_left_on_the_os_cores() {
+    let none = CallAftermath::default();
+    let [slow, fast] =
+        [OffLoadArm::OsCores, OffLoadArm::Unmodified].map(|arm| loop_us("m5_cc_slow", none, arm));
+    assert!((slow / fast - 4.0).abs() < 0.3, "{slow} {fast}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use corehop_app::offload;
 use corehop_plan::units::{CpuList, Nanos};
 use corehop_plan::workload::switching::SwitchMechanism;
-use corehop_sim::switch::off_load::OffLoadWorkload;
+use corehop_sim::switch::off_load::{CallAftermath, OffLoadWorkload};
 
 use super::{CorePolicy, flags, mechanism, os_cores};
 use crate::output::{Force, OutputFile, told};
@@ -60,6 +60,8 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         threads: args.threads,
         compute: args.compute,
         call: args.call_time,
+        misses: false,
+        after: CallAftermath::default(),
         time: offload::simulated_time(args.compute, args.call_time),
         seed: args.seed,
     };
