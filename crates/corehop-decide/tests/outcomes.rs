@@ -16,7 +16,8 @@ use corehop_decide::validation::{JudgementRole, Lab, PublishedStudy, Sheet, all}
 use corehop_plan::platform::Platform;
 
 /// Studies that together take less than a minute: `cargo test` simulates them. `make test-deep` simulates all.
-const QUICK: [&str; 14] = [
+const QUICK: [&str; 15] = [
+    "kamali-3-6",
     "kamali-4-5",
     "kamali-5-1",
     "kamali-regression",

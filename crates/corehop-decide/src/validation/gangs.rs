@@ -8,8 +8,8 @@ use serde::Deserialize;
 use super::aim::ErrorLimits;
 use super::printed_number::PrintedNumber;
 use super::sheet::{
-    GangQuantity, JudgementRole, MarkedRows, PrintedQuantity, QuantityErrors, Sheet, ValidationRow,
-    numbers_of, role_among,
+    GangQuantity, JudgementRole, MarkedRows, PrintedQuantity, QuantityErrors, Sheet, Tested,
+    ValidationRow, numbers_of, role_among,
 };
 use super::table_text::lines;
 use super::{Lab, PublishedStudy, PublishedStudyError, StudyHeading, ValidationError, described};
@@ -20,6 +20,7 @@ use corehop_plan::units::CpuList;
 use corehop_plan::workload::gang::{Channel, GangProgram, Placing, Sharing};
 use corehop_sim::SimMachine;
 use corehop_stats::gangs::{SharingSummary, Sharings};
+use corehop_stats::verdict::TestOutcome;
 
 /// A table of gangs, and how it came about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -51,9 +52,54 @@ pub struct GangStudy {
     /// The rows with another part than to judge.
     #[serde(default)]
     pub marked: Vec<MarkedRows<GangRows>>,
+    /// Claims in words: that programs gain nothing below a common cache.
+    #[serde(default)]
+    pub no_gain: Vec<NoGainClaim>,
     /// The printed rows; they come from a file of their own.
     #[serde(skip)]
     pub printed: Vec<GangRow>,
+}
+
+/// A claim that a program gains nothing below a common cache.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoGainClaim {
+    /// The claim, with its place in print.
+    pub claim: String,
+    /// The program.
+    pub program: GangProgram,
+    /// The least ratio of run times that is no gain.
+    pub least_ratio: f64,
+}
+
+impl NoGainClaim {
+    /// The claim beside what the plan came to.
+    fn test(&self, summaries: &[SharingSummary]) -> Tested {
+        let summary = summaries.iter().find(|it| is_of(&self.program, it));
+        let ratio = summary.and_then(|it| it.runtime_ratio);
+        let found = match ratio {
+            None => TestOutcome::CannotTell,
+            Some(ratio) if ratio >= self.least_ratio => TestOutcome::Holds,
+            Some(_) => TestOutcome::DoesNot,
+        };
+        let ratio = ratio.map_or_else(|| "no ratio".to_owned(), |ratio| format!("{ratio:.2}"));
+        Tested {
+            claim: format!("{}, {} items", self.claim, self.program.items()),
+            expected: Some(TestOutcome::Holds),
+            found,
+            evidence: format!(
+                "the run time is {ratio} of that on two packages; no gain is {} or more",
+                self.least_ratio
+            ),
+        }
+    }
+}
+
+/// Whether a summary is of a program.
+fn is_of(program: &GangProgram, summary: &SharingSummary) -> bool {
+    summary.program == program.word()
+        && summary.items == program.items()
+        && summary.parameters == program.parameters()
 }
 
 /// Some rows of a table of gangs.
@@ -124,9 +170,10 @@ impl GangStudy {
         samples: u32,
     ) -> Result<Plan, ExperimentError> {
         let mut programs: Vec<GangProgram> = Vec::new();
-        for row in &self.printed {
-            if !programs.contains(&row.program) {
-                programs.push(row.program.clone());
+        let claimed = self.no_gain.iter().map(|it| &it.program);
+        for program in self.printed.iter().map(|row| &row.program).chain(claimed) {
+            if !programs.contains(program) {
+                programs.push(program.clone());
             }
         }
         let experiment = SharedData {
@@ -148,9 +195,7 @@ impl GangStudy {
         let joined = |row: &GangRow| {
             let (program, items) = (row.program.word(), row.program.items());
             let parameters = row.program.parameters();
-            let same = |it: &&SharingSummary| {
-                it.program == program && it.items == items && it.parameters == parameters
-            };
+            let same = |it: &&SharingSummary| is_of(&row.program, it);
             let simulated = summaries.iter().find(same).and_then(|it| self.value(row, it));
             let quantity = row.quantity;
             ValidationRow {
@@ -202,13 +247,16 @@ impl PublishedStudy for GangStudy {
         let plan = self.plan(platform, lab.seed, samples.have)?;
         let mut sharings = Sharings::default();
         sharings.take(&rows_of(&mut SimMachine::new(platform.clone())?, &plan)?.shared_data);
-        let rows = self.join(&sharings.finish());
+        let summaries = sharings.finish();
+        let rows = self.join(&summaries);
+        let claims = self.no_gain.iter().map(|it| it.test(&summaries)).collect();
         let judged = |&it: &GangQuantity| {
             QuantityErrors::new(it.word(), it.law(), self.limits.get(&it).copied())
         };
         let has = |it: &QuantityErrors| rows.iter().any(|row| row.is_of(it));
         let quantities = GangQuantity::ALL.iter().map(judged).filter(has).collect();
-        Ok(Sheet::judged(self.head(), (samples, "runs a value"), rows, quantities))
+        let sheet = Sheet::judged(self.head(), (samples, "runs a value"), rows, quantities);
+        Ok(Sheet { claims, ..sheet })
     }
 }
 
@@ -265,6 +313,19 @@ mod tests {
             predicted_ratio: None,
             runtime_ratio: Some(0.55),
         };
+        let claim = |program: &str, least_ratio| {
+            let description = format!(
+                "{DESCRIPTION}\n[[no_gain]]\nclaim = \"none\"\nprogram = {program}\nleast_ratio = {least_ratio}"
+            );
+            let study = GangStudy::new(&description, TABLE).unwrap();
+            let tested = study.no_gain[0].test(std::slice::from_ref(&summary));
+            (tested.found, tested.is_missed())
+        };
+        let swap = "{ kind = \"swap\", items = 100, fixed_low_bits = false }";
+        assert_eq!(claim(swap, 0.55), (TestOutcome::Holds, false));
+        assert_eq!(claim(swap, 0.56), (TestOutcome::DoesNot, true));
+        let other = "{ kind = \"linear-regression\", items = 100 }";
+        assert_eq!(claim(other, 0.1), (TestOutcome::CannotTell, true));
         let rows = study.join(&[summary]);
         let errors: Vec<Option<f64>> = rows.iter().map(|row| row.error).collect();
         // Printed are 0.5 (a gain of half), 0.9, 20 and 4, each give or take half of its last digit. Of 20 there is nothing.

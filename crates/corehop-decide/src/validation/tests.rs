@@ -26,7 +26,7 @@ fn every_folder_of_studies_is_one_study_in_the_order_of_its_kind() {
     let all = all().unwrap();
     let ids: Vec<&str> = all.iter().map(|it| it.head().id).collect();
     let expected = "bastoni-spread bastoni-table3 bastoni-table4 waechtler-a4 waechtler-a5 waechtler-a6 \
-        waechtler-5-2 waechtler-5-3 kamali-4-5 kamali-4-6 kamali-4-8 kamali-5-1 kamali-5-3 strong-2a strong-2b \
+        waechtler-5-2 waechtler-5-3 kamali-3-6 kamali-4-5 kamali-4-6 kamali-4-8 kamali-5-1 kamali-5-3 strong-2a strong-2b \
         strong-3 strong-5 strong-6 strong-7 strong-8 strong-10 strong-13 strong-14 kamali-regression bastoni-fig3 bastoni-fig4 bastoni-claims bastoni-claim-1 \
         waechtler-claims waechtler-exclusive";
     assert_eq!(ids.join(" "), expected);

@@ -14,7 +14,7 @@ use crate::output::{Force, told};
 /// The output joins every printed row with the simulated one. It marks rows that platform parameters were
 /// fitted on, and rows that tell of something that is not modelled, and judges neither. The simulation samples some sets of all caches (one in 2 to 64) for
 /// working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile and
-/// the order of the events all meet it. With fewer samples than the study's number the aim is not judged.
+/// the order of events or kernels all meet it. With fewer samples than the study's number the aim is not judged.
 ///
 /// Exit code 1: an aim is not reached or not judged, or a claim does not come out as printed.
 #[derive(Debug, clap::Args)]
