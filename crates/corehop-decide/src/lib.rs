@@ -13,6 +13,7 @@ pub mod program_runs;
 pub mod move_cost;
 pub mod wake_cost;
 pub mod placer;
+pub mod pinning;
 pub mod calibration;
 pub mod validation;
 pub mod example;

@@ -108,9 +108,9 @@ pub struct TrialObservation {
 }
 
 /// Pairs before the first look at them: six that all agree have an interval of 96.9 %.
-const FIRST_LOOK: usize = 6;
+pub(crate) const FIRST_LOOK: usize = 6;
 /// Pairs before a trial that cannot tell ends.
-const LAST_LOOK: usize = 15;
+pub(crate) const LAST_LOOK: usize = 15;
 /// Pairs that are set aside before a trial is given up.
 const MOST_SET_ASIDE: usize = 15;
 /// Windows of unknown progress before a trial is given up.
@@ -121,7 +121,7 @@ const CHANGED: f64 = 2.0;
 /// Threads that are together in this share of the windows are together.
 const TOGETHER: f64 = 0.9;
 /// The error of the first look and of the last, so that both together have 5 %.
-const ALPHA: [f64; 2] = [0.032, 0.018];
+pub(crate) const ALPHA: [f64; 2] = [0.032, 0.018];
 
 /// A trial under way.
 #[derive(Debug, Clone, PartialEq)]

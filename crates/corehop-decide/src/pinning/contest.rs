@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Arms against the kernel's default, in rounds: which one is better beyond doubt, or that none is.
+//!
+//! A round has one turn of each arm and two of the default, in random order, so that what drifts, and what comes first, favours
+//! none. An arm that changes nothing is as likely to be ahead in a round as behind it, by any amount: the sign flips of
+//! [`ratio_of_means`] need no more. There are two looks, as in a trial of the placer: the first as soon as an interval can exist,
+//! the last after 15 rounds, or when the time is over. Both looks and all arms share an error of 5 %, so that the intervals
+//! hold together, however many arms there are.
+//!
+//! The second turn of the default is the control: what it differs from the first by, nothing causes. An arm wins only if its gain is
+//! larger than that. An arm that shows no gain at the first look has no further rounds.
+
+use serde::Serialize;
+
+use corehop_plan::words::words;
+use corehop_plan::workload::draw::DrawStream;
+use corehop_stats::ratio::ratio_of_means;
+
+use crate::placer::trial::{ALPHA, FIRST_LOOK, LAST_LOOK};
+
+words! {
+    /// The quantity that arms are compared by.
+    TrialQuantity, "a quantity of a trial" {
+        /// The wall time of a command: less is better.
+        WallTime = "wall_time",
+        /// The progress of a program in a second: more is better.
+        Progress = "progress",
+    }
+}
+
+/// A turn in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Contender {
+    /// The kernel's default.
+    Default,
+    /// The default once more: the control.
+    Again,
+    /// An arm, by its place in the list of arms.
+    Arm(usize),
+}
+
+/// A contender against the default.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ArmGain {
+    /// The rounds that it had.
+    pub rounds: usize,
+    /// The speed over that of the default, less 1: 0.1 is 10 % faster.
+    pub gain: f64,
+    /// The lower end of the interval; the intervals of all arms hold together with 95 %.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// The end of a contest.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "verdict", rename_all = "snake_case")]
+pub enum ContestVerdict {
+    /// An arm is faster than the default, beyond doubt.
+    Winner {
+        /// Its place in the list of arms.
+        arm: usize,
+    },
+    /// No arm is.
+    Nothing {
+        /// No gain is larger than this share: the largest upper end of an interval, or what the control could not have told
+        /// apart, if that is larger.
+        at_most: f64,
+    },
+    /// There were too few rounds for any interval.
+    TooFew {
+        /// The rounds that there were.
+        rounds: usize,
+        /// The rounds after which there is one.
+        needed: usize,
+    },
+}
+
+/// Arms against the default.
+#[derive(Debug, Clone)]
+pub struct ArmContest {
+    quantity: TrialQuantity,
+    seed: u64,
+    /// The values of the default and of the control, by round.
+    plain: Vec<[f64; 2]>,
+    arms: Vec<ArmRecord>,
+}
+
+/// The values of an arm.
+#[derive(Debug, Clone, Default)]
+struct ArmRecord {
+    /// By round.
+    values: Vec<f64>,
+    /// What the last look at it said.
+    gain: Option<ArmGain>,
+    /// Whether it has no further rounds.
+    is_out: bool,
+}
+
+impl ArmContest {
+    /// Of so many arms. The order within rounds follows from the seed.
+    pub fn new(quantity: TrialQuantity, arms: usize, seed: u64) -> Self {
+        Self { quantity, seed, plain: Vec::new(), arms: vec![ArmRecord::default(); arms] }
+    }
+
+    /// The turns of the next round, in their order.
+    pub fn order(&self) -> Vec<Contender> {
+        let in_play = |at: &usize| !self.arms[*at].is_out;
+        let arms = (0..self.arms.len()).filter(in_play).map(Contender::Arm);
+        let mut turns: Vec<Contender> =
+            [Contender::Default, Contender::Again].into_iter().chain(arms).collect();
+        DrawStream::new(self.seed, self.plain.len() as u64).shuffle(&mut turns);
+        turns
+    }
+
+    /// Takes the values of a whole round, and ends the contest at a look that decides.
+    pub fn take(&mut self, round: &[(Contender, f64)]) -> Option<ContestVerdict> {
+        let mut plain = [f64::NAN; 2];
+        for &(turn, value) in round {
+            match turn {
+                Contender::Default => plain[0] = value,
+                Contender::Again => plain[1] = value,
+                Contender::Arm(at) => self.arms[at].values.push(value),
+            }
+        }
+        self.plain.push(plain);
+        match self.rounds() {
+            LAST_LOOK => Some(self.last_look()),
+            now if now == self.needed(0) => self.first_look(),
+            _ => None,
+        }
+    }
+
+    /// The rounds so far.
+    pub const fn rounds(&self) -> usize {
+        self.plain.len()
+    }
+
+    /// The rounds at which the contest may end; the second number is the most.
+    pub fn looks(&self) -> (usize, usize) {
+        (self.needed(0), LAST_LOOK)
+    }
+
+    /// The gain of each arm at the last look at it; None before its first.
+    pub fn gains(&self) -> Vec<Option<ArmGain>> {
+        self.arms.iter().map(|arm| arm.gain).collect()
+    }
+
+    /// The control against the default; None with too few rounds.
+    pub fn floor(&self) -> Option<ArmGain> {
+        let again: Vec<f64> = self.plain.iter().map(|plain| plain[1]).collect();
+        self.gain(&again, ALPHA[0] + ALPHA[1])
+    }
+
+    /// The end, because the time is over.
+    pub fn last_look(&mut self) -> ContestVerdict {
+        let (rounds, needed) = (self.rounds(), self.needed(1));
+        if rounds < needed {
+            return ContestVerdict::TooFew { rounds, needed };
+        }
+        self.look(1);
+        self.best(|_| true).map_or_else(|| self.nothing(), |arm| ContestVerdict::Winner { arm })
+    }
+
+    /// The first look: it ends the contest if the arm that is ahead of all wins, or if no arm shows a gain.
+    fn first_look(&mut self) -> Option<ContestVerdict> {
+        self.look(0);
+        let gain = |arm: usize| self.arms[arm].gain.map_or(0.0, |it| it.gain);
+        let ahead = (0..self.arms.len()).map(gain).fold(0.0, f64::max);
+        if let Some(arm) = self.best(|gain| gain >= ahead) {
+            return Some(ContestVerdict::Winner { arm });
+        }
+        for arm in &mut self.arms {
+            arm.is_out = arm.gain.is_some_and(|it| it.gain <= 0.0);
+        }
+        self.arms.iter().all(|arm| arm.is_out).then(|| self.nothing())
+    }
+
+    /// The error of a look for each arm.
+    fn level(&self, look: usize) -> f64 {
+        ALPHA[look] / self.arms.len().max(1) as f64
+    }
+
+    /// The rounds from which on a look has intervals: of so few pairs that all agree, the signs agree by chance with twice
+    /// the probability `2^-n`.
+    fn needed(&self, look: usize) -> usize {
+        let least = (2.0 / self.level(look)).log2().ceil() as usize;
+        least.clamp(FIRST_LOOK, LAST_LOOK)
+    }
+
+    /// Looks at all arms that are in play.
+    fn look(&mut self, look: usize) {
+        let level = self.level(look);
+        let gains: Vec<Option<ArmGain>> =
+            self.arms.iter().map(|arm| self.gain(&arm.values, level)).collect();
+        for (arm, gain) in self.arms.iter_mut().zip(gains).filter(|(arm, _)| !arm.is_out) {
+            arm.gain = gain;
+        }
+    }
+
+    /// The gain that values show over the default of the same rounds.
+    fn gain(&self, values: &[f64], alpha: f64) -> Option<ArmGain> {
+        let pairs: Vec<[f64; 2]> = self
+            .plain
+            .iter()
+            .zip(values)
+            .map(|(plain, &value)| self.pair(plain[0], value))
+            .collect();
+        let (ratio, interval) = ratio_of_means(&pairs, alpha)?;
+        Some(ArmGain {
+            rounds: pairs.len(),
+            gain: ratio - 1.0,
+            low: interval.low - 1.0,
+            high: interval.high - 1.0,
+        })
+    }
+
+    /// Two values as the pair of which the ratio of the second over the first is a speed.
+    const fn pair(&self, default: f64, value: f64) -> [f64; 2] {
+        match self.quantity {
+            TrialQuantity::WallTime => [value, default],
+            TrialQuantity::Progress => [default, value],
+        }
+    }
+
+    /// The arm with the largest gain of those that are better beyond doubt and by more than the control differs.
+    fn best(&self, is_among: impl Fn(f64) -> bool) -> Option<usize> {
+        let floor = self.floor().map_or(0.0, |it| it.gain.abs());
+        let wins = |it: &ArmGain| it.low > 0.0 && it.gain > floor && is_among(it.gain);
+        let gains =
+            self.arms.iter().enumerate().filter_map(|(at, arm)| Some((at, arm.gain.filter(wins)?)));
+        gains.max_by(|(_, a), (_, b)| a.gain.total_cmp(&b.gain)).map(|(at, _)| at)
+    }
+
+    fn nothing(&self) -> ContestVerdict {
+        let control = self.floor().map_or(0.0, |it| (it.high - it.low) / 2.0);
+        let ends = self.arms.iter().filter_map(|arm| arm.gain).map(|it| it.high);
+        ContestVerdict::Nothing { at_most: ends.fold(control, f64::max) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_fixtures::designs::SeededSource;
+
+    use super::*;
+
+    /// A machine on which each arm has a gain, every turn varies by a share, and all of it becomes slower.
+    struct Bench {
+        gains: Vec<f64>,
+        noise: f64,
+        draw: SeededSource,
+    }
+
+    impl Bench {
+        fn new(gains: &[f64], noise: f64, seed: u64) -> Self {
+            Self { gains: gains.to_vec(), noise, draw: SeededSource::new(seed) }
+        }
+
+        fn speed(&mut self, turn: Contender, turns: usize) -> f64 {
+            let gain = match turn {
+                Contender::Arm(at) => self.gains[at],
+                _ => 0.0,
+            };
+            let drift = 1.0 - 0.001 * turns as f64;
+            100.0 * (1.0 + gain) * drift * (self.noise * self.draw.normal()).exp()
+        }
+
+        /// The contest to its end.
+        fn contest(&mut self, quantity: TrialQuantity, seed: u64) -> (ContestVerdict, ArmContest) {
+            let (mut contest, mut turns) = (ArmContest::new(quantity, self.gains.len(), seed), 0);
+            loop {
+                let mut round = Vec::new();
+                for turn in contest.order() {
+                    turns += 1;
+                    let speed = self.speed(turn, turns);
+                    let is_time = quantity == TrialQuantity::WallTime;
+                    round.push((turn, if is_time { 1.0 / speed } else { speed }));
+                }
+                if let Some(verdict) = contest.take(&round) {
+                    return (verdict, contest);
+                }
+            }
+        }
+    }
+
+    fn ended(gains: &[f64], noise: f64, seed: u64) -> (ContestVerdict, ArmContest) {
+        Bench::new(gains, noise, seed).contest(TrialQuantity::WallTime, seed)
+    }
+
+    #[test]
+    fn a_round_has_each_arm_once_and_the_default_twice_in_an_order_of_the_seed() {
+        let order = |seed, rounds| {
+            let mut contest = ArmContest::new(TrialQuantity::WallTime, 2, seed);
+            let mut all = Vec::new();
+            for _ in 0..rounds {
+                let order = contest.order();
+                let round: Vec<_> = order.iter().map(|&turn| (turn, 1.0)).collect();
+                assert_eq!(contest.take(&round), None);
+                all.push(order);
+            }
+            all
+        };
+        assert_eq!(order(1, 5), order(1, 5));
+        assert_ne!(order(1, 5), order(2, 5));
+        for mut turns in order(1, 5) {
+            turns.sort_unstable();
+            let all = [Contender::Default, Contender::Again, Contender::Arm(0), Contender::Arm(1)];
+            assert_eq!(turns, all);
+        }
+        let first = |turn| order(3, 6).iter().filter(|it| it[0] == turn).count();
+        assert!(first(Contender::Default) < 6, "the default comes first at times");
+    }
+
+    #[test]
+    fn a_planted_gain_of_ten_percent_is_found_in_its_arm_with_an_interval_that_holds_it() {
+        let (mut found, mut held) = (0, 0);
+        for seed in 0..100 {
+            let (verdict, contest) = ended(&[0.0, 0.1, -0.2, 0.02], 0.02, seed);
+            found += u32::from(verdict == ContestVerdict::Winner { arm: 1 });
+            let it = contest.gains()[1].unwrap();
+            held += u32::from(it.low <= 0.1 && 0.1 <= it.high);
+        }
+        assert!(found >= 98, "{found} of 100");
+        assert!(held >= 95, "{held} of 100");
+    }
+
+    #[test]
+    fn twice_the_time_and_half_the_progress_are_the_same_loss() {
+        for quantity in [TrialQuantity::WallTime, TrialQuantity::Progress] {
+            let (verdict, contest) = Bench::new(&[-0.5], 0.01, 7).contest(quantity, 7);
+            let it = contest.gains()[0].unwrap();
+            assert!((-0.52..-0.48).contains(&it.gain), "{quantity}: {it:?}");
+            // Half is lost, so that no gain is left: what the control tells apart is the answer.
+            let ContestVerdict::Nothing { at_most } = verdict else { panic!("{verdict:?}") };
+            assert!((0.0..0.03).contains(&at_most), "{at_most}");
+            assert_eq!(contest.rounds(), contest.looks().0, "no further rounds");
+        }
+    }
+
+    #[test]
+    fn without_a_gain_winners_are_no_more_frequent_than_the_error_that_was_stated() {
+        let wins = |seed: &u64| {
+            matches!(ended(&[0.0; 4], 0.05, 1_000 + seed).0, ContestVerdict::Winner { .. })
+        };
+        let false_winners = (0..400).filter(wins).count();
+        // 5 % of 400, and three standard deviations of a count with that probability.
+        assert!(false_winners <= 20 + 13, "{false_winners} of 400");
+    }
+
+    #[test]
+    fn no_gain_lies_beyond_the_bound_that_nothing_states() {
+        let mut beyond = 0;
+        for seed in 0..200 {
+            let (verdict, _) = ended(&[0.005, 0.0], 0.03, 5_000 + seed);
+            let ContestVerdict::Nothing { at_most } = verdict else { continue };
+            beyond += u32::from(at_most < 0.005);
+        }
+        assert!(beyond <= 10, "{beyond} of 200");
+    }
+
+    #[test]
+    fn a_gain_that_the_control_shows_too_is_none() {
+        let mut contest = ArmContest::new(TrialQuantity::WallTime, 1, 1);
+        let mut verdict = None;
+        while verdict.is_none() {
+            // The arm gains 10 % in every round, and so does the default on itself.
+            let order = contest.order();
+            let time = |turn| if turn == Contender::Default { 1.1 } else { 1.0 };
+            let round: Vec<_> = order.into_iter().map(|turn| (turn, time(turn))).collect();
+            verdict = contest.take(&round);
+        }
+        assert!(matches!(verdict, Some(ContestVerdict::Nothing { .. })), "{verdict:?}");
+    }
+
+    #[test]
+    fn more_arms_need_more_rounds_and_too_few_rounds_say_nothing() {
+        let looks = |arms| ArmContest::new(TrialQuantity::WallTime, arms, 1).looks();
+        assert_eq!([1, 2, 4, 5].map(|arms| looks(arms).0), [6, 7, 8, 9]);
+        let mut contest = ArmContest::new(TrialQuantity::WallTime, 4, 1);
+        for _ in 0..8 {
+            let round: Vec<_> = contest.order().into_iter().map(|turn| (turn, 1.0)).collect();
+            contest.take(&round);
+        }
+        assert_eq!(contest.last_look(), ContestVerdict::TooFew { rounds: 8, needed: 9 });
+    }
+
+    #[test]
+    fn time_that_is_over_early_still_has_its_answer() {
+        let mut contest = ArmContest::new(TrialQuantity::WallTime, 1, 1);
+        for number in 0..8 {
+            let time = |turn| match turn {
+                Contender::Arm(_) => 0.9 + 0.3 * f64::from(number % 2),
+                _ => 1.0 + 0.01 * f64::from(number % 3),
+            };
+            let round: Vec<_> =
+                contest.order().into_iter().map(|turn| (turn, time(turn))).collect();
+            if contest.take(&round).is_some() {
+                return; // No gain at the first look.
+            }
+        }
+        assert!(matches!(contest.last_look(), ContestVerdict::Nothing { .. }));
+    }
+}
