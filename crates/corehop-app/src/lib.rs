@@ -24,5 +24,6 @@ pub mod quantities;
 pub mod validate;
 pub mod run;
 pub mod place;
+pub mod pinning;
 pub mod offload;
 pub mod calibrate;

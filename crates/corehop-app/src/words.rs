@@ -15,9 +15,28 @@ fn plural(noun: &str) -> String {
     }
 }
 
+/// Words as a shell takes them: in quotes where they have other characters than plain ones.
+pub fn for_a_shell<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let quoted = |word: &str| match word {
+        plain if !plain.is_empty() && plain.chars().all(is_plain) => plain.to_owned(),
+        other => format!("'{}'", other.replace('\'', r"'\''")),
+    };
+    words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "-_./=,:+@%".contains(letter)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_gets_back_the_words_that_it_gave() {
+        let text = for_a_shell(["sh", "-c", "echo 'a b' $x", "", "--out=f,1"]);
+        assert_eq!(text, r"sh -c 'echo '\''a b'\'' $x' '' --out=f,1");
+    }
 
     #[test]
     fn a_count_has_its_noun_in_the_right_number() {

@@ -22,6 +22,7 @@ pub mod probe;
 pub mod rseq;
 mod switches;
 pub mod walk;
+pub mod whole_runs;
 
 use std::ffi::OsString;
 use std::io;

@@ -6,6 +6,7 @@
 pub mod locks;
 pub mod residence;
 pub mod wakes;
+pub mod whole_run;
 
 use std::time::Duration;
 

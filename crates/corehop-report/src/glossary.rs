@@ -5,6 +5,8 @@ use super::headings::{ANSWERS, HEADINGS, PLAIN};
 use super::sections;
 use corehop_decide::gate::FailOn;
 use corehop_decide::move_cost::CostOrigin;
+use corehop_decide::pinning::arms::ArmKind;
+use corehop_decide::pinning::contest::TrialQuantity;
 use corehop_decide::program_runs::{RunQuantity, Seen};
 use corehop_decide::simulated::Division;
 use corehop_decide::validation::claims::Trend;
@@ -308,6 +310,8 @@ pub fn entries() -> Vec<GlossaryEntry> {
         FailOn,
         RunQuantity,
         Seen,
+        ArmKind,
+        TrialQuantity,
         Division,
         ErrorLaw,
         GangQuantity,

@@ -188,7 +188,20 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("missed", "Jobs that missed their deadlines."),
     ("response", "The response time: from the release of a job to its end."),
     ("response p99", "The response time that 99 % of the jobs do not exceed."),
-    ("CPUs", "The application core, and the OS core that calls are switched to."),
+    (
+        "CPUs",
+        "The application core, and the OS core that calls are switched to; in a trial of arms, the CPUs of an arm.",
+    ),
+    (
+        "arm",
+        "A set of CPUs that a program is pinned to for a turn; `default` is the kernel's own choice.",
+    ),
+    ("wall s", "The mean wall time of a run, in seconds."),
+    ("CPU s", "The mean CPU time of a run, in seconds."),
+    ("progress/s", "The mean progress in a second, in units of the program's own."),
+    ("faster", "The speed of an arm over that of the default, less 1."),
+    ("more progress", "The progress of an arm over that of the default, less 1."),
+    ("turns", "The runs of an arm, or its stretches."),
     (
         "mechanism",
         "A way to have a call carried out on another core: `corehop help v4`, for instance.",

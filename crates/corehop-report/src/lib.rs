@@ -36,6 +36,7 @@ pub mod page;
 pub mod wake_cost;
 pub mod placement;
 pub mod pin;
+pub mod pinning;
 pub mod off_load;
 pub mod advice_page;
 pub mod study_svg;

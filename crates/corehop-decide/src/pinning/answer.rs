@@ -59,8 +59,12 @@ pub struct PinAnswer {
     pub rounds: usize,
     /// The time that the trial took, in seconds.
     pub seconds: f64,
+    /// The time that a round of all arms takes, in seconds.
+    pub round_s: f64,
     /// The kernel's default.
     pub default: Option<ArmFigures>,
+    /// The default once more: the control.
+    pub again: Option<ArmFigures>,
     /// The default against itself.
     pub floor: Option<ArmGain>,
     /// The arms.
@@ -72,11 +76,29 @@ pub struct PinAnswer {
     pub verdict: ContestVerdict,
 }
 
+/// A trial needs more time than its rounds: the first run, and rounds that take longer than the others.
+const ROOM: f64 = 1.5;
+
 impl PinAnswer {
+    /// The time that is enough for an answer, in seconds; 0 where there is one.
+    pub fn enough_s(&self) -> f64 {
+        match self.verdict {
+            ContestVerdict::TooFew { needed, .. } => ROOM * self.round_s * needed as f64,
+            _ => 0.0,
+        }
+    }
+
     /// The arm that won, with its gain.
     pub fn winner(&self) -> Option<(&PinArm, ArmGain)> {
         let ContestVerdict::Winner { arm } = self.verdict else { return None };
         let tried = self.arms.get(arm)?;
         Some((&tried.arm, tried.gain?))
+    }
+}
+
+impl From<PinArm> for TriedArm {
+    /// An arm before its first turn.
+    fn from(arm: PinArm) -> Self {
+        Self { arm, figures: None, gain: None }
     }
 }

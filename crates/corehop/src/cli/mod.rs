@@ -50,6 +50,7 @@ enum Verb {
     /// Test whether a task set meets its deadlines, and list the assumptions. Count it for random sets.
     Check(Box<cmd::check::Args>),
     Place(Box<cmd::place::Args>),
+    Try(cmd::try_::Args),
     /// Run a program whose system calls are made on other cores, and say what that brought.
     Offload(cmd::offload::Args),
     /// Simulated machines: describe one, find this host's numbers, and report the error against what was published.
@@ -113,6 +114,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Advise(args) => cmd::advise::run(&args),
         Verb::Check(args) => cmd::check::run(&args),
         Verb::Place(args) => cmd::place::run(&args),
+        Verb::Try(args) => cmd::try_::run(&args),
         Verb::Offload(args) => cmd::offload::run(&args),
         Verb::Sim(args) => cmd::sim::run(&args),
         Verb::Convert(args) => cmd::convert::run(&args),

@@ -18,3 +18,4 @@ pub(crate) mod place;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod sim;
+pub(crate) mod try_;

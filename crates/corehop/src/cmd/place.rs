@@ -225,7 +225,7 @@ fn evidence(of: &PlacementFindings) -> String {
 }
 
 /// The number of a process.
-pub(super) fn process(text: &str) -> Result<u32, String> {
+pub(in crate::cmd) fn process(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
 }
 
@@ -262,7 +262,7 @@ impl LivePlacementOptions {
 }
 
 /// Why nothing was placed.
-fn not_placed(error: PlacingError) -> Failure {
+pub(in crate::cmd) fn not_placed(error: PlacingError) -> Failure {
     let exit = match error {
         PlacingError::Failed { .. } => Exit::Failed,
         _ => Exit::NotPossible,

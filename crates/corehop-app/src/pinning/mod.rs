@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Should a program be pinned, and to which CPUs? The arms that its host offers, tried in rounds.
+//!
+//! A command runs as a whole for each turn; a process that runs gets a stretch of time, and its progress is read. The rounds are
+//! the same for both.
+
+mod rounds;
+mod stretches;
+mod whole;
+
+use std::time::Duration;
+
+use corehop_decide::pinning::answer::{PinAnswer, TriedProgram};
+use corehop_decide::pinning::arms::{PinArms, ProgramLoad, derive};
+use corehop_decide::pinning::contest::{ContestVerdict, TrialQuantity};
+use corehop_plan::host::Host;
+use corehop_plan::host::whole_run::CommandRunner;
+use corehop_plan::platform::Platform;
+use corehop_plan::stop::Stop;
+use corehop_plan::units::CpuList;
+use corehop_report::pinning::{ONE_CPU, lines, sentence, text};
+use serde_json::{Map, Value, json};
+
+use crate::answer::Answer;
+use crate::failure::{Exit, Failure};
+use rounds::{TrialClock, tried};
+use stretches::Stretches;
+use whole::WholeRuns;
+
+/// The shortest trial.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// Shows a trial under way.
+pub trait PinTrialView {
+    /// A turn begins.
+    fn turn(&mut self, line: &str);
+}
+
+/// A trial that is asked for.
+#[derive(Debug)]
+pub struct PinTrial<'a> {
+    /// The host.
+    pub platform: &'a Platform,
+    /// The time that the whole trial may take.
+    pub duration: Duration,
+    /// The seed of the order within rounds.
+    pub seed: u64,
+    /// Whether the trial has to end.
+    pub stop: &'a Stop,
+}
+
+impl PinTrial<'_> {
+    /// Refuses a time in which nothing can be tried.
+    ///
+    /// # Errors
+    /// Exit 2.
+    pub fn check(&self) -> Result<(), Failure> {
+        if self.duration >= SHORTEST {
+            return Ok(());
+        }
+        let what = "--duration is shorter than a second: write for example --duration 3min";
+        Err(Failure::says(Exit::Usage, what))
+    }
+
+    /// Tries arms for a command, which `words` name as a shell takes them; `inherited` are the CPUs that it has if it is left alone.
+    ///
+    /// # Errors
+    /// Exit 2 for a command that cannot be run as a whole, the command's own status where it fails, exit 130 after an interrupt.
+    pub fn command(
+        &self,
+        words: &str,
+        inherited: &CpuList,
+        runner: &mut dyn CommandRunner,
+        view: &mut dyn PinTrialView,
+    ) -> Result<Answer, Failure> {
+        if self.usable(inherited)?.len() < 2 {
+            return Ok(one_cpu());
+        }
+        let clock = TrialClock::begin(self);
+        let mut runs = WholeRuns::new(words, runner);
+        view.turn("one run of the default, to count threads");
+        let Some(first) = runs.first(&clock)? else { return Err(self.cut_short()) };
+        let arms = derive(self.platform, inherited, &first.load);
+        let program = TriedProgram::Command(words.to_owned());
+        let head = self.head(program, inherited, first.load, &arms);
+        // A trial that cannot end in time is not begun.
+        let mut head = PinAnswer { round_s: (arms.arms.len() + 2) as f64 * first.wall_s, ..head };
+        tried(&mut head, &mut runs, &clock, view)?;
+        Ok(self.answered(&head))
+    }
+
+    /// Tries arms for the processes that a host follows. They have their own CPUs again at the end.
+    ///
+    /// # Errors
+    /// Exit 1 where progress stands still or cannot be read, exit 3 where a thread cannot be moved, exit 6 where the host
+    /// failed, exit 130 after an interrupt.
+    pub fn process(
+        &self,
+        pid: u32,
+        host: &mut dyn Host,
+        view: &mut dyn PinTrialView,
+    ) -> Result<Answer, Failure> {
+        let clock = TrialClock::begin(self);
+        let mut stretches = Stretches::begin(host, self.duration, self.stop)?;
+        let (own, load) = (stretches.own().clone(), stretches.load());
+        if self.usable(&own)?.len() < 2 {
+            return Ok(one_cpu());
+        }
+        let arms = derive(self.platform, &own, &load);
+        stretches.divide(self.duration, arms.arms.len());
+        let mut head = self.head(TriedProgram::Process(pid), &own, load, &arms);
+        head.quantity = TrialQuantity::Progress;
+        head.round_s = (arms.arms.len() + 2) as f64 * stretches.turn_s();
+        tried(&mut head, &mut stretches, &clock, view)?;
+        Ok(self.answered(&head))
+    }
+
+    /// The CPUs of these that are online.
+    fn usable(&self, own: &CpuList) -> Result<CpuList, Failure> {
+        let Platform { id, cpus, .. } = self.platform;
+        let there = &cpus.value;
+        if own.is_within(there) {
+            return Ok(self.platform.online().intersection(own));
+        }
+        let what = format!(
+            "--platform {id} describes CPUs {there}, and the program may run on CPUs {own}: name the file of this host, or leave \
+             --platform out"
+        );
+        Err(Failure::says(Exit::Usage, what))
+    }
+
+    /// The answer before the first round.
+    fn head(
+        &self,
+        program: TriedProgram,
+        own: &CpuList,
+        load: ProgramLoad,
+        arms: &PinArms,
+    ) -> PinAnswer {
+        PinAnswer {
+            program,
+            platform: self.platform.id.clone(),
+            quantity: TrialQuantity::WallTime,
+            default_cpus: own.intersection(self.platform.online()),
+            load,
+            seed: self.seed,
+            rounds: 0,
+            seconds: 0.0,
+            round_s: 0.0,
+            default: None,
+            again: None,
+            floor: None,
+            arms: arms.arms.iter().map(|arm| arm.clone().into()).collect(),
+            left_out: arms.left_out.clone(),
+            verdict: ContestVerdict::TooFew { rounds: 0, needed: 0 },
+        }
+    }
+
+    /// The reason for which a first turn came to no end.
+    fn cut_short(&self) -> Failure {
+        if self.stop.is_asked() {
+            return interrupted();
+        }
+        let seconds = self.duration.as_secs();
+        Failure::says(
+            Exit::No,
+            format!(
+                "cannot tell: the first run of the command did not end within {seconds} s, and was ended; give the command less \
+                 to do, or --duration more"
+            ),
+        )
+    }
+
+    fn answered(&self, of: &PinAnswer) -> Answer {
+        let exit = if of.winner().is_some() { Exit::Done } else { Exit::No };
+        let mut json = json!(of);
+        let pasted = lines(of).into_iter().map(|(place, text)| (place.to_owned(), text.into()));
+        json["paste"] = Value::Object(pasted.collect::<Map<String, Value>>());
+        Answer { sentence: sentence(of), json, text: text(of), exit }
+    }
+}
+
+/// The answer where there is one CPU.
+fn one_cpu() -> Answer {
+    let json = json!({"verdict": "one_cpu", "arms": []});
+    Answer { sentence: ONE_CPU.to_owned(), json, text: String::new(), exit: Exit::No }
+}
+
+fn interrupted() -> Failure {
+    Failure::says(Exit::Interrupted, "interrupted; nothing stays pinned")
+}

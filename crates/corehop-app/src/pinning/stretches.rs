@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Turns of a process that runs: stretches of time in which its threads are pinned, and its progress in them.
+//!
+//! A stretch is two windows. The first one is for the threads to settle, and only the second counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use corehop_decide::pinning::arms::{PinArm, ProgramLoad};
+use corehop_decide::placer::trial::UndecidedReason;
+use corehop_plan::host::{ActiveThread, Activity, Host, HostError, Move};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::CpuList;
+
+use super::interrupted;
+use super::rounds::{ProgramTurns, TrialClock, TurnFigures};
+use crate::failure::{Exit, Failure};
+use crate::voice::note;
+
+/// The window before the arms are known.
+const FIRST: Duration = Duration::from_millis(300);
+/// The shortest window and the longest.
+const WINDOW: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
+/// The windows of a stretch.
+const WINDOWS: u32 = 2;
+/// The rounds that the time is divided for, and some room.
+const ROUNDS: u32 = 18;
+/// A thread that uses this share of a CPU, or waits for one so long, wants a CPU.
+const WANTS: f64 = 0.02;
+/// Windows in a row whose progress cannot be read, before the trial is given up.
+const MOST_UNREAD: u32 = 5;
+
+/// Stretches of a process that runs.
+pub(super) struct Stretches<'a> {
+    host: &'a mut dyn Host,
+    stop: Stop,
+    window: Duration,
+    /// The CPUs that most threads have.
+    own: CpuList,
+    /// The threads at the end of the last window.
+    threads: Vec<ActiveThread>,
+    /// Threads that chose CPUs of their own, and keep them.
+    stay: BTreeSet<u32>,
+    load: ProgramLoad,
+}
+
+impl<'a> Stretches<'a> {
+    /// Looks at the threads for a while, as they are.
+    pub(super) fn begin(
+        host: &'a mut dyn Host,
+        duration: Duration,
+        stop: &Stop,
+    ) -> Result<Self, Failure> {
+        let load = ProgramLoad { threads: 1, busy_cpus: None };
+        let (window, own) = (FIRST.min(duration), CpuList::default());
+        let stop = stop.clone();
+        let (threads, stay) = (Vec::new(), BTreeSet::new());
+        let mut found = Self { host, stop, window, own, threads, stay, load };
+        // The first look at a thread knows no CPU time.
+        let ended =
+            || Failure::says(Exit::No, "cannot tell: the process ended before it was tried");
+        found.window()?.ok_or_else(ended)?;
+        let activity = found.window()?.ok_or_else(ended)?;
+        found.own = usual(&activity.threads);
+        found.load = load_of(&activity);
+        found.leave_alone();
+        let others = found.stay.len();
+        if others > 0 {
+            let s = if others == 1 { " has" } else { "s have" };
+            let own = &found.own;
+            note(&format!(
+                "{others} thread{s} CPUs of their own choice and stay there; the others have {own}"
+            ));
+        }
+        Ok(found)
+    }
+
+    /// The CPUs that most of the threads have.
+    pub(super) const fn own(&self) -> &CpuList {
+        &self.own
+    }
+
+    /// The load of the process.
+    pub(super) const fn load(&self) -> ProgramLoad {
+        self.load
+    }
+
+    /// Chooses windows so that the rounds of so many arms fit into the time.
+    pub(super) fn divide(&mut self, duration: Duration, arms: usize) {
+        let turns = u32::try_from(arms + 2).unwrap_or(u32::MAX);
+        let each = duration / (ROUNDS * WINDOWS).saturating_mul(turns);
+        self.window = each.clamp(WINDOW[0], WINDOW[1]);
+    }
+
+    /// The time of a turn in seconds.
+    pub(super) fn turn_s(&self) -> f64 {
+        (WINDOWS * self.window).as_secs_f64()
+    }
+
+    /// One window; None where the process has ended.
+    fn window(&mut self) -> Result<Option<Activity>, Failure> {
+        let seen = self.host.observe(self.window).map_err(failed)?;
+        self.host.notes().iter().for_each(|it| note(it));
+        if self.stop.is_asked() {
+            return Err(interrupted());
+        }
+        if seen.ended.is_some() {
+            return Ok(None);
+        }
+        let activity = seen.activity.unwrap_or_default();
+        self.threads.clone_from(&activity.threads);
+        Ok(Some(activity))
+    }
+
+    /// The progress of a stretch in a second, and the CPU time in a second.
+    fn stretch(&mut self) -> Result<Option<TurnFigures>, Failure> {
+        for _ in 0..MOST_UNREAD {
+            let Some(before) = self.window()? else { return Ok(None) };
+            let Some(after) = self.window()? else { return Ok(None) };
+            let Some((before, now)) = before.progress.zip(after.progress) else { continue };
+            let seconds = after.span_ns.max(1) as f64 * 1e-9;
+            let why = match now - before {
+                grown if grown > 0.0 => {
+                    let busy: u64 = after.threads.iter().map(|it| it.busy_ns).sum();
+                    let cpu_s = Some(busy as f64 * 1e-9 / seconds);
+                    return Ok(Some(TurnFigures { value: grown / seconds, cpu_s }));
+                }
+                grown if grown < 0.0 => UndecidedReason::RanBackwards,
+                _ => UndecidedReason::StoodStill,
+            };
+            return Err(undecided(why));
+        }
+        Err(undecided(UndecidedReason::Unknown))
+    }
+
+    /// Takes note of the threads that have other CPUs than most while no arm is in force.
+    fn leave_alone(&mut self) {
+        let others = self.threads.iter().filter(|it| it.allowed != self.own);
+        self.stay.extend(others.map(|it| it.tid));
+    }
+
+    /// The moves of an arm. A thread with CPUs of its own choice is left alone.
+    fn moves(&self, arm: &PinArm) -> Vec<Move> {
+        let usual = self.threads.iter().filter(|it| !self.stay.contains(&it.tid));
+        usual.map(|it| Move { tid: it.tid, cpus: arm.cpus.clone() }).collect()
+    }
+}
+
+impl ProgramTurns for Stretches<'_> {
+    fn turn(
+        &mut self,
+        arm: Option<&PinArm>,
+        clock: &TrialClock,
+    ) -> Result<Option<TurnFigures>, Failure> {
+        if clock.left() < WINDOWS * self.window {
+            return Ok(None);
+        }
+        let moves = arm.map(|it| self.moves(it)).filter(|it| !it.is_empty());
+        let receipt = match moves.map(|it| self.host.apply(&it)).transpose() {
+            Ok(receipt) => receipt,
+            Err(error) => return Err(Failure::new(Exit::NotPossible, error)),
+        };
+        let ended = self.stretch();
+        if let Some(receipt) = receipt {
+            self.host.revert(receipt).map_err(failed)?;
+        }
+        if arm.is_none() {
+            self.leave_alone();
+        }
+        ended
+    }
+}
+
+/// The CPUs that most threads have.
+fn usual(threads: &[ActiveThread]) -> CpuList {
+    let mut counts: BTreeMap<Vec<_>, usize> = BTreeMap::new();
+    for it in threads {
+        *counts.entry(it.allowed.iter().collect()).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|&(_, count)| count)
+        .map(|(cpus, _)| CpuList::new(cpus))
+        .unwrap_or_default()
+}
+
+fn load_of(activity: &Activity) -> ProgramLoad {
+    let span = activity.span_ns.max(1) as f64;
+    let wants = |it: &&ActiveThread| (it.busy_ns + it.waited_ns) as f64 > WANTS * span;
+    let busy: u64 = activity.threads.iter().map(|it| it.busy_ns).sum();
+    let threads = activity.threads.iter().filter(wants).count().max(1);
+    ProgramLoad { threads, busy_cpus: Some(busy as f64 / span) }
+}
+
+fn undecided(why: UndecidedReason) -> Failure {
+    Failure::says(
+        Exit::No,
+        format!(
+            "cannot tell: {why}; load the program while it is tried, or name another --progress"
+        ),
+    )
+}
+
+fn failed(error: HostError) -> Failure {
+    Failure::new(Exit::Failed, error)
+}

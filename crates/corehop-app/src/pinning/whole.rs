@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Turns of a command: whole runs, timed.
+
+use corehop_decide::pinning::arms::{PinArm, ProgramLoad};
+use corehop_plan::host::whole_run::{CommandRunner, WholeRun, WholeRunError};
+use corehop_plan::units::CpuList;
+
+use super::rounds::{ProgramTurns, TrialClock, TurnFigures};
+use crate::failure::{Exit, Failure};
+use crate::voice::note;
+
+/// A run shorter than this is mostly the start of a process.
+const SHORT_NS: u64 = 10_000_000;
+
+/// The whole runs of a command.
+pub(super) struct WholeRuns<'a> {
+    words: &'a str,
+    runner: &'a mut dyn CommandRunner,
+}
+
+/// The first run of a command, left alone.
+pub(super) struct FirstRun {
+    pub(super) load: ProgramLoad,
+    pub(super) wall_s: f64,
+}
+
+impl<'a> WholeRuns<'a> {
+    pub(super) fn new(words: &'a str, runner: &'a mut dyn CommandRunner) -> Self {
+        Self { words, runner }
+    }
+
+    /// Runs the command as it is, counts its threads, and tells where the run is too short for a good answer.
+    pub(super) fn first(&mut self, clock: &TrialClock) -> Result<Option<FirstRun>, Failure> {
+        let Some(run) = self.run(None, clock)? else { return Ok(None) };
+        if run.wall_ns < SHORT_NS {
+            note(&format!(
+                "the command ends within {:.1} ms, most of which is the start of a process: give it more to do for an answer about \
+                 the program",
+                run.wall_ns as f64 / 1e6
+            ));
+        }
+        let busy_cpus = run.cpu_ns as f64 / run.wall_ns.max(1) as f64;
+        let load = ProgramLoad { threads: run.threads, busy_cpus: Some(busy_cpus) };
+        Ok(Some(FirstRun { load, wall_s: run.wall_ns as f64 * 1e-9 }))
+    }
+
+    /// A run that was not ended early, of a command that succeeds.
+    fn run(
+        &mut self,
+        arm: Option<&PinArm>,
+        clock: &TrialClock,
+    ) -> Result<Option<WholeRun>, Failure> {
+        let run = self.runner.run(arm.map(|it| &it.cpus), clock.left()).map_err(not_run)?;
+        if run.ended_early {
+            return Ok(None);
+        }
+        if run.status == 0 { Ok(Some(run)) } else { Err(self.failed(arm, run.status)) }
+    }
+
+    fn failed(&self, arm: Option<&PinArm>, status: i32) -> Failure {
+        let name = arm.map_or("default", |it| it.kind.word());
+        let pinned = |cpus: &CpuList| format!("taskset -c {cpus} {}", self.words);
+        let alone = arm.map_or_else(|| self.words.to_owned(), |it| pinned(&it.cpus));
+        let exit = u8::try_from(status).map_or(Exit::Failed, Exit::Of);
+        let what = format!(
+            "arm {name}: the command ended with status {status}, so that its time says nothing; `{alone}` shows why"
+        );
+        Failure::says(exit, what)
+    }
+}
+
+impl ProgramTurns for WholeRuns<'_> {
+    fn turn(
+        &mut self,
+        arm: Option<&PinArm>,
+        clock: &TrialClock,
+    ) -> Result<Option<TurnFigures>, Failure> {
+        let run = self.run(arm, clock)?;
+        Ok(run.map(|run| TurnFigures {
+            value: run.wall_ns as f64 * 1e-9,
+            cpu_s: Some(run.cpu_ns as f64 * 1e-9),
+        }))
+    }
+}
+
+fn not_run(error: WholeRunError) -> Failure {
+    let exit = match error {
+        WholeRunError::NotStarted { .. } | WholeRunError::Strays { .. } => Exit::Usage,
+        WholeRunError::Failed { .. } => Exit::Failed,
+    };
+    Failure::new(exit, error)
+}

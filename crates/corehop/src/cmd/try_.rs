@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop try`: should a program be pinned, and to which CPUs?
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+
+use corehop_app::failure::{Exit, Failure, refuse};
+use corehop_app::pinning::{PinTrial, PinTrialView};
+use corehop_app::words::for_a_shell;
+use corehop_linux::placing::{PlacerSettings, PlacingHost, ProgressSource};
+use corehop_linux::whole_runs::TimedCommand;
+use corehop_plan::experiment::{Argument, Target};
+use corehop_plan::stop::Stop;
+use corehop_plan::units::Nanos;
+use corehop_system::supervisor::interrupt;
+use indicatif::ProgressBar;
+
+use super::measure::{on, outline};
+use super::place::{not_placed, process};
+use crate::output::{spinner, told};
+
+/// Try a program on fewer CPUs, and say whether to pin it, to which CPUs, and what that gains.
+///
+/// The arms follow from the topology: one NUMA node, no SMT siblings, one cache, one CPU, as many CPUs as threads. They run against
+/// the kernel's default in rounds of random order, with the default twice as a control. The trial ends early where an arm wins
+/// beyond doubt (95 % for all arms together), or where none shows a gain.
+///
+/// A command runs some ten times in each arm: its input is empty, and its output goes nowhere. A process that runs already is tried in
+/// stretches, and has its own CPUs again at the end, even after SIGKILL. Exit code 1 says that nothing beats the default, or that
+/// it cannot be told.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Try this process, with those that it starts, in stretches
+    #[arg(long, value_name = "PID", value_parser = process, requires = "progress")]
+    pid: Option<u32>,
+    /// The progress of the process: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
+    /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
+    #[arg(long, value_name = "SOURCE")]
+    progress: Option<ProgressSource>,
+    /// The topology: a platform file of this host, for example a measured one [default: as Linux describes it]
+    #[arg(long, value_name = "PLATFORM")]
+    platform: Option<String>,
+    /// End after this long, with whatever can be said then
+    #[arg(long, value_name = "TIME", default_value = "3min")]
+    duration: Nanos,
+    /// The seed of the order within rounds
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The command to try, with its arguments, after `--`
+    #[arg(last = true, value_name = "COMMAND")]
+    program: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let platform = on::platform(args.platform.as_deref().unwrap_or(on::LIVE))?;
+    let stop = Stop::when(interrupt::requested);
+    let duration = outline::duration(args.duration);
+    let trial = PinTrial { platform: &platform, duration, seed: args.seed, stop: &stop };
+    trial.check()?;
+    interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
+    let mut line = TrialLine(spinner());
+    let answer = match args.pid {
+        Some(pid) => args.of_process(pid, &trial, &mut line),
+        None => args.of_command(&trial, &mut line),
+    };
+    drop(line);
+    told(&answer?, args.json)
+}
+
+impl Args {
+    fn of_command(
+        &self,
+        trial: &PinTrial<'_>,
+        line: &mut TrialLine,
+    ) -> Result<corehop_app::answer::Answer, Failure> {
+        let only = [("--progress", self.progress.is_some())];
+        refuse("a command that ends is timed, and its progress is not read", &only)?;
+        if self.program.is_empty() {
+            let what =
+                "missing command: write `-- COMMAND ARGUMENTS`, or --pid PID --progress SOURCE";
+            return Err(Failure::says(Exit::Usage, what));
+        }
+        let words: Vec<Argument> =
+            self.program.iter().map(|word| Argument::new(word.as_bytes().to_vec())).collect();
+        let shown: Vec<String> = words.iter().map(ToString::to_string).collect();
+        let name = for_a_shell(shown.iter().map(String::as_str));
+        let failed = |error| Failure::new(Exit::Failed, error);
+        let mut command = TimedCommand::new(words).map_err(failed)?;
+        let inherited = command.inherited().clone();
+        trial.command(&name, &inherited, &mut command, line)
+    }
+
+    fn of_process(
+        &self,
+        pid: u32,
+        trial: &PinTrial<'_>,
+        line: &mut TrialLine,
+    ) -> Result<corehop_app::answer::Answer, Failure> {
+        let only = [("the command", !self.program.is_empty())];
+        refuse("--pid names a process that runs", &only)?;
+        let wishes = PlacerSettings {
+            platform: trial.platform,
+            progress: self.progress.as_ref(),
+            evidence: &[],
+            page_faults: 1,
+            search: true,
+            moves: true,
+            to_stderr: false,
+        };
+        let mut host = PlacingHost::begin(&[Target::Process(pid)], wishes).map_err(not_placed)?;
+        trial.process(pid, &mut host, line)
+    }
+}
+
+/// The line of a trial under way: on a terminal, on stderr.
+struct TrialLine(ProgressBar);
+
+impl PinTrialView for TrialLine {
+    fn turn(&mut self, line: &str) {
+        self.0.set_message(line.to_owned());
+        self.0.tick();
+    }
+}
+
+impl Drop for TrialLine {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
