@@ -10,6 +10,9 @@ use corehop_plan::units::{CpuList, three_digits};
 /// A line to paste: the place for it, and its text.
 pub type PasteLine = (&'static str, String);
 
+/// A bound beyond this says little.
+const VAGUE: f64 = 0.1;
+
 /// The answer where there is one CPU.
 pub const ONE_CPU: &str = "One CPU: nothing to try.";
 
@@ -38,10 +41,12 @@ pub fn sentence(answer: &PinAnswer) -> String {
             }
         ),
         ContestVerdict::Nothing { at_most } => {
-            format!(
-                "Nothing beats the kernel's default by more than {}: do not pin.",
-                percent(at_most)
-            )
+            let rest = if at_most <= VAGUE {
+                "do not pin"
+            } else {
+                "the turns vary too much to see less; try on a quieter host, or with longer turns"
+            };
+            format!("Nothing beats the kernel's default by more than {}: {rest}.", percent(at_most))
         }
         ContestVerdict::Winner { .. } => "Cannot tell: the winner has no interval.".to_owned(),
     }
@@ -226,6 +231,8 @@ mod tests {
             sentence(&none),
             "Nothing beats the kernel's default by more than 1.1 %: do not pin."
         );
+        let vague = sentence(&answer(ContestVerdict::Nothing { at_most: 0.495 }, command()));
+        assert!(vague.contains("by more than 49.5 %: the turns vary too much"), "{vague}");
         assert!(lines(&none).is_empty() && !text(&none).contains("taskset"));
         let few = answer(ContestVerdict::TooFew { rounds: 3, needed: 7 }, command());
         let said = sentence(&few);

@@ -8,7 +8,7 @@
 //! hold together, however many arms there are.
 //!
 //! The second turn of the default is the control: what it differs from the first by, nothing causes. An arm wins only if its gain is
-//! larger than that. An arm that shows no gain at the first look has no further rounds.
+//! larger than that. An arm that can gain no more than 2 % by its interval at the first look has no further rounds.
 
 use serde::Serialize;
 
@@ -27,6 +27,9 @@ words! {
         Progress = "progress",
     }
 }
+
+/// A gain for which nobody pins a program.
+pub const SMALL: f64 = 0.02;
 
 /// A turn in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,7 +165,7 @@ impl ArmContest {
         self.best(|_| true).map_or_else(|| self.nothing(), |arm| ContestVerdict::Winner { arm })
     }
 
-    /// The first look: it ends the contest if the arm that is ahead of all wins, or if no arm shows a gain.
+    /// The first look: it ends the contest if the arm that is ahead of all wins, or if no arm can gain much.
     fn first_look(&mut self) -> Option<ContestVerdict> {
         self.look(0);
         let gain = |arm: usize| self.arms[arm].gain.map_or(0.0, |it| it.gain);
@@ -171,7 +174,7 @@ impl ArmContest {
             return Some(ContestVerdict::Winner { arm });
         }
         for arm in &mut self.arms {
-            arm.is_out = arm.gain.is_some_and(|it| it.gain <= 0.0);
+            arm.is_out = arm.gain.is_some_and(|it| it.high <= SMALL);
         }
         self.arms.iter().all(|arm| arm.is_out).then(|| self.nothing())
     }
@@ -326,6 +329,13 @@ mod tests {
     }
 
     #[test]
+    fn an_arm_that_may_gain_has_all_rounds_and_one_that_cannot_has_the_first_ones_alone() {
+        let (_, contest) = ended(&[0.03, -0.3], 0.1, 4);
+        let rounds: Vec<usize> = contest.gains().iter().map(|it| it.unwrap().rounds).collect();
+        assert_eq!(rounds, [contest.looks().1, contest.looks().0]);
+    }
+
+    #[test]
     fn twice_the_time_and_half_the_progress_are_the_same_loss() {
         for quantity in [TrialQuantity::WallTime, TrialQuantity::Progress] {
             let (verdict, contest) = Bench::new(&[-0.5], 0.01, 7).contest(quantity, 7);
@@ -395,7 +405,7 @@ mod tests {
             let round: Vec<_> =
                 contest.order().into_iter().map(|turn| (turn, time(turn))).collect();
             if contest.take(&round).is_some() {
-                return; // No gain at the first look.
+                return;
             }
         }
         assert!(matches!(contest.last_look(), ContestVerdict::Nothing { .. }));
