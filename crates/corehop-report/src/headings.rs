@@ -197,7 +197,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "A set of CPUs that a program is pinned to for a turn; `default` is the kernel's own choice.",
     ),
     ("wall s", "The mean wall time of a run, in seconds."),
-    ("CPU s", "The mean CPU time of a run, in seconds."),
+    ("CPU s", "The mean CPU time of a run, in seconds; of a process that goes on, in each second."),
     ("progress/s", "The mean progress in a second, in units of the program's own."),
     ("faster", "The speed of an arm over that of the default, less 1."),
     ("more progress", "The progress of an arm over that of the default, less 1."),

@@ -48,6 +48,9 @@ pub fn sentence(answer: &PinAnswer) -> String {
             };
             format!("Nothing beats the kernel's default by more than {}: {rest}.", percent(at_most))
         }
+        ContestVerdict::NoArm => {
+            "Nothing to try: no set of fewer CPUs makes sense for this program.".to_owned()
+        }
         ContestVerdict::Winner { .. } => "Cannot tell: the winner has no interval.".to_owned(),
     }
 }
@@ -56,7 +59,9 @@ pub fn sentence(answer: &PinAnswer) -> String {
 pub fn text(answer: &PinAnswer) -> String {
     let left_out =
         answer.left_out.iter().map(|it| format!("Not tried: {}: {}.\n", it.kind, it.why));
-    plain(&table(answer)) + &left_out.collect::<String>() + &to_paste(answer)
+    // Without a whole round there is nothing to compare.
+    let table = if answer.rounds > 0 { plain(&table(answer)) } else { String::new() };
+    table + &left_out.collect::<String>() + &to_paste(answer)
 }
 
 /// The lines that pin the program as the winner was; empty without a winner.
@@ -234,6 +239,8 @@ mod tests {
         let vague = sentence(&answer(ContestVerdict::Nothing { at_most: 0.495 }, command()));
         assert!(vague.contains("by more than 49.5 %: the turns vary too much"), "{vague}");
         assert!(lines(&none).is_empty() && !text(&none).contains("taskset"));
+        let said = sentence(&answer(ContestVerdict::NoArm, command()));
+        assert!(said.starts_with("Nothing to try: "), "{said}");
         let few = answer(ContestVerdict::TooFew { rounds: 3, needed: 7 }, command());
         let said = sentence(&few);
         assert!(said.contains("7 rounds") && said.contains("--duration 42s"), "{said}");

@@ -110,6 +110,10 @@ pub(super) fn tried(
     clock: &TrialClock,
     view: &mut dyn PinTrialView,
 ) -> Result<(), Failure> {
+    if answer.arms.is_empty() {
+        answer.verdict = ContestVerdict::NoArm;
+        return Ok(());
+    }
     let arms: Vec<PinArm> = answer.arms.iter().map(|it| it.arm.clone()).collect();
     let mut contest = ArmContest::new(answer.quantity, arms.len(), answer.seed);
     let mut sums = TrialSums(vec![TurnSums::default(); arms.len() + 2]);

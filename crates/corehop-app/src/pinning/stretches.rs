@@ -10,7 +10,7 @@ use corehop_decide::pinning::arms::{PinArm, ProgramLoad};
 use corehop_decide::placer::trial::UndecidedReason;
 use corehop_plan::host::{ActiveThread, Activity, Host, HostError, Move};
 use corehop_plan::stop::Stop;
-use corehop_plan::units::CpuList;
+use corehop_plan::units::{Cpu, CpuList};
 
 use super::interrupted;
 use super::rounds::{ProgramTurns, TrialClock, TurnFigures};
@@ -35,6 +35,8 @@ pub(super) struct Stretches<'a> {
     host: &'a mut dyn Host,
     stop: Stop,
     window: Duration,
+    /// The time by which the host makes a window longer: its looks take no more than a share of it.
+    longer: Duration,
     /// The CPUs that most threads have.
     own: CpuList,
     /// The threads at the end of the last window.
@@ -55,15 +57,19 @@ impl<'a> Stretches<'a> {
         let (window, own) = (FIRST.min(duration), CpuList::default());
         let stop = stop.clone();
         let (threads, stay) = (Vec::new(), BTreeSet::new());
-        let mut found = Self { host, stop, window, own, threads, stay, load };
+        let mut found =
+            Self { host, stop, window, longer: Duration::ZERO, own, threads, stay, load };
         // The first look at a thread knows no CPU time.
         let ended =
             || Failure::says(Exit::No, "cannot tell: the process ended before it was tried");
+        // As in a trial of the placer: shorter windows are worth closer looks.
+        found.host.look_closely(true);
         found.window()?.ok_or_else(ended)?;
         let activity = found.window()?.ok_or_else(ended)?;
         found.own = usual(&activity.threads);
         found.load = load_of(&activity);
-        found.leave_alone();
+        found.longer = Duration::from_nanos(activity.span_ns).saturating_sub(window);
+        found.leave_alone(None);
         let others = found.stay.len();
         if others > 0 {
             let s = if others == 1 { " has" } else { "s have" };
@@ -94,7 +100,7 @@ impl<'a> Stretches<'a> {
 
     /// The time of a turn in seconds.
     pub(super) fn turn_s(&self) -> f64 {
-        (WINDOWS * self.window).as_secs_f64()
+        (WINDOWS * (self.window + self.longer)).as_secs_f64()
     }
 
     /// One window; None where the process has ended.
@@ -133,9 +139,10 @@ impl<'a> Stretches<'a> {
         Err(undecided(UndecidedReason::Unknown))
     }
 
-    /// Takes note of the threads that have other CPUs than most while no arm is in force.
-    fn leave_alone(&mut self) {
-        let others = self.threads.iter().filter(|it| it.allowed != self.own);
+    /// Takes note of the threads that have neither the CPUs of most nor those of the arm that was in force.
+    fn leave_alone(&mut self, arm: Option<&PinArm>) {
+        let is_of_arm = |it: &ActiveThread| arm.is_some_and(|arm| arm.cpus == it.allowed);
+        let others = self.threads.iter().filter(|it| it.allowed != self.own && !is_of_arm(it));
         self.stay.extend(others.map(|it| it.tid));
     }
 
@@ -164,24 +171,19 @@ impl ProgramTurns for Stretches<'_> {
         if let Some(receipt) = receipt {
             self.host.revert(receipt).map_err(failed)?;
         }
-        if arm.is_none() {
-            self.leave_alone();
-        }
+        self.leave_alone(arm);
         ended
     }
 }
 
-/// The CPUs that most threads have.
+/// The CPUs that most threads have; of sets that are as frequent the largest.
 fn usual(threads: &[ActiveThread]) -> CpuList {
-    let mut counts: BTreeMap<Vec<_>, usize> = BTreeMap::new();
+    let mut counts: BTreeMap<Vec<Cpu>, usize> = BTreeMap::new();
     for it in threads {
         *counts.entry(it.allowed.iter().collect()).or_default() += 1;
     }
-    counts
-        .into_iter()
-        .max_by_key(|&(_, count)| count)
-        .map(|(cpus, _)| CpuList::new(cpus))
-        .unwrap_or_default()
+    let most = counts.into_iter().max_by_key(|(cpus, count)| (*count, cpus.len()));
+    CpuList::new(most.into_iter().flat_map(|(cpus, _)| cpus))
 }
 
 fn load_of(activity: &Activity) -> ProgramLoad {

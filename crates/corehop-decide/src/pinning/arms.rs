@@ -85,10 +85,10 @@ pub fn derive(platform: &Platform, inherited: &CpuList, load: &ProgramLoad) -> P
     found
 }
 
-/// Refuses CPUs of which the program used more than twice as many: a run on them would take twice as long at least, and
+/// Refuses CPUs of which the program used well over twice as many: a run on them would take twice as long at least, and
 /// on a large machine a hundred times as long.
 fn too_small(cpus: &CpuList, load: &ProgramLoad) -> Result<(), String> {
-    match load.busy_cpus.filter(|&busy| busy > 2.0 * cpus.len() as f64) {
+    match load.busy_cpus.filter(|&busy| busy > CROWDED * cpus.len() as f64) {
         Some(busy) => Err(format!(
             "the program uses {busy:.1} CPUs on average, which {} cannot hold",
             many(cpus)
@@ -96,6 +96,9 @@ fn too_small(cpus: &CpuList, load: &ProgramLoad) -> Result<(), String> {
         None => Ok(()),
     }
 }
+
+/// A set of CPUs for a program that uses so many times as many is no arm. Two CPUs are always tried as one.
+const CROWDED: f64 = 2.5;
 
 /// `1 CPU`, `4 CPUs`.
 fn many(cpus: &CpuList) -> String {
@@ -312,7 +315,7 @@ mod tests {
         assert_eq!(arms(&machine, "0-7", &busy(7.5)), ["one-cache=0-3"]);
         let why = why(&machine, "0-7", &busy(7.5), ArmKind::OneCpu);
         assert_eq!(why, "the program uses 7.5 CPUs on average, which 1 CPU cannot hold");
-        assert_eq!(arms(&machine, "0-1", &busy(2.0)), ["one-cpu=0"], "two CPUs are tried as one");
+        assert_eq!(arms(&machine, "0-1", &busy(2.1)), ["one-cpu=0"], "two CPUs are tried as one");
     }
 
     #[test]

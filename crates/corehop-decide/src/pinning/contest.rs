@@ -70,6 +70,8 @@ pub enum ContestVerdict {
         /// apart, if that is larger.
         at_most: f64,
     },
+    /// There is no arm to try.
+    NoArm,
     /// There were too few rounds for any interval.
     TooFew {
         /// The rounds that there were.
