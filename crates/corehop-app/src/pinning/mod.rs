@@ -86,7 +86,7 @@ impl PinTrial<'_> {
         // A trial that cannot end in time is not begun.
         let mut head = PinAnswer { round_s: (arms.arms.len() + 2) as f64 * first.wall_s, ..head };
         tried(&mut head, &mut runs, &clock, view)?;
-        Ok(self.answered(&head))
+        Ok(answered(&head))
     }
 
     /// Tries arms for the processes that a host follows. They have their own CPUs again at the end.
@@ -112,7 +112,7 @@ impl PinTrial<'_> {
         head.quantity = TrialQuantity::Progress;
         head.round_s = (arms.arms.len() + 2) as f64 * stretches.turn_s();
         tried(&mut head, &mut stretches, &clock, view)?;
-        Ok(self.answered(&head))
+        Ok(answered(&head))
     }
 
     /// The CPUs of these that are online.
@@ -170,14 +170,14 @@ impl PinTrial<'_> {
             ),
         )
     }
+}
 
-    fn answered(&self, of: &PinAnswer) -> Answer {
-        let exit = if of.winner().is_some() { Exit::Done } else { Exit::No };
-        let mut json = json!(of);
-        let pasted = lines(of).into_iter().map(|(place, text)| (place.to_owned(), text.into()));
-        json["paste"] = Value::Object(pasted.collect::<Map<String, Value>>());
-        Answer { sentence: sentence(of), json, text: text(of), exit }
-    }
+fn answered(of: &PinAnswer) -> Answer {
+    let exit = if of.winner().is_some() { Exit::Done } else { Exit::No };
+    let mut json = json!(of);
+    let pasted = lines(of).into_iter().map(|(place, text)| (place.to_owned(), text.into()));
+    json["paste"] = Value::Object(pasted.collect::<Map<String, Value>>());
+    Answer { sentence: sentence(of), json, text: text(of), exit }
 }
 
 /// The answer where there is one CPU.
@@ -188,4 +188,80 @@ fn one_cpu() -> Answer {
 
 fn interrupted() -> Failure {
     Failure::says(Exit::Interrupted, "interrupted; nothing stays pinned")
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_plan::host::whole_run::{WholeRun, WholeRunError};
+
+    use super::*;
+
+    /// A command whose runs take this time in milliseconds on these CPUs.
+    struct MadeUp {
+        times: fn(&CpuList) -> u64,
+        runs: u64,
+        status: i32,
+    }
+
+    impl CommandRunner for MadeUp {
+        fn run(&mut self, cpus: Option<&CpuList>, _: Duration) -> Result<WholeRun, WholeRunError> {
+            self.runs += 1;
+            let ms = cpus.map_or(100, self.times);
+            // No two runs take the same time.
+            let wall_ns = ms * 1_000_000 + self.runs * 7_919 % 100_000;
+            Ok(WholeRun {
+                wall_ns,
+                cpu_ns: 2 * wall_ns,
+                status: if cpus.is_some() { self.status } else { 0 },
+                threads: 3,
+                ended_early: false,
+            })
+        }
+    }
+
+    struct Unseen;
+
+    impl PinTrialView for Unseen {
+        fn turn(&mut self, _: &str) {}
+    }
+
+    /// A trial on a machine with four last-level caches of four cores each.
+    fn tried(times: fn(&CpuList) -> u64, status: i32) -> (Result<Answer, Failure>, u64) {
+        let platform = Platform::named("epyc_7313").unwrap().unwrap();
+        let stop = Stop::never();
+        let duration = Duration::from_mins(1);
+        let trial = PinTrial { platform: &platform, duration, seed: 5, stop: &stop };
+        let mut runner = MadeUp { times, runs: 0, status };
+        let own = "0-15".parse().unwrap();
+        let answer = trial.command("./job", &own, &mut runner, &mut Unseen);
+        (answer, runner.runs)
+    }
+
+    #[test]
+    fn the_arm_that_is_faster_wins_among_all_that_the_machine_has() {
+        let (answer, runs) = tried(|cpus| if cpus.len() == 4 { 80 } else { 120 }, 0);
+        let answer = answer.unwrap();
+        assert!(answer.sentence.starts_with("Pin to CPUs 0-3 (one-cache): 25.0 % faster"));
+        assert_eq!((answer.exit, &answer.json["verdict"]), (Exit::Done, &json!("winner")));
+        assert_eq!(answer.json["paste"]["a shell"], "taskset -c 0-3 ./job");
+        // One cache, one CPU and three CPUs for three threads: eight rounds with the default twice, after one run.
+        assert_eq!(answer.json["arms"].as_array().unwrap().len(), 3);
+        assert_eq!(runs, 1 + 8 * 5);
+    }
+
+    #[test]
+    fn arms_that_are_slower_leave_the_default() {
+        let answer = tried(|_| 130, 0).0.unwrap();
+        assert!(answer.sentence.starts_with("Nothing beats the kernel's default by more than 0."));
+        assert_eq!((answer.exit, &answer.json["verdict"]), (Exit::No, &json!("nothing")));
+        assert_eq!(answer.json["paste"], json!({}));
+    }
+
+    #[test]
+    fn a_command_that_fails_in_an_arm_gives_its_status_and_the_line_that_shows_why() {
+        let failure = tried(|_| 100, 9).0.unwrap_err();
+        let said = failure.sentence();
+        assert_eq!(failure.exit(), Exit::Of(9));
+        assert!(said.contains("status 9") && said.contains("`taskset -c "), "{said}");
+    }
 }

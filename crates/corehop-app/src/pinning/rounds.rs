@@ -21,7 +21,7 @@ pub(super) trait ProgramTurns {
     ) -> Result<Option<TurnFigures>, Failure>;
 }
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnFigures {
     /// The wall time in seconds, or the progress in a second.

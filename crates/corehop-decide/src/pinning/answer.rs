@@ -7,7 +7,7 @@ use super::arms::{LeftOutArm, PinArm, ProgramLoad};
 use super::contest::{ArmGain, ContestVerdict, TrialQuantity};
 use corehop_plan::units::CpuList;
 
-/// What a contender came to on average.
+/// The averages of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArmFigures {
     /// The turns.

@@ -195,6 +195,8 @@ fn one_of(groups: &[CpuList], otherwise: &str) -> Result<CpuList, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     /// A machine whose CPUs share cores, last-level caches and nodes in these groups.
@@ -208,12 +210,12 @@ mod tests {
             assumed(&list(nodes)),
             assumed(&list(cores))
         );
-        text += &format!(
-            "[[cache]]\nlevel = 3\nkind = \"unified\"\ninstances = {}\n",
-            assumed(&list(caches))
-        );
+        let caches = assumed(&list(caches));
+        text += "[[cache]]\nlevel = 3\nkind = \"unified\"\n";
+        writeln!(text, "instances = {caches}").unwrap();
         for (id, cpus) in nodes.split(' ').enumerate() {
-            text += &format!("[[node]]\nid = {id}\ncpus = {}\n", assumed(&format!("\"{cpus}\"")));
+            let cpus = assumed(&format!("\"{cpus}\""));
+            writeln!(text, "[[node]]\nid = {id}\ncpus = {cpus}").unwrap();
         }
         Platform::from_toml(&text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }

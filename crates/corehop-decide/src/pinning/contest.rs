@@ -28,7 +28,7 @@ words! {
     }
 }
 
-/// A gain for which nobody pins a program.
+/// The smallest gain that justifies pinning a program.
 pub const SMALL: f64 = 0.02;
 
 /// A turn in a round.
@@ -96,7 +96,7 @@ pub struct ArmContest {
 struct ArmRecord {
     /// By round.
     values: Vec<f64>,
-    /// What the last look at it said.
+    /// The result of the last look.
     gain: Option<ArmGain>,
     /// Whether it has no further rounds.
     is_out: bool,
