@@ -16,7 +16,7 @@ use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::whole_run::{CommandRunner, WholeRun, WholeRunError};
 use corehop_plan::units::CpuList;
 
-use crate::observe::{command_of, cpu_ns, exit_code, reap};
+use crate::observe::{command_of, reap_child};
 use corehop_system::proc::ProcEntry;
 use corehop_system::supervisor::interrupt::{pass_on_the_end, requested, signal};
 use corehop_system::supervisor::pidfd;
@@ -138,10 +138,9 @@ impl RunUnderWay {
         loop {
             self.sleep(if counts { LOOK } else { WAIT });
             let wall_ns = self.started.elapsed().as_nanos() as u64;
-            if let Some((status, usage)) = reap(pid)? {
+            if let Some((status, cpu_ns)) = reap_child(pid)? {
                 let ended_early = self.killed_from.is_some();
-                let (cpu_ns, code) = (cpu_ns(&usage), exit_code(status));
-                let run = WholeRun { wall_ns, cpu_ns, status: code, threads, ended_early };
+                let run = WholeRun { wall_ns, cpu_ns, status, threads, ended_early };
                 return Ok(run);
             }
             self.end_in_time();
@@ -211,7 +210,7 @@ fn strays(before: &BTreeSet<u32>) -> Vec<u32> {
     let end = Instant::now() + STRAGGLE;
     loop {
         let mut left: Vec<u32> = own_children().difference(before).copied().collect();
-        left.retain(|&pid| matches!(reap(pid), Ok(None)));
+        left.retain(|&pid| matches!(reap_child(pid), Ok(None)));
         if left.is_empty() || Instant::now() >= end {
             return left;
         }

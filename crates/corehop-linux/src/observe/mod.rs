@@ -32,7 +32,7 @@ use corehop_system::supervisor::interrupt;
 pub use host::LiveHost;
 pub(crate) use moves::{Moves, way_back};
 pub use target::check_command;
-pub(crate) use target::{cgroup, command_of, cpu_ns, exit_code, members, pass_on, reap, reap_child};
+pub(crate) use target::{cgroup, command_of, exit_code, members, pass_on, reap_child};
 pub use working_set::WINDOW;
 
 /// Why a program is not recorded.

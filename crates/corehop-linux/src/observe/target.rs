@@ -252,7 +252,7 @@ fn peak_rss(pid: u32) -> Option<u64> {
 }
 
 /// The end of a child of this process and what it used, if it has ended (wait4(2)).
-pub(crate) fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
+fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage; the kernel fills both.
     let (found, usage) = unsafe {
@@ -277,7 +277,7 @@ pub(crate) fn reap_child(pid: u32) -> io::Result<Option<(i32, u64)>> {
 }
 
 /// User and system time.
-pub(crate) fn cpu_ns(usage: &libc::rusage) -> u64 {
+fn cpu_ns(usage: &libc::rusage) -> u64 {
     let ns = |time: libc::timeval| {
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
         seconds * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or_default() * 1_000
