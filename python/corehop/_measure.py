@@ -38,7 +38,8 @@ def measure(
     Args:
         experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
             `polluter-sweep`, `conditions`, `shared-data`, `schedule-sensitive` (of task sets; their jobs are in
-            `FILE.jobs.parquet` beside `output`), `core-switch`, `overheads` (of this kernel), or `program` (the recording of
+            `FILE.jobs.parquet` beside `output`), `core-switch`, `overheads` (of this kernel), `program-costs` (of events caused in
+            `command=[…]`, or in a `pid` with `progress="FILE"`), or `program` (the recording of
             `command=["make", "-j4"]`, or of a `pid` or `cgroup`; its threads are in `FILE.threads.parquet`,
             its runs in `FILE.runs.parquet`).
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
@@ -117,20 +118,21 @@ def _verb(experiment: str) -> list[str]:
 
 def _on(experiment: str | None, machine: str) -> list[str]:
     """The machine. What runs on this host only has no such option."""
-    only_here = experiment in ("program", "overheads") and machine == "live"
+    only_here = experiment in ("program", "program-costs", "overheads") and machine == "live"
     return [] if only_here else [f"--on={machine}"]
 
 
 def _arguments(experiment: str | None, options: Options) -> list[str]:
-    """The options, and the command of a recording, which comes last."""
+    """The options, and the command that is recorded or in which events are caused, which comes last."""
     command = options.get("command")
-    if experiment != "program" or command is None:
+    if experiment not in ("program", "program-costs") or command is None:
         return flags(options)
     words = shlex.split(command) if isinstance(command, str) else command
     others = {name: value for name, value in options.items() if name != "command"}
     # Its output goes where remarks go: the caller of this function does not see standard output. Costs are
     # computed here, from the file.
-    return [*dict.fromkeys([*flags(others), "--json", "--costs=none"]), "--", *words]
+    costs = ["--costs=none"] if experiment == "program" else []
+    return [*dict.fromkeys([*flags(others), "--json", *costs]), "--", *words]
 
 
 def _drawn(preset: str | None, seed: int | None) -> list[str]:

@@ -167,6 +167,16 @@ def test_overheads_and_the_three_files_of_a_recording_are_read(tmp_path: Path) -
         assert one.experiment == "program"
 
 
+@pytest.mark.usefixtures("live")
+def test_the_costs_of_a_program_are_read_with_their_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "costs.parquet"
+    corehop.measure("program-costs", command=["sh", "-c", "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done"],
+                    event="preemption", rounds=2, output=path)  # fmt: skip
+    costs = read(path, "program_costs")
+    assert costs.sentence.startswith("sh: ") and "preemption" in costs.sentence
+    assert (len(costs), costs.experiment) == (10, "program-costs")
+
+
 def test_a_simulated_answer_of_offload_has_a_row_for_each_arm(tmp_path: Path) -> None:
     path = tmp_path / "answer.json"
     words = ["offload", "--on", "xeon_x5650", "--os-cores", "1", "--mechanism", "v4", "-o", str(path)]

@@ -54,7 +54,12 @@ pub fn sentence(data: &Results) -> String {
 
 /// The sentence of a report: the costs, or the contents where no cost was measured.
 pub fn answer(data: &Results) -> String {
-    super::answer::answer(data).or_else(|| deadlines(data)).unwrap_or_else(|| sentence(data))
+    let of_a_program = || {
+        let costs = &data.program_costs;
+        (!costs.is_empty()).then(|| super::program_costs::sentence(costs))
+    };
+    let answer = super::answer::answer(data).or_else(|| deadlines(data)).or_else(of_a_program);
+    answer.unwrap_or_else(|| sentence(data))
 }
 
 /// The deadlines of task sets, which are in the file of their jobs.

@@ -41,9 +41,7 @@ pub(super) fn tables(data: &Results) -> TerminalTables {
 }
 
 pub(super) fn notes(data: &Results) -> Vec<String> {
-    let costs = &data.program_costs;
-    let sentence = (!costs.is_empty()).then(|| program_costs::sentence(costs));
-    sentence.into_iter().chain(program_costs::notes(costs)).collect()
+    program_costs::notes(&data.program_costs)
 }
 
 pub(super) fn results(data: &Results) -> Vec<Value> {
