@@ -122,7 +122,12 @@ fn short(command: &str, here: bool) -> String {
         "conditions" => with(&[on, "--wss 64KiB", "--load idle", "--samples 180"]),
         "overheads" if command.contains("--tasks") => with(&["--duration 200ms"]),
         "overheads" => with(&["--budget 5s", "--no-bpf"]),
-        "program-costs" => with(&["--rounds 2"]),
+        // A command is behind `--`.
+        "program-costs" => {
+            let block = if command.contains("--progress") { "--block 20ms" } else { "" };
+            let few = format!(" --rounds 1 --event preemption {block} -q -- ");
+            command.replacen(" -- ", &few, 1)
+        }
         "supply" => with(&["--watched 400ms"]),
         "schedule-sensitive" => {
             with(&[on, "--sampled", "--wss 64KiB", "--load idle", "--sets 1", "--duration 200ms"])
