@@ -16,6 +16,7 @@ use crate::placing::{
     Kernel, PlacingError, ProcessTracker, ProgressFeed, ProgressSource, ThreadTable,
 };
 use corehop_system::clock::process_cpu_ns;
+use corehop_system::proc::ProcEntry;
 
 /// The time that a command has to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -91,7 +92,8 @@ impl Subject {
 
     /// The threads among which events go round, the busiest since the last look first, and the number of all.
     pub(super) fn threads(&mut self) -> (Vec<SubjectThread>, usize) {
-        let mut all = self.threads.look(&self.followed.now());
+        let processes = self.processes();
+        let mut all = self.threads.look(&processes);
         all.sort_by_key(|it| std::cmp::Reverse(it.busy_ns));
         let (count, most) = (all.len(), all.first().map_or(0, |it| it.busy_ns));
         let busy = all.into_iter().filter(|it| it.busy_ns * PART >= most).take(MOST);
@@ -103,13 +105,24 @@ impl Subject {
         (busy.map(of).collect(), count)
     }
 
+    /// The processes of the program. Of a process that was there before this one may be a descendant, with its helpers: a shell.
+    fn processes(&mut self) -> Vec<u32> {
+        let mut all = self.followed.now();
+        if self.child.is_none() {
+            let own = std::process::id();
+            let helpers = ProcEntry::process(own).children();
+            all.retain(|pid| *pid != own && !helpers.contains(pid));
+        }
+        all
+    }
+
     /// The CPU time and the progress now.
     pub(super) fn mark(&mut self) -> SubjectMark {
         if let Some(feed) = &mut self.progress {
             feed.begin();
         }
         let progress = self.progress.as_mut().and_then(ProgressFeed::now);
-        let processes = self.followed.now();
+        let processes = self.processes();
         let time = |pid| Some((pid, process_cpu_ns(pid)?));
         let cpu_ns = processes.into_iter().filter_map(time).collect();
         SubjectMark { at: Instant::now(), cpu_ns, progress }
@@ -117,7 +130,7 @@ impl Subject {
 
     /// Whether it has ended.
     pub(super) fn has_ended(&mut self) -> bool {
-        let Some(child) = &self.child else { return self.followed.now().is_empty() };
+        let Some(child) = &self.child else { return self.processes().is_empty() };
         if self.ended.is_none() {
             // A child that cannot be waited for has ended, too.
             let ended = reap_child(child.id()).unwrap_or(Some((-1, 0)));
