@@ -116,6 +116,7 @@ class Options(TypedDict, total=False):
     resume: bool
     progress: Value | None
     block: Value | None
+    metrics: Value | None
 
 
 #: Options of `corehop measure` that Python takes as parameters or has no use for: it reads the file that

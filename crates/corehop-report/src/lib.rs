@@ -23,6 +23,7 @@ pub mod compared;
 pub mod limited;
 pub mod cost_study;
 pub mod observed;
+pub mod metrics;
 pub mod program_costs;
 pub mod program_runs;
 pub mod observed_page;

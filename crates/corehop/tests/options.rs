@@ -179,10 +179,10 @@ const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 comm
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
     workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \
     pid=1 to=costs least=50us fail-on=unknown rows=2 live=a.parquet method=curve smr=0.5 mpmi=3 \
-    deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms block=50ms report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
+    deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms block=50ms metrics=out.prom report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
-const QUIET: [(&str, &str, &str); 31] = [
+const QUIET: [(&str, &str, &str); 32] = [
     ("", "force", "a permission: nothing is in the way (tested below)"),
     ("", "quiet", "no note stands on stderr beside these answers (tested below)"),
     ("convert rows", "salvage", "a permission: the file is sound (tests/damaged)"),
@@ -211,6 +211,7 @@ const QUIET: [(&str, &str, &str); 31] = [
     ("record", "costs", "a dry run prices nothing"),
     ("record", "timeline", "a dry run writes no file"),
     ("record", "trace", "a dry run writes no file"),
+    ("", "metrics", "a dry run writes no file (tests/program_costs)"),
     ("compare switches", "fail-on", "equal results have no outcome to fail on"),
     ("sim validate", "exact", "a working set of 4 KiB is simulated in every set"),
     ("sim validate", "passes", "4 KiB are warm after any number of passes"),

@@ -375,6 +375,50 @@ fn a_recording_charges_the_programs_own_costs_and_says_the_loss_first() {
 }
 
 #[test]
+fn metrics_have_the_costs_and_the_losses_for_a_collector() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let spins = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let words = [
+        "measure",
+        "program-costs",
+        "--event",
+        "preemption",
+        "--rounds",
+        "1",
+        "--metrics",
+        "costs.prom",
+        "--",
+        "sh",
+        "-c",
+        spins,
+    ];
+    let output = corehop(at, &words);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = fs::read_to_string(at.join("costs.prom")).unwrap();
+    assert!(
+        text.ends_with("# EOF\n")
+            && text.contains("corehop_measurement_slowdown_ratio{program=\"sh\"}"),
+        "{text}"
+    );
+    costs(at, &Event::RESUMING);
+    let output = corehop(
+        at,
+        &["record", "--costs", "costs.parquet", "--metrics", "run.prom", "--", "sh", "-c", spins],
+    );
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = fs::read_to_string(at.join("run.prom")).unwrap();
+    assert!(text.contains("# TYPE corehop_run_cpu_seconds counter\n"), "{text}");
+    let again = corehop(at, &["record", "--metrics", "run.prom", "--", "true"]);
+    assert_eq!(
+        again.status.code(),
+        Some(2),
+        "a file that is there is not replaced: {}",
+        said(&again)
+    );
+}
+
+#[test]
 fn a_verdict_on_deadlines_does_not_take_means_for_bounds() {
     let folder = tempfile::tempdir().unwrap();
     costs(folder.path(), &Event::RESUMING);

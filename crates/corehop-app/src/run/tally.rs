@@ -17,7 +17,7 @@ use corehop_report::{
 use corehop_sched::supply::ObservedSupply;
 use corehop_stats::classes::Classes;
 use corehop_stats::overheads::{self, OverheadSummary};
-use corehop_stats::program_costs::CausedBlocks;
+use corehop_stats::program_costs::{CausedBlocks, ProgramCostResults};
 use corehop_stats::switches::{SwitchSummary, Switchings, not_measured};
 use serde_json::{Value, json};
 
@@ -203,6 +203,11 @@ impl RunTally {
                 Ok(Some(overhead_table::text(&times.summaries(), &notes)))
             }
         }
+    }
+
+    /// The costs of events, if the plan caused some.
+    pub fn program_costs(&self) -> Option<ProgramCostResults> {
+        if let Self::ProgramCosts(blocks) = self { Some(blocks.results()) } else { None }
     }
 
     /// The overheads, if the plan measured some.

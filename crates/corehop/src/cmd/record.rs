@@ -14,7 +14,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{FileError, Reader, RecordedAbsence, Recording};
 use corehop_plan::units::Bytes;
 use corehop_report::observed::TraceWriter;
-use corehop_report::{observed, observed_page, program_runs};
+use corehop_report::{metrics, observed, observed_page, program_runs};
 use corehop_stats::costs::{CostSource, Selection};
 
 use serde_json::json;
@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Write the events in the trace-event format, for Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    /// Write the times, the events and their cost in the OpenMetrics format, for the textfile collector of a node exporter
+    #[arg(long, value_name = "FILE.prom")]
+    metrics: Option<PathBuf>,
     #[command(flatten)]
     arms: ArmArgs,
     /// The program to start and record, with its arguments, after `--`
@@ -126,7 +129,7 @@ impl Args {
         rows: Option<Reader<File>>,
         prices: Option<&Prices<'_>>,
         origin: &str,
-        [page, trace]: [Option<OutputFile>; 2],
+        [page, trace, metrics]: [Option<OutputFile>; 3],
     ) -> Result<Exit, Failure> {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
         let wss = self.wss(recording, &platform);
@@ -139,6 +142,7 @@ impl Args {
         let traced = trace.zip(rows).map_or(Ok(()), |(file, mut rows)| {
             file.fill(|out| write_trace(BufWriter::new(out), &mut rows, recording, &platform))
         });
+        let measured = metrics.map_or(Ok(()), |file| file.write(metrics::of_run(recording, &cost)));
         let mut printed = Ok(());
         if self.out.json {
             let mut answer = observed::json(recording, &cost);
@@ -152,7 +156,7 @@ impl Args {
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
         let status = recording.facts.status.filter(|_| !self.arms.is_repeated());
-        for failure in [drawn, traced, printed].into_iter().filter_map(Result::err) {
+        for failure in [drawn, traced, measured, printed].into_iter().filter_map(Result::err) {
             if status.is_none() {
                 return Err(failure);
             }
@@ -194,12 +198,12 @@ impl Args {
         Ok(Prices { source, selection })
     }
 
-    /// The files for the page and the trace.
-    fn drawings(&self) -> Result<[Option<OutputFile>; 2], Failure> {
+    /// The files for the page, the trace and the metrics.
+    fn drawings(&self) -> Result<[Option<OutputFile>; 3], Failure> {
         let costs = self.costs.request();
         let given = [costs.file(), self.out.output.as_deref()];
         let inputs: Vec<&Path> = given.into_iter().flatten().collect();
-        let paths = [self.timeline.as_ref(), self.trace.as_ref()];
+        let paths = [self.timeline.as_ref(), self.trace.as_ref(), self.metrics.as_ref()];
         OutputFile::all_asked(paths, &inputs, self.out.force)
     }
 }

@@ -13,7 +13,7 @@ const LEAST_NS: f64 = 5e3;
 /// The least and the highest rate of the smallest dose, per second.
 const RATES: [f64; 2] = [1.0, 250.0];
 /// Rounds before the rate follows their costs: fewer say nothing.
-const ROUNDS: u32 = 3;
+const ROUNDS: usize = 3;
 
 /// The events of one class so far.
 #[derive(Debug, Clone)]
@@ -24,17 +24,15 @@ pub(super) struct EventRate {
     absent_ns: f64,
     /// The events of the smallest dose in a second.
     per_second: f64,
-    rounds: u32,
     under_way: Vec<(u32, CausedRecord)>,
-    excess_ns: f64,
-    events: f64,
+    /// Excess in nanoseconds, and events, of each round.
+    rounds: Vec<[f64; 2]>,
 }
 
 impl EventRate {
     pub(super) fn new(share: f64, absent_ns: f64) -> Self {
-        let (rounds, under_way, excess_ns, events) = (0, Vec::new(), 0.0, 0.0);
-        let mut it =
-            Self { share, absent_ns, per_second: 0.0, rounds, under_way, excess_ns, events };
+        let (per_second, under_way, rounds) = (0.0, Vec::new(), Vec::new());
+        let mut it = Self { share, absent_ns, per_second, under_way, rounds };
         it.per_second = it.affordable(GUESS_NS);
         it
     }
@@ -66,15 +64,26 @@ impl EventRate {
             return;
         }
         let each = still().map(|(_, it)| it.cpu_ns).sum::<f64>() / progress;
-        for (_, it) in usable().filter(|(dose, _)| *dose > 0) {
-            self.excess_ns += it.cpu_ns - each * it.progress;
-            self.events += it.events as f64;
-        }
-        self.rounds += 1;
-        if self.rounds >= ROUNDS && self.events > 0.0 {
-            let wanted = self.affordable(self.excess_ns / self.events);
+        let caused = || usable().filter(|(dose, _)| *dose > 0);
+        let excess: f64 = caused().map(|(_, it)| it.cpu_ns - each * it.progress).sum();
+        self.rounds.push([excess, caused().map(|(_, it)| it.events as f64).sum()]);
+        if let Some(cost_ns) = self.least_cost_ns().filter(|_| self.rounds.len() >= ROUNDS) {
+            let wanted = self.affordable(cost_ns);
             self.per_second = wanted.clamp(self.per_second / 2.0, self.per_second * 2.0);
         }
+    }
+
+    /// The cost of an event, less its standard error: noise alone must not lower the rate, as fewer events show even less. None
+    /// without events.
+    fn least_cost_ns(&self) -> Option<f64> {
+        let count = self.rounds.len() as f64;
+        let [excess, events] =
+            self.rounds.iter().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]]);
+        let cost = excess / events;
+        let apart = |it: &[f64; 2]| (it[0] - cost * it[1]).powi(2);
+        let squares: f64 = self.rounds.iter().map(apart).sum();
+        let error = (squares / (count - 1.0).max(1.0) / count).sqrt() / (events / count);
+        (events > 0.0).then_some(cost - error)
     }
 }
 
@@ -131,6 +140,26 @@ mod tests {
     fn the_time_off_the_cpu_counts_as_lost() {
         let (near, away) = (EventRate::new(0.05, 0.0), EventRate::new(0.05, 4.5e6));
         assert!((near.per_second() / away.per_second() - 10.0).abs() < 0.01);
+    }
+
+    #[test]
+    fn noise_does_not_lower_the_rate() {
+        let mut rate = EventRate::new(0.05, 0.0);
+        let begin = rate.per_second();
+        for round in 0..20 {
+            for (at, dose) in ProgramCosts::DOSES.into_iter().enumerate() {
+                // Ten per cent more or less, whatever the dose.
+                let noise = if (round * 7 + at * 3) % 2 == 0 { 0.9 } else { 1.1 };
+                let record = CausedRecord {
+                    events: u64::from(dose),
+                    cpu_ns: 100e6 * noise,
+                    progress: 100.0,
+                    ..CausedRecord::default()
+                };
+                rate.take(dose, &record);
+            }
+        }
+        assert!(rate.per_second() >= begin, "{}", rate.per_second());
     }
 
     #[test]

@@ -3,16 +3,19 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_linux::placing::ProgressSource;
 use corehop_plan::experiment::{Argument, Interventions, ProgramCosts, Target};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{Event, Pattern, Polluter};
+use corehop_report::metrics;
 
 use super::to::Out;
 use super::{on, outline};
 use crate::cmd::place::process;
+use crate::output::OutputFile;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::quantities::{count, percent};
 
@@ -57,6 +60,9 @@ pub(crate) struct Args {
     /// Rounds, of five blocks for each class [default: 50, without --progress 10]
     #[arg(long, value_name = "N", value_parser = count("--rounds 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
     rounds: Option<u32>,
+    /// Write the costs in the OpenMetrics format, for the textfile collector of a node exporter
+    #[arg(long, value_name = "FILE.prom")]
+    metrics: Option<PathBuf>,
     /// The seed of the order and of what events meet
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -78,8 +84,13 @@ impl Args {
             ..LiveMachineOptions::default()
         };
         let mut machine = LiveMachine::new(platform, options);
-        let answer = run.experiment(&mut machine, &experiment, self.seed)?;
-        self.out.tell(&answer)
+        let inputs: Vec<&Path> = self.out.output.as_deref().into_iter().collect();
+        let metrics = OutputFile::if_asked(self.metrics.as_ref(), &inputs, self.out.force)?;
+        let ended = run.carry_out(&mut machine, &experiment, self.seed)?;
+        if let (Some(file), Some(costs)) = (metrics, ended.tally.program_costs()) {
+            file.write(metrics::of_costs(&costs))?;
+        }
+        self.out.tell(&run.answer(&ended)?)
     }
 
     fn experiment(&self) -> Result<ProgramCosts, Failure> {

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Costs and losses of a program as OpenMetrics text, for the textfile collector of a node exporter.
+//!
+//! Times are in seconds, as the format's conventions ask. A value that is not known has no line.
+
+use std::fmt::Write as _;
+
+use corehop_decide::run_cost::{ClassCost, RunCost};
+use corehop_plan::samples::Recording;
+use corehop_stats::program_costs::ProgramCostResults;
+
+/// A family of metrics: its name behind `corehop_`, its type, its help, and its values with their labels.
+struct MetricFamily {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    values: Vec<(Vec<(&'static str, String)>, f64)>,
+}
+
+/// The costs of events that were caused in a program.
+pub fn of_costs(costs: &ProgramCostResults) -> String {
+    let label = |event: &str| vec![("program", costs.program.clone()), ("event", event.to_owned())];
+    let ends = |of: fn(&corehop_stats::program_costs::EventCost) -> Option<f64>| {
+        let value = |it: &corehop_stats::program_costs::ProgramCost| {
+            Some((label(it.event.word()), of(&it.cost?)? * 1e-6))
+        };
+        costs.costs.iter().filter_map(value).collect()
+    };
+    let gauge = |name, help, values| MetricFamily { name, kind: "gauge", help, values };
+    let program = vec![("program", costs.program.clone())];
+    let slowdown = costs.slowdown_percent.map(|percent| (program, percent / 100.0));
+    text(&[
+        gauge(
+            "event_cost_seconds",
+            "CPU time of the program for each event.",
+            ends(|it| Some(it.us)),
+        ),
+        gauge(
+            "event_cost_low_seconds",
+            "Lower end of its 95 % interval.",
+            ends(|it| it.interval.map(|it| it.low)),
+        ),
+        gauge(
+            "event_cost_high_seconds",
+            "Upper end of its 95 % interval.",
+            ends(|it| it.interval.map(|it| it.high)),
+        ),
+        gauge(
+            "measurement_slowdown_ratio",
+            "Slowdown of the program by the measurement.",
+            slowdown.into_iter().collect(),
+        ),
+    ])
+}
+
+/// The CPU time of a run, its waiting, its events, and the CPU time that it lost to them.
+pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
+    let program = || ("program", recording.facts.what.clone());
+    let alone = |ns: Option<u64>| {
+        ns.map(|ns| (vec![program()], ns as f64 * 1e-9)).into_iter().collect::<Vec<_>>()
+    };
+    let by_event = |of: fn(&ClassCost) -> Option<f64>| {
+        let value = |it: &ClassCost| {
+            Some((vec![program(), ("event", it.event.word().to_owned())], of(it)?))
+        };
+        cost.classes.iter().filter_map(value).collect::<Vec<_>>()
+    };
+    let counter = |name, help, values| MetricFamily { name, kind: "counter", help, values };
+    text(&[
+        counter("run_cpu_seconds_total", "CPU time of the threads.", alone(cost.waits.cpu_ns)),
+        counter(
+            "run_waited_seconds_total",
+            "Time that runnable threads waited for a CPU.",
+            alone(cost.waits.waited_ns),
+        ),
+        counter(
+            "run_events_total",
+            "Preemptions and migrations.",
+            by_event(|it| Some(it.count as f64)),
+        ),
+        counter(
+            "run_lost_low_seconds_total",
+            "CPU time lost to them, at least.",
+            by_event(|it| Some(it.cost?.low_us * 1e-6)),
+        ),
+        counter(
+            "run_lost_high_seconds_total",
+            "CPU time lost to them, at most.",
+            by_event(|it| Some(it.cost?.high_us? * 1e-6)),
+        ),
+    ])
+}
+
+/// The families that have values, and the end.
+fn text(families: &[MetricFamily]) -> String {
+    let mut text = String::new();
+    for it in families.iter().filter(|it| !it.values.is_empty()) {
+        // The type of a counter is named without the end of its name.
+        let family = it.name.strip_suffix("_total").unwrap_or(it.name);
+        let _ = writeln!(
+            text,
+            "# HELP corehop_{family} {}\n# TYPE corehop_{family} {}",
+            it.help, it.kind
+        );
+        for (labels, value) in &it.values {
+            let _ = writeln!(text, "corehop_{}{{{}}} {value:e}", it.name, labelled(labels));
+        }
+    }
+    text + "# EOF\n"
+}
+
+/// `program="xz",event="preemption"`, with the escapes of the format.
+fn labelled(labels: &[(&str, String)]) -> String {
+    let escaped = |it: &str| it.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let one = |(name, value): &(&str, String)| format!("{name}=\"{}\"", escaped(value));
+    labels.iter().map(one).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_has_its_help_its_type_and_its_values_and_names_are_escaped() {
+        let labels =
+            vec![("program", "a \"b\"\\\n".to_owned()), ("event", "preemption".to_owned())];
+        let family = |values| MetricFamily {
+            name: "x_seconds_total",
+            kind: "counter",
+            help: "Time.",
+            values,
+        };
+        let expected = "# HELP corehop_x_seconds Time.\n# TYPE corehop_x_seconds counter\n\
+            corehop_x_seconds_total{program=\"a \\\"b\\\"\\\\\\n\",event=\"preemption\"} 2.5e-5\n# EOF\n";
+        assert_eq!(text(&[family(vec![(labels, 25e-6)])]), expected);
+        assert_eq!(text(&[family(Vec::new())]), "# EOF\n");
+        let nothing = of_costs(&ProgramCostResults::default());
+        assert_eq!(nothing, "# EOF\n");
+    }
+}
