@@ -81,9 +81,26 @@ pub struct PrintedLoad {
     pub threads: u32,
     /// Whether a thread waits for the interrupts of its calls. Those of a stream come while it makes them.
     pub awaited: bool,
+    /// Whether calls are made of so many packets that each takes the same time.
+    #[serde(default)]
+    pub steady: bool,
+    /// The time in which that core idles.
+    pub idle: IdleTime,
     /// The units that the wire carries in the window, if that is a limit.
     #[serde(default)]
     pub wire: Option<f64>,
+}
+
+/// The reason for which a core idles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleTime {
+    /// Each thread waits after its calls.
+    Waits,
+    /// The wire is full: a slower core idles less.
+    Wire,
+    /// Print says that the processor is the bottleneck: the time is the kernel's.
+    Kernel,
 }
 
 /// Shares of time by mode, in percent.
@@ -190,6 +207,11 @@ impl PrintedLoad {
         seed: u64,
     ) -> OffLoadWorkload {
         let ModeShares { user, kernel, interrupt, idle } = self.percent;
+        let [kernel, wait] = match self.idle {
+            IdleTime::Waits => [kernel, idle],
+            IdleTime::Wire => [kernel, 0.0],
+            IdleTime::Kernel => [kernel + idle, 0.0],
+        };
         let call = self.unit.get() as f64 / self.calls;
         let part = |percent: f64| Nanos::new((call * percent / 100.0).round() as u64);
         let work = |percent: f64| part(percent * scale);
@@ -202,10 +224,11 @@ impl PrintedLoad {
             compute: work(user + kernel * (1.0 - self.switched)),
             call: work(kernel * self.switched),
             misses: true,
+            steady: self.steady,
             after: CallAftermath {
                 interrupts: work(interrupt),
                 awaited: self.awaited,
-                wait: part(idle),
+                wait: part(wait),
             },
             time: Nanos::new((call * CALLS as f64) as u64),
             seed,
@@ -400,6 +423,7 @@ mod tests {
         switched = 0.25
         threads = 1
         awaited = true
+        idle = "waits"
         [[marked]]
         role = "fitted"
         rows = { platform = "m5_c" }
@@ -420,7 +444,15 @@ mod tests {
         let expected = [load.compute, load.call, load.after.interrupts, load.after.wait];
         assert_eq!(expected.map(Nanos::get), [65_000, 5_000, 10_000, 10_000]);
         assert_eq!(load.os_cores, "2-3".parse().unwrap());
-        assert!(load.after.awaited && load.misses);
+        assert!(load.after.awaited && load.misses && !load.steady);
+        let of = |idle| {
+            let load = PrintedLoad { idle, ..study.loads[0].clone() };
+            let load = load.workload((&chip, SwitchMechanism::StrongV2), 2.0, 7);
+            [load.compute, load.call, load.after.wait].map(Nanos::get)
+        };
+        assert_eq!(of(IdleTime::Wire), [65_000, 5_000, 0]);
+        // 50 % and 3/4 of 40 %; 1/4 of 40 %.
+        assert_eq!(of(IdleTime::Kernel), [80_000, 10_000, 0]);
         assert_eq!(load.time, Nanos::from_millis(1_000));
         let one = Platform::named(ONE_CORE).unwrap().unwrap();
         let alone = study.loads[0].workload((&one, SwitchMechanism::StrongV2), 1.0, 7);

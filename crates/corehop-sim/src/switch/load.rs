@@ -24,6 +24,10 @@ pub struct OffLoadWorkload {
     /// with all code and data there.
     #[serde(skip)]
     pub misses: bool,
+    /// Whether every part of a loop has its mean length, as parts of many packets nearly have. Otherwise parts are
+    /// exponential draws.
+    #[serde(skip)]
+    pub steady: bool,
     /// The interrupts and the wait of a call.
     #[serde(skip)]
     pub after: CallAftermath,

@@ -3,7 +3,7 @@
 //! (2009) makes of threads that compute and make calls.
 //!
 //! Each thread computes on an application core, makes a call, and computes again, until a stated time is over; both parts
-//! are exponential draws. The library's own policy chooses the core of the call and the core of the return, and a core serves
+//! are exponential draws, or steady. The library's own policy chooses the core of the call and the core of the return, and a core serves
 //! its queue in order, a part to its end. Two arms off-load nothing, and their threads go to any idle core: `unmodified` has
 //! all cores, `bound` the application cores (section 4). The times of switches are those of the library (see `library`), or of the kernel of 2009
 //! simulated beforehand with all code and data in the caches ([`SwitchLatencies`]), for each pair of cores. The core that is
@@ -284,6 +284,9 @@ impl<'a> OffLoadMachine<'a> {
 
     /// A draw of a thread around a mean, in picoseconds.
     fn drawn(&mut self, thread: usize, mean: Nanos) -> f64 {
+        if self.load.steady {
+            return mean.get() as f64 * 1e3;
+        }
         let draw = &mut self.threads[thread].draw;
         let uniform = (draw.below(1 << 32) as f64 + 0.5) / (1_u64 << 32) as f64;
         -uniform.ln() * mean.get() as f64 * 1e3

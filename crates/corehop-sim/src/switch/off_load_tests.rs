@@ -17,6 +17,7 @@ fn load(os_cores: &str, mechanism: SwitchMechanism, threads: u32) -> OffLoadWork
         compute,
         call,
         misses: false,
+        steady: false,
         after: CallAftermath::default(),
         time: Nanos::from_millis(30),
         seed: 7,
@@ -190,6 +191,19 @@ fn the_next_call_waits_for_interrupts_that_are_slower_than_the_loop() {
     // The interrupts of a slow OS core hold the caller up, and those of a fast one do not.
     let slow = loop_us("m5_cc_slow", after(15, false, 6), OffLoadArm::Bound);
     assert!((60.0..81.0).contains(&slow), "{slow}");
+}
+
+#[test]
+fn steady_parts_take_their_means_to_the_picosecond() {
+    let load = OffLoadWorkload {
+        steady: true,
+        after: after(25, false, 6),
+        ..load("1", SwitchMechanism::StrongV4, 1)
+    };
+    let us = |of| 1e6 / arm(&named("m5_cc"), &load, of).calls_per_second;
+    // 30 ms are 652 loops of 46 us, and the call of 1,200 loops of 25 us, the interrupts of the last under way.
+    assert!((us(OffLoadArm::Unmodified) - 46.0).abs() < 0.1);
+    assert!((us(OffLoadArm::Bound) - 25.0).abs() < 0.1);
 }
 
 #[test]

@@ -61,6 +61,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         compute: args.compute,
         call: args.call_time,
         misses: false,
+        steady: false,
         after: CallAftermath::default(),
         time: offload::simulated_time(args.compute, args.call_time),
         seed: args.seed,
