@@ -201,7 +201,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("progress/s", "The mean progress in a second, in units of the program's own."),
     ("faster", "The speed of an arm over that of the default, less 1."),
     ("more progress", "The progress of an arm over that of the default, less 1."),
-    ("turns", "The runs of an arm, or its stretches."),
+    ("stretches", "The stretches of time in which a process was in an arm."),
     (
         "mechanism",
         "A way to have a call carried out on another core: `corehop help v4`, for instance.",

@@ -44,7 +44,7 @@ pub fn sentence(answer: &PinAnswer) -> String {
             let rest = if at_most <= VAGUE {
                 "do not pin"
             } else {
-                "the turns vary too much to see less; try on a quieter host, or with longer turns"
+                "the turns vary too much to see less; try on a quieter host, or give the program more to do"
             };
             format!("Nothing beats the kernel's default by more than {}: {rest}.", percent(at_most))
         }
@@ -104,11 +104,11 @@ fn table(answer: &PinAnswer) -> FigureTable {
     let mut table = match answer.quantity {
         TrialQuantity::WallTime => FigureTable::new(
             caption,
-            &["arm", "CPUs", "wall s", "CPU s", "faster", "interval", "turns"],
+            &["arm", "CPUs", "wall s", "CPU s", "faster", "interval", "runs"],
         ),
         TrialQuantity::Progress => FigureTable::new(
             caption,
-            &["arm", "CPUs", "progress/s", "CPU s", "more progress", "interval", "turns"],
+            &["arm", "CPUs", "progress/s", "CPU s", "more progress", "interval", "stretches"],
         ),
     };
     let own = &answer.default_cpus;
@@ -136,7 +136,7 @@ fn row(
         number(figures.and_then(|it| it.cpu_s)),
         gain.map_or_else(none, |it| format!("{:+.1} %", 100.0 * it.gain)),
         gain.map_or_else(none, bounds),
-        figures.map_or_else(none, |it| it.turns.to_string()),
+        figures.map_or_else(none, |it| it.runs.to_string()),
     ]
 }
 
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     fn answer(verdict: ContestVerdict, program: TriedProgram) -> PinAnswer {
-        let figures = |mean| Some(ArmFigures { turns: 7, mean, cpu_s: Some(2.0) });
+        let figures = |mean| Some(ArmFigures { runs: 7, mean, cpu_s: Some(2.0) });
         let quantity = match program {
             TriedProgram::Command(_) => TrialQuantity::WallTime,
             TriedProgram::Process(_) => TrialQuantity::Progress,

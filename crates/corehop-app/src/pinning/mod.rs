@@ -81,10 +81,11 @@ impl PinTrial<'_> {
         view.turn("one run of the default, to count threads");
         let Some(first) = runs.first(&clock)? else { return Err(self.cut_short()) };
         let arms = derive(self.platform, inherited, &first.load);
+        let turn_s = runs.divide(self.duration, arms.arms.len(), first.wall_s);
         let program = TriedProgram::Command(words.to_owned());
-        let head = self.head(program, inherited, first.load, &arms);
+        let mut head = self.head(program, inherited, first.load, &arms);
         // A trial that cannot end in time is not begun.
-        let mut head = PinAnswer { round_s: (arms.arms.len() + 2) as f64 * first.wall_s, ..head };
+        head.round_s = (arms.arms.len() + 2) as f64 * turn_s;
         tried(&mut head, &mut runs, &clock, view)?;
         Ok(answered(&head))
     }
@@ -244,9 +245,10 @@ mod tests {
         assert!(answer.sentence.starts_with("Pin to CPUs 0-3 (one-cache): 25.0 % faster"));
         assert_eq!((answer.exit, &answer.json["verdict"]), (Exit::Done, &json!("winner")));
         assert_eq!(answer.json["paste"]["a shell"], "taskset -c 0-3 ./job");
-        // One cache, one CPU and three CPUs for three threads: eight rounds with the default twice, after one run.
+        // One cache, one CPU and three CPUs for three threads: eight rounds with the default twice, after one run. A turn of
+        // 300 ms has three runs of 100 or 120 ms, and four of 80.
         assert_eq!(answer.json["arms"].as_array().unwrap().len(), 3);
-        assert_eq!(runs, 1 + 8 * 5);
+        assert_eq!(runs, 1 + 8 * (4 * 3 + 4));
     }
 
     #[test]

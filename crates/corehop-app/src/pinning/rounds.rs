@@ -11,6 +11,15 @@ use corehop_plan::stop::Stop;
 use super::{PinTrial, PinTrialView, interrupted};
 use crate::failure::Failure;
 
+/// The rounds that the time is divided for: the most that there can be, and some room.
+const ROUNDS: u32 = 18;
+
+/// The length of a turn with which all rounds of so many arms fit into the time.
+pub(super) fn turn_of(duration: Duration, arms: usize) -> Duration {
+    let turns = u32::try_from(arms + 2).unwrap_or(u32::MAX);
+    duration / ROUNDS.saturating_mul(turns)
+}
+
 /// A way to let a program have turns.
 pub(super) trait ProgramTurns {
     /// One turn in an arm, or left alone; None where the time is over, the user interrupts, or the program has ended.
@@ -24,9 +33,11 @@ pub(super) trait ProgramTurns {
 /// The outcome of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnFigures {
-    /// The wall time in seconds, or the progress in a second.
+    /// The whole runs of a command; 1 for a stretch.
+    pub(super) runs: usize,
+    /// The mean wall time in seconds, or the progress in a second.
     pub(super) value: f64,
-    /// The CPU time in seconds.
+    /// The mean CPU time in seconds.
     pub(super) cpu_s: Option<f64>,
 }
 
@@ -62,6 +73,7 @@ impl TrialClock {
 #[derive(Debug, Clone, Default)]
 struct TurnSums {
     turns: usize,
+    runs: usize,
     value: f64,
     /// None once it was not known of a turn.
     cpu_s: Option<f64>,
@@ -72,13 +84,14 @@ impl TurnSums {
         let before = if self.turns == 0 { Some(0.0) } else { self.cpu_s };
         self.cpu_s = before.zip(it.cpu_s).map(|(sum, more)| sum + more);
         self.turns += 1;
+        self.runs += it.runs;
         self.value += it.value;
     }
 
     fn means(&self) -> Option<ArmFigures> {
         let turns = self.turns as f64;
         (self.turns > 0).then(|| ArmFigures {
-            turns: self.turns,
+            runs: self.runs,
             mean: self.value / turns,
             cpu_s: self.cpu_s.map(|it| it / turns),
         })

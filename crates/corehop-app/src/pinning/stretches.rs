@@ -13,7 +13,7 @@ use corehop_plan::stop::Stop;
 use corehop_plan::units::{Cpu, CpuList};
 
 use super::interrupted;
-use super::rounds::{ProgramTurns, TrialClock, TurnFigures};
+use super::rounds::{ProgramTurns, TrialClock, TurnFigures, turn_of};
 use crate::failure::{Exit, Failure};
 use crate::voice::note;
 
@@ -23,8 +23,6 @@ const FIRST: Duration = Duration::from_millis(300);
 const WINDOW: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 /// The windows of a stretch.
 const WINDOWS: u32 = 2;
-/// The rounds that the time is divided for, and some room.
-const ROUNDS: u32 = 18;
 /// A thread that uses this share of a CPU, or waits for one so long, wants a CPU.
 const WANTS: f64 = 0.02;
 /// Windows in a row whose progress cannot be read, before the trial is given up.
@@ -93,8 +91,7 @@ impl<'a> Stretches<'a> {
 
     /// Chooses windows so that the rounds of so many arms fit into the time.
     pub(super) fn divide(&mut self, duration: Duration, arms: usize) {
-        let turns = u32::try_from(arms + 2).unwrap_or(u32::MAX);
-        let each = duration / (ROUNDS * WINDOWS).saturating_mul(turns);
+        let each = turn_of(duration, arms) / WINDOWS;
         self.window = each.clamp(WINDOW[0], WINDOW[1]);
     }
 
@@ -129,7 +126,7 @@ impl<'a> Stretches<'a> {
                 grown if grown > 0.0 => {
                     let busy: u64 = after.threads.iter().map(|it| it.busy_ns).sum();
                     let cpu_s = Some(busy as f64 * 1e-9 / seconds);
-                    return Ok(Some(TurnFigures { value: grown / seconds, cpu_s }));
+                    return Ok(Some(TurnFigures { runs: 1, value: grown / seconds, cpu_s }));
                 }
                 grown if grown < 0.0 => UndecidedReason::RanBackwards,
                 _ => UndecidedReason::StoodStill,

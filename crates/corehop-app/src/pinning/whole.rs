@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Turns of a command: whole runs, timed.
 
+use std::time::Duration;
+
 use corehop_decide::pinning::arms::{PinArm, ProgramLoad};
 use corehop_plan::host::whole_run::{CommandRunner, WholeRun, WholeRunError};
 use corehop_plan::units::CpuList;
 
-use super::rounds::{ProgramTurns, TrialClock, TurnFigures};
+use super::rounds::{ProgramTurns, TrialClock, TurnFigures, turn_of};
 use crate::failure::{Exit, Failure};
 use crate::voice::note;
 
 /// A run shorter than this is mostly the start of a process.
 const SHORT_NS: u64 = 10_000_000;
 
+/// A command that is shorter than this runs several times in a turn, if there is time for that: the start of a process, and
+/// what else happens on the host, then weigh less.
+const TURN: Duration = Duration::from_millis(300);
+
 /// The whole runs of a command.
 pub(super) struct WholeRuns<'a> {
     words: &'a str,
     runner: &'a mut dyn CommandRunner,
+    /// The least length of a turn.
+    turn: Duration,
 }
 
 /// The first run of a command, left alone.
@@ -26,7 +34,7 @@ pub(super) struct FirstRun {
 
 impl<'a> WholeRuns<'a> {
     pub(super) fn new(words: &'a str, runner: &'a mut dyn CommandRunner) -> Self {
-        Self { words, runner }
+        Self { words, runner, turn: Duration::ZERO }
     }
 
     /// Runs the command as it is, counts its threads, and tells where the run is too short for a good answer.
@@ -42,6 +50,13 @@ impl<'a> WholeRuns<'a> {
         let busy_cpus = run.cpu_ns as f64 / run.wall_ns.max(1) as f64;
         let load = ProgramLoad { threads: run.threads, busy_cpus: Some(busy_cpus) };
         Ok(Some(FirstRun { load, wall_s: run.wall_ns as f64 * 1e-9 }))
+    }
+
+    /// Chooses a length of turns with which the rounds of so many arms fit into the time; the time of a turn in seconds, where a run
+    /// takes so long.
+    pub(super) fn divide(&mut self, duration: Duration, arms: usize, wall_s: f64) -> f64 {
+        self.turn = turn_of(duration, arms).min(TURN);
+        wall_s.max(self.turn.as_secs_f64())
     }
 
     /// A run that was not ended early, of a command that succeeds.
@@ -75,11 +90,15 @@ impl ProgramTurns for WholeRuns<'_> {
         arm: Option<&PinArm>,
         clock: &TrialClock,
     ) -> Result<Option<TurnFigures>, Failure> {
-        let run = self.run(arm, clock)?;
-        Ok(run.map(|run| TurnFigures {
-            value: run.wall_ns as f64 * 1e-9,
-            cpu_s: Some(run.cpu_ns as f64 * 1e-9),
-        }))
+        let (mut runs, mut wall_s, mut cpu_s) = (0, 0.0, 0.0);
+        while runs == 0 || wall_s < self.turn.as_secs_f64() {
+            let Some(run) = self.run(arm, clock)? else { return Ok(None) };
+            runs += 1;
+            wall_s += run.wall_ns as f64 * 1e-9;
+            cpu_s += run.cpu_ns as f64 * 1e-9;
+        }
+        let each = runs as f64;
+        Ok(Some(TurnFigures { runs, value: wall_s / each, cpu_s: Some(cpu_s / each) }))
     }
 }
 

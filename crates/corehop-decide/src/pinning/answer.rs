@@ -10,8 +10,8 @@ use corehop_plan::units::CpuList;
 /// The averages of a contender.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArmFigures {
-    /// The turns.
-    pub turns: usize,
+    /// The whole runs of a command, or the stretches of a process.
+    pub runs: usize,
     /// The mean wall time of a command in seconds, or the mean progress in a second.
     pub mean: f64,
     /// The mean CPU time in seconds; None where it is not known.
