@@ -34,7 +34,7 @@ pub fn sentence(answer: &PinAnswer) -> String {
     match answer.verdict {
         ContestVerdict::TooFew { rounds, needed } => format!(
             "Cannot tell: {needed} rounds of all arms are needed, and {rounds} fit into the time: --duration {}s is enough{}.",
-            answer.enough_s().ceil(),
+            answer.enough_s(),
             match answer.program {
                 TriedProgram::Command(_) => ", or give the command less to do",
                 TriedProgram::Process(_) => "",
@@ -243,6 +243,6 @@ mod tests {
         assert!(said.starts_with("Nothing to try: "), "{said}");
         let few = answer(ContestVerdict::TooFew { rounds: 3, needed: 7 }, command());
         let said = sentence(&few);
-        assert!(said.contains("7 rounds") && said.contains("--duration 42s"), "{said}");
+        assert!(said.contains("7 rounds") && said.contains("--duration 50s"), "{said}");
     }
 }

@@ -375,7 +375,7 @@ fn every_option_of_verbs_about_results_is_used_or_refused_by_name() {
 
 /// Command lines with an option of another mode, and that option. These modes run for long, act on the host, or need a file of
 /// samples, so that the test above does not add every option to them.
-const REFUSED: [(&str, &str); 42] = [
+const REFUSED: [(&str, &str); 43] = [
     ("place simulate --on xeon_x5650 --costs /nonexistent", "--costs"),
     ("place simulate --on xeon_x5650 --model /nonexistent", "--model"),
     ("place simulate --on xeon_x5650 --window 20ms", "--window"),
@@ -399,6 +399,7 @@ const REFUSED: [(&str, &str); 42] = [
     ("advise simulate --on xeon_x5650 --statistic max", "--statistic"),
     ("advise set one.json --costs costs.csv --margin 5%", "--margin"),
     ("advise one.json --costs costs.csv --margin 99%", "--margin"),
+    ("try --progress count.txt -- true", "--progress"),
     ("offload --os-cores 1 --threads 2 -- true", "--threads"),
     ("offload --os-cores 1 --seed 2 -- true", "--seed"),
     ("offload --os-cores 1 --compute 2us -- true", "--compute"),

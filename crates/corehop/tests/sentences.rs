@@ -65,6 +65,8 @@ const WALK: &[(&str, On)] = &[
     ("place simulate --on xeon_e5520 --pairs 1 --json", On::Stderr),
     ("advise predict Q --wss 4KiB", On::Stdout),
     ("advise predict Q --wss 4KiB --json", On::Stderr),
+    ("try --duration 2s -- sleep 0.6", On::Stdout),
+    ("try --duration 2s --json -- sleep 0.6", On::Stderr),
     ("report Q", On::Stdout),
     ("report Q -o NEW.html", On::Stdout),
     ("report Q --table text", On::Stdout),

@@ -65,6 +65,7 @@ const WORK: &[(&str, &str)] = &[
         "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 4 --stream",
     ),
     ("offload", "offload --os-cores 1 -- sh -c exit\u{a0}7"),
+    ("try", "try -- sh -c exit\u{a0}7"),
     ("place", "place --dry-run -- sh -c exit\u{a0}7"),
     ("sim-platform", "sim platform xeon_l7455"),
     ("advise-predict", "advise predict Q --wss 4KiB"),

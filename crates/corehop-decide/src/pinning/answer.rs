@@ -80,10 +80,12 @@ pub struct PinAnswer {
 const ROOM: f64 = 1.5;
 
 impl PinAnswer {
-    /// The time that is enough for an answer, in seconds; 0 where there is one.
+    /// The time that is enough for an answer, in seconds, up to whole tens; 0 where there is one.
     pub fn enough_s(&self) -> f64 {
         match self.verdict {
-            ContestVerdict::TooFew { needed, .. } => ROOM * self.round_s * needed as f64,
+            ContestVerdict::TooFew { needed, .. } => {
+                (ROOM * self.round_s * needed as f64 / 10.0).ceil() * 10.0
+            }
             _ => 0.0,
         }
     }
