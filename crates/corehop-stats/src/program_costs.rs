@@ -2,12 +2,14 @@
 //! The costs of events that were caused in a program.
 //!
 //! A round has blocks without events and blocks with events at several rates. The CPU time of a block beyond that which its
-//! progress takes in the blocks without events of its round is the *excess*. The cost of an event is the sum of excesses over the
+//! progress takes in the blocks without events of its round is the *excess*: the CPU time, times the logarithm of its ratio for a
+//! unit of progress. A difference of logarithms is as likely too high as too low where blocks vary, which a ratio to one block is
+//! not (of blocks that vary by 5 %, that one is 0.25 % too high, as much as a few events cost). The cost of an event is the sum of excesses over the
 //! sum of events: a ratio, whose interval is that of `t` on the rounds' linearised values `cost + (excess - cost · events) / mean
 //! events` (Cochran, Sampling Techniques, 1977, section 6.3), with the corrections of [`replicates`](super::replicates) for
 //! skewness and dependence. What slows the machine for a round slows its blocks without events, too.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use corehop_plan::experiment::{Argument, ProgramCosts, Target};
 use corehop_plan::samples::{CausedBlock, Provenance, Rows};
@@ -213,19 +215,20 @@ struct CostRound {
 impl CostRound {
     /// None of a round without a usable block without events, or with one.
     fn of(blocks: &[CausedBlock]) -> Option<Self> {
-        let usable = || blocks.iter().filter(|it| it.invalid.is_none() && it.progress > 0.0);
+        let usable = || {
+            blocks.iter().filter(|it| it.invalid.is_none() && it.progress > 0.0 && it.cpu_ns > 0.0)
+        };
         let still: Vec<&CausedBlock> = usable().filter(|it| it.dose == 0).collect();
-        let progress: f64 = still.iter().map(|it| it.progress).sum();
-        let each = still.iter().map(|it| it.cpu_ns).sum::<f64>() / progress;
+        let each = still.iter().map(|it| log_each(it)).sum::<f64>() / still.len() as f64;
         let (mut by_dose, mut cpu_ns) = (BTreeMap::new(), 0.0);
         for it in usable().filter(|it| it.dose > 0) {
             let sums: &mut [f64; 2] = by_dose.entry(it.dose).or_default();
-            sums[0] += it.cpu_ns - each * it.progress;
+            sums[0] += it.cpu_ns * (log_each(it) - each);
             sums[1] += it.events as f64;
             cpu_ns += it.cpu_ns;
         }
         let floor_ns = match still.as_slice() {
-            [a, b] => Some(b.cpu_ns - a.cpu_ns / a.progress * b.progress),
+            [a, b] => Some(b.cpu_ns * (log_each(b) - log_each(a))),
             _ => None,
         };
         (!still.is_empty() && !by_dose.is_empty()).then_some(Self { by_dose, floor_ns, cpu_ns })
@@ -237,8 +240,29 @@ impl CostRound {
     }
 }
 
+/// The logarithm of the CPU time for a unit of progress.
+fn log_each(block: &CausedBlock) -> f64 {
+    (block.cpu_ns / block.progress).ln()
+}
+
+/// What a large share of lost time adds to its logarithm is taken off again, by dose: of a share `f` the logarithm is `-ln(1 - f)`.
+fn without_curvature(rounds: &mut [CostRound]) {
+    let doses: BTreeSet<u64> = rounds.iter().flat_map(|it| it.by_dose.keys().copied()).collect();
+    for dose in doses {
+        let of =
+            |it: &CostRound| Some(it.by_dose.get(&dose)?[0] / it.cpu_ns * it.by_dose.len() as f64);
+        let logs: Vec<f64> = rounds.iter().filter_map(of).collect();
+        let log = logs.iter().sum::<f64>() / logs.len().max(1) as f64;
+        let factor = if log.abs() > 1e-9 { -(-log).exp_m1() / log } else { 1.0 };
+        for round in rounds.iter_mut() {
+            round.by_dose.entry(dose).and_modify(|sums| sums[0] *= factor);
+        }
+    }
+}
+
 fn cost_of(key: &CostKey, blocks: &[&[CausedBlock]]) -> ProgramCost {
-    let rounds: Vec<CostRound> = blocks.iter().filter_map(|it| CostRound::of(it)).collect();
+    let mut rounds: Vec<CostRound> = blocks.iter().filter_map(|it| CostRound::of(it)).collect();
+    without_curvature(&mut rounds);
     let all = || blocks.iter().copied().flatten();
     let sums: Vec<[f64; 2]> = rounds.iter().map(CostRound::sums).collect();
     let mut invalid = BTreeMap::new();
@@ -404,16 +428,31 @@ mod tests {
 
     #[test]
     fn the_cost_is_the_excess_over_the_events_by_hand() {
+        // Ten a unit: a tenth and a fifth of 100 are lost to two and four events.
         let rows =
-            [block(0, 0, 0, 100.0, 10.0), block(0, 1, 2, 130.0, 9.0), block(0, 2, 4, 150.0, 8.0)];
-        // Ten a unit: excesses of 40 and 70 for six events.
+            [block(0, 0, 0, 100.0, 10.0), block(0, 1, 2, 100.0, 9.0), block(0, 2, 4, 100.0, 8.0)];
         let it = results(&rows);
         let cost = it.cost.unwrap();
-        assert!((cost.us - 110.0 / 6.0 / 1e3).abs() < 1e-12 && cost.interval.is_none());
-        assert!((it.by_dose[0].cost.us - 0.02).abs() < 1e-12);
-        assert!((it.by_dose[1].cost.us - 0.0175).abs() < 1e-12);
-        assert!((it.effect_percent.unwrap() - 100.0 * 110.0 / 280.0).abs() < 1e-9);
+        assert!((cost.us - 30.0 / 6.0 / 1e3).abs() < 1e-9 && cost.interval.is_none(), "{cost:?}");
+        assert!(it.by_dose.iter().all(|dose| (dose.cost.us - 0.005).abs() < 1e-9), "{it:?}");
+        assert!((it.effect_percent.unwrap() - 15.0).abs() < 1e-6);
         assert_eq!((it.rounds, it.events, it.floor), (1, 6, None));
+    }
+
+    #[test]
+    fn blocks_that_vary_do_not_make_a_cost_in_either_direction() {
+        // Few events: 10 in blocks that vary by 8 %.
+        let all: Vec<f64> = (0..60)
+            .map(|seed| {
+                let mut rows = rounds(60, 0.14, [0.0; 3], seed);
+                rows.iter_mut().for_each(|it| it.events = it.dose);
+                results(&rows).cost.unwrap().us
+            })
+            .collect();
+        let mean = all.iter().sum::<f64>() / 60.0;
+        let sd = (all.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / 59.0).sqrt();
+        // A ratio to the blocks without events would be three standard errors too low.
+        assert!(mean.abs() < 2.5 * sd / 60_f64.sqrt(), "{mean} ± {}", sd / 60_f64.sqrt());
     }
 
     #[test]

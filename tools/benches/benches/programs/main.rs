@@ -74,7 +74,8 @@ impl Interval {
 impl Figures {
     /// A set of this size by both methods.
     fn compare(&mut self, folder: &Path, kib: u64) -> Fallible<()> {
-        let costs = caused(folder, kib, &["--share", "10%", "--rounds", "60"])?;
+        let costs =
+            caused(folder, kib, &["--share", "20%", "--rounds", "60", "--length", "250us"])?;
         self.note(&costs);
         for cost in costs["costs"].as_array().into_iter().flatten() {
             let event = cost["event"].as_str().unwrap_or_default();

@@ -57,15 +57,20 @@ impl EventRate {
             return;
         }
         let round = std::mem::take(&mut self.under_way);
-        let usable = || round.iter().filter(|(_, it)| it.invalid.is_none());
+        let usable = || {
+            round
+                .iter()
+                .filter(|(_, it)| it.invalid.is_none() && it.progress > 0.0 && it.cpu_ns > 0.0)
+        };
         let still = || usable().filter(|(dose, _)| *dose == 0);
-        let progress: f64 = still().map(|(_, it)| it.progress).sum();
-        if progress <= 0.0 {
+        if still().count() == 0 {
             return;
         }
-        let each = still().map(|(_, it)| it.cpu_ns).sum::<f64>() / progress;
+        // As in the summary: a difference of logarithms has no direction of its own.
+        let log_each = |it: &CausedRecord| (it.cpu_ns / it.progress).ln();
+        let each = still().map(|(_, it)| log_each(it)).sum::<f64>() / still().count() as f64;
         let caused = || usable().filter(|(dose, _)| *dose > 0);
-        let excess: f64 = caused().map(|(_, it)| it.cpu_ns - each * it.progress).sum();
+        let excess: f64 = caused().map(|(_, it)| it.cpu_ns * (log_each(it) - each)).sum();
         self.rounds.push([excess, caused().map(|(_, it)| it.events as f64).sum()]);
         if let Some(cost_ns) = self.least_cost_ns().filter(|_| self.rounds.len() >= ROUNDS) {
             let wanted = self.affordable(cost_ns);
