@@ -445,7 +445,9 @@ mod tests {
         let all: Vec<f64> = (0..60)
             .map(|seed| {
                 let mut rows = rounds(60, 0.14, [0.0; 3], seed);
-                rows.iter_mut().for_each(|it| it.events = it.dose);
+                for row in &mut rows {
+                    row.events = row.dose;
+                }
                 results(&rows).cost.unwrap().us
             })
             .collect();
