@@ -245,7 +245,7 @@ fn log_each(block: &CausedBlock) -> f64 {
     (block.cpu_ns / block.progress).ln()
 }
 
-/// What a large share of lost time adds to its logarithm is taken off again, by dose: of a share `f` the logarithm is `-ln(1 - f)`.
+/// Takes the excess of a logarithm over a large share of lost time off again, by dose: of a share `f` the logarithm is `-ln(1 - f)`.
 fn without_curvature(rounds: &mut [CostRound]) {
     let doses: BTreeSet<u64> = rounds.iter().flat_map(|it| it.by_dose.keys().copied()).collect();
     for dose in doses {
