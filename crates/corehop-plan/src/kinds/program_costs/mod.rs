@@ -58,7 +58,7 @@ pub struct InterventionBlock {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InterventionError {
     /// A class that is caused in no running program, or that the machine lacks.
-    #[error("{event} cannot be caused in a program here: name some of {known}")]
+    #[error("{event} cannot be caused in a program here: name some of {known} (--event)")]
     Event {
         /// The class.
         event: Event,
