@@ -2,8 +2,8 @@
 //! The costs of events that were caused in a program: the answer first, then the table and what speaks against it.
 
 use super::figure::FigureTable;
-use super::label;
 use super::table::{micros, plain};
+use corehop_plan::units::Nanos;
 use corehop_plan::workload::Event;
 use corehop_stats::program_costs::{DoseCost, EventCost, ProgramCost, ProgramCostResults};
 
@@ -58,8 +58,9 @@ fn amount(cost: &EventCost) -> String {
 
 /// The class as a noun: `a preemption of 1 ms`.
 fn named(cost: &ProgramCost) -> String {
-    let length =
-        cost.length_us.map_or_else(String::new, |us| format!(" of {}", label::time(1e3 * us)));
+    let length = cost
+        .length_us
+        .map_or_else(String::new, |us| format!(" of {}", Nanos::new((1e3 * us) as u64)));
     let what = match cost.event {
         Event::SmtMigration => "a migration within a core",
         Event::L2Migration => "a migration within an L2 cache",

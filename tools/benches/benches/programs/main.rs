@@ -140,7 +140,7 @@ fn middle(pairs: &[(f64, bool)]) -> f64 {
     f64::midpoint(at(all.len().saturating_sub(1) / 2), at(all.len() / 2))
 }
 
-/// How long a thread stayed on a CPU at the highest rate, in microseconds.
+/// The time that a thread stayed on a CPU at the highest rate, in microseconds.
 fn stay_us(cost: &Value) -> Option<f64> {
     let last = cost["by_dose"].as_array()?.last()?;
     Some(1e6 / last["per_second"].as_f64()?)
