@@ -8,7 +8,7 @@ use crate::workload::Event;
 row! {
     /// One block of `program-costs`: a stretch of a program's time, or one of its runs, in which events of one class were
     /// caused at one rate, or none were.
-    CausedBlock, "program-costs" {
+    CausedBlock, "program_costs" {
         /// The platform it was taken on, by id.
         machine: Text,
         /// The seed of the plan.
