@@ -39,7 +39,7 @@ def summary(summary: Summary) -> str:
     rows = list(summary)
     if not rows:
         return ""
-    if "event" not in summary.columns:
+    if not {"event", "wss_bytes"} <= set(summary.columns):
         return _table(summary.columns, [[short(value) for value in row.values()] for row in rows])
     caption = "<p>delay in µs: median [95 % interval], greatest (n valid of all)</p>"
     return caption + "".join(_panel(rows, panel) for panel in _distinct(rows, _PANEL))
