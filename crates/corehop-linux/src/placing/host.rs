@@ -90,7 +90,8 @@ impl PlacingHost {
             sources.some()?;
         }
         // First: a program that cannot be placed is not started.
-        let progress = wishes.progress.map(|it| ProgressFeed::open(it, &kernel)).transpose()?;
+        let progress =
+            wishes.progress.map(|it| ProgressFeed::open(it, || kernel.clone())).transpose()?;
         let mut followed = ProcessTracker::new(kernel.clone().ok());
         let mut child = None;
         for target in targets {
@@ -308,7 +309,7 @@ fn has_several_caches(platform: &Platform) -> bool {
     platform.pair(&cpus, Affinity::Memory).is_some()
 }
 
-fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {
+pub(crate) fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {
     |source| PlacingError::NoTarget { what: target.to_string(), source }
 }
 

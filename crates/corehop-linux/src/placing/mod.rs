@@ -23,6 +23,7 @@ use std::io;
 
 pub use crate::pages::FAULTS_PER_SECOND as PAGE_FAULTS;
 pub(crate) use followed::ProcessTracker;
+pub(crate) use host::missing;
 pub use host::{PlacerSettings, PlacingHost};
 pub use locks::ONE_IN as LOCK_WINDOWS;
 pub(crate) use progress::ProgressFeed;

@@ -127,7 +127,11 @@ pub(crate) enum ProgressFeed {
 }
 
 impl ProgressFeed {
-    pub(crate) fn open(source: &ProgressSource, kernel: &Kernel) -> Result<Self, ProgressError> {
+    /// Begins to read; the kernel is asked for calls alone.
+    pub(crate) fn open(
+        source: &ProgressSource,
+        kernel: impl FnOnce() -> Kernel,
+    ) -> Result<Self, ProgressError> {
         let unreadable = |path: &Path| {
             let path = shown::path(path);
             move |source| ProgressError::Unreadable { path, source }
@@ -143,7 +147,7 @@ impl ProgressFeed {
                 Ok(Self::Socket { stream, pending: Vec::new(), last: None })
             }
             ProgressSource::Calls(numbers) => {
-                let graph = kernel.clone().map_err(ProgressError::NoCount)?;
+                let graph = kernel().map_err(ProgressError::NoCount)?;
                 let begun = CallCount::begin(graph, numbers);
                 Ok(Self::Calls(begun.map_err(|it| ProgressError::NoCount(Arc::new(it)))?))
             }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program in which events are caused: its processes, its CPU time, its progress.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::process::Child;
@@ -13,7 +14,7 @@ use super::held::SubjectThread;
 use crate::bpf::sharing::WakeGraph;
 use crate::observe::{command_of, pass_on, reap_child};
 use crate::placing::{
-    Kernel, PlacingError, ProcessTracker, ProgressFeed, ProgressSource, ThreadTable,
+    Kernel, PlacingError, ProcessTracker, ProgressFeed, ProgressSource, ThreadTable, missing,
 };
 use corehop_system::clock::process_cpu_ns;
 use corehop_system::proc::ProcEntry;
@@ -66,15 +67,16 @@ impl Subject {
         to_stderr: bool,
     ) -> Result<Self, PlacingError> {
         let counts = matches!(progress, Some(ProgressSource::Calls(_)));
-        let kernel: Option<Kernel> =
-            counts.then(|| WakeGraph::open().map(Arc::new).map_err(Arc::new));
-        let feed = |source| ProgressFeed::open(source, &kernel.clone().unwrap_or_else(not_needed));
+        let kernel: LazyCell<Kernel> =
+            LazyCell::new(|| WakeGraph::open().map(Arc::new).map_err(Arc::new));
+        let feed = |source| ProgressFeed::open(source, || LazyCell::force(&kernel).clone());
         let mut progress = progress.map(feed).transpose()?;
         if let Some(feed) = &mut progress {
             // Calls are counted all the time: blocks are compared.
             feed.look_closely(true);
         }
-        let mut followed = ProcessTracker::new(kernel.clone().and_then(Result::ok));
+        let mut followed =
+            ProcessTracker::new(counts.then(|| LazyCell::force(&kernel).clone().ok()).flatten());
         let mut child = None;
         match target {
             Target::Process(pid) => followed.process(*pid)?,
@@ -188,15 +190,6 @@ impl SubjectMark {
             invalid: invalid.map(str::to_owned),
         }
     }
-}
-
-/// For sources that count nothing in the kernel.
-fn not_needed() -> Kernel {
-    WakeGraph::open().map(Arc::new).map_err(Arc::new)
-}
-
-fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {
-    |source| PlacingError::NoTarget { what: target.to_string(), source }
 }
 
 #[cfg(test)]
