@@ -15,7 +15,7 @@ use crate::cmd;
 use crate::output;
 use corehop_app::failure::{Exit, Failure};
 
-/// Measure what preemptions and migrations cost, and compute what they do to a schedule.
+/// Measure the cost of preemptions and migrations, and compute their effect on a schedule.
 ///
 /// Data goes to files and progress to stderr. With --json one machine-readable answer goes to stdout.
 /// Exit codes: 0 done, 1 the answer is no or unknown, 2 usage, 3 not possible on this host, 4 damaged
@@ -23,7 +23,7 @@ use corehop_app::failure::{Exit, Failure};
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
-    /// Print nothing but errors on stderr: no progress, no notes, and no answer that belongs there
+    /// Print only errors on stderr: no progress, no notes, no answer there
     #[arg(id = QUIET, short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -35,29 +35,30 @@ pub(crate) const QUIET: &str = "quiet";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Check what this host allows, what would spoil a measurement, and how to fix it.
+    /// Check this host for obstacles to a measurement, and print how to remove them.
     Doctor(cmd::doctor::Args),
-    /// Measure what preemptions and migrations cost, and why.
+    /// Measure the cost of preemptions and migrations, and its causes.
     Measure(Box<cmd::measure::Args>),
     /// Record a program's preemptions and migrations, the preempting threads, and the cost.
     Record(Box<cmd::record::Args>),
-    /// Summarise results as a table and a page, or show what a file contains.
+    /// Summarise results as a table and a page, or list the contents of a file.
     Report(cmd::report::Args),
     /// Compare two results cell by cell.
     Compare(cmd::compare::Args),
-    /// Advise a scheduler: stay or move, to which CPU, at what cost. Fit a model, and predict with it.
+    /// Advise a scheduler whether to stay or move, to which CPU, and at what cost. Fit cost models, and predict
+    /// costs.
     Advise(cmd::advise::Args),
-    /// Test whether a task set meets its deadlines, and list the assumptions. Count it for random sets.
+    /// Test whether a task set meets its deadlines, and list the assumptions. Compare schedulers on random sets.
     Check(Box<cmd::check::Args>),
     Place(Box<cmd::place::Args>),
     Try(cmd::try_::Args),
-    /// Run a program whose system calls are made on other cores, and say what that brought.
+    /// Run a program, execute its system calls on other cores, and print the effect.
     Offload(cmd::offload::Args),
-    /// Simulated machines: describe one, find this host's numbers, and report the error against what was published.
+    /// Describe and calibrate simulated machines, and report their error against published results.
     Sim(cmd::sim::Args),
     /// Convert task sets and cost tables to and from the formats of other programs.
     Convert(cmd::convert::Args),
-    /// Explain a word: a verb, an option, a column, a cause, a finding, an exit code.
+    /// Explain a term: a verb, an option, a column, a cause, a finding, an exit code.
     Help(cmd::help::Args),
 }
 

@@ -27,13 +27,13 @@ pub(crate) type Args = VerbOrMode<AdviseOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Advise from a simulation of a platform, with what cache partitioning would save.
+    /// Advise from a simulation of a platform, including the savings of cache partitioning.
     Simulate(simulate::Args),
-    /// Advise which task of a set to make non-preemptive for how long, and what that saves.
+    /// Advise which task of a set to make non-preemptive, for how long, and how much that saves.
     Set(set::Args),
     /// Fit a cost model to samples, and report its error.
     Fit(fit::Args),
-    /// Predict the cost of a preemption or migration at a size and a length, with interval.
+    /// Predict the cost of a preemption or migration at a size and a length, with an interval.
     Predict(predict::Args),
     /// Predict the ratio of run times of threads that share data, near over far.
     Gain(gain::Args),
@@ -56,17 +56,16 @@ pub(crate) struct AdviseOptions {
 /// The advice that is wanted.
 #[derive(Debug, clap::Args)]
 struct AdviceOptions {
-    /// Working-set sizes, separated by commas; default: those measured.
+    /// Working-set sizes, separated by commas; default: the measured sizes.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     wss: Vec<Bytes>,
-    /// Advise on this expected wait: how long the job will be off its CPU if it stays; default: from which wait on a
-    /// move pays.
+    /// Expected wait of a job that stays on its CPU; default: print the wait from which a move pays.
     #[arg(long, value_name = "TIME", value_parser = length)]
     length: Option<Nanos>,
-    /// Choose one of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
+    /// Select one of several series, for example `page=thp`, `write_ratio=0.5`. Can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
-    /// Write a page: one HTML file with a map of the advice by size and expected wait.
+    /// Write one HTML file with a map of the advice by size and expected wait.
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
     #[command(flatten)]

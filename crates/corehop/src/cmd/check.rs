@@ -20,18 +20,17 @@ pub(crate) type Args = VerbOrMode<Ask, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Go the whole way on this host: measure, ask, place the tasks, run them, and set the jobs beside their bounds.
+    /// Measure this host, check the set, assign CPUs, run the tasks, and compare the jobs with their bounds.
     Deploy(deploy::Args),
-    /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
+    /// Draw random task sets, and count the sets that each scheduler can schedule as delays grow.
     Study(study::Args),
 }
 
 /// Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
 ///
-/// Without --test the answer is that of the sharpest test for the scheduler of the set, with its priorities and on its
-/// CPUs. A sufficient test that fails answers `unknown`. Only exact and necessary tests answer `false`.
-/// Exit code 0: yes; 1: no or unknown. `--test all` is a survey: its exit code is 0, or answers for the scheduler
-/// that is named.
+/// Without --test the sharpest test for the set's scheduler answers, with the set's priorities and CPUs. A sufficient
+/// test that fails answers `unknown`. Only exact and necessary tests answer `false`. Exit code 0: yes; 1: no or
+/// unknown. `--test all` is a survey: its exit code is 0, or answers for the named scheduler.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ask {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
@@ -41,27 +40,27 @@ pub(crate) struct Ask {
     /// task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
-    /// One test instead of the tests for the scheduler, or all as a survey; `corehop help NAME` describes it
+    /// Run this test instead of the scheduler's tests, or all tests as a survey; `corehop help NAME` describes a test
     #[arg(long, value_name = "NAME|all")]
     test: Option<String>,
     #[command(flatten)]
     charges: ChargeOptions,
-    /// The machine: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …) and the migrations within a
-    /// cluster. A platform's name, or a file.
+    /// The machine, as a platform's name or a file: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …)
+    /// and the migrations within a cluster.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// Say how far the answer is from the other one. For a yes: what the response of the tightest task consists of, how much WCETs
-    /// may grow, how large a delay may become, which task fits besides. For a no: which tasks are late, and which changes make
-    /// it a yes. Without this option sets of up to 20 tasks are asked.
+    /// Print how far the opposite answer is. For a yes: the parts of the tightest task's response, and how much
+    /// WCETs, delays and further tasks may grow. For a no: the late tasks, and the changes that give a yes. Default:
+    /// on for sets of up to 20 tasks.
     #[arg(long)]
     slack: bool,
-    /// Draw a schedule: the first miss that simulation finds for a no or unknown, or the busiest window of the tightest task for a
-    /// yes, with releases, deadlines, the CPUs and what preemptions and migrations cost
+    /// Draw a schedule: for a no or unknown the first miss that simulation finds, for a yes the busiest window of the
+    /// tightest task, with releases, deadlines, CPUs and the cost of preemptions and migrations
     #[arg(long, value_name = "FILE.svg")]
     gantt: Option<PathBuf>,
-    /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its CPUs, its
-    /// pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and `budget_us`, its
-    /// WCET with all that was charged, under EDF. `corehop convert rt-app` converts the file.
+    /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its
+    /// CPUs, its pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and
+    /// `budget_us`, its WCET with all charges, under EDF. `corehop convert rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -85,9 +84,9 @@ struct ChargeOptions {
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Take the largest cost seen for a bound. Without this option a yes that rests on the largest of n samples is
-    /// conditional, and the exit code is 1. (The default statistic is the highest quantile whose upper end the samples
-    /// give for every task; without such a quantile, it is the largest cost.)
+    /// Accept the largest measured cost as a bound. Without this option a yes that rests on the largest of n samples
+    /// is conditional, with exit code 1. (The default statistic is the highest quantile with an upper end for every
+    /// task; without such a quantile, the largest cost.)
     #[arg(long, conflicts_with = "delay")]
     accept_largest: bool,
     /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
@@ -99,16 +98,17 @@ struct ChargeOptions {
     /// The time between two ticks, for --overheads.
     #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
     quantum: Nanos,
-    /// A dedicated CPU beyond those of the set handles all releases, for --overheads.
+    /// Handle all releases on a dedicated CPU beyond the set's CPUs, for --overheads.
     #[arg(long, requires = "overheads")]
     dedicated: bool,
-    /// The CPUs supply less than all of the time: a file of `measure supply`, or a budget in each period as JSON, such as
-    /// {"cpus": "0-1", "period_us": 10000, "budget_us": 8000}, or a list of such. A test of one CPU, and one that chooses CPUs, is
-    /// asked with the least supply of all CPUs; where the set gives each task a CPU, with that of the CPU. A yes names the share of
-    /// windows that may lose more than was seen; if up to a tenth of them may, the answer is conditional, and the exit code 1.
+    /// CPU supply below 100 %: a file of `measure supply`, or a JSON budget per period such as {"cpus": "0-1",
+    /// "period_us": 10000, "budget_us": 8000}, or a list of budgets. Tests of one CPU, and tests that choose CPUs,
+    /// use the minimum supply of all CPUs; if the set gives each task a CPU, the supply of that CPU applies. A yes
+    /// names the share of windows that may lose more than observed; if this share may exceed a tenth, the answer is
+    /// conditional, with exit code 1.
     #[arg(long, value_name = "FILE")]
     supply: Option<PathBuf>,
-    /// Leave aside on which CPUs the set puts its tasks (`cpus`, `pieces`, `shares`)
+    /// Ignore the CPUs that the set assigns to its tasks (`cpus`, `pieces`, `shares`)
     #[arg(long)]
     ignore_cpus: bool,
 }

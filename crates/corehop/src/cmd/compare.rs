@@ -28,14 +28,14 @@ pub(crate) struct Args {
     /// The result to compare with the baseline.
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
-    /// Differences below this share of A's median do not count; with 0% every difference counts.
+    /// Ignore differences below this share of A's median; with 0% every difference counts.
     #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = corehop_app::quantities::margin)]
     margin: f64,
-    /// Differences below this time do not count, however small A's median is [default: 1us for delays, none for other times]
+    /// Ignore differences below this time, regardless of A's median [default: 1us for delays, none for other times]
     #[arg(long, value_name = "TIME")]
     least: Option<Nanos>,
-    /// Outcomes that end with exit code 1, separated by commas: slower; different (slower or faster); unknown (undecided). Of
-    /// recordings the wall time counts, of each arm.
+    /// Outcomes that end with exit code 1, separated by commas: slower; different (slower or faster); unknown
+    /// (undecided). For recordings, the wall time of each arm counts.
     #[arg(
         long,
         value_name = "slower|different|unknown",
@@ -43,10 +43,10 @@ pub(crate) struct Args {
         default_value = "slower"
     )]
     fail_on: Vec<FailOn>,
-    /// The probability that two equal results show nothing slower or faster; the confidence of each interval
+    /// Probability that two equal results show no slower or faster cell, and confidence of each interval
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = corehop_app::quantities::confidence)]
     confidence: f64,
-    /// The estimator of the delay of a sample (see `corehop help estimator`) [default: difference]
+    /// The estimator of a sample's delay (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
     /// Print JSON.

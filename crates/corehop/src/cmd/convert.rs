@@ -32,16 +32,17 @@ pub(crate) struct Args {
 /// The forms to convert to.
 #[derive(Debug, clap::Subcommand)]
 enum ConversionFormat {
-    /// A task set for `corehop check`, of an rt-app workload.
+    /// Convert an rt-app workload to a task set for `corehop check`.
     Tasks(TaskConversionOptions),
-    /// An rt-app workload, of a task set.
+    /// Convert a task set to an rt-app workload.
     RtApp(RtApp),
-    /// A cost table for `corehop check`, of SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM).
+    /// Convert SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM) to a cost table for `corehop check`.
     Costs(CostOptions),
-    /// SchedCAT's table of cache-related delays, of a cost table (`corehop report --table csv`); or its table of overheads by
-    /// the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` reads directly.
+    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays; or sort a
+    /// table of overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads`
+    /// reads directly.
     Schedcat(CostOptions),
-    /// A file of rows of `corehop measure` as Parquet with checksums, a `.part` too, with every column.
+    /// Convert a file of `corehop measure`, or its `.part`, to Parquet with checksums and every column.
     Rows(RowsForm),
 }
 
@@ -55,7 +56,7 @@ struct ConvertOptions {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON: what was converted, and without -o the result as `content`
+    /// Print JSON: a summary of the conversion, and without -o the result as `content`
     #[arg(long)]
     json: bool,
 }
@@ -64,7 +65,7 @@ struct ConvertOptions {
 struct TaskConversionOptions {
     #[command(flatten)]
     files: ConvertOptions,
-    /// The number of CPUs; default: the CPUs that the workload names, at least one.
+    /// Number of CPUs; default: the CPUs that the workload names, at least one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
 }
@@ -99,7 +100,7 @@ struct CostOptions {
 struct RowsForm {
     #[command(flatten)]
     files: ConvertOptions,
-    /// Keep the sound rows of a damaged file.
+    /// Keep the intact rows of a damaged file.
     #[arg(long)]
     salvage: bool,
 }

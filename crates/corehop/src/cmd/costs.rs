@@ -15,9 +15,9 @@ pub(super) const HEADING: &str = "What preemptions and migrations cost";
 /// The source of costs, and which of them to use.
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
-    /// Costs by working-set size: a table of `corehop report --table csv`, a model of `corehop advise fit` (`*.json`), or
-    /// samples to fit one to. `none` charges nothing. Default: the costs of this host that `corehop advise fit --default`
-    /// kept, if there are some
+    /// Costs by working-set size: a table of `corehop report --table csv`, a model of `corehop advise fit`
+    /// (`*.json`), or samples to fit a model to. `none` charges nothing. Default: the costs of this host from
+    /// `corehop advise fit --default`, if any
     #[arg(long, value_name = "FILE|none", help_heading = HEADING)]
     costs: Option<PathBuf>,
     #[command(flatten)]
@@ -30,14 +30,14 @@ struct CostChoice {
     /// The background load of the costs
     #[arg(long, value_name = "LOAD", help_heading = HEADING)]
     load: Option<String>,
-    /// The statistic of the costs; default: of `check` the highest quantile whose upper end the samples give, otherwise
-    /// the largest cost (of a recording the mean, of a study all)
+    /// The statistic of the costs; default: for `check` the highest quantile with an upper end, otherwise the largest
+    /// cost (for a recording the mean, for a study all)
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     statistic: Option<String>,
     /// The preemption length, for a model or samples; default: the longest measured
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     length: Option<Nanos>,
-    /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
+    /// Select one of several series of a model or samples, for example `page=thp`, `write_ratio=0.5`
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = HEADING)]
     only: Vec<(String, String)>,
 }

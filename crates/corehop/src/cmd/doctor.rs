@@ -20,13 +20,13 @@ use crate::output::{stdout_layout, told};
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<DoctorOptions, Mode>;
 
-/// Check what this host allows, what would spoil a measurement, and how to fix it.
+/// Check this host for obstacles to a measurement, and print how to remove them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorOptions {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Check the host whose sys/ and proc/ were copied to this folder.
+    /// Check a host from a copy of its sys/ and proc/ in this folder.
     #[arg(long, value_name = "DIR")]
     sysfs_root: Option<PathBuf>,
 }

@@ -18,24 +18,25 @@ use serde_json::{Value, json};
 use crate::output::{Force, Paint, TerminalLayout, either, stdout_layout};
 use corehop_app::failure::{Exit, Failure, refuse};
 
-/// Explain a word: of a verb its help, of other words the meaning; of a word that is both, the meaning first.
+/// Explain a term: print the help of a verb, or the meaning of any other term; for a term that is both, the meaning
+/// comes first.
 ///
-/// Words are explained as they are printed in a file, a table, a report or a message.
+/// Write a term as it appears in a file, a table, a report or a message.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("of").args(["words", "man", "completions"]))]
 pub(crate) struct Args {
-    /// The word; several words form one term, or name a mode of a verb
+    /// The term; several words form one term, or name a mode of a verb
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// Write man pages, one for each command, into this folder, for instance `/usr/local/share/man/man1`
+    /// Write man pages, one for each command, to this folder, for example `/usr/local/share/man/man1`
     #[arg(long, value_name = "FOLDER")]
     man: Option<PathBuf>,
-    /// Print the completions of a shell, for instance for `/etc/bash_completion.d/corehop`
+    /// Print the completions of a shell, for example for `/etc/bash_completion.d/corehop`
     #[arg(long, value_name = "SHELL")]
     completions: Option<Shell>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON: each meaning of the word, or the files
+    /// Print JSON: each meaning of the term, or the files
     #[arg(long, conflicts_with = "completions")]
     json: bool,
 }

@@ -20,49 +20,50 @@ pub(crate) type Args = VerbOrMode<OffloadRunOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Simulate threads that compute and make calls, and compare the policies.
+    /// Simulate threads that compute and make system calls, and compare the policies.
     Simulate(simulate::Args),
 }
 
-/// Run a program whose system calls are made on other cores, and say what that brought.
+/// Run a program, execute its system calls on other cores, and print the effect.
 ///
-/// This is an experiment that reproduces Strong et al. (2009) on a stock kernel; few programs get faster. A library is preloaded into the program. Calls from a size on, and calls without a size, go to a thread on an OS
-/// core, if recent timings say that this is faster; a guard compares short stretches with and without, and turns
-/// off-load off where the program gets on more slowly with it. Everything else is as without: a call that would sleep
-/// is made by its own thread. While calls are off-loaded the program runs on the other CPUs. It ends with the program's
-/// exit code.
+/// This is an experiment that reproduces Strong et al. (2009) on a stock kernel; few programs get faster. corehop
+/// preloads a library into the program. Calls above a size, and calls without a size, go to a thread on an OS core if
+/// recent timings show that the OS core is faster. A guard compares short stretches with and without off-loading, and
+/// turns off-loading off if the program makes slower progress. Everything else stays the same: a call that would
+/// sleep is made by its own thread. While calls are off-loaded, the program runs on the remaining CPUs. corehop exits
+/// with the program's exit code.
 ///
-/// The answer goes to stderr. `corehop help offload` says which calls stay where they are, and why.
+/// The answer goes to stderr. `corehop help offload` lists the calls that are never off-loaded, with the reasons.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OffloadRunOptions {
-    /// The OS cores: CPUs that make the program's system calls, and nothing else of it while they do
+    /// OS cores: CPUs that execute the program's system calls, and none of its other code meanwhile
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
-    /// The choice of an OS core: `wc` stays if all are busy, `af` returns to the last one, `pa` (with both) even if
-    /// it is busy, `static` always pairs the same cores; without any they take turns
-    /// [default: af]
+    /// Policy for the choice of an OS core: `wc` stays on the own core if all are busy, `af` returns to the last one,
+    /// `pa` (with both) returns even if that one is busy, `static` uses fixed pairs; with none of these, OS cores
+    /// alternate [default: af]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<CorePolicy>,
-    /// The mechanism: v1, v2, v3, v4 or v5
+    /// Mechanism of the core switch: v1, v2, v3, v4 or v5
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
-    /// The least size of a call that is off-loaded; calls without a size are, from any threshold on
+    /// Smallest size of an off-loaded call; calls without a size are always off-loaded
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     threshold: Bytes,
-    /// Thresholds of single calls: a size, `all` or `never`, for example `read=64KiB,open=never`
+    /// Thresholds for single calls: a size, `all` or `never`, for example `read=64KiB,open=never`
     #[arg(long = "call", value_name = "CALL=SIZE", value_delimiter = ',', value_parser = of_call)]
     calls: Vec<(Call, u64)>,
-    /// The rule that decides about the place of a call
+    /// Rule that decides which core executes a call
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Decide::Predicted)]
     decide: Decide,
-    /// The longest spin in microseconds (default: 5 where two CPUs are usable, else 50)
+    /// Longest spin in microseconds (default: 5 with two usable CPUs, otherwise 50)
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin: Option<u64>,
-    /// Count the calls in the kernel as well, to say how many of them the library did not see (root; every system
-    /// call of the machine becomes slower by some 50 ns meanwhile)
+    /// Also count calls in the kernel, to print how many of them the library did not see (root; slows every system
+    /// call of the machine by some 50 ns meanwhile)
     #[arg(long)]
     coverage: bool,
-    /// Write the answer to a file, as JSON
+    /// Write the answer to this file, as JSON
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -92,13 +93,13 @@ enum CorePolicy {
 /// The rule for the place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Decide {
-    /// By recent timings of such calls, with the guard
+    /// Use recent timings of the same call and size, with the guard
     Predicted,
-    /// Always on an OS core, with the guard
+    /// Off-load every qualifying call, with the guard
     Guarded,
-    /// Always on an OS core
+    /// Off-load every qualifying call
     Always,
-    /// Never: what the library alone costs
+    /// Off-load nothing, to measure the cost of the library alone
     Never,
 }
 

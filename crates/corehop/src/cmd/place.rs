@@ -41,68 +41,72 @@ pub(crate) type Args = VerbOrMode<LivePlacementOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Place pairs of threads on a simulated machine, and compare with leaving them alone.
+    /// Place pairs of threads on a simulated machine, and compare with no placement.
     Simulate(simulate::Args),
-    /// Play a log back: does the placer decide again as it did? Nothing is moved.
+    /// Replay a log, and check that the placer makes the same decisions; moves nothing.
     Replay(replay::Args),
 }
 
-/// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
+/// Find threads that wake each other, move them together, and keep the move if the program runs faster.
 ///
-/// The kernel counts wake-ups by pair of threads. From the counts, the threads' loads and the measured costs of a wake-up follows a
-/// placement. It is tried in stretches, with and without in turns, and kept if the program's own progress was better beyond
-/// doubt (95 %). Without `--progress` nothing is moved: the placement is advice, which is printed after two seconds (5 to 20
-/// windows), or when the started program ends. Everything is put back at the end, even
-/// after SIGKILL. Threads are never moved to CPUs that they might not use before.
+/// corehop counts wake-ups by pair of threads in the kernel. It computes a placement from these counts, the threads'
+/// loads and the measured cost of a wake-up. It alternates stretches with and without the placement, and keeps the
+/// placement if the program makes faster progress with 95 % confidence. Without `--progress` corehop moves nothing
+/// and prints the placement as advice, after two seconds (5 to 20 windows) or when the started program exits. All
+/// affinity masks are restored at the end, even after SIGKILL. Threads only move to CPUs that their affinity mask
+/// already allows.
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. What a source of evidence lacks on this
-/// host is said, and placing goes on with the others.
+/// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. If a source of evidence is
+/// unavailable on this host, corehop says why and continues with the others.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LivePlacementOptions {
-    /// Processes; those that they start belong to them
+    /// Processes; their children are included
     #[arg(value_name = "PID", value_parser = process, conflicts_with_all = ["cgroup", "program"])]
     pids: Vec<u32>,
-    /// The processes of this cgroup and of those below it, for as long as they are in it
+    /// The processes of this cgroup and of the cgroups below, while they stay in the cgroup
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "program")]
     cgroup: Option<PathBuf>,
-    /// The progress of the program: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
-    /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
+    /// The program's progress: a file with a growing number, `unix:SOCKET` with one number per line, or
+    /// `syscalls:write,sendmsg` for completed system calls (a proxy)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// The sources that tell which threads share data: wakes, locks, pages (of a program after `--`), counters. Wake-ups are counted in
-    /// any case, where the kernel lets them be
+    /// Sources of evidence on shared data: wakes, locks, pages (only for a program after `--`), counters. Wake-ups
+    /// are always counted if the kernel permits
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakes")]
     evidence: Vec<Evidence>,
-    /// The faults a second that `--evidence pages` may cause to a thread; each takes it some 10 to 50 us
+    /// Maximum page faults per second and thread by `--evidence pages`; each costs 10 to 50 us
     #[arg(long, value_name = "N", default_value_t = PAGE_FAULTS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     page_faults: u32,
-    /// Move nothing: say what would be tried
+    /// Move nothing; print what corehop would try
     #[arg(long)]
     dry_run: bool,
-    /// End with the first verdict, or after a minute, restore all masks, and print the placement that was kept. `-o` names the
-    /// file for the text, in place of a log. Exit code 1 if nothing was kept, or the form cannot express the placement
+    /// Exit after the first verdict, or after a minute, restore all masks, and print the kept placement in this form.
+    /// `-o` names the file for this text instead of a log. Exit code 1 if no placement was kept, or if the form
+    /// cannot express it
     #[arg(long, value_enum, value_name = "FORM", requires = "progress", conflicts_with_all = ["dry_run", "json"])]
     emit: Option<PlacementFormat>,
-    /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
-    /// be bad
+    /// Also try placements without evidence. Each trial takes some seconds, half of them in a possibly bad placement
     #[arg(long)]
     search: bool,
-    /// Put the threads somewhere first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns. It stays
-    /// until a placement is tried; where no other is found it is tried itself. It is undone at the end
+    /// Set an initial placement: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in turn.
+    /// It stays until corehop tries a placement; if corehop finds no other, it tries this one. It is undone at the
+    /// end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<InitialPlacement>,
-    /// The gain of threads that are together on this machine: a model of `corehop advise fit` of files of `measure shared-data`
+    /// A model of the gain of threads that run together: output of `corehop advise fit` for files of
+    /// `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
     #[command(flatten)]
     costs: CostArgs,
-    /// End after so long [default: with the program, at Ctrl-C, or for processes that may not be moved with the advice]
+    /// Stop after this long [default: when the program exits, on Ctrl-C, or without --progress after the advice]
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Nanos>,
     /// The length of a window
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     window: Nanos,
-    /// Write windows, predictions, moves and what they brought, as lines of JSON; with --emit, write the placement that was kept
+    /// Write a JSON Lines log of windows, predictions, moves and their measured effect; with --emit, write the kept
+    /// placement
     #[arg(short, long, value_name = "LOG.jsonl")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -39,7 +39,7 @@ const IDLE: &str = "idle";
 pub(crate) struct Args {
     #[command(flatten)]
     out: Out,
-    /// Record this process and its children, until it ends or --budget is over
+    /// Record this process and its children, until the process exits or --budget is over
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Record the processes of this cgroup
@@ -54,13 +54,13 @@ pub(crate) struct Args {
     /// estimate makes the program refill its TLB
     #[arg(long, conflicts_with = "wss")]
     estimate_wss: bool,
-    /// Write a page: tables, and a timeline of the threads that were off the CPU the longest
+    /// Write a page with tables and a timeline of the threads with the longest absences
     #[arg(long, value_name = "FILE.html")]
     timeline: Option<PathBuf>,
     /// Write the events in the trace-event format, for Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
-    /// Write the times, the events and their cost in the OpenMetrics format, for the textfile collector of a node exporter
+    /// Write times, events and their cost in OpenMetrics format, for a node exporter's textfile collector
     #[arg(long, value_name = "FILE.prom")]
     metrics: Option<PathBuf>,
     #[command(flatten)]

@@ -17,7 +17,7 @@ pub(crate) type Args = VerbOrMode<ReportOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Show what a file contains: the kind of its rows, their provenance, how many are valid.
+    /// List the contents of a file: the kind of rows, their provenance, the number of valid rows.
     Contents(contents::Args),
 }
 
@@ -28,16 +28,16 @@ pub(crate) enum Mode {
 /// cache-line transfer time between CPUs, and which stated facts are true.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportOptions {
-    /// Files of `corehop measure`, and platform files (`*.toml`) of their machines. Or one file of
+    /// Files of `corehop measure`, with the platform files (`*.toml`) of their machines. Or one file of
     /// `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
-    /// terminal, csv for other programs, or json.
+    /// Print a table: screen (one terminal screen; the default without -o), text (all statistics), csv (for other
+    /// programs), or json.
     #[arg(long, value_name = "FORM")]
     table: Option<ReportFormat>,
-    /// Restrict the table to cells with this value of a column: `page=thp`, `load=idle`, `chains=4`.
-    /// May be given several times. A page always has all cells.
+    /// Restrict the table to cells with this value of a column, for example `page=thp`, `load=idle`, `chains=4`. Can
+    /// be repeated. A page always has all cells.
     #[arg(long, value_name = "COLUMN=VALUE")]
     only: Vec<String>,
     /// Write a page: one self-contained HTML file.
@@ -45,17 +45,17 @@ pub(crate) struct ReportOptions {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// The estimator of the delay of a sample (see `corehop help estimator`) [default: difference]
+    /// The estimator of a sample's delay (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
-    /// Print JSON, as `--table json` does
+    /// Print JSON, like `--table json`
     #[arg(long, conflicts_with = "table")]
     json: bool,
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ReportFormat {
-    /// At most fifty lines: medians with intervals, and a sentence that answers.
+    /// At most fifty lines: medians with intervals, and the answer in one sentence.
     Screen,
     /// All cells: medians, maxima, counts, replicates, and the same sentence.
     Text,

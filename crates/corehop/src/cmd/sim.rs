@@ -8,7 +8,7 @@ mod validate_host;
 
 use corehop_app::failure::{Exit, Failure};
 
-/// Simulated machines: describe one, find this host's numbers, and report the error against what was published.
+/// Describe and calibrate simulated machines, and report their error against published results.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -18,13 +18,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Mode {
-    /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
+    /// Describe a machine: CPUs, caches, their sharing, and the events that cannot be measured there.
     Platform(platform::Args),
-    /// Measure this host, and find the numbers with which the simulated machine does what this host does.
+    /// Measure this host, and fit the numbers of a simulated machine to it.
     Calibrate(calibrate::Args),
     /// Rerun published experiments on the simulated machine, and report its error.
     Validate(validate::Args),
-    /// Compare a platform file with its host: the quick experiment, live beside simulated, cell by cell.
+    /// Compare a platform file with its host: run the quick experiment live and simulated, cell by cell.
     ValidateHost(validate_host::Args),
 }
 

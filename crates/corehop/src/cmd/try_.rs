@@ -19,28 +19,28 @@ use super::measure::{on, outline};
 use super::place::{not_placed, process};
 use crate::output::{spinner, told};
 
-/// Try a program on fewer CPUs, and say whether to pin it, to which CPUs, and what that gains.
+/// Test a program on fewer CPUs, and print whether to pin it, to which CPUs, and the gain.
 ///
-/// The arms follow from the topology: one NUMA node, no SMT siblings, one cache, one CPU, as many CPUs as threads. They run against
-/// the kernel's default in rounds of random order, with the default twice as a control. The trial ends early where an arm wins
-/// beyond doubt (95 % for all arms together), or where none shows a gain.
+/// corehop derives the arms from the topology: one NUMA node, no SMT siblings, one cache, one CPU, as many CPUs as
+/// threads. Each round runs all arms and, as a control, the kernel's default twice, in random order. The trial ends
+/// early if an arm wins with 95 % confidence for all arms together, or if no arm shows a gain.
 ///
-/// A command runs some ten times in each arm: its input is empty, and its output goes nowhere. A process that runs already is tried in
-/// stretches, and has its own CPUs again at the end, even after SIGKILL. Exit code 1 says that nothing beats the default, or that
-/// it cannot be told.
+/// A command runs some ten times in each arm, with empty input and discarded output. A running process (--pid) is
+/// tested in stretches, and its affinity masks are restored at the end, even after SIGKILL. Exit code 1 means that
+/// nothing beats the default, or that the trial cannot decide.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Try this process, with those that it starts, in stretches
+    /// Test this running process and its children, in stretches
     #[arg(long, value_name = "PID", value_parser = process, requires = "progress")]
     pid: Option<u32>,
-    /// The progress of the process: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
-    /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
+    /// The process's progress: a file with a growing number, `unix:SOCKET` with one number per line, or
+    /// `syscalls:write,sendmsg` for completed system calls (a proxy)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// The topology: a platform file of this host, for example a measured one [default: as Linux describes it]
+    /// Topology: a platform file of this host, for example a measured one [default: Linux's description]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
-    /// End after this long, with whatever can be said then
+    /// Stop after this long, with the best answer at that time
     #[arg(long, value_name = "TIME", default_value = "3min")]
     duration: Nanos,
     /// The seed of the order within rounds
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// The command to try, with its arguments, after `--`
+    /// The command to test, with its arguments, after `--`
     #[arg(last = true, value_name = "COMMAND")]
     program: Vec<OsString>,
 }

@@ -20,11 +20,11 @@ row! {
         member: u64,
         /// The program that the gang runs.
         program: Text,
-        /// The size of its data: items, points, lines that are handed over, or which Fibonacci number.
+        /// The size of the program's data: items, points, lines that are handed over, or which Fibonacci number.
         items: u64,
         /// Its other parameters.
         parameters: Text,
-        /// The way its threads share their data.
+        /// Kind of sharing between the threads.
         sharing: Sharing,
         /// The placement of its threads.
         placing: Placing,

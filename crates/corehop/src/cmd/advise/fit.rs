@@ -30,13 +30,13 @@ pub(crate) struct Args {
     /// Write the model to this file, for `corehop advise predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
-    /// Keep the model as the costs of this host, in `~/.local/share/corehop/costs.json`. Verbs with
-    /// --costs use them unless others are named. The samples must be of this host.
+    /// Keep the model as the costs of this host, in `~/.local/share/corehop/costs.json`, the default of --costs in
+    /// other verbs. The samples must come from this host.
     #[arg(long = "default")]
     is_default: bool,
     #[command(flatten)]
     force: Force,
-    /// The estimator of the delay of a sample (see `corehop help estimator`).
+    /// The estimator of a sample's delay (see `corehop help estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
     /// Print the model as JSON.

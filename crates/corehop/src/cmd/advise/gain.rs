@@ -19,22 +19,22 @@ use corehop_app::quantities::items;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("asked").args(["program", "smr"]).required(true))]
 pub(crate) struct Args {
-    /// A model of `corehop advise fit` (`*.json`), or runs to fit one to.
+    /// A model of `corehop advise fit` (`*.json`), or runs to fit a model to.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
     /// A program of `measure shared-data`
     #[arg(long, value_name = "PROGRAM", requires = "items", value_parser = clap::builder::PossibleValuesParser::new(GangProgram::WORDS))]
     program: Option<String>,
-    /// The size of its data
+    /// The size of the program's data
     #[arg(long, value_name = "N", requires = "program", value_parser = items)]
     items: Option<u64>,
-    /// The way its threads share their data [default: write]
+    /// Kind of sharing between the threads [default: write]
     #[arg(long, requires = "program")]
     sharing: Option<Sharing>,
-    /// The share of misses that another cache answers, counted while the threads are far apart
+    /// SMR: the share of misses that another cache answers, counted while the threads are far apart
     #[arg(long, value_name = "SHARE", requires = "mpmi", value_parser = share)]
     smr: Option<f64>,
-    /// Misses per million instructions, counted likewise
+    /// MPmI: misses per million instructions, counted while the threads are far apart
     #[arg(long, value_name = "N", requires = "smr", value_parser = misses)]
     mpmi: Option<f64>,
     /// Print JSON.

@@ -20,7 +20,7 @@ use corehop_app::quantities::pair;
 /// Sizes beyond the largest measured one have no answer (exit code 1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A model of `corehop advise fit` (`*.json`), or samples to fit one to.
+    /// A model of `corehop advise fit` (`*.json`), or samples to fit a model to.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
     /// Working-set sizes, separated by commas.
@@ -41,7 +41,7 @@ pub(crate) struct Args {
     /// The method: fitted, survivors or `worst_case`; default: the one with the smallest error.
     #[arg(long)]
     method: Option<Method>,
-    /// Choose one of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
+    /// Select one of several series, for example `page=thp`, `write_ratio=0.5`. Can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Print JSON.

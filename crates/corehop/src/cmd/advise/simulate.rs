@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// The id of a platform, or a platform file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     on: String,
-    /// Leave out polluters on the other CPUs, which take most of the time.
+    /// Omit polluters on the other CPUs, which take most of the time.
     #[arg(long)]
     idle: bool,
     /// Samples per cell.

@@ -25,10 +25,10 @@ pub(crate) struct Args {
     folder: PathBuf,
     #[command(flatten)]
     charges: ChargeOptions,
-    /// For how long the tasks run, idle and again beside programs that pollute the caches
+    /// Duration of each of two runs of the tasks: idle, and beside programs that pollute the caches
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     duration: Nanos,
-    /// Let the run switch off the load balancing of the machine for seconds, where EDF on single CPUs needs that
+    /// Allow the run to switch off the machine's load balancing for seconds, if EDF on single CPUs needs that
     #[arg(long)]
     allow_system: bool,
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(crate) struct Merge {
     shown: StudyOutputOptions,
 }
 
-/// Draw random task sets, and count how many each scheduler can schedule as delays grow.
+/// Draw random task sets, and count the sets that each scheduler can schedule as delays grow.
 ///
 /// Prints weighted schedulability W(D_c) with 95 % intervals, and the delay up to which one scheduler is
 /// preferable to another; with --costs also the working-set size. The seed and its index alone determine each
@@ -43,7 +43,7 @@ pub(crate) struct CountOptions {
     /// A study (*.toml, or its folder), or counts of an earlier run (*.parquet).
     #[arg(value_name = "FILE|FOLDER")]
     what: PathBuf,
-    /// Run one shard: the sets whose index leaves the remainder K when divided by N.
+    /// Run shard K of N: the sets whose index leaves the remainder K when divided by N.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
     /// Sets per cap; default: the study's number.
@@ -70,7 +70,7 @@ struct StudyOutputOptions {
     /// Write a page: one self-contained HTML file.
     #[arg(long, value_name = "FILE.html")]
     page: Option<PathBuf>,
-    /// Draw the curves of the reading closest to the paper, or of the first one.
+    /// Draw the curves of the reading closest to the paper, otherwise of the first reading.
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
     #[command(flatten)]

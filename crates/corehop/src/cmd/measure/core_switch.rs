@@ -42,28 +42,28 @@ pub(crate) struct Args {
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Pairs of CPUs, from application core to OS core, for example `0:1,1:0`; default: every ordered pair of up
-    /// to four CPUs, one of each class of more
+    /// Pairs of CPUs, application core to OS core, for example `0:1,1:0`; default: every ordered pair of up to four
+    /// CPUs, or one pair of each class of more CPUs
     #[arg(long = "pair", value_name = "PAIRS", value_delimiter = ',', value_parser = pair, conflicts_with = "cpus", help_heading = HEADING)]
     pairs: Vec<(Cpu, Cpu)>,
-    /// v1, v2, v3, v4, v5, sqpoll; to a worker thread of your own futex, condvar, eventfd, pipe, mpsc, crossbeam; second-worker;
-    /// simulated v1 to v5 and, if named, strong-v1 to strong-v5 of the kernel of 2009; default: all but those. `none` is always
-    /// measured
+    /// Mechanisms: v1 to v5, sqpoll; with your own worker thread futex, condvar, eventfd, pipe, mpsc, crossbeam;
+    /// second-worker. Simulated: v1 to v5, and if named strong-v1 to strong-v5 (kernel of 2009). Default: all but the
+    /// strong ones. `none` is always measured
     #[arg(long = "mechanism", value_name = "MECHANISMS", value_delimiter = ',', help_heading = HEADING)]
     mechanisms: Vec<SwitchMechanism>,
-    /// Calls: gettid, pread, pwrite; default: all, on a simulated machine gettid
+    /// Calls: gettid, pread, pwrite; default: all; simulated: gettid
     #[arg(long = "call", value_name = "CALLS", value_delimiter = ',', help_heading = HEADING)]
     calls: Vec<SwitchCall>,
     /// Sizes of pread and pwrite [default: 64B,4KiB,64KiB]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', help_heading = HEADING)]
     bytes: Vec<Bytes>,
-    /// Numbers of calls outstanding at a time; 1 waits for each call
+    /// Numbers of outstanding calls; 1 waits for each call
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     outstanding: Vec<u32>,
-    /// Calls in a batch of a mechanism that polls, or of none (default: 1000; simulated 10)
+    /// Calls per batch of mechanisms that poll, and of `none` (default: 1000; simulated 10)
     #[arg(long, value_name = "N", value_parser = count("--batch 0 makes no call: leave it out for 1000"), help_heading = HEADING)]
     batch: Option<u32>,
-    /// Calls in a batch of a mechanism that sleeps or moves (default: 30; simulated 10)
+    /// Calls per batch of mechanisms that sleep or move (default: 30; simulated 10)
     #[arg(long, value_name = "N", value_parser = count("--sleeping-batch 0 makes no call: leave it out for 30"), help_heading = HEADING)]
     sleeping_batch: Option<u32>,
 }

@@ -90,11 +90,11 @@ struct AwayArgs {
     /// Preemption lengths: `4ms`, or `0..50ms` for a uniform distribution
     #[arg(long, value_parser = length, help_heading = "Instead of the preset's values")]
     length: Option<Length>,
-    /// The working set of preemptors: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO. Preemptors take the
-    /// CPU beside the loads idle, dma and buslock, and beside every load if this option is given
+    /// The working set of preemptors: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO. By default preemptors run
+    /// only under the loads idle, dma and buslock; with this option, under every load
     #[arg(long, value_parser = polluter, help_heading = "Instead of the preset's values")]
     preemptor: Option<Polluter>,
-    /// The way of migration: affinity or handover
+    /// Method of migration: affinity or handover
     #[arg(long, help_heading = "Instead of the preset's values")]
     mover: Option<Mover>,
 }
@@ -110,7 +110,7 @@ pub(super) struct SyntheticOptions {
     own: OwnArgs,
     #[command(flatten)]
     away: AwayArgs,
-    /// Working-set sizes of preemptors, each of them sampled, for example `64KiB,1MiB`
+    /// Working-set sizes of preemptors, for example `64KiB,1MiB`; every size is sampled
     #[arg(
         long,
         value_delimiter = ',',
@@ -119,7 +119,7 @@ pub(super) struct SyntheticOptions {
         help_heading = "Instead of the preset's values"
     )]
     preemptor_wss: Vec<Bytes>,
-    /// Further passes over the working set, once it is at rest, before the warm touch
+    /// Extra passes over the working set, after it has settled, before the warm touch
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=64), help_heading = "Instead of the preset's values")]
     passes: Option<u32>,
     #[command(flatten)]

@@ -29,11 +29,11 @@ pub(super) struct LoadArgs {
     /// The working set of the polluters of --load constructed: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "Background load")]
     pub(super) polluter: Option<Polluter>,
-    /// The programs of --load changing: working set at a time, share of new lines, and time between two
-    /// lines: WINDOW, or WINDOW,FRESH, or WINDOW,FRESH,PAUSE
+    /// The programs of --load changing, as WINDOW, or WINDOW,FRESH, or WINDOW,FRESH,PAUSE: current working set, share
+    /// of new lines, time between two lines
     #[arg(long, value_parser = changing, value_name = "PROGRAM", help_heading = "Background load")]
     changing: Option<MovingProgram>,
-    /// The transfer of --load dma: direct (default) or loopback
+    /// Transfer of --load dma: direct (default) or loopback
     #[arg(long, help_heading = "Background load")]
     transfer: Option<Transfer>,
     /// Allow split locks for --load buslock; they stall every CPU

@@ -49,11 +49,11 @@ enum ExperimentCommand {
     CoreSwitch(Box<core_switch::Args>),
     /// Measure the kernel's scheduling overheads, as a table for `check --overheads`
     Overheads(Box<overheads::Args>),
-    /// Measure the cost of a preemption and a migration for a given program, by causing them in it
+    /// Measure the cost of a preemption and a migration for a program, by causing both in the program
     ProgramCosts(Box<program_costs::Args>),
-    /// Record when, and for how long, CPUs run something else than the thread that should run, for `check --supply`
+    /// Record gaps in which a CPU does not run the thread that should run, for `check --supply`
     Supply(Box<supply::Args>),
-    /// Measure the caches and the CPUs of this host, and describe it
+    /// Measure the caches and CPUs of this host, and write a platform file
     Platform(sim::platform::PlatformMeasurementOptions),
     /// Run a plan from a file
     Plan(Box<plan::Args>),

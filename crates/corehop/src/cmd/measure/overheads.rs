@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Measure from threads alone, without BPF programs in the kernel
+    /// Measure only from threads, without BPF programs in the kernel
     #[arg(long, conflicts_with = "TaskArgs")]
     no_bpf: bool,
     #[command(flatten)]

@@ -13,10 +13,10 @@ const MOST: u32 = 32;
 /// The page placement and cache partitioning of a simulated machine.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct PartitioningOptions {
-    /// The page frames of a working set: random or contiguous
+    /// Page frames of a working set: random or contiguous
     #[arg(long, help_heading = HEADING)]
     placement: Option<Placement>,
-    /// The number of page colours; default: that of the last-level cache
+    /// Number of page colours; default: from the last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
     colours: Option<u32>,
     /// Page colours of the job's memory, for example `0-31`
@@ -28,7 +28,7 @@ pub(in crate::cmd) struct PartitioningOptions {
     /// Cache ways that the job may fill, for example `3:0-3`; repeat for another level
     #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     job_ways: Vec<Ways>,
-    /// Cache ways that all others may fill
+    /// Cache ways that everything else may fill
     #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     other_ways: Vec<Ways>,
 }
@@ -37,12 +37,11 @@ pub(in crate::cmd) struct PartitioningOptions {
 /// is given.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct SetSamplingOptions {
-    /// Simulate working sets of a mebibyte and more, and polluters, in some of the sets of all caches (one in 2
-    /// to 64): many times faster; averages stay, maxima and spreads of small costs change
+    /// Simulate working sets of 1 MiB and more, and polluters, in one of 2 to 64 cache sets: many times faster;
+    /// averages stay the same, maxima and the spread of small costs change
     #[arg(long, help_heading = HEADING, conflicts_with = "exact")]
     sampled: bool,
-    /// Simulate every set of every cache for working sets of any size; else those of 8 MiB and more are
-    /// simulated in one of 16 sets
+    /// Simulate every cache set for working sets of any size; default: one of 16 sets from 8 MiB up
     #[arg(long, help_heading = HEADING)]
     exact: bool,
 }

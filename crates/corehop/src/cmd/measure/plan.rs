@@ -16,7 +16,7 @@ use corehop_app::input;
 /// Run a plan from a file, unchanged.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The plan, as `--dry-run --json` and `corehop report contents --plan` print it (`-`: stdin)
+    /// The plan, in the format of `--dry-run --json` and `corehop report contents --plan` (`-`: stdin)
     #[arg(value_name = "FILE")]
     plan: PathBuf,
     /// Never use SCHED_FIFO

@@ -35,23 +35,25 @@ const ROUNDS: [u32; 2] = [50, 10];
 pub(crate) struct Args {
     #[command(flatten)]
     out: Out,
-    /// A process that runs; those that it starts belong to it
+    /// A running process; its children are included
     #[arg(long, value_name = "PID", value_parser = process, requires = "progress", conflicts_with = "program")]
     pid: Option<u32>,
-    /// The progress of the program: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
-    /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
+    /// The program's progress: a file with a growing number, `unix:SOCKET` with one number per line, or
+    /// `syscalls:write,sendmsg` for completed system calls (a proxy)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// The classes of events: preemption, smt_migration, l2_migration, l3_migration, memory_migration [default: all that the host has]
+    /// Classes of events: preemption, smt_migration, l2_migration, l3_migration, memory_migration [default: all of
+    /// this host]
     #[arg(long = "event", value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
     events: Vec<Event>,
     /// The length of a preemption, 20us to 50ms
     #[arg(long, value_name = "TIME", default_value = "1ms", help_heading = HEADING)]
     length: Nanos,
-    /// The working set that the preemptor walks meanwhile
+    /// The preemptor's working set
     #[arg(long, value_name = "SIZE", default_value = "512KiB", help_heading = HEADING)]
     preemptor: Bytes,
-    /// The time that the program may lose to the measurement, on average over the run; rates follow from it
+    /// Maximum share of its time that the program loses to the measurement, on average over the run; sets the event
+    /// rates
     #[arg(long, value_name = "PERCENT%", value_parser = percent, default_value = "5%", help_heading = HEADING)]
     share: f64,
     /// The length of a block, with --progress [default: 100ms]
@@ -60,10 +62,10 @@ pub(crate) struct Args {
     /// Rounds, of five blocks for each class [default: 50, without --progress 10]
     #[arg(long, value_name = "N", value_parser = count("--rounds 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
     rounds: Option<u32>,
-    /// Write the costs in the OpenMetrics format, for the textfile collector of a node exporter
+    /// Write the costs in OpenMetrics format, for a node exporter's textfile collector
     #[arg(long, value_name = "FILE.prom")]
     metrics: Option<PathBuf>,
-    /// The seed of the order and of what events meet
+    /// The seed of the order and of the events' targets
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// A program to start, with its arguments, after `--`

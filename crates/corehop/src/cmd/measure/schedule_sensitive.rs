@@ -51,7 +51,7 @@ pub(crate) struct Args {
     cpus: Option<CpuList>,
     #[command(flatten)]
     tasks: TaskArgs,
-    /// Run each set also without observation, in turn, and report the effect of observation
+    /// Also run each set without observation, alternately, and report the effect of observation
     #[arg(long, help_heading = HEADING)]
     paired: bool,
     #[command(flatten)]
@@ -132,8 +132,8 @@ pub(super) struct TaskArgs {
     /// Sporadic tasks: delay each release by up to this share of the period
     #[arg(long, value_name = "SHARE", value_parser = ratio, help_heading = HEADING)]
     sporadic: Option<f64>,
-    /// The largest share of each CPU that a set may use; execution times are scaled down to it. 50% is the
-    /// maximum for real-time tasks of this host
+    /// Maximum share of each CPU for a set; execution times are scaled down to this share. Real-time tasks on this
+    /// host may use at most 50%
     #[arg(long, value_name = "PERCENT%", value_parser = percent, help_heading = HEADING)]
     share: Option<f64>,
     /// The cache level of the clusters of c-edf; default: the outermost level with more than one cluster

@@ -30,7 +30,7 @@ pub(crate) struct Args {
     samples: Option<u32>,
     #[command(flatten)]
     precise: Precise,
-    /// swap, bucket-sort, linear-regression, exchange, fork-join; default: all
+    /// Programs to run; default: all
     #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(GangProgram::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
     /// Items, points, or handed-over lines, for example `100,4k,1M` (thousands, millions)
@@ -42,13 +42,15 @@ pub(crate) struct Args {
     /// The Fibonacci numbers of fork-join, 2 to 20 [default: 8,12,16]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     fibonacci: Vec<u32>,
-    /// Use random numbers in swap whose low bits never change in the first thread
+    /// Use a random generator in swap whose low bits never change in the first thread
     #[arg(long, help_heading = HEADING)]
     fixed_low_bits: bool,
     /// The kind of sharing between threads: write, read, none
     #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
-    /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU); default: all of these that the machine has; moved: from the farther to the nearer after half of the iterations
+    /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU);
+    /// default: all of these that the machine has. moved: from the farther to the nearer CPUs after half of the
+    /// iterations
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
     /// The channel of the messages of exchange: memory, socket, pipe [default: all live, memory simulated]
@@ -57,7 +59,7 @@ pub(crate) struct Args {
     /// The number of threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=MOST_THREADS as i64), help_heading = HEADING)]
     threads: u32,
-    /// The number of iterations of each thread [default: about a fifth of a millisecond live; 100,000 simulated, or as many tasks of fork-join]
+    /// Iterations of each thread [default: about 200 us live; 100,000 simulated, or as many tasks of fork-join]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     rounds: Option<u64>,
 }

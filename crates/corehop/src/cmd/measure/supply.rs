@@ -25,13 +25,13 @@ pub(crate) struct Args {
     to: To,
     #[command(flatten)]
     draws: SeedOptions,
-    /// Never use SCHED_FIFO: times in which other threads have the CPU count as gaps
+    /// Never use SCHED_FIFO; time in which other threads run then counts as gaps
     #[arg(long)]
     no_real_time: bool,
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Watch each CPU for this long in all [default: 10s]
+    /// Total time to watch each CPU [default: 10s]
     #[arg(long, value_name = "TIME", conflicts_with = "samples", help_heading = HEADING)]
     watched: Option<Nanos>,
     /// Windows on each CPU
@@ -40,10 +40,10 @@ pub(crate) struct Args {
     /// Replicates: parts of the run (default: 10 to 20, if there are enough windows)
     #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
     replicates: Option<u32>,
-    /// The length of a window, 1ms to 40ms: `check --supply` composes longer times of windows [default: 40ms]
+    /// The length of a window, 1ms to 40ms; `check --supply` composes longer times from windows [default: 40ms]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     window: Option<Nanos>,
-    /// Record gaps from this length on, 200ns to 1ms; of shorter ones the sum is recorded [default: 500ns]
+    /// The shortest gap to record, 200ns to 1ms; shorter gaps are recorded as a sum [default: 500ns]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     threshold: Option<Nanos>,
 }

@@ -45,7 +45,7 @@ pub(in crate::cmd) struct Out {
     /// Print one machine-readable answer on stdout
     #[arg(long)]
     pub(in crate::cmd) json: bool,
-    /// Stop after this time; an experiment with cells spends the rest of it on the least certain ones
+    /// Stop after this time; spare time goes to the least certain cells
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(in crate::cmd) budget: Option<Nanos>,
 }

@@ -20,8 +20,8 @@ const INSTEAD_OF_TRACE: [&str; 5] = ["workload", "wss", "write_ratio", "pattern"
 /// A trace in place of a working set.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
-    /// A program's accesses in place of the working sets, as lackey or DynamoRIO's view or memtrace print them (`-`:
-    /// stdin); on simulated machines
+    /// Use a program's memory accesses instead of working sets: output of lackey, or of DynamoRIO's view or memtrace
+    /// (`-`: stdin); simulated machines only
     #[arg(
         long = "from-trace",
         value_name = "FILE",
@@ -50,7 +50,7 @@ pub(super) struct TraceArgs {
         help_heading = "Instead of the preset's values"
     )]
     trace_take: u64,
-    /// The thread of the trace, as 501 or as the trace writes the thread (W0.T501); default: the first one in it
+    /// The thread of the trace, as 501 or in the trace's notation (W0.T501); default: the first thread
     #[arg(
         long,
         value_name = "TID",

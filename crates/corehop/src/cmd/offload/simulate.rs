@@ -13,35 +13,36 @@ use crate::output::{Force, OutputFile, told};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Simulate threads that compute and make calls, and compare the policies with each other and with no off-load on the same cores:
-/// calls per second, the time of a call, for how much of the time an application core was powered down, and energy.
+/// Simulate threads that compute and make system calls, and compare the policies with each other and with no off-load
+/// on the same cores: calls per second, the time of a call, for how much of the time an application core was powered
+/// down, and energy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The platform, by name or file
     #[arg(long, value_name = "PLATFORM")]
     on: String,
-    /// The OS cores: CPUs that make the calls, and nothing else
+    /// OS cores: CPUs that only execute calls
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
-    /// The choice of an OS core, as for a program of this host [default: all of them are compared]
+    /// Policy for the choice of an OS core, as in `corehop offload` [default: compare all]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<CorePolicy>,
-    /// The mechanism: v1, v2, v3, v4 or v5; or strong-v1 to strong-v5, of the kernel of 2009
+    /// Mechanism of the core switch: v1 to v5, or strong-v1 to strong-v5 (kernel of 2009)
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
-    /// Threads
+    /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
-    /// The mean time that a thread computes from call to call, on the fastest core
+    /// Mean compute time between two calls of a thread, on the fastest core
     #[arg(long, value_name = "TIME", default_value = "10us")]
     compute: Nanos,
-    /// The mean time of its calls, on the fastest core
+    /// Mean time of a call, on the fastest core
     #[arg(long, value_name = "TIME", default_value = "5us")]
     call_time: Nanos,
     /// The seed of the simulation
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the answer to a file, as JSON
+    /// Write the answer to this file, as JSON
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use corehop_app::run::utc_now;
 /// A form of a placement, as an option names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PlacementFormat {
-    /// Commands for a shell, by the numbers and by the names of threads
+    /// Shell commands, by thread number and by thread name
     Taskset,
     /// A drop-in for each service; a unit cannot pin single threads
     Systemd,

@@ -15,13 +15,13 @@ use crate::output::either;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Play a log back: does the placer decide again as it did? Nothing is moved.
+/// Replay a log, and check that the placer makes the same decisions; moves nothing.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A log of `corehop place -o`.
     #[arg(value_name = "LOG.jsonl")]
     log: PathBuf,
-    /// The gain of threads that are together on this machine, if the placer had a model of it
+    /// A model of the gain of threads that run together, if the placer used one
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
     /// Print JSON.

@@ -8,19 +8,20 @@ use corehop_decide::placer::InitialPlacement;
 use crate::cmd::measure::on;
 use crate::output::told;
 
-/// Place pairs of threads on a simulated machine, and compare with leaving them alone.
+/// Place pairs of threads on a simulated machine, and compare with no placement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The machine: the id of a platform, or a platform file
     #[arg(long, value_name = "PLATFORM")]
     on: String,
-    /// The number of pairs [default: one for every two CPUs]
+    /// Number of pairs [default: one for every two CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
-    /// The first CPUs of the threads: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns [default: spread]
+    /// Initial CPUs of the threads: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in
+    /// turn [default: spread]
     #[arg(long, value_name = "spread|packed|CPUS")]
     start: Option<InitialPlacement>,
-    /// Try placements that no evidence speaks for, too
+    /// Also try placements without evidence
     #[arg(long)]
     search: bool,
     /// Print JSON.

@@ -15,11 +15,11 @@ const USUAL_REPEAT: u32 = 20;
 /// Runs in arms.
 #[derive(Debug, clap::Args)]
 pub(super) struct ArmArgs {
-    /// Run the program in so many blocks; default: 20 with --arm, otherwise one recording
+    /// Number of blocks in which to run the program; default: 20 with --arm, otherwise one recording
     #[arg(long, value_name = "N", help_heading = HEADING)]
     repeat: Option<u32>,
-    /// Run the program also behind this command, and compare, for instance `'pinned=taskset -c 1'`. Each block has
-    /// one run of each arm and two of the program as it is, in random order. Repeat the option for more arms
+    /// Also run the program behind this command, and compare, for example `'pinned=taskset -c 1'`. Each block has one
+    /// run of each arm and two unchanged runs, in random order. Repeat the option for more arms
     #[arg(long, value_name = "NAME=COMMAND", value_parser = arm, help_heading = HEADING)]
     arm: Vec<Arm>,
     #[command(flatten)]

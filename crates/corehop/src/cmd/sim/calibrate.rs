@@ -18,7 +18,7 @@ use super::platform::measure;
 use crate::output::{Force, spinner, told};
 use crate::progress::view;
 
-/// Measure this host, and find the numbers with which the simulated machine does what this host does (some three minutes).
+/// Measure this host, and fit the numbers of a simulated machine to it (some three minutes).
 ///
 /// Writes FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
 #[derive(Debug, clap::Args)]
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     output: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// Go on with an interrupted calibration: what its FILE.parquet has is not measured again
+    /// Resume an interrupted calibration from its FILE.parquet
     #[arg(long)]
     resume: bool,
     /// Print JSON.

@@ -17,11 +17,11 @@ use crate::output::{Force, OutputFile, counted, either, note, spinner};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
+/// Describe a machine: CPUs, caches, their sharing, and the events that cannot be measured there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in platform, a platform file, or a folder to which the sys/ and proc/ of a machine were copied; default:
-    /// this host, as the system describes it (`corehop measure platform` measures it).
+    /// A built-in platform, a platform file, or a folder with a copy of a machine's sys/ and proc/; default: this
+    /// host, as the system describes it (`corehop measure platform` measures it).
     #[arg(value_name = "NAME|FILE.toml|FOLDER")]
     platform: Option<String>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ struct DescriptionOptions {
     /// Draw the machine as SVG.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
-    /// Write a configuration of gem5 (its classic caches; the head of the file says what it cannot express).
+    /// Write a gem5 configuration with classic caches; the head of the file lists what gem5 cannot express.
     #[arg(long, value_name = "FILE.py")]
     gem5: Option<PathBuf>,
     #[command(flatten)]

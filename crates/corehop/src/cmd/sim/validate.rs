@@ -34,13 +34,13 @@ pub(crate) struct Args {
     /// Simulate every set of every cache for working sets of any size (many times slower)
     #[arg(long)]
     exact: bool,
-    /// Further passes before the warm touches of tables of costs; default: the study's number.
+    /// Extra passes before the warm touches of tables of costs; default: the study's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=64))]
     passes: Option<u32>,
     /// The seed of all random draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a page with a figure of each table: printed against simulated values.
+    /// Write a page with one figure per table: printed against simulated values.
     #[arg(short, long, value_name = "PAGE.html")]
     output: Option<PathBuf>,
     /// Write the figures to this folder, one file per table.

@@ -22,15 +22,15 @@ use corehop_app::here::found;
 use corehop_app::input;
 use corehop_app::run::RunOptions;
 
-/// Compare a platform file with its host: the quick experiment, live beside simulated, cell by cell.
+/// Compare a platform file with its host: run the quick experiment live and simulated, cell by cell.
 ///
 /// The live samples go to a file beside the platform file (`.live.parquet`). Exit code 1: an aim is missed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The platform file, as `corehop sim calibrate` writes it.
+    /// A platform file of `corehop sim calibrate`.
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// The live samples of the host that the platform file describes, in place of a measurement now.
+    /// Use these live samples of the described host instead of a new measurement.
     #[arg(long, value_name = "FILE.parquet")]
     live: Option<PathBuf>,
     /// Simulate every set of every cache for working sets of any size (many times slower)
