@@ -223,7 +223,7 @@ fn other_users_of_the_machine_are_told() {
         ("a little load", "proc/loadavg: 0.30 1 1 1/99 7", "load", Note, "0.30", "top -b"),
         ("a compiler", compiler, "busy-processes", Warning, "95 % of a CPU", "taskset -apc 0 812"),
         ("something that runs", runner, "busy-processes", Warning, "running now", "-apc 0 813"),
-        ("stolen time", stolen, "steal", Warning, "10 %", "Nothing can be done from inside"),
+        ("stolen time", stolen, "steal", Warning, "10 %", "Nothing can be done inside the guest"),
         ("hardly any stolen", hardly, "steal", Note, "less than 0.1 %", "Nothing"),
         ("a quota", quota, "cpu-quota", Warning, "1.50 CPUs", lift),
         ("a quota of the first version", first, "cpu-quota", Warning, "0.50 CPUs", lift_first),
@@ -319,7 +319,7 @@ fn what_the_kernel_does_to_pages_is_told() {
     let numad = "proc/77/stat: 77 (numad) S 1 77 77 0 -1 0 0 0 0 0 5 5 0 0 20 0 1 0 900 0 0";
     check(&[
         ("gathered threads", llc, "cache-aware-balancing", Note, "below one cache", "echo 0 |"),
-        ("another scheduler", loaded, "sched-ext", Note, "rusty_1.0", "End its program"),
+        ("another scheduler", loaded, "sched-ext", Note, "rusty_1.0", "Stop the scheduler"),
         ("numad", numad, "numad", Warning, "process 77", "stop numad"),
     ]);
     let all = found(&changed(&[llc, loaded, numad].join("\n")), &good_answers());
@@ -339,7 +339,7 @@ fn what_cannot_be_observed_is_told() {
         ("a locked kernel", locked, "lockdown", Note, "no tracing programs", "Secure Boot"),
     ]);
     let answers = [
-        (libc::ENOENT, "there are no hardware counters", "Nothing can be typed"),
+        (libc::ENOENT, "there are no hardware counters", "No command helps"),
         (libc::EACCES, "refused", "seccomp"),
     ];
     for (error, says, helps) in answers {

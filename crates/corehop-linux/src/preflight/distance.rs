@@ -10,8 +10,7 @@ use corehop_plan::platform::{Latency, Platform};
 use super::CheckFinding;
 
 pub(super) const ID: &str = "distance";
-pub(super) const WHY: &str = "A host may move the virtual CPUs of a guest: what is declared to be one class of migration is \
-     then two, and a number that mixes them is true of neither.";
+pub(super) const WHY: &str = "A hypervisor may move the virtual CPUs of a guest: one declared class of migration then becomes two, and a number that mixes both describes neither.";
 
 /// The doctor's finding about `distances` that were found in a watch of this length.
 pub fn distance(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> Finding {
@@ -29,7 +28,7 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
             format!("in {seconds} the threads of no two CPUs met: how far apart is unknown");
         return CheckFinding::note(found)
             .command("corehop measure platform")
-            .remark("The CPUs are busy; that looks for longer.");
+            .remark("The CPUs are busy; this command watches for longer.");
     }
     let classes = distances.chunk_by(|a, b| a.class == b.class);
     let moving = classes.clone().find(|levels| levels.len() > 1);
@@ -50,9 +49,7 @@ fn verdict(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> 
     ))
     .command("corehop measure platform --watch 60")
     .remark(
-        "That says how long the stays are. `corehop measure` tells the classes apart by itself; for \
-         an interval each of them has to be met in six replicates: measure for longer \
-         (--replicates 20), or have the virtual CPUs pinned on the host.",
+        "This command prints how long each distance lasts. `corehop measure` distinguishes the classes automatically. An interval needs each class in six replicates: measure for longer (--replicates 20), or pin the virtual CPUs on the host.",
     )
 }
 

@@ -11,14 +11,12 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "governor",
-        why: "A clock that follows the load is slow after each sleep, so that the resumed touch \
-              runs at another speed than the warm one, and the difference looks like a cache cost.",
+        why: "A clock that follows the load is slow after each sleep, so the resumed touch runs at a different speed from the warm touch, and the difference looks like a cache cost.",
         check: governor,
     },
     Concern {
         id: "turbo",
-        why: "A boosted clock depends on temperature and on how many cores are awake: touches of \
-              one run are then not comparable with each other.",
+        why: "A boosted clock depends on temperature and on the number of awake cores, so touches of one run are not comparable with each other.",
         check: turbo,
     },
     Concern {
@@ -29,8 +27,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "idle-states",
-        why: "A CPU wakes late from a deep state and may have lost its caches there: the cost of \
-              sleeping then looks like the cost of a preemption.",
+        why: "A CPU wakes up slowly from a deep idle state and may have lost its cache contents, so the cost of sleeping looks like the cost of a preemption.",
         check: super::idle::idle_states,
     },
 ];
@@ -54,9 +51,9 @@ fn governor(host: &PreflightHost) -> Option<CheckFinding> {
         host.cpus(&format!("{CPUS}/online"))?;
         let found = "the kernel does not govern the frequency (no cpufreq)";
         return Some(CheckFinding::note(found).remark(if host.is_guest() {
-            "Nothing can be done from inside: the machine that this is a guest of governs it."
+            "Nothing can be done inside the guest: the host machine controls the frequency."
         } else {
-            "Nothing can be typed: the firmware governs it; choose maximum performance there."
+            "No command helps: the firmware controls the frequency; select maximum performance there."
         }));
     }
     let named = governors.iter().map(|(name, cpus)| format!("{name} on {}", cpus_in_words(cpus)));

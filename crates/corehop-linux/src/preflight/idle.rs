@@ -150,7 +150,7 @@ fn without_deep(host: &PreflightHost, idle: &Idle, deepest: &IdleState) -> Setti
         ),
         command: Some(switch_off(host, &idle.deep())),
         left_ns: 1e3 * f64::from(shallow.unwrap_or(0)),
-        price: "An idle CPU then uses more power, and leaves less of it to the clocks of others."
+        price: "An idle CPU then uses more power, which leaves less power for the clocks of other CPUs."
             .to_owned(),
     }
 }
@@ -181,7 +181,7 @@ fn without_states(host: &PreflightHost) -> IdleWait {
             name: format!("cpuidle_haltpoll.force=1 haltpoll.guest_halt_poll_ns={POLL_NS} on the kernel's command line"),
             command: None,
             left_ns: 0.0,
-            price: "The setting takes a boot and a kernel with CONFIG_HALTPOLL_CPUIDLE; idle CPUs use the host's CPU time while they poll."
+            price: "The setting needs a reboot and a kernel with CONFIG_HALTPOLL_CPUIDLE; idle CPUs use the host's CPU time while they poll."
                 .to_owned(),
         }),
     }
@@ -229,7 +229,7 @@ fn without_driver(host: &PreflightHost) -> CheckFinding {
     if host.is_guest() {
         let found = "when a CPU is idle, the host decides how it sleeps (no cpuidle)";
         return CheckFinding::note(found).remark(
-            "Nothing can be done from inside. Loads of kind constructed keep the CPUs awake.",
+            "Nothing can be done inside the guest. Loads of kind constructed keep the CPUs awake.",
         );
     }
     CheckFinding::ok("the kernel puts no CPU to sleep deeply (no cpuidle)")

@@ -21,19 +21,17 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "rcu-callbacks",
-        why: "Deferred work of the kernel (RCU callbacks) runs on the CPU that asked for it, in the \
-              middle of a touch.",
+        why: "The kernel runs deferred work (RCU callbacks) on the CPU that requested the work, possibly in the middle of a touch.",
         check: rcu_callbacks,
     },
     Concern {
         id: "interrupts",
-        why: "A device interrupt takes some microseconds of the measured CPU, and its handler's \
-              lines evict those of the working set.",
+        why: "A device interrupt takes some microseconds of the measured CPU, and its handler evicts cache lines of the working set.",
         check: interrupts,
     },
     Concern {
         id: "nmi-watchdog",
-        why: "The watchdog's interrupts cannot be held off, and it keeps a hardware counter busy.",
+        why: "The watchdog's interrupts cannot be masked, and the watchdog occupies a hardware counter.",
         check: nmi_watchdog,
     },
 ];
@@ -49,7 +47,8 @@ fn candidates(host: &PreflightHost) -> CpuList {
 fn at_boot(host: &PreflightHost, parameters: &str) -> String {
     let cpus = candidates(host);
     if cpus.is_empty() {
-        return "Nothing can be done: it takes a second core for everything else.".to_owned();
+        return "Nothing can be done: isolation needs a second core for everything else."
+            .to_owned();
     }
     let parameters = parameters.replace("LIST", &cpus.to_string());
     format!("Add {parameters} to the kernel's command line and restart.")

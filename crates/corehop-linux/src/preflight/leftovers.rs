@@ -9,8 +9,7 @@ use corehop_system::supervisor::{Leftover, REMEDY};
 /// The name of the finding.
 pub(super) const ID: &str = "left-behind";
 /// Why it matters.
-pub(super) const WHY: &str = "A setting that a dead run has changed, or a load that it has started, makes every \
-    result false; `measure` refuses until it is taken back.";
+pub(super) const WHY: &str = "A setting that a dead run changed, or a load that it started, makes every result wrong; `measure` does not start until the change is undone.";
 
 /// The finding about `left`; None where nothing is.
 pub(super) fn of(left: &[Leftover]) -> Option<Finding> {

@@ -10,8 +10,7 @@ pub(super) const NUMA_BALANCING: &str = "numa-balancing";
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "transparent-huge-pages",
-        why: "Page size determines the share of address translation in a touch: a working set that the \
-              kernel moves to or from huge pages within a run has another cost.",
+        why: "The page size determines the share of address translation in a touch, so the cost changes if the kernel moves a working set to or from huge pages within a run.",
         check: transparent_huge_pages,
     },
     Concern {
@@ -34,8 +33,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: NUMA_BALANCING,
-        why: "The kernel unmaps pages now and then to find their users, and moves them to \
-              another node: the next touch pays for it.",
+        why: "The kernel unmaps pages periodically to find their users, and moves pages to another node; the next touch pays for the move.",
         check: numa_balancing,
     },
 ];
@@ -51,8 +49,7 @@ fn transparent_huge_pages(host: &PreflightHost) -> Option<CheckFinding> {
     Some(match enabled {
         "madvise" => CheckFinding::ok(found),
         "always" => CheckFinding::note(found).command(host.write("madvise", &file)).remark(
-            "The measured working set says itself which pages it wants; everything else on the \
-             machine does not.",
+            "The measured working set selects its own page size; everything else on the machine uses this setting.",
         ),
         _ => CheckFinding::note(format!("{found}; --page thp is not possible"))
             .command(host.write("madvise", &file)),
@@ -98,7 +95,7 @@ fn swap(host: &PreflightHost) -> Option<CheckFinding> {
     }
     let command = format!("{}swapoff -a", host.sudo());
     Some(CheckFinding::note("there is swap").command(command).remark(
-        "Locked working sets stay (see memory-lock); whatever else is swapped makes noise.",
+        "Locked working sets stay in memory (see memory-lock); swapping of other memory adds noise.",
     ))
 }
 

@@ -101,7 +101,8 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
 }
 
 const NOT_TOLD: &str = "not-told";
-const NOT_TOLD_WHY: &str = "A setting that cannot be read may be right, or may spoil every sample.";
+const NOT_TOLD_WHY: &str =
+    "A setting that cannot be read may be correct, or may spoil every sample.";
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -162,8 +163,7 @@ pub fn is_impossible(findings: &[Finding]) -> bool {
 
 fn not_told(silent: &[&str]) -> CheckFinding {
     CheckFinding::note(format!("this host does not tell of: {}", silent.join(", "))).remark(
-        "Its files are not there or not readable (no such hardware, a container, another user, or \
-         debugfs not mounted).",
+        "The files are missing or not readable (no such hardware, a container, another user, or debugfs not mounted).",
     )
 }
 

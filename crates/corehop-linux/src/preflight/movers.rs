@@ -7,19 +7,17 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "cache-aware-balancing",
-        why: "The kernel moves the threads of a process below one cache by itself (from Linux 7.2 on), while they are \
-              measured or placed.",
+        why: "From Linux 7.2 on, the kernel itself moves the threads of a process below one cache, while corehop measures or places them.",
         check: cache_aware_balancing,
     },
     Concern {
         id: "sched-ext",
-        why: "A loaded scheduler decides instead of the kernel's own: preemptions, migrations and placements are those \
-              of its program.",
+        why: "A loaded scheduler replaces the kernel's own, so its program causes all preemptions, migrations and placements.",
         check: sched_ext,
     },
     Concern {
         id: "numad",
-        why: "numad binds processes to nodes, and changes that again while they are measured or placed.",
+        why: "numad binds processes to nodes, and may change the binding while corehop measures or places the processes.",
         check: numad,
     },
 ];
@@ -43,7 +41,10 @@ fn sched_ext(host: &PreflightHost) -> Option<CheckFinding> {
     let name =
         host.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "without a name".to_owned());
     let found = format!("the scheduler `{name}` is loaded");
-    Some(CheckFinding::note(found).remark("End its program to have the kernel's own back."))
+    Some(
+        CheckFinding::note(found)
+            .remark("Stop the scheduler's program to return to the kernel's own scheduler."),
+    )
 }
 
 fn numad(host: &PreflightHost) -> Option<CheckFinding> {

@@ -12,8 +12,7 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "load",
-        why: "Other processes evict cache lines and preempt: `idle` in a result then means \
-              only that the measurement added no load.",
+        why: "Other processes evict cache lines and preempt the job: `idle` in a result then means only that the measurement added no load.",
         check: load,
     },
     Concern {
@@ -24,20 +23,17 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "steal",
-        why: "Time that the hypervisor gives to others passes within a sample without any event \
-              inside the guest.",
+        why: "Time that the hypervisor gives to other guests passes within a sample without any event inside the guest.",
         check: steal,
     },
     Concern {
         id: "cpu-quota",
-        why: "A group that has used its quota is stopped until the period ends, which looks like a \
-              long unwanted preemption.",
+        why: "The kernel stops a group that has used its quota until the period ends, which looks like a long preemption.",
         check: cpu_quota,
     },
     Concern {
         id: "memory",
-        why: "Working sets and polluters have to fit into free memory, or the kernel reclaims \
-              pages in the middle of a run.",
+        why: "Working sets and polluters have to fit into free memory; otherwise the kernel reclaims pages in the middle of a run.",
         check: memory,
     },
 ];
@@ -53,7 +49,7 @@ fn load(host: &PreflightHost) -> Option<CheckFinding> {
     Some(if per_cpu >= 0.25 {
         CheckFinding::warning(found)
             .command(who)
-            .remark("That lists the processes; stop those you can.")
+            .remark("This command lists the processes; stop as many as you can.")
     } else if per_cpu >= 0.05 {
         CheckFinding::note(found).command(who)
     } else {
@@ -97,11 +93,11 @@ fn busy_processes(host: &PreflightHost) -> Option<CheckFinding> {
     if host.platform.online().len() < 2 {
         return Some(
             CheckFinding::warning(found)
-                .remark("Stop them: there is no other CPU to move them to."),
+                .remark("Stop these processes: no other CPU is available for them."),
         );
     }
     let command = format!("{}taskset -apc {} {pid}", host.sudo(), aside.0);
-    let remark = "That sends the busiest to one CPU; measure on others (--cpus), or stop it.";
+    let remark = "This command moves the busiest process to one CPU; measure on other CPUs (--cpus), or stop the process.";
     Some(CheckFinding::warning(found).command(command).remark(remark))
 }
 
@@ -129,8 +125,7 @@ fn steal(host: &PreflightHost) -> Option<CheckFinding> {
     let found = format!("{} % of all time since the start was stolen", percent(stolen, all));
     let verdict = if stolen >= 0.001 * all { CheckFinding::warning } else { CheckFinding::note };
     Some(verdict(found).remark(
-        "Nothing can be done from inside: ask for a machine of your own, or measure when the host \
-         is quiet.",
+        "Nothing can be done inside the guest: use a dedicated machine, or measure when the host is quiet.",
     ))
 }
 
@@ -157,8 +152,7 @@ fn cpu_quota(host: &PreflightHost) -> Option<CheckFinding> {
     let found = format!("this process's group may use {cpus:.2} CPUs and is stopped beyond that");
     let command = host.write_below(lift, &file);
     Some(CheckFinding::warning(found).command(command).remark(
-        "In a container that file is read-only: start it without a limit (docker run without \
-         --cpus).",
+        "In a container this file is read-only: start the container without a limit (docker run without --cpus).",
     ))
 }
 
@@ -173,8 +167,7 @@ fn memory(host: &PreflightHost) -> Option<CheckFinding> {
     let free = Bytes::from_kib(kib);
     let free = group_memory(host).map_or(free, |group| group.min(free));
     let found = format!("{} MiB of memory are available", free.get() >> 20);
-    let advice = "Nothing can be typed: free some memory, lift the group's limit, or choose small \
-                  working sets (--wss).";
+    let advice = "Free some memory, raise the group's limit, or choose small working sets (--wss).";
     Some(match free.get() {
         0..TOO_LITTLE => CheckFinding::obstacle(found).remark(advice),
         TOO_LITTLE..LITTLE => CheckFinding::warning(found).remark(advice),

@@ -8,26 +8,22 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "rseq",
-        why: "Restartable sequences detect at no cost that the scheduler ran during a touch; \
-              without them only a gap in time shows it.",
+        why: "Restartable sequences detect a context switch during a touch at no cost; without them only a gap in time shows the switch.",
         check: rseq,
     },
     Concern {
         id: "hardware-counters",
-        why: "Counted misses times the service time of a level are a second, independent estimate \
-              of the cost.",
+        why: "Counted misses times the service time of a level give a second, independent estimate of the cost.",
         check: hardware_counters,
     },
     Concern {
         id: "perf-events",
-        why: "At a high level the kernel refuses all counters to an ordinary user, even in \
-              the user's own process.",
+        why: "At a high level the kernel denies all counters to ordinary users, even in their own processes.",
         check: perf_events,
     },
     Concern {
         id: "lockdown",
-        why: "A locked-down kernel refuses reading its memory and the processor's registers to \
-              root as well: no tracing programs, no counts of system-management interrupts.",
+        why: "A locked-down kernel does not let even root read its memory and the processor's registers: no tracing programs, no counts of system-management interrupts.",
         check: lockdown,
     },
 ];
@@ -38,8 +34,7 @@ fn rseq(host: &PreflightHost) -> Option<CheckFinding> {
         Err(error) => {
             let error = std::io::Error::from_raw_os_error(error);
             Some(CheckFinding::warning(format!("no restartable sequences ({error})")).remark(
-                "Nothing can be typed: it takes Linux 4.18 with CONFIG_RSEQ=y, and in a container \
-                 a seccomp profile that lets rseq(2) pass.",
+                "No command helps: restartable sequences need Linux 4.18 with CONFIG_RSEQ=y, and in a container a seccomp profile that allows rseq(2).",
             ))
         }
     }
@@ -56,12 +51,11 @@ fn hardware_counters(host: &PreflightHost) -> Option<CheckFinding> {
         Ok(()) => CheckFinding::ok("hardware counters are available"),
         Err(libc::EACCES | libc::EPERM) => CheckFinding::note("hardware counters are refused")
             .command(host.sysctl("kernel.perf_event_paranoid", 2))
-            .remark("In a container a seccomp profile may refuse them."),
+            .remark("In a container a seccomp profile may deny them."),
         Err(_) => CheckFinding::note("there are no hardware counters").remark(if host.is_guest() {
-            "Nothing can be done from inside: the host has to pass them on."
+            "Nothing can be done inside the guest: the host has to expose the counters."
         } else {
-            "Nothing can be typed: the kernel has no driver for this processor's counters, or the \
-             firmware keeps them."
+            "No command helps: the kernel has no driver for this processor's counters, or the firmware uses them."
         }),
     })
 }
@@ -91,7 +85,8 @@ fn lockdown(host: &PreflightHost) -> Option<CheckFinding> {
     let found = format!("the kernel is locked down ({level})");
     let lost =
         if level == "confidentiality" && may_trace(host) { ": no tracing programs" } else { "" };
-    Some(CheckFinding::note(format!("{found}{lost}")).remark(
-        "Nothing can be typed: it is lifted by a restart without lockdown= (or without Secure Boot).",
-    ))
+    Some(
+        CheckFinding::note(format!("{found}{lost}"))
+            .remark("Restart without lockdown= (or without Secure Boot) to remove the lockdown."),
+    )
 }

@@ -10,44 +10,37 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "usable-cpus",
-        why: "A migration needs two CPUs, and so does SCHED_FIFO here: on a single one a real-time \
-              job could starve the whole machine.",
+        why: "A migration needs two CPUs, and corehop uses SCHED_FIFO only with two CPUs, because on a single CPU a real-time job could starve the whole machine.",
         check: usable_cpus,
     },
     Concern {
         id: "hypervisor",
-        why: "The host stops a guest at times that no counter of the guest shows, shares its caches \
-              with others, and may describe them wrongly: medians can be useful, worst cases are not.",
+        why: "The host stops a guest at times that no counter of the guest shows, shares its caches with other guests, and may describe them wrongly: medians can be useful, worst cases are not.",
         check: hypervisor,
     },
     Concern {
         id: "llc-size",
-        why: "The stated caches determine the sizes of working sets and polluters, \
-              and a wrong size makes a polluter evict too much or too little.",
+        why: "The declared cache sizes determine the sizes of working sets and polluters; with a wrong size a polluter evicts too much or too little.",
         check: llc_size,
     },
     Concern {
         id: "smt",
-        why: "A busy sibling shares the core's caches and ports with the measured job: its private \
-              caches are then neither private nor as large as stated.",
+        why: "A busy SMT sibling shares the core's caches and ports with the measured job, so the private caches are neither private nor as large as declared.",
         check: smt,
     },
     Concern {
         id: "counter",
-        why: "Every interval is counted in ticks of the time-stamp counter: one that changes its \
-              rate, or stops while a CPU sleeps, makes times meaningless.",
+        why: "Every interval is counted in ticks of the time-stamp counter; if the counter changes its rate, or stops while a CPU sleeps, times are meaningless.",
         check: counter,
     },
     Concern {
         id: "clock-source",
-        why: "The kernel compares clocks all the time; if it does not use the counter that time \
-              stamps come from, it may have found that counter unreliable.",
+        why: "The kernel compares its clocks continuously; if the kernel does not use the time-stamp counter, it may have found the counter unreliable.",
         check: clock_source,
     },
     Concern {
         id: "mitigations",
-        why: "Work-arounds for flaws of the processor flush buffers, predictors or caches when the \
-              kernel is entered or processes are switched: part of what a preemption costs here.",
+        why: "Mitigations for processor flaws flush buffers, predictors or caches at kernel entry or at a process switch: part of the cost of a preemption here.",
         check: mitigations,
     },
 ];
@@ -68,9 +61,9 @@ fn usable_cpus(host: &PreflightHost) -> Option<CheckFinding> {
         return Some(if usable == host.isolated() {
             CheckFinding::ok(found)
         } else {
-            CheckFinding::note(found)
-                .command(run(online))
-                .remark("If a cpuset excludes the others, only its owner can add them.")
+            CheckFinding::note(found).command(run(online)).remark(
+                "If a cpuset excludes the other CPUs, only the cpuset's owner can add them.",
+            )
         });
     }
     let found = format!("only {found}: no migration, and no SCHED_FIFO");
@@ -88,8 +81,7 @@ fn hypervisor(host: &PreflightHost) -> Option<CheckFinding> {
     };
     let of = if name.value == "unknown" { String::new() } else { format!(" under {}", name.value) };
     Some(CheckFinding::warning(format!("this machine is a guest{of}")).remark(
-        "Nothing can be done from inside: for a bound, measure on the machine itself. Here, compare \
-         what was measured in one run, and look at the controls.",
+        "Nothing can be done inside the guest: for a bound, measure on the physical machine. In a guest, compare only results of one run, and check the controls.",
     ))
 }
 
@@ -130,7 +122,7 @@ fn contradicted(cache: &Cache) -> Option<&str> {
 fn doubted(found: String) -> CheckFinding {
     CheckFinding::warning(found)
         .command("corehop measure platform")
-        .remark("That measures the sizes of the levels; until then give sizes with --wss.")
+        .remark("This command measures the sizes of the levels; until then set sizes with --wss.")
 }
 
 fn smt(host: &PreflightHost) -> Option<CheckFinding> {
@@ -151,8 +143,7 @@ fn smt(host: &PreflightHost) -> Option<CheckFinding> {
     let found = format!("SMT is on: {} share a core, for instance", cpus_in_words(example));
     let off = host.write("off", "/sys/devices/system/cpu/smt/control");
     let remark = format!(
-        "That leaves the siblings unused by the measurement, not by others. To switch them off for \
-         the whole machine: `{off}` (cpusets of cgroup version 1 lose them for good)."
+        "With this option the measurement does not use the siblings, but other programs may. To switch siblings off for the whole machine: `{off}` (cpusets of cgroup version 1 lose them permanently)."
     );
     let command = format!("corehop measure synthetic --cpus {one_each}");
     Some(CheckFinding::warning(found).command(command).remark(remark))
@@ -165,7 +156,7 @@ fn counter(host: &PreflightHost) -> Option<CheckFinding> {
     }
     let found = "the time-stamp counter is not marked as steady (constant_tsc, nonstop_tsc)";
     Some(CheckFinding::warning(found).remark(if host.is_guest() {
-        "Nothing can be done from inside: the host has to pass the flag invtsc on."
+        "Nothing can be done inside the guest: the host has to expose the flag invtsc."
     } else {
         "Nothing can be done on this processor, except keeping its clock fixed (see governor, \
          turbo, idle-states)."
@@ -187,8 +178,7 @@ fn clock_source(host: &PreflightHost) -> Option<CheckFinding> {
         CheckFinding::warning(found).command(host.write("tsc", &file))
     } else {
         CheckFinding::warning(found).remark(
-            "Nothing can be typed: the kernel does not offer tsc any more. `dmesg | grep -i tsc` \
-             says why.",
+            "No command helps: the kernel no longer offers tsc. `dmesg | grep -i tsc` prints the reason.",
         )
     })
 }
@@ -208,7 +198,6 @@ fn mitigations(host: &PreflightHost) -> Option<CheckFinding> {
     }
     let found = format!("work-arounds are active for: {}", active.join(", "));
     Some(CheckFinding::note(found).remark(
-        "Leave them as they will be in use. mitigations=off on the kernel's command line shows \
-         their share.",
+        "Keep the mitigations as in production. mitigations=off on the kernel's command line shows their share.",
     ))
 }

@@ -13,26 +13,22 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "rt-throttling",
-        why: "A real-time thread that has used its share is stopped until the period ends: a stop \
-              within a touch looks like a giant outlier, and no throttling at all leaves nothing \
-              to end a runaway thread.",
+        why: "The kernel stops a real-time thread that has used its share until the period ends: a stop within a touch looks like a giant outlier, but without throttling nothing ends a runaway thread.",
         check: throttling,
     },
     Concern {
         id: "fair-server",
-        why: "While ordinary work waits behind a real-time thread, the kernel gives it this share \
-              of the CPU: a long touch is preempted for it.",
+        why: "While ordinary threads wait behind a real-time thread, the kernel gives them this share of the CPU, and preempts a long touch.",
         check: fair_server,
     },
     Concern {
         id: "rt-group",
-        why: "In a control group without a real-time budget SCHED_FIFO is refused, even to root.",
+        why: "In a control group without a real-time budget the kernel denies SCHED_FIFO, even to root.",
         check: group_budget,
     },
     Concern {
         id: "preemption-model",
-        why: "If the kernel cannot be preempted, a job resumes late; its touches are not \
-              affected, but preemption lengths and wake-up times are.",
+        why: "If the kernel is not preemptible, a job resumes late, which affects preemption lengths and wake-up times but not touches.",
         check: preemption_model,
     },
 ];
@@ -96,11 +92,9 @@ fn group_budget(host: &PreflightHost) -> Option<CheckFinding> {
     }
     let found = "the control group of this process has no real-time budget";
     let command = host.write_below(500_000, &file);
-    Some(
-        CheckFinding::warning(found)
-            .command(command)
-            .remark("The groups above it need as much first; or start it from the root group."),
-    )
+    Some(CheckFinding::warning(found).command(command).remark(
+        "The parent groups need the same budget first; or start corehop from the root group.",
+    ))
 }
 
 fn preemption_model(host: &PreflightHost) -> Option<CheckFinding> {
@@ -117,6 +111,6 @@ fn preemption_model(host: &PreflightHost) -> Option<CheckFinding> {
         None => "not preemptible".to_owned(),
     };
     Some(CheckFinding::note(format!("the kernel is not PREEMPT_RT (it is {model})")).remark(
-        "Nothing can be typed: it takes another kernel. For costs of touches it does not matter.",
+        "No command helps: full preemption needs another kernel. The cost of touches does not depend on it.",
     ))
 }

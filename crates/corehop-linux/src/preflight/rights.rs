@@ -10,20 +10,17 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "procfs",
-        why: "The supervisor, which undoes every change if a run dies, identifies processes \
-              by /proc, and no setting is changed without it.",
+        why: "The supervisor, which undoes every change if a run dies, identifies processes by /proc; without /proc corehop changes no setting.",
         check: procfs,
     },
     Concern {
         id: "real-time",
-        why: "Under SCHED_OTHER any other work preempts the measured job in the middle of a touch: \
-              more samples are disturbed, and long touches hardly ever get through undisturbed.",
+        why: "Under SCHED_OTHER any other thread can preempt the measured job in the middle of a touch: more samples are disturbed, and few long touches stay undisturbed.",
         check: real_time,
     },
     Concern {
         id: "memory-lock",
-        why: "Memory that is not locked can be taken away between the warm and the resumed touch, \
-              and a page fault is then counted as the cost of a preemption.",
+        why: "The kernel can reclaim unlocked memory between the warm and the resumed touch, and the page fault then counts as the cost of a preemption.",
         check: memory_lock,
     },
     Concern {
@@ -76,9 +73,7 @@ const GROUP: &str = "corehop";
 fn with_rights(host: &PreflightHost, verdict: CheckFinding) -> CheckFinding {
     if host.line("proc/self/status", "NoNewPrivs").as_deref() == Some("1") {
         return verdict.remark(
-            "Nothing can be gained from inside (no_new_privs is set, as in many containers): start \
-             it with the rights, for instance docker run --cap-add SYS_NICE --cap-add IPC_LOCK \
-             --cap-add BPF --cap-add PERFMON.",
+            "A process inside cannot gain these rights (no_new_privs is set, as in many containers): start the container with the rights, for example docker run --cap-add SYS_NICE --cap-add IPC_LOCK --cap-add BPF --cap-add PERFMON.",
         );
     }
     let program = host.probes.program.as_ref().map(|path| shown::path(path));
@@ -91,7 +86,7 @@ fn with_rights(host: &PreflightHost, verdict: CheckFinding) -> CheckFinding {
          {sudo}setcap {rights} {program}"
     ))
     .remark(format!(
-        "Members of the group {GROUP} may then use these rights (usermod -aG {GROUP} NAME): see SECURITY.md."
+        "Members of the group {GROUP} can then use these rights (usermod -aG {GROUP} NAME); see SECURITY.md."
     ))
 }
 
@@ -118,8 +113,7 @@ fn real_time(host: &PreflightHost) -> Option<CheckFinding> {
             let error = std::io::Error::from_raw_os_error(error);
             let found = format!("SCHED_FIFO is refused in spite of {right} ({error})");
             Some(CheckFinding::warning(found).remark(
-                "A seccomp profile may refuse it, or a control group without a real-time budget \
-                 (see rt-group): try outside the container or group.",
+                "A seccomp profile may deny SCHED_FIFO, or a control group without a real-time budget (see rt-group): try outside the container or group.",
             ))
         }
         (Some(Err(_)), None) => {

@@ -10,8 +10,7 @@ use super::{CheckFinding, Probes, idle};
 use corehop_system::discover::SysRoot;
 
 pub(super) const ID: &str = "wake-up";
-pub(super) const WHY: &str = "A thread that wakes another one on an idle CPU pays for an interrupt and for the end of the idle \
-     state: where both are dear, one setting may help all programs more than moving a few threads.";
+pub(super) const WHY: &str = "A thread that wakes another thread on an idle CPU pays for an interrupt and for the idle-state exit: if both are expensive, one setting may help all programs more than moving a few threads.";
 
 /// The doctor's finding about wake-ups: what was measured, the command of the setting that is expected to help, if there is
 /// one, and the reasons.
