@@ -34,17 +34,13 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
     let mut all: Vec<PageSection> = together(&advice.rules).map(of_rules).collect();
     if !advice.isolation.is_empty() {
         let section = PageSection::new("isolation", "Savings by isolation").says(
-            "The possible saving of keeping others out of the job's cache lines: a preemption less an absence of the \
-             same length in which nothing else ran.",
+            "The maximum saving of keeping other programs out of the job's cache lines: a preemption minus an absence of the same length in which nothing else ran.",
         );
         all.push(PageSection { tables: vec![isolation(&advice.isolation).shown()], ..section });
     }
     if !advice.constants.is_empty() {
         let section = PageSection::new("constants", "Constants for schedulers").says(
-            "The cost of a migration beyond resuming in place after an absence of the same length in the same \
-             company, which Linux calls sched_migration_cost_ns; and the warm budget of a sched_ext scheduler, the \
-             time off the CPU after which half of the cost is there. A dash stands where the interval holds zero, or \
-             the lengths measured do not tell.",
+            "The additional cost of a migration over resuming in place, after an absence of the same length in the same company (sched_migration_cost_ns in Linux); and the warm budget of a sched_ext scheduler, the time off the CPU after which half of the cost has accrued. A dash means that the interval contains zero, or that the measured lengths are not sufficient.",
         );
         let section = withheld(&advice.constants).fold(section, PageSection::says);
         let stated = constants_of(&advice.constants).shown();
@@ -53,8 +49,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
     }
     if !advice.partitioning.is_empty() {
         let section = PageSection::new("partitioning", "Savings by cache partitioning").says(
-            "The same simulation with the last level of cache divided in halves, one for the job and one for \
-             everyone else: by its ways, and by page colours.",
+            "The same simulation with the last cache level divided in halves, one for the job and one for everyone else: by ways, and by page colours.",
         );
         all.push(PageSection {
             tables: vec![partitioning(&advice.partitioning).shown()],
@@ -79,9 +74,7 @@ fn of_rules(rules: &[AdviceRule]) -> PageSection {
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
     let id = format!("map-{load}-{}{class}", company.preempted_by);
     let section = PageSection::new(&id, &format!("Under load {load}, {company}")).says(
-        "The advice for a job that was preempted, by the size of its working set and by how long it expects to wait for \
-         its CPU. Staying costs the wait and a preemption of that length, moving at once costs a migration. A field says \
-         one of the two where its whole interval is below the other's. Point at a field to see the numbers.",
+        "The advice for a preempted job, by working-set size and by expected wait for its CPU. Staying costs the wait and a preemption of that length; moving at once costs a migration. A field names the choice whose whole interval is below that of the other one. Point at a field to see the numbers.",
     );
     PageSection { drawing: Some(map(rules)), tables: vec![unbroken(rules).shown()], ..section }
 }

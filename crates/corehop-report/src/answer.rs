@@ -73,7 +73,7 @@ fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) ->
             let us = micros(control.median_us);
             format!(" Of that, leaving the CPU for as long while nothing runs costs {us} µs{ends}.")
         }
-        None => " The control idle_leave was not measured beside them.".to_owned(),
+        None => " The control idle_leave was not measured.".to_owned(),
     }
 }
 
@@ -227,7 +227,7 @@ mod tests {
         );
         assert!(text.contains("a memory migration 588 µs (1 replicate) to a job"), "{text}");
         assert!(text.contains("medians, with a 95 % interval from 20 replicates;"), "{text}");
-        assert!(text.ends_with("The control idle_leave was not measured beside them."), "{text}");
+        assert!(text.ends_with("The control idle_leave was not measured."), "{text}");
         let none = of(vec![group(walked(), &[(Event::Preemption, 288.0, None, 3)])], None);
         assert!(none.contains("288 µs (3 replicates) to a job"), "{none}");
         assert!(none.contains("medians, without intervals;"), "{none}");

@@ -153,10 +153,9 @@ pub fn predicted(answers: &[Prediction]) -> String {
     let mut table = FigureTable::new(caption, &["WSS", "cost", "interval", "by", "because"]);
     table.rows = answers.iter().map(answer).collect();
     let trust = match &first.errors {
-        None => "There were no unseen points to test it on.\n".to_owned(),
+        None => "No unseen points were available to test the model.\n".to_owned(),
         Some(errors) => format!(
-            "On {} points that it had not seen, `{}` was off by {:.0} % in the median and by up to {:.0} % in \
-             nine of ten; {}.\n",
+            "On {} unseen points, the error of `{}` was {:.0} % in the median and at most {:.0} % in nine of ten; {}.\n",
             errors.points,
             errors.method,
             100.0 * errors.median,
@@ -177,8 +176,7 @@ fn held(errors: &HoldoutErrors) -> String {
             format!("{inside} of them lay in the interval that its errors on the other points give")
         }
         None => format!(
-            "it has no interval, because it uses no samples, and its errors give one from {FEWEST_FOR_INTERVAL} \
-             points on"
+            "it has no interval, because it uses no samples; its errors give an interval from {FEWEST_FOR_INTERVAL} points on"
         ),
     }
 }

@@ -43,8 +43,7 @@ fn taken(gain: &MachineGain) -> String {
     let judged = gain.form(gain.taken).and_then(FittedForm::judged);
     judged.map_or_else(String::new, |model| {
         format!(
-            "`{}` answers. Leaving out one {} after the other ({}), it was off by a factor of {:.2} as a rule. The next one is \
-             within a factor of {:.2} with a probability of {:.2}.\n",
+            "`{}` answers. With each {} left out in turn ({}), its typical error was a factor of {:.2}. The next case is within a factor of {:.2} with a probability of {:.2}.\n",
             gain.taken, model.left_out, model.groups, model.mean, model.bound, model.level
         )
     })
@@ -55,14 +54,13 @@ fn limits(gain: &MachineGain) -> String {
     let counted = gain.rows.iter().any(|it| it.inputs.mpmi.is_some());
     let mut text = String::new();
     if !counted {
-        text += "No misses were counted on this machine: a program of which SMR and MPmI alone are known gets no answer.\n";
+        text += "No misses were counted on this machine, so SMR and MPmI alone give no answer.\n";
     }
     if gain.crowding.is_none() {
         text += "All data fitted into the caches near and far: data that do not fit were not measured.\n";
     }
     if gain.near == Placing::Same {
-        text +=
-            "One CPU stands for near: threads that are busy without sharing take turns on it.\n";
+        text += "Near means one CPU: busy threads that share no data take turns there.\n";
     }
     text
 }

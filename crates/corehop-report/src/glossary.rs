@@ -58,16 +58,13 @@ impl GlossaryEntry {
 
 /// Words of the field, or of this program, that are no values of a column.
 const WORDS: &[(&str, &str)] = &[
-    ("working set", "The data (or code) that a job touches again and again; its size is the WSS."),
+    ("working set", "The data (or code) that a job touches repeatedly; its size is the WSS."),
     ("WSS", "Working-set size."),
     ("touch", "One timed pass over a working set, in a fixed order."),
-    (
-        "cold",
-        "Of a touch: before it, the lines are in the state that was prepared; see `cold touch`.",
-    ),
+    ("cold", "Of a touch: the lines start in a prepared state; see `cold touch`."),
     ("warm", "Of a touch: the caches hold as much of the working set as fits; see `warm touch`."),
     ("resumed", "Of a touch: the first one after the event; see `resumed touch`."),
-    ("cold touch", "The first touch, t0 to t1: lines are in the state that was prepared."),
+    ("cold touch", "The first touch, t0 to t1: the lines start in a prepared state."),
     (
         "warm touch",
         "The second touch, t1 to t2, in the order of the first: the caches hold as much of the working set as fits.",
@@ -78,8 +75,7 @@ const WORDS: &[(&str, &str)] = &[
     ("preemption length", "The time a job was off the CPU, t4 - t3."),
     (
         "CPMD",
-        "Cache-related preemption and migration delay: the time of the resumed touch less that \
-              of the warm one, (t5 - t4) - (t2 - t1), by the estimator `difference`.",
+        "Cache-related preemption and migration delay: the time of the resumed touch minus the time of the warm touch, (t5 - t4) - (t2 - t1), by the estimator `difference`.",
     ),
     ("D_c", "The bound on the CPMD that a schedulability analysis charges."),
     ("delay", "The extra time of a resumed touch over a warm one; see CPMD and `estimator`."),
@@ -95,7 +91,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "changing",
-        "The load under which a program on the other CPUs changes what it does in the course of the run.",
+        "The load under which a program with a moving working set runs on the other CPUs.",
     ),
     (
         "realistic",
@@ -103,20 +99,19 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "dma",
-        "The load under which devices read and write memory: direct I/O, or datagrams to oneself. A preemptor takes the job's CPU beside it.",
+        "The load under which devices read and write memory: direct I/O, or datagrams on the loopback device. A preemptor also takes the job's CPU.",
     ),
     (
         "buslock",
-        "The load of locked instructions on the other CPUs, which may stop all memory accesses. A preemptor takes the job's CPU beside it.",
+        "The load of locked instructions on the other CPUs, which may stop all memory accesses. A preemptor also takes the job's CPU.",
     ),
     (
         "preemptor",
-        "The thread that runs on the job's CPU while the job is away; it walks memory of its own, and so evicts lines.",
+        "The thread that runs on the job's CPU while the job is away; it walks its own memory, and thereby evicts cache lines.",
     ),
     (
         "sampled",
-        "Simulated in some of the sets of the caches only, which is faster; `--exact` simulates all sets. The \
-         medians of both agree, and the sampled ones scatter more.",
+        "Simulated in only some of the cache sets, which is faster; `--exact` simulates all sets. The medians of both agree; sampled results scatter more.",
     ),
     (
         "simulated",
@@ -126,9 +121,9 @@ const WORDS: &[(&str, &str)] = &[
     ("write ratio", "The share of word accesses that write."),
     (
         "chain",
-        "A sequence of accesses each of which waits for the one before; several run at once.",
+        "A sequence of accesses in which each access waits for the previous one; several chains run at once.",
     ),
-    ("task", "Work that recurs: a sequence of jobs."),
+    ("task", "Recurring work: a sequence of jobs."),
     ("job", "One instance of a task; in a measurement, one script of touches and absences."),
     ("e", "Execution time of a job, its WCET."),
     ("WCET", "Worst-case execution time."),
@@ -179,27 +174,33 @@ const WORDS: &[(&str, &str)] = &[
     ("OS core", "A core that makes system calls for threads on others (Strong et al. 2009)."),
     (
         "guard",
-        "Off-load on trial: stretches of 10 ms with and without it take turns, and their calls and bytes per second \
-         are compared. Where six blocks in a row are slower with it (or 8 of 9, 10 of 12, 12 of 15; or the first \
-         three by a tenth) it is turned off, and tried again after 2 to 60 s. Where the prediction keeps nearly \
-         all calls it is turned off as well, and once sending all of them is tried, which has to win.",
+        "The trial of off-loading: stretches of 10 ms with and without off-loading alternate, and corehop compares their calls and bytes per second. If six blocks in a row are slower with off-loading (or 8 of 9, 10 of 12, 12 of 15; or the first three by a tenth), off-loading is turned off, and tried again after 2 to 60 s. If the prediction keeps nearly all calls, off-loading is also turned off, and corehop tries once to send all calls; this trial has to win.",
     ),
-    ("guarded", "Calls that stayed because the guard compares, or has turned off-load off."),
-    ("predicted", "Calls that stayed because recent ones of that kind and size were faster here."),
+    (
+        "guarded",
+        "Calls that stayed because the guard was comparing, or had turned off-loading off.",
+    ),
+    (
+        "predicted",
+        "Calls that stayed because recent calls of the same kind and size were faster on the caller's core.",
+    ),
     ("small", "Calls below the threshold (--threshold, --call): they stay."),
-    ("off-loaded", "Calls that were made on an OS core."),
+    ("off-loaded", "Calls that an OS core executed."),
     (
         "repeated",
-        "Calls that were tried on an OS core and then made here: they would have slept, or raised a signal.",
+        "Calls that were tried on an OS core and then made by the caller, because they would have slept or raised a signal.",
     ),
     (
         "kept",
-        "Calls of a thread without a partner: it has made fewer than 32, blocks signals, or is in a handler.",
+        "Calls of a thread without a partner: the thread has made fewer than 32 calls, blocks signals, or is in a handler.",
     ),
     ("busy", "Calls that stayed because every OS core was busy and the policy is work-conserving."),
     ("calls", "The number of calls."),
     ("here ns", "The mean time of the calls that were timed on the caller's own core."),
-    ("there ns", "The same of those on an OS core, with the switch there and back."),
+    (
+        "there ns",
+        "The mean time of the calls that were timed on an OS core, including the switch there and back.",
+    ),
     ("SMR", "Snoops over misses: the share of last-level cache misses that another cache answers."),
     ("MPmI", "Last-level cache misses per million instructions."),
     ("platform", "The description of a machine, each fact with its source."),
@@ -208,18 +209,15 @@ const WORDS: &[(&str, &str)] = &[
     ("cell", "Samples with the same machine, load, event, absence and working set."),
     (
         "replicate",
-        "A part of a run for which everything that a process draws when it starts is drawn anew: page \
-         frames, order, threads, the pair of CPUs. Samples of one replicate are alike, so intervals come \
-         from the differences between replicates; fewer than six give none.",
+        "A part of a run with new draws of everything that a process draws at its start: page frames, order, threads, the pair of CPUs. Samples of one replicate are alike, so intervals come from the differences between replicates; fewer than six replicates give no interval.",
     ),
     (
         "line exchange",
-        "A cache line sent from one CPU to another and back; half of it, in nanoseconds, tells how far \
-         apart the two are at that moment.",
+        "A cache line sent from one CPU to another and back; half of the time, in nanoseconds, measures the distance of the two CPUs at that moment.",
     ),
     (
         "level",
-        "Line exchanges of about the same time: one for each distance that two CPUs had in a run.",
+        "A group of line exchanges of about the same time: one level for each distance that two CPUs had in a run.",
     ),
     (
         "measured class",
@@ -228,8 +226,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "drift",
-        "Medians of replicates that rise or fall in the course of a run: the run did not last long \
-         enough, or the machine changed.",
+        "Medians of replicates that rise or fall during a run: the run was too short, or the machine changed.",
     ),
     (
         "valid",
@@ -237,8 +234,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "repaired",
-        "Valid after disturbed segments were cut out of a touch, of which at least nine \
-                  tenths were certified; the rest is scaled to all lines.",
+        "Valid after disturbed segments were cut out of a touch: at least nine tenths of the touch were certified, and their time is scaled to all lines.",
     ),
     (
         "control",
@@ -247,8 +243,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "closing balance",
-        "Lines × (latency of where they come from − warm time of a line), beside \
-                         the delay measured; what is left is the residual.",
+        "Lines × (latency of the level that supplies them − warm time of a line), compared with the measured delay; the difference is the residual.",
     ),
     ("plateau", "Sizes at which an access takes the same time: a cache level."),
     (
@@ -347,9 +342,8 @@ pub fn entries() -> Vec<GlossaryEntry> {
     };
     let of_kinds = sections::HEADINGS.iter().flat_map(|list| of(list, "a heading"));
     let printed = of(HEADINGS, "a heading").chain(of_kinds).chain(of(ANSWERS, "an answer"));
-    let plain = PLAIN
-        .iter()
-        .map(|word| GlossaryEntry::new(word, "a heading", "The heading means what its words say."));
+    let plain =
+        PLAIN.iter().map(|word| GlossaryEntry::new(word, "a heading", "The heading is literal."));
     words.chain(values).chain(columns()).chain(printed).chain(plain).collect()
 }
 

@@ -74,7 +74,7 @@ fn summary(sheet: &HostSheet) -> String {
         )
     });
     let left_out = (sheet.left_out > 0).then(|| {
-        format!("{} live samples were taken while the host had put the cores apart, of which there is no description\n", sheet.left_out)
+        format!("{} live samples were taken while the cores were far apart, a state without a description\n", sheet.left_out)
     });
     let halves = line("first half of the live run against the second", sheet.halves);
     [

@@ -65,7 +65,7 @@ pub fn answer(data: &Results) -> String {
 /// The deadlines of task sets, which are in the file of their jobs.
 fn deadlines(data: &Results) -> Option<String> {
     if let Some(missing) = data.missing.iter().find(|it| it.kind == RowKind::TaskJobs) {
-        return Some(format!("Nothing is known of deadlines: {missing}."));
+        return Some(format!("Missed deadlines are unknown: {missing}."));
     }
     let tasks = data.tasks.as_ref()?;
     let jobs: u64 = tasks.schedulers.iter().map(|it| it.misses.jobs).sum();

@@ -142,8 +142,7 @@ fn unbounded(cost: &RunCost) -> String {
     let of_class = cost.classes.iter().find_map(|class| class.why_not.clone());
     let of_size = cost.clipped_to.map(|largest| {
         format!(
-            "the working set may be nothing or beyond {}, the largest that was measured; --wss or \
-             --estimate-wss says more",
+            "the working set may be zero or beyond {}, the largest measured size; --wss or --estimate-wss narrows it",
             size(largest)
         )
     });
@@ -339,8 +338,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
             "costs caused in the program itself: no working set is assumed".to_owned()
         } else if sampled {
             format!(
-                "a working set between {} and {}: the median of {} samples of what processes touch within 10 ms, \
-                 in whole pages, with 95 % confidence",
+                "a working set between {} and {}: the median of {} samples of the pages that processes touch within 10 ms, with 95 % confidence",
                 size(cost.wss.low),
                 size(cost.wss.high),
                 recording.facts.touched_bytes.len()
@@ -371,7 +369,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let brief: u64 = cost.classes.iter().map(|class| class.brief).sum();
     if brief > 0 {
         notes.push(format!(
-            "{brief} preemptions shorter than 10 µs were counted with their mean length, and have no rows of their own"
+            "{brief} preemptions shorter than 10 µs were counted with their mean length, and have no rows"
         ));
     }
     notes.push(took(recording));
@@ -408,20 +406,18 @@ fn losses(recording: &Recording) -> Vec<String> {
     let said = [
         (recording.facts.lost, "absences were lost: no room in the buffer"),
         (recording.facts.unfollowed, "threads were not followed: no room in the table"),
-        (unseen, "times a thread was not seen to come back: those absences are upper bounds"),
+        (unseen, "times the return of a thread was missed: these absences are upper bounds"),
     ];
     let lines = said.into_iter().filter(|(count, _)| *count > 0);
     let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
     if let Some(why) = &recording.facts.why_not_bpf {
         lines.push(format!(
-            "the threads that had the CPU, and the migrations that affinity made necessary, were not recorded, as \
-             there is no BPF: {why}"
+            "without BPF, the threads that had the CPU and the migrations forced by affinity were not recorded: {why}"
         ));
     }
     if recording.known_threads().is_none() {
         lines.push(
-            "the rows of the threads are not there: a recording writes them at its end, to a file of their own. How \
-             many threads there were, and preemptions shorter than 10 µs, are unknown"
+            "the file of thread rows is missing: a recording writes it at the end. The number of threads, and preemptions shorter than 10 µs, are unknown"
                 .to_owned(),
         );
     }

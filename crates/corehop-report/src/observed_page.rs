@@ -53,16 +53,14 @@ pub(super) fn sections(
     what.text = notes(recording, cost);
     what.tables = vec![classes(cost).shown()];
     let timeline = PageSection::new("timeline", "When threads were away").says(
-        "A row for each of the threads that were away the longest; a bar from when it left its CPU to when it was \
-         back, in the colour of what coming back was. Blocking and coming back to the same CPU is not shown. Point \
-         at a bar to see the preempter and the length; a trace for Perfetto (--trace) has all events.",
+        "One row for each of the threads with the longest absences. A bar lasts from the thread's departure from its CPU to its return; the colour shows the kind of return. Blocking with a return to the same CPU is not shown. Point at a bar to see the preempter and the length; a trace for Perfetto (--trace) has all events.",
     );
     let left_out = recording.absences.times().saturating_sub(BARS as u64);
     let timeline = if left_out == 0 {
         timeline
     } else {
         timeline.says(format!(
-            "The {BARS} longest absences are drawn, and {left_out} shorter ones are not."
+            "The {BARS} longest absences are drawn; {left_out} shorter absences are omitted."
         ))
     };
     let drawing = Some(drawing(recording, platform));

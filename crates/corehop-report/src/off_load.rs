@@ -72,7 +72,9 @@ impl OffLoadAnswer {
     /// The main sentence.
     pub fn sentence(&self) -> String {
         let first = self.sentences().into_iter().next();
-        first.unwrap_or_else(|| "The answer has no sentence: an early version wrote it.".to_owned())
+        first.unwrap_or_else(|| {
+            "The answer has no sentence, because an early version wrote the file.".to_owned()
+        })
     }
 
     /// The rows: one for each system call, or for each policy on a simulated machine.
@@ -93,7 +95,7 @@ impl OffLoadAnswer {
         let section = self
             .sentences()
             .into_iter()
-            .fold(PageSection::new("answer", "Where the calls were made"), PageSection::says);
+            .fold(PageSection::new("answer", "Cores that executed the calls"), PageSection::says);
         let tables = self.table().map(FigureTable::shown).into_iter().collect();
         html::page_of(&self.title(), &self.facts(), &[PageSection { tables, ..section }])
     }
@@ -196,7 +198,10 @@ mod tests {
         let simulated = OffLoadAnswer::parse(simulated).unwrap();
         assert_eq!(simulated.title(), "Off-load on m5, simulated");
         assert_eq!(simulated.facts(), ["OS cores 2-3"]);
-        assert_eq!(simulated.sentence(), "The answer has no sentence: an early version wrote it.");
+        assert_eq!(
+            simulated.sentence(),
+            "The answer has no sentence, because an early version wrote the file."
+        );
         let table = simulated.table().unwrap();
         let row = |name: &str| {
             table.head.iter().position(|it| it == name).map(|at| table.rows[0][at].as_str())

@@ -56,7 +56,7 @@ pub fn reason(answer: &PlacementFindings) -> String {
     let why = match answer.trials.last() {
         Some(it) => placement::judged(it),
         None if !answer.proposals.is_empty() => {
-            "no trial of a placement came to its end in this time.".to_owned()
+            "no trial of a placement finished in this time.".to_owned()
         }
         None => placement::placement(answer),
     };
@@ -81,7 +81,7 @@ pub fn sentence(pin: &Pin, emit: Emit) -> (String, bool) {
     let limit = if is_whole {
         String::new()
     } else if all == 0 {
-        " The processes have ended, so that no unit or container can be named.".to_owned()
+        " The processes have exited, so no unit or container can be named.".to_owned()
     } else {
         format!(
             " Of {all} processes, {whole} can be confined as a whole: a unit or a container cannot pin single threads."
@@ -178,7 +178,7 @@ fn taskset(pin: &Pin) -> String {
     }
     if !left.is_empty() {
         text += &comment(&format!(
-            "Not by name: threads {}. Other threads have that name too, or the name is no plain text.",
+            "Not by name: threads {}. Other threads have the same name, or the name is not plain text.",
             left.join(", ")
         ));
     }
@@ -206,7 +206,7 @@ fn systemd(pin: &Pin) -> String {
         let service = unit.unwrap_or("SERVICE.service");
         if unit.is_none() {
             text += &comment(&format!(
-                "{} belongs to no service that this host tells: put these lines into a drop-in of the unit that starts it.",
+                "{} belongs to no known service: put these lines into a drop-in of the unit that starts it.",
                 process(it)
             ));
         }
@@ -238,8 +238,7 @@ fn systemd(pin: &Pin) -> String {
         }
     }
     text += &comment(
-        "CPUAffinity= holds for all threads and child processes of a service; a unit cannot pin a single thread. A drop-in counts \
-         after: systemctl daemon-reload, and a restart of the service.",
+        "CPUAffinity= applies to all threads and child processes of a service; a unit cannot pin a single thread. A drop-in takes effect after systemctl daemon-reload and a restart of the service.",
     );
     text
 }
@@ -251,7 +250,7 @@ fn beside(it: &PinnedProcess) -> String {
     }
     let percent = 100.0 * it.others_use;
     comment(&format!(
-        "This confines {} more thread(s), which the trial left alone; they used {percent:.1} % of a CPU.",
+        "This line also confines {} thread(s) that the trial left alone; they used {percent:.1} % of a CPU.",
         it.other_threads
     ))
 }
@@ -262,8 +261,7 @@ fn not_by_unit(it: &PinnedProcess, service: &str, why: &str) -> String {
         .as_ref()
         .map_or_else(String::new, |cpus| format!(" (CPU {cpus} for the placed ones)"));
     format!(
-        "No CPUAffinity= for {service}: {why}{tried}. To confine the whole service was not tried. `--emit taskset` has commands for \
-         single threads, for example in ExecStartPost=."
+        "No CPUAffinity= for {service}: {why}{tried}. The trial did not confine the whole service. `--emit taskset` has commands for single threads, for example in ExecStartPost=."
     )
 }
 
@@ -276,7 +274,7 @@ fn cpuset(pin: &Pin) -> String {
             Ok(cpus) => cpus,
             Err(why) => {
                 text += &comment(&format!(
-                    "No set of CPUs: {why}. A container cannot pin single threads, and to confine all of them was not tried."
+                    "No set of CPUs: {why}. A container cannot pin single threads, and the trial did not confine all threads."
                 ));
                 text.push('\n');
                 continue;
@@ -287,9 +285,7 @@ fn cpuset(pin: &Pin) -> String {
         text += "\n";
     }
     text += &comment(
-        "Kubernetes: a pod cannot name CPUs. With the kubelet's --cpu-manager-policy=static, a container of the class Guaranteed with \
-         whole CPUs (requests equal to limits) gets CPUs of its own, which the kubelet chooses. Containers that belong on one CPU \
-         must be one container there.",
+        "Kubernetes: a pod cannot name CPUs. With the kubelet's --cpu-manager-policy=static, a container of the class Guaranteed with whole CPUs (requests equal to limits) gets exclusive CPUs, which the kubelet chooses. Containers that belong on one CPU must be one container there.",
     );
     text
 }
@@ -314,7 +310,7 @@ fn container(it: &PinnedProcess, cpus: &CpuList) -> String {
         }
         None => {
             text += &comment(
-                "cgroup: the process is in the root, or its cgroup has no cpuset.cpus: give the process a cgroup of its own first",
+                "cgroup: the process is in the root, or its cgroup has no cpuset.cpus: give the process its own cgroup first",
             );
         }
     }

@@ -53,9 +53,10 @@ pub(super) fn placement(answer: &PlacementFindings) -> String {
     let kept =
         answer.trials.iter().filter(|it| matches!(it.verdict, TrialVerdict::Better(_))).count();
     match (answer.windows, answer.proposals.last()) {
-        (0, _) => "Nothing was seen: the placer ended before its first window did.".to_owned(),
+        (0, _) => "Nothing was observed: the placer stopped before the end of its first window."
+            .to_owned(),
         (seen, None) if seen < answer.least_windows => format!(
-            "The placer ended too early: a proposal takes {} windows of evidence, and {seen} were seen.",
+            "The placer stopped too early: a proposal needs {} windows of evidence, and {seen} were observed.",
             answer.least_windows
         ),
         (_, None) => format!("No placement is worth its moves{}.", closest(answer)),
@@ -117,9 +118,7 @@ pub fn text(answer: &PlacementFindings) -> String {
             "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run.\n",
         );
     } else if !answer.proposals.is_empty() && answer.trials.is_empty() {
-        text.push_str(
-            "No trial came to its end: that takes some seconds, and progress that is told.\n",
-        );
+        text.push_str("No trial finished: a trial needs some seconds, and reported progress.\n");
     }
     text
 }
@@ -226,7 +225,7 @@ fn lists(log: &PlacementLog) -> String {
 
 fn sections(log: &PlacementLog) -> Vec<PageSection> {
     let text = format!(
-        "{} The thicker a line, the more wake-ups, or hand-overs of data. Threads of one colour were placed together last.",
+        "{} Thicker lines mean more wake-ups, or hand-overs of data. Threads of one colour belong to the last placement together.",
         costs(log)
     );
     let mut graph = PageSection::new("wake-graph", "Threads that belong together").says(text);
@@ -236,12 +235,11 @@ fn sections(log: &PlacementLog) -> Vec<PageSection> {
         graph.drawing = Some(drawing(&log.answer));
         graph.tables = vec![ties(&log.answer)];
     }
-    let mut trials = PageSection::new("trials", "Placements that were tried").says(
-        "Each was tried in stretches with and without it, in turn. The ratio is that of the progress in both, with an \
-         interval of 95 %. Only one that lies above 1 stays.",
+    let mut trials = PageSection::new("trials", "Tried placements").says(
+        "Each placement was tried in alternating stretches with and without it. The ratio compares the progress of both, with a 95 % interval. A placement stays only if its interval lies above 1.",
     );
     if log.answer.proposals.is_empty() {
-        trials = trials.says("No placement was worth its moves: none was tried.");
+        trials = trials.says("No placement was predicted to pay for its moves, so none was tried.");
     } else {
         trials.tables = vec![tried(&log.answer).shown()];
     }
@@ -333,8 +331,9 @@ fn progress(log: &PlacementLog) -> Option<PageSection> {
         marks: Vec::new(),
         marked: "",
     };
-    let section = PageSection::new("progress", "Progress")
-        .says("A point for each window. During a trial, windows with and without the placement take turns.");
+    let section = PageSection::new("progress", "Progress").says(
+        "One point per window. During a trial, windows with and without the placement alternate.",
+    );
     Some(PageSection { figures: vec![figure], ..section })
 }
 
@@ -503,14 +502,14 @@ mod tests {
         early.least_windows = early.windows + 1;
         assert_eq!(
             sentence(&early),
-            "The placer ended too early: a proposal takes 3 windows of evidence, and 2 were seen."
+            "The placer stopped too early: a proposal needs 3 windows of evidence, and 2 were observed."
         );
         early.least_windows = early.windows;
         assert_eq!(sentence(&early), "No placement is worth its moves, as far as was seen.");
         early.windows = 0;
         assert_eq!(
             sentence(&early),
-            "Nothing was seen: the placer ended before its first window did."
+            "Nothing was observed: the placer stopped before the end of its first window."
         );
         assert_eq!(text(&early), "");
     }
@@ -535,8 +534,7 @@ mod tests {
             NO_TIES.to_owned(),
             placement,
             "Refused: thread 9 has gone".to_owned(),
-            "No trial came to its end: that takes some seconds, and progress that is told."
-                .to_owned(),
+            "No trial finished: a trial needs some seconds, and reported progress.".to_owned(),
         ];
         advised.ties.clear();
         assert_eq!(lines(&advised), expected);

@@ -89,7 +89,7 @@ fn classes(text: &mut String, platform: &Platform) {
 /// The distances of watched CPUs, and the time at each.
 fn distances(platform: &Platform) -> String {
     let Some(distance) = &platform.distance else { return String::new() };
-    let mut text = "\nhow far apart CPUs were while they were watched\n".to_owned();
+    let mut text = "\ndistances of CPUs during the observation\n".to_owned();
     for level in &distance.value {
         let DistanceLevel { class, exchange, share, changes, .. } = level;
         let _ = writeln!(
@@ -111,7 +111,7 @@ fn losses(platform: &Platform) -> String {
     for Loss { length, wss, share } in &platform.losses {
         if text.is_empty() {
             text.push_str(
-                "\nlost while away, though nothing of yours ran: median, and quartiles\n",
+                "\ncache lines lost during an absence in which none of your threads ran: median, and quartiles\n",
             );
         }
         let percent =

@@ -40,9 +40,9 @@ fn why_not(cost: &ProgramCost) -> String {
     let worst = cost.invalid.iter().max_by_key(|(_, count)| **count);
     match worst {
         Some((why, count)) if cost.rounds == 0 => format!("{why} in {count} blocks"),
-        _ if cost.tried == 0 => "no round is whole".to_owned(),
+        _ if cost.tried == 0 => "no round is complete".to_owned(),
         _ => format!(
-            "none of {} events could be caused; its threads were not running, or pin themselves",
+            "none of {} events could be caused; the threads were not running, or pin themselves",
             cost.tried
         ),
     }
@@ -117,28 +117,29 @@ fn notes_of(cost: &ProgramCost) -> Vec<String> {
         let more = if bend.us < 0.0 { "less" } else { "more" };
         let us = micros(bend.us.abs());
         notes.push(format!(
-            "{event}: an event of the highest rate costs {us} µs {more} than one of the least: choose the row whose rate is yours."
+            "{event}: an event at the highest rate costs {us} µs {more} than at the lowest: use the row with your system's rate."
         ));
     }
     if cost.floor.is_some_and(|it| it.is_seen()) {
         notes.push(format!(
-            "{event}: two kinds of blocks without events differ (row `none`), so something else than events differs between blocks: do not trust costs of that size."
+            "{event}: two kinds of blocks without events differ (row `none`), so the blocks differ by more than their events: do not trust costs of that size."
         ));
     }
     if cost.events * 2 < cost.tried {
         notes.push(format!(
-            "{event}: {} of {} events came about: the threads were not running, or were moved back at once.",
+            "{event}: {} of {} events happened: the threads were not running, or were moved back at once.",
             cost.events, cost.tried
         ));
     }
     let invalid = cost.invalid.iter();
-    notes
-        .extend(invalid.map(|(why, count)| format!("{event}: {count} blocks say nothing: {why}.")));
+    notes.extend(
+        invalid.map(|(why, count)| format!("{event}: {count} blocks were excluded: {why}.")),
+    );
     if let Some([least, most]) =
         cost.exchange_ns.filter(|[least, most]| *most > 2.0 * least.max(0.0))
     {
         notes.push(format!(
-            "{event}: an exchange of lines took {least:.0} to {most:.0} ns: the host moved its CPUs, and the cost is a mixture of distances."
+            "{event}: a line exchange took {least:.0} to {most:.0} ns: the hypervisor moved its CPUs, and the cost is a mixture of distances."
         ));
     }
     notes

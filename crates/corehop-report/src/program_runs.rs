@@ -111,7 +111,7 @@ pub fn answers(comparison: &RunComparison) -> Vec<String> {
     answers.extend(comparison.arms.iter().filter_map(of_arm));
     if answers.is_empty() {
         answers.push(
-            "nothing to compare: no arm runs the program in another way (--arm NAME=COMMAND)"
+            "nothing to compare: no arm runs the program differently (--arm NAME=COMMAND)"
                 .to_owned(),
         );
     }
@@ -130,8 +130,7 @@ fn unbound(arm: &ArmEffects) -> Option<String> {
     let it = arm.not_bound.as_ref()?;
     let cpus = |cpus: &CpuList| format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" });
     Some(format!(
-        "{} did not bind the program to {}: in {} runs its threads ran on {}\n  and could use others, \
-         because the program sets its own CPUs: the arm does not say what binding does",
+        "{} did not bind the program to {}: in {} runs its threads ran on {}\n  and could use other CPUs, because the program sets its own CPUs: the arm does not show the effect of binding",
         arm.name,
         cpus(&it.named),
         it.runs,

@@ -60,13 +60,10 @@ fn curves(outcome: &StudyCounts) -> PageSection {
     };
     let section = PageSection::new("by-delay", "Schedulability by delay")
         .says(
-            "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, \
-             over all utilisation caps, each weighted by itself. Every scheduler suffers a delay of its \
-             own: read each curve at the delay that its preemptions and migrations cost.",
+            "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, over all utilisation caps, weighted by the cap. Every scheduler suffers its own delay: read each curve at the cost of that scheduler's preemptions and migrations.",
         )
         .says(
-            "Intervals are of 95 %. Marked is where a scheduler stops being preferable to one that suffers no \
-             delay, judged by the differences on the same sets.",
+            "Intervals are at 95 %. Marks show where a scheduler stops being preferable to one that suffers no delay, judged by the differences on the same sets.",
         );
     let tables = ordered(outcome).map(|at| table(outcome, at, &readings[at]));
     let tables = crossings(outcome).into_iter().chain(tables).collect();
@@ -208,5 +205,5 @@ fn schedulability(outcome: &StudyCounts) -> Option<PageSection> {
 fn held(outcome: &StudyCounts) -> Option<PageSection> {
     let held = outcome.study.held.as_ref()?;
     let text = format!("Reading closest to the paper: {}. {}", held.reading, held.why);
-    Some(PageSection::new("reading", "Which reading is the source's").says(text))
+    Some(PageSection::new("reading", "Reading of the source").says(text))
 }

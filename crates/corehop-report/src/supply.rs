@@ -46,15 +46,12 @@ pub fn table(supply: &[SupplySummary]) -> FigureTable {
 pub fn notes(supply: &[SupplySummary]) -> Vec<String> {
     let cut: u64 = supply.iter().map(|it| it.cut).sum();
     let cut = (cut > 0).then(|| {
-        format!(
-            "{cut} gaps had begun before their windows did: they are at least as long as recorded"
-        )
+        format!("{cut} gaps began before their windows: they are at least as long as recorded")
     });
     let ordinary = supply.iter().flat_map(|it| &it.policies).find(|it| !it.starts_with("fifo"));
     let ordinary = ordinary.map(|policy| {
         format!(
-            "the threads that watched ran under {policy}, not SCHED_FIFO: times in which other threads had the CPU count as \
-             gaps"
+            "the watching threads ran under {policy}, not SCHED_FIFO: time in which other threads ran counts as gaps"
         )
     });
     cut.into_iter().chain(ordinary).collect()
@@ -104,7 +101,7 @@ mod tests {
         let said = notes(&[cpu(2, &["fifo:2"]), cpu(3, &["fifo:2", "other"])]);
         assert_eq!(said.len(), 2);
         assert!(said[0].starts_with("5 gaps had begun"), "{said:?}");
-        assert!(said[1].starts_with("the threads that watched ran under other, not"), "{said:?}");
+        assert!(said[1].starts_with("the watching threads ran under other, not"), "{said:?}");
         assert_eq!(
             table(&[cpu(0, &[])]).rows,
             [["3", "25", "1.2", "800", "640", "–", "2.00", "1000", "5700", "–"]]

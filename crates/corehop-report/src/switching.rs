@@ -190,7 +190,7 @@ fn point(pays: &Pays) -> String {
         }
         Pays::OwnWork(it) => format!("from {} of own work{}", span(it), number(it.replicates)),
         Pays::Never { part_ns, replicates } => {
-            format!("never: its part takes {}{}", time(part_ns), number(replicates))
+            format!("never: the caller's part takes {}{}", time(part_ns), number(replicates))
         }
         Pays::NotEnough(it) => format!("not enough evidence{}", number(it.replicates)),
         Pays::Unknown => "unknown: measure `none` and gettid too".to_owned(),
@@ -361,9 +361,9 @@ mod tests {
             "CPU 0→1: a call to a worker thread without the library takes 9.00 µs by pipe.",
             "if 400 [400, 400] ns faster there (n=6)",
             "beside any own work (n=6)",
-            "never: its part takes",
+            "never: the caller's part takes",
         ] {
-            let known = part != "never: its part takes";
+            let known = part != "never: the caller's part takes";
             assert_eq!(text.contains(part), known, "{part}: {text}");
         }
         let second = text.lines().find(|line| line.contains("second-worker") && line.contains('v'));

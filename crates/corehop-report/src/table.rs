@@ -90,7 +90,7 @@ pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSumm
     let mut left: Vec<CellSummary> = summaries.to_vec();
     for one in wanted {
         let Some((name, value)) = one.split_once('=') else {
-            return Err(format!("`{one}` is not of the form NAME=VALUE, for instance page=thp"));
+            return Err(format!("`{one}` does not have the form NAME=VALUE, for example page=thp"));
         };
         let has = |cell: &CellSummary| {
             let fields = cell.cell.fields();
@@ -436,8 +436,7 @@ fn absence(cell: &CellKey) -> String {
 pub const IN_ERROR: &str = "~";
 
 /// The meaning of the mark.
-pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than what the control none came out with at that size, \
-    where it should have been nothing: the method's own error.";
+pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than the delay of the control none at that size, which should be zero: the method's own error.";
 
 /// A sentence on sizes at which leaving the CPU alone cost as much as a preemption.
 pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
@@ -448,9 +447,7 @@ pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     sizes.dedup();
     let sizes: Vec<String> = sizes.into_iter().map(|size| Bytes::new(size).to_string()).collect();
     Some(format!(
-        "At {} being off the CPU while nothing else ran (idle_leave) cost as much as a preemption of the same \
-         length, or more ({} µs against {} µs at {}): there the delay is not the preemptor's doing, but that of \
-         the kernel, of other threads, or of the hypervisor and its other guests.",
+        "At {} an absence in which nothing else ran (idle_leave) cost at least as much as a preemption of the same length ({} µs against {} µs at {}): the kernel, other threads, or the hypervisor and its other guests caused that delay, not the preemptor.",
         sizes.join(", "),
         micros(first.idle_leave_us),
         micros(first.preemption_us),

@@ -142,7 +142,7 @@ fn summary(it: &QuantityErrors) -> String {
     if let Some(near) = it.near {
         let _ = writeln!(
             text,
-            "    printed order: {} of {} pairs that are printed nearer, which judge nothing",
+            "    printed order: {} of {} pairs that are printed nearer, which are not judged",
             near.agree, near.pairs
         );
     }
@@ -192,7 +192,7 @@ fn claims(tested: &[Tested]) -> String {
     }
     let judged = tested.iter().filter(|it| it.expected.is_some()).count();
     let missed = tested.iter().filter(|it| it.is_missed()).count();
-    let _ = writeln!(text, "{} of {judged} claims come out as printed", judged - missed);
+    let _ = writeln!(text, "{} of {judged} claims agree with the printed ones", judged - missed);
     text
 }
 

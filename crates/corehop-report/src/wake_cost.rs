@@ -66,8 +66,9 @@ pub fn reasons(cost: &WakeCost) -> String {
         sentences.push("An idle CPU is woken without an interrupt.".to_owned());
     }
     let waits = cost.wait.as_ref().map(|it| format!("{}.", capital(&it.how)));
-    sentences
-        .push(waits.unwrap_or_else(|| "This host does not say how an idle CPU waits.".to_owned()));
+    sentences.push(
+        waits.unwrap_or_else(|| "This host does not report how an idle CPU waits.".to_owned()),
+    );
     sentences
         .extend(cost.line_ns.map(|it| format!("A cache line takes {it:.0} ns between the CPUs.")));
     sentences.extend(cost.crossed.map(|share| {
@@ -187,7 +188,7 @@ mod tests {
             WakeBatches { trouble: Some("no thread".to_owned()), ..WakeBatches::default() };
         let cost = WakeCost::of(&nothing, None);
         assert!(costs(&cost).contains("unknown (no thread)"), "{}", costs(&cost));
-        assert!(reasons(&cost).contains("does not say how an idle CPU waits"));
+        assert!(reasons(&cost).contains("does not report how an idle CPU waits"));
         assert_eq!((cure_of(&cost), remedy(&cost)), (None, None));
         let mut busy = seen([2_000.0, 17_000.0, 11_000.0]);
         busy.batches.iter_mut().for_each(|it| it.idle = Some(false));

@@ -53,7 +53,7 @@ fn a_simulated_machine_predicts_a_size_that_it_has_not_seen_and_says_where_it_ca
         said.contains("saturating") && said.contains("lines") && said.contains("simulated"),
         "{said}"
     );
-    assert!(said.contains("one program after the other (2)"), "{said}");
+    assert!(said.contains("each program left out in turn (2)"), "{said}");
     // The same size, measured.
     let truth = measured(folder.path(), "truth.parquet", &format!("{SIMULATED} --items 2k"));
     let of = |file: &Path| predicted(file, "--program swap --items 2000").1["predicted"].clone();

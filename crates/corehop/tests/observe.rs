@@ -216,7 +216,7 @@ fn without_bpf_a_run_is_recorded_by_switch_records_and_priced_alike() {
     }
     assert_eq!(output.status.code(), Some(0), "{why}");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "said\n");
-    for part in ["recorded by perf_records", "preemption", "there is no BPF"] {
+    for part in ["recorded by perf_records", "preemption", "without BPF"] {
         assert!(why.contains(part), "{part} in {why}");
     }
 }

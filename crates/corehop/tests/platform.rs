@@ -150,7 +150,7 @@ fn measuring_enters_exchanges_and_latencies_in_the_order_that_any_machine_has() 
     // On a busy machine threads may not have met in time; then there is no level, and no share.
     let all: u32 = distance.value.iter().map(|level| level.share).sum();
     assert!(distance.value.is_empty() || all >= 990, "{distance:?}");
-    assert!(text.contains("how far apart CPUs were while they were watched"), "{text}");
+    assert!(text.contains("distances of CPUs during the observation"), "{text}");
     // What was measured can be drawn and described again from the file.
     assert!(answer(&[path.to_str().unwrap()]).contains("a cache line from CPU to CPU"));
 }

@@ -394,6 +394,6 @@ fn a_described_machine_runs_task_sets_and_its_files_are_reported_together() {
     assert!(!text("a.parquet").contains("not among the files"));
     std::fs::copy(path("a.parquet"), path("alone.parquet")).unwrap();
     let alone = text("alone.parquet").split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(alone.contains("of jobs that are not among the files"), "{alone}");
+    assert!(alone.contains("belong to jobs that are not among the files"), "{alone}");
     assert!(text("a.jobs.parquet").contains("gave samples that are not among the files"));
 }

@@ -145,7 +145,7 @@ fn without_the_rows_of_the_threads_no_count_of_theirs_is_zero() {
     for part in [
         "an unknown number of threads",
         "at least 1 preemptions, and 1 returns to another CPU",
-        "the rows of the threads are not there",
+        "the file of thread rows is missing",
     ] {
         assert!(text.contains(part), "{part}\n{text}");
     }

@@ -35,7 +35,7 @@ pub(super) fn access(data: &Results) -> Option<PageSection> {
         statistics: statistics(&[("median", true), ("min", false)]),
         variants,
         marks: cache_marks(data),
-        marked: "cache size, as declared, or as found where that is contradicted",
+        marked: "cache size: declared, or measured if the declaration is contradicted",
     };
     let mut tables = vec![edges(data)];
     tables.extend(data.jobs.curves.iter().filter(|it| !it.plateaus.is_empty()).map(plateaus));
@@ -45,10 +45,7 @@ pub(super) fn access(data: &Results) -> Option<PageSection> {
         figures: vec![figure],
         tables,
         ..PageSection::new("access", "Access time by working-set size").says(
-            "Each access waits for the previous one, one per line in random order. While a working \
-             set fits into a cache, an access has the latency of that cache: a plateau. Lines that \
-             were invalid come from memory; modified ones must displace others that have to be \
-             written back first.",
+            "Each access waits for the previous one, one per line in random order. While a working set fits into a cache, an access has the latency of that cache: a plateau. Invalid lines come from memory; modified lines displace other lines that have to be written back first.",
         )
     })
 }

@@ -47,9 +47,7 @@ pub(super) fn budget(data: &Results) -> Option<PageSection> {
             fates("by working-set size", &budget.by_wss, &causes),
         ],
         ..PageSection::new("budget", "Disturbance budget").says(format!(
-            "Of {} samples {} are valid untouched, {} after disturbed segments were cut out of a \
-             touch, and the rest are flagged with their causes. A sample with several causes \
-             counts once, under the most significant one.",
+            "Of {} samples {} are valid unchanged, and {} are valid after disturbed segments were cut out of a touch; the rest are flagged with their causes. A sample with several causes counts once, under the most significant cause.",
             total.n_all,
             percent(total.clean_share),
             percent(total.repaired_share)
@@ -227,13 +225,7 @@ pub(super) fn balance(data: &Results) -> Option<PageSection> {
         figures,
         tables,
         ..PageSection::new("balance", "Closing balance").says(
-            "If every line of the working set comes from the next place that still has it, the \
-             delay is lines × (latency there − warm time of a line). The difference is the \
-             residual: lines that were not evicted make it negative, and so does a latency that \
-             holds for larger sets than this one (memory seems nearer to a small set, whose \
-             translations and rows stay at hand); transfers between caches, write-backs and \
-             translation make it positive. An event is left out if its latencies \
-             are unknown: those of a cache without a plateau in the access-time curve.",
+            "If every line of the working set comes from the next level that still has it, the delay is lines × (latency there − warm time of a line). The difference is the residual. Lines that were not evicted make the residual negative, and so does a latency measured with larger sets (memory is faster for a small set, whose translations and rows stay cached). Transfers between caches, write-backs and translation make the residual positive. Events with unknown latencies are omitted: those of a cache without a plateau in the access-time curve.",
         )
     })
 }
@@ -335,7 +327,7 @@ fn balances(machine: &str, balances: &[Balance]) -> FigureTable {
 
 fn translations(data: &Results) -> FigureTable {
     let mut table = FigureTable::new(
-        "The share of translation: the same cell in base and in huge pages",
+        "Share of address translation: the same cell with base pages and with huge pages",
         &["event", "WSS", "load", "huge pages", "base, µs", "huge, µs", "translation, µs", "share"],
     );
     table.rows.extend(data.translations.iter().map(|comparison| {

@@ -32,14 +32,13 @@ pub(super) fn cost(data: &Results) -> Option<PageSection> {
         statistics: statistics(&[("median", true), ("mean", false), ("max", true)]),
         variants: panels.iter().map(variant).collect(),
         marks: cache_marks(data),
-        marked: "cache size, as declared, or as found where that is contradicted",
+        marked: "cache size: declared, or measured if the declaration is contradicted",
     };
     Some(PageSection {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
         ..PageSection::new("cost", "Cost by working-set size").says(
-            "The extra time of a resumed touch over a warm one. A maximum grows with the number of samples, which is \
-             stated beside it. A logarithmic axis cannot show values at or below zero; the tables have them.",
+            "The additional time of a resumed touch compared with a warm touch. A maximum grows with the number of samples, which is stated with it. A logarithmic axis cannot show values at or below zero; the tables have them.",
         )
     })
 }
@@ -142,7 +141,7 @@ pub(super) fn table(panel: &Panel) -> FigureTable {
 
 /// Why nothing is stated beyond the samples, each reason once.
 fn refusals(panels: &[Panel]) -> Option<FigureTable> {
-    let mut table = FigureTable::new("Why a tail is refused", &["reason", "cells"]);
+    let mut table = FigureTable::new("Reasons for a missing tail", &["reason", "cells"]);
     for panel in panels {
         for cell in &panel.cells {
             let Some(Extrapolation::Refused(why)) = cell.delay.as_ref().map(|it| &it.tail) else {

@@ -21,14 +21,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let section = (!data.gangs.is_empty()).then(|| PageSection {
         tables: vec![table.shown()],
         ..PageSection::new("sharing", "Threads with common data").says(format!(
-            "Each program ran with and without a common cache of its threads, or with all of them on one CPU, or was moved from \
-             the farther place to the nearer in the middle. \
-             Times are those of the slowest thread per iteration: means of simulated runs, medians of live ones. SMR is the share of last-level misses to \
-             which another package answered that it has the line; MPmI are such misses per million \
-             instructions. The ratio is that of shared to separate, or where there is no second cache of same to \
-             shared: below 1 the nearer placing pays. The predicted ratio needs \
-             the misses without a common cache alone: {TAKEN}, fitted to the 87 printed rows of \
-             Kamali (2010). `corehop sim validate kamali-regression` says how far off it is.",
+            "Each program ran with and without a common cache for its threads, or with all threads on one CPU, or moved from the farther place to the nearer place halfway. Times are those of the slowest thread per iteration: means of simulated runs, medians of live runs. SMR is the share of last-level misses that another package answers; MPmI is the number of last-level misses per million instructions. The ratio is shared to separate, or on a machine without a second cache same to shared: below 1 the nearer placing pays. The predicted ratio needs only the misses without a common cache: {TAKEN}, fitted to the 87 printed rows of Kamali (2010). `corehop sim validate kamali-regression` reports its error.",
         ))
     });
     section.into_iter().collect()

@@ -51,9 +51,7 @@ pub(super) fn scatter(data: &Results) -> Option<PageSection> {
         figures: vec![figure],
         tables: vec![table],
         ..PageSection::new("length", "Delay by preemption length").says(
-            "One point per sample. Disturbed samples can be shown beside the valid ones; they \
-             include the disturbance. Large clouds are thinned evenly; the table states \
-             the number of points, and the highest one is always shown.",
+            "One point per sample. Disturbed samples, which include the disturbance, can be shown in addition to the valid samples. Large clouds are thinned evenly; the table states the number of points, and the highest point is always shown.",
         )
     })
 }
@@ -152,8 +150,7 @@ pub(super) fn asked_and_got(data: &Results) -> Option<PageSection> {
         figures: vec![figure],
         tables: vec![table],
         ..PageSection::new("asked", "Requested and actual preemption lengths").says(
-            "A relation of delay and length is only as good as the actual length matches the requested \
-             one. The excess includes the timer and the wake-up.",
+            "A relation of delay and length is only as accurate as the match of actual and requested length. The excess includes the timer and the wake-up.",
         )
     })
 }

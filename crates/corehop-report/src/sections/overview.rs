@@ -52,9 +52,7 @@ pub(super) fn overview(data: &Results) -> Option<PageSection> {
     let total = &data.budget.total;
     let section = PageSection::new("overview", "In short")
         .says(
-            "The extra time of a thread after an absence, because its working set is no longer \
-             in its caches: the time of the first touch after the event minus that of a warm \
-             touch. Columns are working-set sizes.",
+            "The additional time of a thread after an absence, because its working set is no longer in its caches: the time of the first touch after the event minus the time of a warm touch. Columns are working-set sizes.",
         )
         .says(format!(
             "{} of {} samples are valid ({}); no sample was dropped, and every statistic here is over \
@@ -124,8 +122,7 @@ fn control(summaries: &[CellSummary]) -> Option<String> {
         .filter_map(|summary| Some((summary.cell.wss_bytes, summary.delay.as_ref()?.over_warm?)));
     let (wss, worst) = shares.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
     Some(format!(
-        "The control none (touched again at once) should cost nothing: its median delay is at most \
-         {} of the warm touch, at {}. Delays below that share mean little.",
+        "The control none (touched again at once) should cost nothing: its median delay is at most {} of the warm touch, at {}. Delays below that share are not meaningful.",
         percent(worst.abs()),
         Bytes::new(wss)
     ))
@@ -137,8 +134,7 @@ fn few_replicates(summaries: &[CellSummary]) -> Option<String> {
     let cells = summaries.iter().filter(few).count();
     (cells > 0).then(|| {
         format!(
-            "{cells} of {} cells have fewer than {FEWEST_REPLICATES} replicates, and so no interval: one \
-             replicate does not predict the next. Their medians describe one moment.",
+            "{cells} of {} cells have fewer than {FEWEST_REPLICATES} replicates, and therefore no interval: one replicate does not predict the next. Their medians describe one moment.",
             summaries.len()
         )
     })
@@ -155,10 +151,7 @@ fn drifting(summaries: &[CellSummary]) -> Option<String> {
     let many = found.len() as f64 > 2.0 * ALPHA * tested.len() as f64 + 1.0;
     let worst = found.iter().min_by(|a, b| a.1.p_value.total_cmp(&b.1.p_value)).filter(|_| many)?;
     Some(format!(
-        "In {} of {} cells the replicates rise or fall during the run (chance alone makes one \
-         in twenty); most clearly {} at {}, load {}: its second half lies {} µs from its first. The \
-         machine changed meanwhile, and the next run may not land in these intervals: measure longer, \
-         or when less else runs.",
+        "In {} of {} cells the replicates rise or fall during the run (chance alone gives one in twenty); most clearly {} at {}, load {}: its second half differs by {} µs from its first. The machine changed during the run, and the next run may lie outside these intervals: measure longer, or when fewer other programs run.",
         found.len(),
         tested.len(),
         worst.0.cell.event,
@@ -182,9 +175,7 @@ fn distance(file: &FileNote) -> Option<String> {
     };
     let stays: Vec<String> = of.stays.levels.iter().map(stay).collect();
     Some(format!(
-        "{}: CPUs that are declared {} apart were at {} distances by turns: {}. The host moves its \
-         virtual CPUs. Each sample has the class that was measured around it; {} changes were seen in \
-         {:.0} s.",
+        "{}: CPUs that are declared {} apart alternated between {} distances: {}. The hypervisor moves its virtual CPUs. Each sample has the class that was measured around it; {} changes were seen in {:.0} s.",
         file.name,
         of.declared,
         stays.len(),
@@ -203,14 +194,16 @@ fn unseen_frames(file: &FileNote) -> Option<String> {
     }
     let why = why("why_not_seen")?;
     let name = &file.name;
-    Some(format!("{name}: it is unknown whether replicates had their own frames ({why})."))
+    Some(format!(
+        "{name}: corehop could not check whether replicates had their own frames ({why})."
+    ))
 }
 
 /// Why no lines were exchanged.
 fn no_distance(file: &FileNote) -> Option<String> {
     let why = file.provenance.machine.get("no_exchange")?.as_str()?;
     Some(format!(
-        "{}: {why}, so no lines were exchanged: it is unknown whether the host moved that CPU.",
+        "{}: {why}, so no lines were exchanged, and corehop could not check whether the hypervisor moved that CPU.",
         file.name
     ))
 }
@@ -224,8 +217,7 @@ fn stopped_by_the_data(data: &Results) -> Option<String> {
     let words: Vec<&str> = words.into_iter().collect();
     (!words.is_empty()).then(|| {
         format!(
-            "The number of samples was decided during the run ({}): the intervals are those of \
-             a fixed number, and somewhat too narrow.",
+            "The number of samples was decided during the run ({}); the intervals assume a fixed number, and are somewhat too narrow.",
             words.join(", ")
         )
     })
@@ -236,8 +228,7 @@ fn censored(summaries: &[CellSummary]) -> Option<String> {
     let worst = summaries.iter().min_by(|a, b| a.valid_share.total_cmp(&b.valid_share))?;
     (worst.n_valid < worst.n_all).then(|| {
         format!(
-            "Disturbed samples are flagged and stay out of the statistics; the cell that lost most \
-             is {} at {}, load {}, with {} valid.",
+            "Disturbed samples are flagged and excluded from the statistics; the most disturbed cell is {} at {}, load {}, with {} valid.",
             worst.cell.event,
             Bytes::new(worst.cell.wss_bytes),
             worst.cell.load,
@@ -259,8 +250,7 @@ fn weak_certificates(summaries: &[CellSummary]) -> Option<String> {
         .sum();
     (weak > 0).then(|| {
         format!(
-            "{weak} valid samples are certified without restartable sequences: a short preemption \
-             inside them may be missed."
+            "{weak} valid samples are certified without restartable sequences, so a short preemption within them may be missed."
         )
     })
 }

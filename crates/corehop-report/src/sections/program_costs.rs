@@ -15,14 +15,14 @@ pub(super) const ON_PAGE: u8 = 1;
 pub(super) const HEADINGS: &[(&str, &str)] = &[
     (
         "rate",
-        "The rate of the events in a block, in multiples of the least; `none` compares two blocks without events.",
+        "The rate of the events in a block, in multiples of the lowest rate; `none` compares two blocks without events.",
     ),
-    ("events/s", "The events in a second of a block."),
+    ("events/s", "The number of events per second of a block."),
     (
         "cost µs",
-        "The CPU time that the program takes beyond that of its progress without events, for each event, in µs.",
+        "The additional CPU time per event, compared with the same progress without events, in µs.",
     ),
-    ("seen", "Whether the interval excludes that the events cost nothing."),
+    ("seen", "Whether the interval excludes a cost of zero."),
 ];
 
 /// The costs, if the data has some.

@@ -13,15 +13,18 @@ pub(super) const ON_PAGE: u8 = 2;
 
 /// The headings that only these tables have.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
-    ("windows", "The times in which a CPU was watched without a break."),
+    ("windows", "The intervals in which a CPU was watched without a break."),
     ("watched s", "The time for which a CPU was watched, in seconds."),
-    ("gaps", "The times in which a CPU did not run the thread that watched it."),
+    ("gaps", "The intervals in which a CPU did not run the watching thread."),
     ("gaps/s", "The gaps in a second."),
-    ("largest gap", "The longest time in which a CPU did not run the thread that watched it."),
-    ("lost %", "The share of the time that a CPU did not supply, with gaps too short for a row."),
-    ("most in 1 ms", "The most that was lost in any part of 1 ms of the windows, in µs."),
-    ("in 10 ms", "The most that was lost in any part of 10 ms of the windows, in µs."),
-    ("in 40 ms", "The most that was lost in any part of 40 ms of the windows, in µs."),
+    ("largest gap", "The longest time in which a CPU did not run the watching thread."),
+    (
+        "lost %",
+        "The share of the time that a CPU did not supply, including gaps too short for a row.",
+    ),
+    ("most in 1 ms", "The maximum loss in any 1 ms of the windows, in µs."),
+    ("in 10 ms", "The maximum loss in any 10 ms of the windows, in µs."),
+    ("in 40 ms", "The maximum loss in any 40 ms of the windows, in µs."),
 ];
 
 /// The supply, if the data has some.

@@ -32,19 +32,14 @@ pub(super) fn sweep(data: &Results) -> Option<PageSection> {
         statistics: statistics(&[("median", true), ("max", false), ("cold − warm", true)]),
         variants: panels.iter().map(|panel| variant(panel, &data.saturations)).collect(),
         marks: Vec::new(),
-        marked: "shortest length that can have filled a cache",
+        marked: "shortest length that can fill a cache",
     };
     let section = PageSection::new("sweep", "Cost by preemption length")
         .says(
-            "A polluter, or the load, runs in the job's place for increasing times. The delay grows \
-             until every useful line is evicted. Its limit is cold minus warm.",
+            "A polluter, or the load, replaces the job for increasing times. The delay grows until every useful line is evicted. Its limit is cold minus warm.",
         )
         .says(
-            "It is said to have stopped growing at the first length after which none costs more by \
-             over a tenth of the greatest median. Vertical lines are the times in which as many \
-             lines come into a cache as it has, at the rate that was measured: no length below them \
-             can have evicted everything, and as caches spare some old lines, the end may come \
-             later.",
+            "The delay has stopped growing at the first length beyond which no length costs more by over a tenth of the largest median. Vertical lines are the times to refill a cache at the measured rate: no shorter length can have evicted everything. Because caches keep some old lines, the growth may end later.",
         );
     let tables = saturation(data).into_iter().chain(panels.iter().map(table)).collect();
     Some(PageSection { figures: vec![figure], tables, ..section })

@@ -26,10 +26,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
         // That of every way is on demand.
         tables: tables.into_iter().enumerate().map(|(at, it)| if at < 2 { it.shown() } else { it }).collect(),
         ..notes(data).into_iter().fold(PageSection::new("switches", "Core switches"), PageSection::says).says(
-            "A switch costs half of what a call takes longer when it is carried out on the other core: there \
-             and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if \
-             the call itself is faster there; with several calls outstanding, from the point that the table \
-             states.",
+            "A switch costs half of the additional time of a call on the other core, there and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if the call itself is faster there; a caller with several outstanding calls gains from the point that the table states.",
         )
     });
     section.into_iter().collect()

@@ -50,9 +50,7 @@ fn section(data: &Results, report: &TaskReport) -> PageSection {
     ];
     let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(FigureTable::shown);
     let mut section = PageSection::new("task-sets", "Task sets under their schedulers").says(
-        "Only jobs that followed the method gave samples; the others are counted by their \
-         course. Maxima are over equally many samples of each number of tasks (k_min). Shares have \
-         intervals at 95 %, as if jobs missed their deadlines independently.",
+        "Only jobs that followed the method gave samples; other jobs are counted by their course. Maxima cover the same number of samples for each number of tasks (k_min). Shares have 95 % intervals, computed as if jobs missed their deadlines independently.",
     );
     section.tables = tables.collect();
     notes(data).into_iter().fold(section, PageSection::says)
@@ -64,15 +62,13 @@ pub(super) fn notes(data: &Results) -> Vec<String> {
     let mut notes = Vec::new();
     if report.samples_without_jobs > 0 {
         notes.push(format!(
-            "{} samples are of jobs that are not among the files, so it is unknown which run they \
-             are from: give the file `….jobs.parquet` beside each as well.",
+            "{} samples belong to jobs that are not among the files, so their runs are unknown: also pass the file `….jobs.parquet` of each.",
             report.samples_without_jobs
         ));
     }
     if report.jobs_without_samples > 0 {
         notes.push(format!(
-            "{} jobs gave samples that are not among the files: give the file beside each \
-             `….jobs.parquet` as well.",
+            "{} jobs gave samples that are not among the files: also pass the file of samples of each `….jobs.parquet`.",
             report.jobs_without_samples
         ));
     }

@@ -467,7 +467,7 @@ fn without_privileges_it_measures_under_the_ordinary_policy_and_says_why() {
     assert!(corehop(&report).output().unwrap().status.success());
     let page = std::fs::read_to_string(page).unwrap();
     assert!(
-        page.contains("it is unknown whether replicates had their own frames"),
+        page.contains("corehop could not check whether replicates had their own frames"),
         "the page does not say it"
     );
 }

@@ -62,7 +62,7 @@ fn a_program_that_goes_on_after_the_time_is_waited_for_and_one_that_ends_at_once
     assert_eq!(answer(&words).0, Some(5), "it ends after more than ten seconds");
     let (status, text) = answer(&["--", "true"]);
     assert_eq!(status, Some(0), "{text}");
-    assert!(text.contains("ended before") && !text.contains("No threads"), "{text}");
+    assert!(text.contains("stopped before") && !text.contains("No threads"), "{text}");
 }
 
 #[test]
