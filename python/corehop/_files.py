@@ -48,9 +48,9 @@ def write(path: str | os.PathLike[str], contents: str | bytes, *, force: bool = 
 def _check(target: Path, force: bool) -> None:
     """Refuses what is not to be replaced."""
     if target.is_symlink():
-        why = "this is not an ordinary file but a link, which is not followed: name another"
+        why = "this is a link, not an ordinary file, and corehop does not follow it: use another name"
     elif target.exists() and not target.is_file():
-        why = "this is not an ordinary file, and would be replaced by one: name another"
+        why = "this is not an ordinary file, and would be replaced by one: use another name"
     elif target.exists() and not force and not _is_empty(target):
         why = "this file exists: name another, or overwrite it with force=True"
     elif not target.parent.is_dir():

@@ -40,12 +40,12 @@ def test_folders_are_compared_file_by_file(tmp_path: Path) -> None:
         folder.mkdir()
         shutil.copy(QUICK, folder)
     assert corehop.compare(*folders)["answer"]
-    with pytest.raises(corehop.Usage, match="a folder is compared with a folder"):
+    with pytest.raises(corehop.Usage, match="compare two folders or two files"):
         corehop.compare(folders[0], QUICK)
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(corehop.Usage, match="only a recording with arms is compared alone"):
+    with pytest.raises(corehop.Usage, match="only a recording with arms can be compared alone"):
         corehop.compare(QUICK)
     with pytest.raises(corehop.Usage, match="an outcome to fail on"):
         corehop.compare(QUICK, QUICK, fail_on=("quicker",))

@@ -36,7 +36,7 @@ impl SimulatedAdvice {
         let (savings, silent) = grid.partitioning(platform)?;
         // The grid is fixed: a command that measures more of this platform would not change it.
         let vague = |rule: &AdviceRule| rule.moves.iter().any(|it| it.pays_from.high_us.is_none());
-        let more = "some costs have no interval, so that no wait is decided; simulate more samples (`--samples 40`)";
+        let more = "some costs have no interval, so corehop cannot advise on any wait; simulate more samples (`--samples 40`)";
         advice.lacking =
             if advice.rules.iter().any(vague) { vec![more.to_owned()] } else { Vec::new() };
         advice.partitioning = savings;

@@ -52,7 +52,7 @@ pub fn calibrate(
 ) -> Result<Answer, Failure> {
     let path = asked.path;
     if path.extension().is_none_or(|it| it != "toml") {
-        let what = format!("{}: a platform file is called FILE.toml", shown::path(path));
+        let what = format!("{}: the name of a platform file ends in .toml", shown::path(path));
         return Err(Failure::says(Exit::Usage, what));
     }
     let file = OutputFile::ordinary(path, &[], asked.force)?;
@@ -63,7 +63,9 @@ pub fn calibrate(
     let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], asked.force)?;
     let platform = if asked.resume { began_on(&rows)? } else { looked_at(host)? };
     if platform.usable().len() == 1 {
-        note("one usable CPU: the time of a line from another core cannot be measured");
+        note(
+            "only one CPU is usable: the transfer time of a line from another core cannot be measured",
+        );
     }
     let run = RunOptions::of_host(rows.clone(), asked.resume, asked.force, asked.view);
     let mut machine = host.machine(platform.clone());
@@ -108,7 +110,7 @@ fn looked_at(host: &dyn ThisHost) -> Result<Platform, Failure> {
     let third = platform.caches.iter_mut().filter(|cache| cache.level == 3 && cache.holds_data());
     third.for_each(|cache| cache.mechanism.inclusion.clone_from(&inclusion));
     for (cache, ns) in calibration::complete(&mut platform) {
-        note(&format!("no plateau of {cache} was seen: {ns} ns are assumed for a hit"));
+        note(&format!("no plateau of {cache} was found: {ns} ns are assumed for a hit"));
     }
     platform.validate()?;
     // Before minutes are spent on measuring.
@@ -136,7 +138,7 @@ fn notes(samples: &[Sample]) -> Vec<String> {
     let share = huge.iter().sum::<f64>() / huge.len().max(1) as f64;
     let none = (!huge.is_empty() && share < HUGE).then(|| {
         format!(
-            "no huge pages: {:.0} % of the memory that asked for them has them; cells on `thp` are of base pages",
+            "no huge pages: only {:.0} % of the memory that requested huge pages has them; cells on `thp` use base pages",
             100.0 * share
         )
     });
@@ -216,8 +218,10 @@ impl Descriptions {
         let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
         let mut text = of(&self.declared, path, &format!("as the host is declared{seldom}"));
         if let Some(it) = &self.apart {
-            let what =
-                format!("with its cores apart, {:.0} % of the samples", 100.0 * self.share_apart);
+            let what = format!(
+                "with its cores far apart, {:.0} % of the samples",
+                100.0 * self.share_apart
+            );
             text.push_str(&of(it, &apart_of(path), &what));
         }
         text

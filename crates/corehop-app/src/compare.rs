@@ -59,7 +59,7 @@ impl ComparisonRequest {
         match self.estimator {
             Some(_) if !delays => Err(Failure::says(
                 Exit::Usage,
-                "--estimator: these results have no delays, of which it could be an estimator",
+                "--estimator: these results have no delays to estimate",
             )),
             _ => Ok(()),
         }
@@ -79,8 +79,7 @@ pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
             results(args, &a, &b, None)
         }
         (Some(_), Some((true, false) | (false, true))) => {
-            let what =
-                "a folder is compared with a folder, and a file with a file: name two of either";
+            let what = "compare two folders or two files, not a folder with a file";
             Err(Failure::says(Exit::Usage, what))
         }
         (Some(b), _) => {
@@ -90,7 +89,7 @@ pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
         (None, _) if recording(&args.a)? => arms(args),
         (None, _) => {
             let what = format!(
-                "missing second result: only a recording with arms is compared alone, and {} is none",
+                "missing second result: only a recording with arms can be compared alone, and {} has no arms",
                 shown::path(&args.a)
             );
             Err(Failure::says(Exit::Usage, what))
@@ -164,7 +163,10 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     let files = [path.to_owned()];
     let recorded = input::gather(&files, Estimator::Difference)?.program;
     let Some(it) = recorded.first() else {
-        let what = format!("{} is not the recording of a program, as the other", shown::path(path));
+        let what = format!(
+            "{} is not the recording of a program, unlike the other file",
+            shown::path(path)
+        );
         return Err(Failure::says(Exit::Usage, what));
     };
     Ok(RunFigures::of_recording(&it.recording, &BTreeMap::new()))
@@ -187,11 +189,10 @@ fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
     match AnswerFile::read(path)? {
         Some(AnswerFile::Placement(log)) if !results.take_placement(&log) => Err(nothing(
-            "the program's progress is known of no window, so that nothing can be compared: name a source of progress \
-             (`corehop place --progress`)",
+            "no window has the program's progress, so nothing can be compared: name a source of progress (`corehop place --progress`)",
         )),
         Some(AnswerFile::Offload(answer)) if !results.take_offload(answer.json()) => {
-            Err(nothing("no call was timed, so that nothing can be compared"))
+            Err(nothing("no call was timed, so nothing can be compared"))
         }
         Some(AnswerFile::Placement(log)) => {
             doubts::of_log(path, &log);
@@ -241,15 +242,17 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     for file in files.iter().filter(|it| is_result(it)) {
         let of_rows = file.extension().is_some_and(|it| it == "parquet");
         if !of_rows && AnswerFile::read(file)?.is_none() {
-            note(&format!("{} is no result, and is left out", shown::path(file)));
+            note(&format!("{} is not a result, and is ignored", shown::path(file)));
             continue;
         }
         results.begin(&series(file));
         take(&mut results, file)?;
     }
     if results.is_empty() {
-        let what =
-            format!("{} has no result: `corehop measure … -o` writes one", shown::path(path));
+        let what = format!(
+            "{} contains no result: `corehop measure … -o` writes a result",
+            shown::path(path)
+        );
         return Err(Failure::says(Exit::Usage, what));
     }
     Ok(results)

@@ -60,12 +60,12 @@ impl CostRequest {
                 Some((costs, path)) => ChosenCosts {
                     source: Some(CostSource::Model(costs.model)),
                     origin: format!(
-                        "costs: those of this host, measured {}, in {}",
+                        "costs of this host, measured {}, in {}",
                         costs.date,
                         shown::path(&path)
                     ),
                 },
-                None => none(format!("none of this host are kept; {}", host_costs::REMEDY)),
+                None => none(format!("none are kept for this host; {}", host_costs::REMEDY)),
             },
         };
         if chosen.source.is_none() {

@@ -50,7 +50,7 @@ pub fn of_missing(file: &MissingFile) {
 
 /// Says once that a file which belongs beside another one cannot be read.
 pub fn of_unreadable(failure: &Failure) {
-    let sentence = format!("{}; its rows are left out", failure.sentence());
+    let sentence = format!("{}; its rows are ignored", failure.sentence());
     if is_new(|doubts| &mut doubts.missing, &sentence) {
         note(&sentence);
     }
@@ -71,7 +71,8 @@ pub fn of_log(path: &Path, log: &PlacementLog) {
     if log.is_whole {
         return;
     }
-    let sentence = format!("{}: the log was torn off: the placer was killed", shown::path(path));
+    let sentence =
+        format!("{}: the log is torn off, because the placer was killed", shown::path(path));
     if is_new(|doubts| &mut doubts.incomplete, &sentence) {
         note(&sentence);
     }

@@ -43,7 +43,7 @@ impl OutputFile {
         let named =
             |what: &str| Err(Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path))));
         if others.iter().any(|other| are_same(path, other)) {
-            return named("this command reads or writes this file already: name another");
+            return named("this command already reads or writes this file: use another name");
         }
         let file = Self { path: path.to_owned(), force, is_stream: is_stream(path) };
         if file.is_stream {
@@ -52,11 +52,11 @@ impl OutputFile {
         match fs::symlink_metadata(path) {
             Ok(about) if about.is_dir() => named("this is a folder: name a file in it"),
             Ok(about) if about.is_symlink() => named(
-                "this is not an ordinary file but a link, which is not followed: name another",
+                "this is a link, not an ordinary file, and corehop does not follow it: use another name",
             ),
-            Ok(about) if !about.is_file() => {
-                named("this is not an ordinary file, and would be replaced by one: name another")
-            }
+            Ok(about) if !about.is_file() => named(
+                "this is not an ordinary file, and would be replaced by one: use another name",
+            ),
             Ok(about) if !force && about.len() > 0 => {
                 named("this file exists: name another, or overwrite it with --force")
             }
@@ -292,7 +292,7 @@ impl Growing {
             FilePlacement::Placed(file) => file,
             FilePlacement::Beside(file) => match place(file, &path, replaced.as_ref()) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    let what = "this file was made just now by another: name another";
+                    let what = "another program has just created this file: use another name";
                     return Err(Failure::says(
                         Exit::Usage,
                         format!("{}: {what}", shown::path(&path)),
@@ -356,7 +356,7 @@ pub fn lock(file: &File, path: &Path) -> Result<(), Failure> {
 fn busy(path: &Path, owner: Option<u32>) -> Failure {
     let owner = owner.map_or_else(String::new, |pid| format!(", process {pid}"));
     let what = format!(
-        "{} is being written by another run{owner}: wait for its end, or name another file",
+        "another run is writing {}{owner}: wait until it ends, or name another file",
         shown::path(path)
     );
     Failure::says(Exit::Usage, what)
@@ -386,7 +386,7 @@ fn open_stream(path: &Path, patience: Duration) -> io::Result<File> {
         }
     };
     if file.metadata()?.is_file() {
-        return Err(io::Error::other("this was a device or a pipe, and is an ordinary file now"));
+        return Err(io::Error::other("this was a device or a pipe, and is now an ordinary file"));
     }
     // A reader may be slow.
     // SAFETY: sets the flags of an open descriptor; the access mode is not among those that change.

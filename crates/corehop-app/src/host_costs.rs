@@ -46,8 +46,7 @@ pub fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
     if let Some(difference) = here(found(&SysRoot::live())?).difference(&costs.host, "of the costs")
     {
         let what = format!(
-            "{}: these costs are of another machine ({difference}): {REMEDY} (--force replaces these); \
-             --costs FILE or --costs none does without them",
+            "{}: these costs belong to another machine ({difference}): {REMEDY} (--force replaces these costs); or use --costs FILE or --costs none",
             shown::path(&path)
         );
         return Err(Failure::says(Exit::Damaged, what));
@@ -73,8 +72,7 @@ impl Keeping {
         for file in &data.files {
             if let Some(difference) = strange(file, &host) {
                 let what = format!(
-                    "{}: its samples are of another machine ({difference}): measure this one, or leave \
-                     --default out",
+                    "{}: its samples come from another machine ({difference}): measure this machine, or omit --default",
                     file.name
                 );
                 return Err(Failure::says(Exit::Damaged, what));
@@ -107,7 +105,7 @@ fn strange(file: &FileNote, host: &HostIdentity) -> Option<String> {
         return Some("a simulated one".to_owned());
     }
     let Ok(platform) = Platform::from_toml(&file.provenance.platform) else {
-        return Some("the file does not describe it".to_owned());
+        return Some("the file does not describe the machine".to_owned());
     };
     let identity = machine.get("host").and_then(|host| host.get("identity"));
     let identity = identity.and_then(Value::as_str).map(ToOwned::to_owned);

@@ -92,7 +92,8 @@ pub fn file(path: &Path) -> Result<File, Failure> {
         return Err(Failure::says(Exit::Usage, what));
     }
     if !about.is_file() {
-        let what = format!("{} is not an ordinary file: copy its contents into one", named());
+        let what =
+            format!("{} is not an ordinary file: copy its contents into an ordinary file", named());
         return Err(Failure::says(Exit::Usage, what));
     }
     File::open(path).map_err(|error| Failure::new(Exit::Failed, error).context(named()))
@@ -118,7 +119,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read.map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
     if bytes.len() as u64 > MOST_TEXT {
         let most = MOST_TEXT >> 20;
-        let what = format!("{}: a text of more than {most} MiB is not read", shown::path(path));
+        let what = format!("{}: texts of more than {most} MiB are not read", shown::path(path));
         return Err(Failure::says(Exit::Damaged, what));
     }
     Ok(bytes)
@@ -228,7 +229,7 @@ pub fn platform(name: &str) -> Result<Platform, Failure> {
             let known: Vec<_> = Platform::names().collect();
             let known = known.join(", ");
             let sentence = format!(
-                "unknown platform `{name}`: known are {known}; a file's name ends in .toml"
+                "unknown platform `{name}`: use one of {known}, or a file whose name ends in .toml"
             );
             return Err(Failure::says(Exit::Usage, sentence));
         };
@@ -342,7 +343,7 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
     match files.iter().find(real) {
         Some(path) => {
             let what =
-                format!("{} is given twice, and its samples would count twice", shown::path(path));
+                format!("{} is named twice, and its samples would count twice", shown::path(path));
             Err(Failure::says(Exit::Usage, what))
         }
         None => Ok(()),
@@ -402,8 +403,7 @@ pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
 /// Those of [all readers](self#errors).
 pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.jobs.summaries.is_empty() {
-        let what =
-            "these files have delays and runs of threads that share data: fit each kind for itself";
+        let what = "these files have delays, and runs of threads that share data: fit each kind separately";
         return Err(Failure::says(Exit::Usage, what));
     }
     let machine = data.gangs.first().map(|it| it.machine.as_str());
@@ -444,7 +444,8 @@ fn of_a_program(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
     }
     let results = gather(&[path.to_owned()], Estimator::Difference)?.program_costs;
     let nothing = || {
-        let what = format!("{}: no block of it says what an event costs", shown::path(path));
+        let what =
+            format!("{}: no block of this file gives the cost of an event", shown::path(path));
         Failure::says(Exit::No, what)
     };
     ProgramPrices::of(results).map(Some).ok_or_else(nothing)

@@ -13,9 +13,9 @@ use corehop_plan::workload::{MovingProgram, Pattern, Polluter};
 /// # Errors
 /// Those of [all readers](self#errors).
 pub fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("`{text}` is not of the form NAME=VALUE, for instance page=thp"))?;
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        format!("`{text}` does not have the form NAME=VALUE, for example page=thp")
+    })?;
     Ok((name.to_owned(), value.to_owned()))
 }
 
@@ -108,7 +108,7 @@ pub fn length(text: &str) -> Result<Length, String> {
             if low <= high {
                 Ok(Length::Uniform(low, high))
             } else {
-                Err("the first length is longer than the second: swap them".to_owned())
+                Err("the first length is longer than the second: swap the two".to_owned())
             }
         }
     }

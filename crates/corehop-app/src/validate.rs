@@ -72,8 +72,7 @@ pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
 fn refuse_unused_platform(chosen: &[Box<dyn PublishedStudy>]) -> Result<(), Failure> {
     let Some(study) = chosen.iter().find(|it| !it.is_of_one_machine()) else { return Ok(()) };
     let what = format!(
-        "{} is not about one machine, so that no other can stand for it: leave out --on, or name the studies of one \
-         platform",
+        "{} does not describe a single machine, so --on cannot replace it: omit --on, or name the studies of one platform",
         study.head().id
     );
     Err(Failure::says(Exit::Usage, what))

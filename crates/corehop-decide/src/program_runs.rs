@@ -60,7 +60,7 @@ impl RunQuantity {
     pub const fn aside(self) -> Option<&'static str> {
         match self {
             Self::WallTime => None,
-            _ => Some("shown beside the wall time of the program, which decides"),
+            _ => Some("shown for information; the wall time of the program decides"),
         }
     }
 

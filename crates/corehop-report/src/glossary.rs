@@ -150,28 +150,31 @@ const WORDS: &[(&str, &str)] = &[
     ("off-load", "Running one call on another core."),
     (
         "offload",
-        "`corehop offload` makes these system calls on OS cores, under all names that libc has for them: read, \
-         pread, readv, recv, recvfrom, recvmsg, write, pwrite, writev, send, sendto, sendmsg, sendfile from a \
-         size on; open, openat, stat, fstatat, statx, fsync, fdatasync, select, poll, epoll_wait, accept4. It is \
-         an allow-list: no other call goes there, and none whose outcome depends on the thread (gettid, \
-         sched_*, signals, prctl, credentials, futexes). A call stays on its thread if it would sleep (it is \
-         tried there without waiting; then SA_RESTART, EINTR and time-outs are the caller's), if it would raise \
-         SIGPIPE or SIGXFSZ, on devices and on files of \
-         any file system that is not on a disk or in memory (/proc, tracefs, FUSE, NFS), if no byte is to be read or \
-         written, for messages with MSG_WAITALL or MSG_OOB, in a signal handler that \
-         interrupts an off-loaded call, after vfork or a clone that libc does not know of, in a thread that \
-         blocks signals or has a real-time policy when it would get its partner, and in a thread whose rights became \
-         its own: before unshare, setns, setfsuid, setfsgid, capset, personality, ptrace(PTRACE_TRACEME), opening a \
-         file of /proc to write, and prctl or syscall for filters, capabilities, credentials, labels, keyrings, memory \
-         policy or I/O priority, its partner ends; if that takes more than 10 s the call fails with EAGAIN. A \
-         filter for all threads ends all partners, and after any filter no thread gets a new partner. A system call \
-         by an instruction of the program's own is not seen. A call inside of libc (stdio) is not seen. Different from without: CPU clocks \
-         of a thread do not count what its partner did, SO_RCVLOWAT above 1 is not waited for, a vector of \
-         iovec that cannot be read ends the program in place of EFAULT, a process has more threads, and its threads \
-         have the OS cores only while no calls go there; a program that it starts then by posix_spawn or vfork never \
-         has them.",
+        "`corehop offload` executes these system calls on OS cores, under all names that libc has for them: read, \
+         pread, readv, recv, recvfrom, recvmsg, write, pwrite, writev, send, sendto, sendmsg, sendfile above a \
+         size; open, openat, stat, fstatat, statx, fsync, fdatasync, select, poll, epoll_wait, accept4. This \
+         list is complete: no other call is off-loaded, in particular no call whose outcome depends on the \
+         thread (gettid, sched_*, signals, prctl, credentials, futexes). A call stays on its thread in these \
+         cases: if the call would sleep (the partner tries the call without waiting; SA_RESTART, EINTR and \
+         time-outs then apply to the caller); if it would raise SIGPIPE or SIGXFSZ; on devices, and on files of \
+         any file system that is not on a disk or in memory (/proc, tracefs, FUSE, NFS); if no byte is to be \
+         read or written; for messages with MSG_WAITALL or MSG_OOB; in a signal handler that interrupts an \
+         off-loaded call; after vfork, or a clone that bypasses libc; in a thread that blocks signals or has a \
+         real-time policy when its partner would start; and in a thread that changed its own rights. Before \
+         unshare, setns, setfsuid, setfsgid, capset, personality, ptrace(PTRACE_TRACEME), opening a file of \
+         /proc to write, and prctl or syscall for filters, capabilities, credentials, labels, keyrings, memory \
+         policy or I/O priority, the thread's partner ends; if that takes more than 10 s the call fails with \
+         EAGAIN. A filter for all threads ends all partners, and after any filter no thread gets a new partner. \
+         The library does not see a system call by the program's own instruction, or a call inside libc \
+         (stdio). Differences from a run without the library: CPU clocks of a thread exclude its partner's \
+         time; SO_RCVLOWAT above 1 is ignored; a vector of iovec that cannot be read ends the program instead \
+         of returning EFAULT; a process has more threads; its threads may use the OS cores only while no calls \
+         are off-loaded; and a program that it starts in that time by posix_spawn or vfork never may.",
     ),
-    ("OS core", "A core that makes system calls for threads on others (Strong et al. 2009)."),
+    (
+        "OS core",
+        "A core that executes system calls for threads on other cores (Strong et al. 2009).",
+    ),
     (
         "guard",
         "The trial of off-loading: stretches of 10 ms with and without off-loading alternate, and corehop compares their calls and bytes per second. If six blocks in a row are slower with off-loading (or 8 of 9, 10 of 12, 12 of 15; or the first three by a tenth), off-loading is turned off, and tried again after 2 to 60 s. If the prediction keeps nearly all calls, off-loading is also turned off, and corehop tries once to send all calls; this trial has to win.",

@@ -270,14 +270,14 @@ fn arms_that_make_no_sense_are_refused_with_their_reason() {
 fn the_costs_of_this_host_are_used_unless_others_are_named() {
     let user = User::new();
     let Some(without) = user.recorded(&["--", "true"]) else { return };
-    let none = "no costs: none of this host are kept";
+    let none = "no costs: none are kept for this host";
     assert!(said(&without).starts_with(none), "{}", said(&without));
     assert!(said(&without).contains("fit FILE.parquet --default"), "{}", said(&without));
     user.keep_costs(&user.platform(None));
     let kept = user.recorded(&["--json", "--", "true"]).unwrap();
     let answer: Value = serde_json::from_slice(&kept.stdout).unwrap();
     let origin = answer["costs"].as_str().unwrap();
-    assert!(origin.contains("those of this host, measured 2026-11-23"), "{origin}");
+    assert!(origin.contains("costs of this host, measured 2026-11-23"), "{origin}");
     assert_eq!(answer["cost"]["priced"], true);
     let off = user.recorded(&["--costs", "none", "--json", "--", "true"]).unwrap();
     let answer: Value = serde_json::from_slice(&off.stdout).unwrap();
@@ -307,7 +307,7 @@ fn costs_of_another_machine_and_damaged_ones_are_refused_before_the_program_runs
         assert!(!Path::new(&ran).exists());
     };
     user.keep_costs(&user.platform(Some("xeon_l7455")));
-    refused("of another machine (id");
+    refused("to another machine (id");
     refused("--costs none");
     std::fs::write(user.path("corehop/costs.json"), "{").unwrap();
     refused("fit --default");
@@ -328,7 +328,7 @@ fn a_set_with_working_sets_is_charged_what_this_host_kept_unless_costs_are_named
     };
     let (kept, why) = check(&[]);
     let (named, said_of_named) = check(&["--costs", &user.path("model.json")]);
-    assert!(why.contains("costs: those of this host"), "{why}");
+    assert!(why.contains("costs of this host"), "{why}");
     assert!(kept == named && kept[0].is_number() && !said_of_named.contains("of this host"));
     let (none, why) = check(&["--costs", "none"]);
     assert!(none[1].as_f64() < kept[1].as_f64() && !why.contains("of this host"), "{none} {kept}");
@@ -346,7 +346,7 @@ fn samples_of_another_machine_do_not_become_the_costs_of_this_one() {
     user.keep_costs(&user.platform(None));
     let output = user.corehop(&["advise", "fit", &user.path("q.parquet"), "--default", "--force"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
-    assert!(said(&output).contains("of another machine (a simulated one)"), "{}", said(&output));
+    assert!(said(&output).contains("from another machine (a simulated one)"), "{}", said(&output));
 }
 
 #[test]
@@ -376,5 +376,5 @@ fn samples_of_this_host_are_kept_and_not_replaced_without_force() {
         Some(0)
     );
     let Some(recorded) = user.recorded(&["--", "true"]) else { return };
-    assert!(said(&recorded).starts_with("costs: those of this host"), "{}", said(&recorded));
+    assert!(said(&recorded).starts_with("costs of this host"), "{}", said(&recorded));
 }

@@ -301,7 +301,11 @@ fn progress_that_stands_still_is_no_cost() {
     let text = said(&output);
     assert!(text.contains("was not measured: no progress in 10 blocks"), "{text}");
     let costs = corehop(folder.path(), &["record", "--costs", "x.parquet", "--", "true"]);
-    assert!(said(&costs).contains("no block of it says what an event costs"), "{}", said(&costs));
+    assert!(
+        said(&costs).contains("no block of this file gives the cost of an event"),
+        "{}",
+        said(&costs)
+    );
 }
 
 /// A file of rounds of 100 ms in which each event costs 50 us, but for some noise.

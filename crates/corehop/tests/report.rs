@@ -75,7 +75,7 @@ fn a_file_that_is_given_twice_is_refused() {
     let once = absences(folder.path(), "once.parquet", "a");
     let twice = corehop(&["report", once.to_str().unwrap(), once.to_str().unwrap()]);
     assert_eq!(code(&twice), Some(2), "{}", said(&twice));
-    assert!(said(&twice).contains("given twice"));
+    assert!(said(&twice).contains("named twice"));
 }
 
 #[test]

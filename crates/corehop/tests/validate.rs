@@ -41,10 +41,10 @@ fn a_study_that_reaches_its_aims_ends_with_0_and_one_whose_rows_judge_nothing_wi
 fn what_is_no_study_and_a_platform_that_a_study_does_not_use_are_refused() {
     for (words, said) in [
         (&["strong-2b", "strong-4"][..], "`strong-4` is neither a study"),
-        (&["strong-2b", "--on", "xeon_x5650"], "strong-2b is not about one machine"),
+        (&["strong-2b", "--on", "xeon_x5650"], "strong-2b does not describe a single machine"),
         (
             &["kamali-regression", "--on", "xeon_x5650"],
-            "kamali-regression is not about one machine",
+            "kamali-regression does not describe a single machine",
         ),
     ] {
         let (exit, _, error) = validate(words);

@@ -57,9 +57,7 @@ impl SetQuestion {
             }
             (Some(name), Some(scheduler)) => Err(Failure::says(
                 Exit::Usage,
-                format!(
-                    "--test {name} asks about its own scheduler: leave out --scheduler {scheduler}"
-                ),
+                format!("--test {name} applies to its own scheduler: omit --scheduler {scheduler}"),
             )),
             (Some(name), None) => Ok(Self::One(requested(name, platform)?[0])),
         }

@@ -130,7 +130,10 @@ impl ChargeRequest {
         let lacks = table.lacks();
         if !lacks.is_empty() {
             let lacks = lacks.join(", ");
-            note(&format!("{}: nothing is charged for {lacks}: no such column", shown::path(path)));
+            note(&format!(
+                "{}: nothing is charged for {lacks}: the column is missing",
+                shown::path(path)
+            ));
         }
         Ok(Some(known))
     }
@@ -151,8 +154,7 @@ fn uncharged(set: &TaskSet) -> Result<ChargedDelays<'static>, Failure> {
         return Ok(ChargedDelays::Nothing);
     };
     let sentence = format!(
-        "{}: wss_kib is given, and nothing says what a working set costs: give its delay with \
-         --delay, a table of costs, a model or samples with --costs, or --delay 0us to charge none",
+        "{}: wss_kib is given, but the cost of a working set is unknown: set a delay with --delay, pass a cost table, a model or samples with --costs, or charge nothing with --delay 0us",
         called(set, at)
     );
     Err(Failure::says(Exit::Usage, sentence))

@@ -79,7 +79,7 @@ pub fn deploy(request: &DeploymentRequest) -> Result<Answer, Failure> {
     let verdict = steps.verdict(&set)?;
     let sentence = verdict["sentence"].as_str().unwrap_or_default().to_owned();
     if verdict["schedulable"] != json!(true) {
-        let text = "nothing was run: the answer is not yes\n".to_owned();
+        let text = "nothing ran, because the answer is not yes\n".to_owned();
         return Ok(Answer { sentence, json: verdict, text, exit: Exit::No });
     }
     let placed = input::task_set(&folder.join("placed.json"))?;
@@ -170,7 +170,7 @@ impl DeploymentSteps<'_> {
     fn measured(&self, name: &str, words: &[&str]) -> Result<PathBuf, Failure> {
         let file = self.file(name);
         if file.exists() && !self.0.force {
-            note(&format!("{} is used as it is; --force measures again", shown::path(&file)));
+            note(&format!("{} is reused; --force measures again", shown::path(&file)));
             return Ok(file);
         }
         let mut words: ArgumentVector = words.iter().map(OsString::from).collect();
@@ -200,7 +200,7 @@ impl DeploymentSteps<'_> {
         let exit = exits.into_iter().find(is).unwrap_or(Exit::Failed);
         let ended =
             code.map_or_else(|| "by a signal".to_owned(), |it| format!("with exit code {it}"));
-        Err(Failure::says(exit, format!("`{line}` ended {ended}: nothing after it was done")))
+        Err(Failure::says(exit, format!("`{line}` ended {ended}; no later step ran")))
     }
 
     /// The jobs of the placed set, which runs now.
@@ -249,8 +249,7 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     };
     let file = folder.join("placed.json");
     let what = format!(
-        "the set is not run: its threads would use {:.0} % of CPU {cpu}, and real-time threads are run for at most half of \
-         the time; {} has the set with its assignment, and `corehop convert rt-app {}` its threads",
+        "the set does not run: its threads would use {:.0} % of CPU {cpu}, and real-time threads may use at most half of a CPU; {} has the set with its assignment, and `corehop convert rt-app {}` writes its threads",
         100.0 * used,
         shown::path(&file),
         shown::path(&file)
@@ -262,8 +261,7 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
 fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
     let all = answer["bounds_us"].as_array();
     let Some(all) = all.filter(|it| it.len() == placed.tasks().len()) else {
-        let what = "the verdict has no bounds on response times, against which jobs could be judged: name a test \
-                    that has, for example --scheduler p-fp";
+        let what = "the verdict has no bounds on response times to compare jobs with: use a test with bounds, for example --scheduler p-fp";
         return Err(Failure::says(Exit::Usage, what));
     };
     let of = |(at, bound): (usize, &Value)| Bound {
@@ -280,7 +278,7 @@ fn ran(kept: &BoundCheck) -> String {
     let least = kept.tasks.iter().filter_map(|it| it.ratio).reduce(f64::min);
     let closest = least.map(|it| format!("; the closest took 1/{it:.2} of its bound"));
     match above {
-        0 if kept.jobs() == 0 => "no: no job ended, so no bound was put to the proof".to_owned(),
+        0 if kept.jobs() == 0 => "no: no job finished, so no bound was tested".to_owned(),
         0 => format!(
             "yes: the set is schedulable, and none of {jobs} took longer than its bound{}",
             closest.unwrap_or_default()

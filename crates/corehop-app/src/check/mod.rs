@@ -123,10 +123,9 @@ impl CheckRequest {
             return Ok(());
         }
         let what = if self.gantt.is_some() {
-            "--gantt: a survey has no schedule to draw: leave out --test all, or name one test"
+            "--gantt: a survey has no schedule to draw: omit --test all, or name one test"
         } else if self.output.is_some() {
-            "-o: a survey has no answer to deploy: leave out --test all, or name a test that assigns CPUs, for \
-             example --test p-edf-ffd"
+            "-o: a survey has no answer to deploy: omit --test all, or name a test that assigns CPUs, for example --test p-edf-ffd"
         } else {
             return Ok(());
         };
@@ -139,7 +138,7 @@ impl CheckRequest {
             return Ok(());
         }
         let what = format!(
-            "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
+            "-o: {} assigns no CPUs to tasks: use a test that does, for example p-edf-ffd or sp-edf-c=d",
             test.name
         );
         Err(Failure::says(Exit::Usage, what))

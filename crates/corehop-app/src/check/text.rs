@@ -75,7 +75,7 @@ pub(super) fn every(survey: &SetSurvey, page: TerminalLayout) -> String {
         }
         let why = answer.why.as_deref().unwrap_or(match answer.verdict {
             Verdict::Unschedulable => "a deadline is missed, or tardiness is not bounded",
-            _ => "sufficient or necessary, and it does not tell",
+            _ => "this test is only sufficient (or only necessary), so it cannot decide this set",
         });
         let same = others.iter_mut().find(|it| (it.0, it.1) == (answer.verdict, why));
         match same {

@@ -278,7 +278,7 @@ fn table(by_call: &[OfCall]) -> FigureTable {
         "here ns",
         "there ns",
     ];
-    let mut table = FigureTable::new("System calls, by the place where they were made", &columns);
+    let mut table = FigureTable::new("System calls, by the core that executed them", &columns);
     let mean = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
     let row = |it: &OfCall| {
         let counts = [
@@ -304,12 +304,10 @@ fn sentences(answer: &OffloadAnswer) -> Vec<String> {
     let OffloadAnswer { mechanism, os_cores, counted, .. } = answer;
     let mut all = Vec::new();
     all.extend(answer.unknown.as_ref().map(|why| {
-        format!(
-            "The counts are unknown, because the program changed the file that holds them: {why}."
-        )
+        format!("The counts are unknown, because the program changed the file of counts: {why}.")
     }));
     all.extend(counted.offloaded.zip(counted.qualifying).map(|counts| match counts {
-        (_, 0) => "No call qualified: none is as large as the threshold, and none has no size.".to_owned(),
+        (_, 0) => "No call qualified: every call has a size, below the threshold.".to_owned(),
         (offloaded, qualifying) => format!(
             "{offloaded} of {qualifying} calls that qualify were made on CPU {os_cores}, by {mechanism}."
         ),
@@ -321,18 +319,16 @@ fn sentences(answer: &OffloadAnswer) -> Vec<String> {
     };
     of_some(
         counted.without_partner,
-        "attempts to start a partner thread failed: those calls stayed.",
+        "attempts to start a partner thread failed; the calls were not off-loaded.",
     );
     of_some(
         counted.private_threads,
-        "threads have credentials, namespaces or filters of their own: their calls stayed.",
+        "threads have their own credentials, namespaces or filters; their calls were not off-loaded.",
     );
     of_some(counted.uncounted_threads, "threads beyond 1024 at a time are not in the table.");
     if counted.processes == Some(0) {
         all.push(
-            "The library was not loaded: the program is started by another one that clears its environment, that \
-             changes its root directory, or whose rights differ from its caller's (set-user-ID, capabilities, a \
-             security module), so that the loader preloads nothing."
+            "The library was not loaded: the program was started by another program that clears the environment, changes the root directory, or has other rights than its caller (set-user-ID, capabilities, a security module), so the loader preloads nothing."
                 .to_owned(),
         );
     }
@@ -344,22 +340,19 @@ impl GuardDecisions {
         let mut all = Vec::new();
         if let (Some(seconds), Some(loss)) = (self.after_seconds, self.loss_percent) {
             all.push(format!(
-                "The guard turned off-load off after {seconds:.2} s: with it the program got on {loss:.1} % slower. \
-                 (Turned off {} times, over all processes and trials.)",
+                "The guard turned off-loading off after {seconds:.2} s: with off-loading the program was {loss:.1} % slower. (Turned off {} times, over all processes and trials.)",
                 self.turned_off
             ));
         }
         if self.unused > 0 {
             all.push(format!(
-                "Recent timings kept nearly all calls on the program's own CPUs, so that the guard turned off-load off. \
-                 ({} times, over all processes and trials.)",
+                "Recent timings kept nearly all calls on the program's own CPUs, so the guard turned off-loading off. ({} times, over all processes and trials.)",
                 self.unused
             ));
         }
         if let Some(gain) = self.gain_percent {
             all.push(format!(
-                "The guard had all calls off-loaded, against the prediction: the program got on \
-                 {gain:.1} % faster with it. ({} times, over all processes and trials.)",
+                "The guard off-loaded all calls, against the prediction: the program was {gain:.1} % faster. ({} times, over all processes and trials.)",
                 self.sent_all
             ));
         }

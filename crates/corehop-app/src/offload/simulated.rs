@@ -74,8 +74,7 @@ pub fn simulate(
 ) -> Result<Answer, Failure> {
     if let Some(why) = simulation::unknown(platform, load.mechanism)? {
         let sentence = format!(
-            "unknown: what {} costs on {}. {why}. Otherwise name v4, which polls, or a mechanism of the kernel of 2009 \
-             (--mechanism strong-v5)",
+            "the cost of {} on {} is unknown. {why}. Otherwise use v4, which polls, or a mechanism of the kernel of 2009 (--mechanism strong-v5)",
             load.mechanism, platform.id
         );
         return Err(Failure::says(Exit::No, sentence));
@@ -223,7 +222,10 @@ fn text(answer: &OffloadReport<'_>) -> String {
     let rest: Vec<String> = answer.sentences.iter().skip(1).cloned().collect();
     let alike = |it: &ArmOutcome| {
         let other = it.same_as.as_deref()?;
-        Some(format!("On this load `{}` decides as `{other}` in every call.", it.arm))
+        Some(format!(
+            "With this load `{}` makes the same decision as `{other}` for every call.",
+            it.arm
+        ))
     };
     let same: Vec<String> = answer.policies.iter().filter_map(alike).collect();
     let [rest, same] =

@@ -124,8 +124,7 @@ impl PinTrial<'_> {
             return Ok(self.platform.online().intersection(own));
         }
         let what = format!(
-            "--platform {id} describes CPUs {there}, and the program may run on CPUs {own}: name the file of this host, or leave \
-             --platform out"
+            "--platform {id} describes CPUs {there}, but the program may run on CPUs {own}: name the file of this host, or omit --platform"
         );
         Err(Failure::says(Exit::Usage, what))
     }
@@ -166,8 +165,7 @@ impl PinTrial<'_> {
         Failure::says(
             Exit::No,
             format!(
-                "cannot tell: the first run of the command did not end within {seconds} s, and was ended; give the command less \
-                 to do, or --duration more"
+                "cannot tell: the first run of the command was stopped after {seconds} s; give the command less work, or set a longer --duration"
             ),
         )
     }

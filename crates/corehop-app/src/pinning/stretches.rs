@@ -58,8 +58,7 @@ impl<'a> Stretches<'a> {
         let mut found =
             Self { host, stop, window, longer: Duration::ZERO, own, threads, stay, load };
         // The first look at a thread knows no CPU time.
-        let ended =
-            || Failure::says(Exit::No, "cannot tell: the process ended before it was tried");
+        let ended = || Failure::says(Exit::No, "cannot tell: the process exited before the trial");
         // As in a trial of the placer: shorter windows are worth closer looks.
         found.host.look_closely(true);
         found.window()?.ok_or_else(ended)?;
@@ -73,7 +72,7 @@ impl<'a> Stretches<'a> {
             let s = if others == 1 { " has" } else { "s have" };
             let own = &found.own;
             note(&format!(
-                "{others} thread{s} CPUs of their own choice and stay there; the others have {own}"
+                "{others} thread{s} CPUs of their own choice and keep them; the other threads have {own}"
             ));
         }
         Ok(found)
@@ -195,7 +194,7 @@ fn undecided(why: UndecidedReason) -> Failure {
     Failure::says(
         Exit::No,
         format!(
-            "cannot tell: {why}; load the program while it is tried, or name another --progress"
+            "cannot tell: {why}; load the program during the trial, or name another --progress"
         ),
     )
 }

@@ -42,8 +42,7 @@ impl<'a> WholeRuns<'a> {
         let Some(run) = self.run(None, clock)? else { return Ok(None) };
         if run.wall_ns < SHORT_NS {
             note(&format!(
-                "the command ends within {:.1} ms, most of which is the start of a process: give it more to do for an answer about \
-                 the program",
+                "the command ends within {:.1} ms, most of which is process start: give the command more work to learn about the program",
                 run.wall_ns as f64 / 1e6
             ));
         }
@@ -78,7 +77,7 @@ impl<'a> WholeRuns<'a> {
         let alone = arm.map_or_else(|| self.words.to_owned(), |it| pinned(&it.cpus));
         let exit = u8::try_from(status).map_or(Exit::Failed, Exit::Of);
         let what = format!(
-            "arm {name}: the command ended with status {status}, so that its time says nothing; `{alone}` shows why"
+            "arm {name}: the command failed with status {status}, so its time is meaningless; `{alone}` shows why"
         );
         Failure::says(exit, what)
     }

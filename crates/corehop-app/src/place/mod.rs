@@ -184,7 +184,7 @@ pub fn check_start(start: Option<&InitialPlacement>, terrain: &Terrain) -> Resul
     if cpus.is_within(there) {
         return Ok(());
     }
-    let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
+    let why = format!("--start {cpus}: not all of these CPUs are usable; usable are CPUs {there}");
     Err(Failure::says(Exit::Usage, why))
 }
 

@@ -64,8 +64,7 @@ fn plan(path: &Path) -> Result<ReportAnswer, Failure> {
     let provenance = &reader.kind().provenance;
     let Some(plan) = &provenance.plan else {
         let sentence = format!(
-            "{}: the plan was too large to store; `{} --dry-run` with seed {} makes it again \
-             (digest {})",
+            "{}: the plan was too large to store; `{} --dry-run` with seed {} creates it again (digest {})",
             shown::path(path),
             provenance.command.join(" "),
             provenance.seed,
@@ -86,7 +85,7 @@ fn placement_of(
     log: &PlacementLog,
 ) -> Result<ReportAnswer, Failure> {
     if form == ContentsForm::Plan {
-        return Err(Failure::says(Exit::No, "the log of a placer has no plan: leave out --plan"));
+        return Err(Failure::says(Exit::No, "the log of a placer has no plan: omit --plan"));
     }
     if let ContentsForm::Rows(count) = form {
         let rates = log.rates.iter().take(count).map(|rate| serde_json::json!(rate));
@@ -103,7 +102,7 @@ fn off_load_of(
     of: &OffLoadAnswer,
 ) -> Result<ReportAnswer, Failure> {
     if form == ContentsForm::Plan {
-        return Err(Failure::says(Exit::No, "an answer of off-load has no plan: leave out --plan"));
+        return Err(Failure::says(Exit::No, "an answer of off-load has no plan: omit --plan"));
     }
     if let ContentsForm::Rows(count) = form {
         let rows = of.rows();

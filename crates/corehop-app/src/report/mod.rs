@@ -84,7 +84,7 @@ pub enum ReportBody {
 pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
     let form = args.form;
     if form.is_none() && !args.only.is_empty() {
-        let what = "--only selects cells of a table: add --table, or leave out -o";
+        let what = "--only selects cells of a table: add --table, or omit -o";
         return Err(Failure::says(Exit::Usage, what));
     }
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
@@ -167,8 +167,7 @@ fn of_cells(args: &ReportRequest, form: Option<ReportForm>, data: &Results) -> R
         _ => return Ok(()),
     };
     let what = format!(
-        "{asked}, and these files have no valid sample of a cell (rows: {kinds}): use --table json or text, or print rows with \
-         `corehop report contents FILE --rows N`"
+        "{asked}, but these files have no valid sample of a cell (rows: {kinds}): use --table json or text, or print rows with `corehop report contents FILE --rows N`"
     );
     Err(Failure::says(Exit::Usage, what))
 }
@@ -180,8 +179,7 @@ fn placement_of(
     output: Option<OutputFile>,
     log: &PlacementLog,
 ) -> Result<ReportAnswer, Failure> {
-    let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
-                (`corehop report contents FILE --rows N` prints the rates of its windows)";
+    let what = "the log of a placer has no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints the rates of its windows)";
     without_cells(args, form, what, output, || placement::page(log))?;
     let sentence = placement::sentence(&log.answer);
     Ok(tell(&sentence, form, || placement::json(log), || placement::log_text(log)))
@@ -194,8 +192,7 @@ fn counts(
     output: Option<OutputFile>,
     outcome: &StudyCounts,
 ) -> Result<ReportAnswer, Failure> {
-    let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
-                (`corehop report contents FILE --rows N` prints the counts)";
+    let what = "the counts of a study have no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints the counts)";
     without_cells(args, form, what, output, || study_page(outcome))?;
     Ok(tell(
         &study::sentence(outcome),
@@ -214,7 +211,8 @@ fn without_cells(
     page: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     if args.estimator.is_some() {
-        let what = "--estimator computes delays of cells, and this file has none: leave it out";
+        let what =
+            "--estimator computes delays of cells, and this file has no cells: omit --estimator";
         return Err(Failure::says(Exit::Usage, what));
     }
     if !args.only.is_empty() || matches!(form, Some(ReportForm::Csv)) {
@@ -230,8 +228,7 @@ fn off_load_of(
     output: Option<OutputFile>,
     of: &OffLoadAnswer,
 ) -> Result<ReportAnswer, Failure> {
-    let what = "an answer of `corehop offload` has no cells: leave out --only, and use --table text or json \
-                (`corehop report contents FILE --rows N` prints its calls)";
+    let what = "an answer of `corehop offload` has no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints its calls)";
     without_cells(args, form, what, output, || of.page())?;
     Ok(tell(&of.sentence(), form, || of.json().clone(), || of.text()))
 }

@@ -293,7 +293,7 @@ impl ResumeSource {
         let found = [stream, path, &aside].into_iter().find(|path| path.exists());
         let Some(found) = found else {
             let what = format!(
-                "--resume: there is nothing to resume, neither {} nor {}; leave out --resume",
+                "--resume: nothing to resume: neither {} nor {} exists; omit --resume",
                 shown::path(stream),
                 shown::path(path)
             );
@@ -305,7 +305,7 @@ impl ResumeSource {
         // The owner of the lock may have replaced the file meanwhile.
         let now = fs::metadata(found).map_err(named)?;
         if file.metadata().map_err(named)?.ino() != now.ino() {
-            let what = format!("{} is being written by another run", shown::path(found));
+            let what = format!("another run is writing {}", shown::path(found));
             return Err(Failure::says(Exit::Usage, what));
         }
         Ok(Self { path: found.to_owned(), file })
@@ -339,7 +339,7 @@ fn earlier_rows(
     let then = &reader.kind().provenance;
     if machine_of(then) != machine_of(now) {
         let sentence = format!(
-            "the run began on {}, and this is {}: use the same --on on the same machine",
+            "the run began on {}, but this machine is {}: use the same --on on the same machine",
             machine_of(then),
             machine_of(now)
         );

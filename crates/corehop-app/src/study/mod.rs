@@ -100,7 +100,7 @@ impl StudyRequest {
                 || self.threads.is_some()
             {
                 let why = format!(
-                    "{}: this file has the counts already; --sets, --seed, --shard and --threads apply to a study",
+                    "{}: this file already has the counts; --sets, --seed, --shard and --threads apply only to a study",
                     shown::path(what)
                 );
                 return Err(Failure::says(Exit::Usage, why));

@@ -113,6 +113,8 @@ fn word(verdict: Preference) -> String {
     match verdict {
         Preference::Stay => "stay".to_owned(),
         Preference::Move(event) => format!("move ({event})"),
-        Preference::Unknown => "unknown, as the costs are not known well enough,".to_owned(),
+        Preference::Unknown => {
+            "unknown, because the intervals of the costs are too wide,".to_owned()
+        }
     }
 }

@@ -303,7 +303,7 @@ impl AdviceSubject<'_> {
         let preempted = |wait| remedy(self.load, "preemption", &one_digit(wait));
         let at_most = all.iter().any(|it| it.at_most).then(|| {
             format!(
-                "a migration after an absence in company bounds a move at once from above only; {}",
+                "a migration after an absence in company is only an upper bound for a move at once; {}",
                 remedy(self.load, &self.classes(), "0us")
             )
         });
@@ -312,20 +312,20 @@ impl AdviceSubject<'_> {
         let below = longest(|it| matches!(it.known_by, WaitOrigin::BelowAll { .. }));
         let below = below.filter(|_| ran).map(|wait| {
             format!(
-                "a move pays from waits on that are shorter than every preemption measured; {}",
+                "a move already pays for waits shorter than every measured preemption; {}",
                 preempted(wait)
             )
         });
         let beyond = longest(|it| matches!(it.known_by, WaitOrigin::BeyondAll { .. }));
         let beyond = beyond.filter(|_| ran).map(|wait| {
             format!(
-                "a move pays from waits on that are longer than every preemption measured; {}",
+                "a move pays only for waits longer than every measured preemption; {}",
                 preempted(wait)
             )
         });
         let vague = all.iter().any(|it| it.pays_from.high_us.is_none());
         let vague = vague.then(|| {
-            "some costs have no interval, so that no wait is decided; measure more replicates (`--replicates 20`)"
+            "some costs have no interval, so corehop cannot advise on any wait; measure more replicates (`--replicates 20`)"
                 .to_owned()
         });
         [at_most, below, beyond, vague].into_iter().flatten()

@@ -150,9 +150,8 @@ impl CalibrationFit {
     }
 
     fn not_found(&mut self, fact: &str, samples_of: &str) {
-        self.notes.push(format!(
-            "{fact}: fewer than {FEWEST} valid samples of {samples_of}; left as it was"
-        ));
+        self.notes
+            .push(format!("{fact}: fewer than {FEWEST} valid samples of {samples_of}; unchanged"));
     }
 
     /// The sizes among these of which there are live samples.

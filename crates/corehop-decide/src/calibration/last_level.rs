@@ -28,9 +28,8 @@ impl CalibrationFit {
         let live: Vec<(Bytes, MedianEstimate)> =
             sizes.iter().filter_map(|&wss| Some((wss, self.live.warm(wss)?))).collect();
         let Some((place, stated)) = last_level(&self.platform).filter(|_| live.len() >= 3) else {
-            self.notes.push(
-                "last level: fewer than three sizes of warm touches; left as it was".to_owned(),
-            );
+            self.notes
+                .push("last level: fewer than three sizes of warm touches; unchanged".to_owned());
             return Ok(());
         };
         let largest = live.iter().map(|(wss, _)| *wss).max().unwrap_or_default();

@@ -33,7 +33,7 @@ impl CalibrationFit {
         let found = second_level(&self.platform).filter(|(place, _)| Some(*place) != last);
         let Some((place, stated)) = found.filter(|_| live.iter().any(is_near)) else {
             self.notes.push(
-                "second level: no warm touches near its size, or no such cache; left as it was"
+                "second level: no warm touches near its size, or no such cache; unchanged"
                     .to_owned(),
             );
             return Ok(());

@@ -181,8 +181,7 @@ pub fn change_of_speed(samples: &[Sample]) -> Option<String> {
     let changed = (first.max(second) / first.min(second) - 1.0) > OTHER_SPEED;
     changed.then(|| {
         format!(
-            "the speed of the host changed while it was measured: a warm touch of {} took {first:.2} ns a line in the first \
-             half and {second:.2} ns in the second",
+            "the speed of the host changed during the measurement: a warm touch of {} took {first:.2} ns a line in the first half and {second:.2} ns in the second",
             SMALL[0]
         )
     })

@@ -11,12 +11,11 @@ use crate::gate::{first_level, least};
 use corehop_stats::replicates::FEWEST_REPLICATES;
 
 /// The reason not to judge a quantity that its run measures once.
-const ONCE: &str = "measured once in a run whose other cells have replicates, so that nothing says \
-                    how much it varies";
+const ONCE: &str =
+    "measured once in a run whose other cells have replicates, so its variation is unknown";
 
 /// The reason not to judge a class of migrations that came out in a few replicates.
-const CHANCE: &str = "reached by chance, as the CPUs were that far apart in a few replicates; most replicates of what was \
-                      planned have another class, and those are judged";
+const CHANCE: &str = "reached by chance: the CPUs were that far apart only in a few replicates. Most planned replicates have another class, which is judged";
 
 /// Sets aside what no number of replicates would let a gate judge.
 pub(super) fn set_aside(pairs: &mut [ComparedQuantity<'_>], alpha: f64) {

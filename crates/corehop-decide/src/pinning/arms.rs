@@ -71,7 +71,7 @@ pub fn derive(platform: &Platform, inherited: &CpuList, load: &ProgramLoad) -> P
     for &kind in ArmKind::ALL {
         let chosen = ground.choose(kind, load.threads).and_then(|cpus| {
             if cpus == ground.cpus {
-                return Err("these are the CPUs that the program has".to_owned());
+                return Err("these are the program's own CPUs".to_owned());
             }
             too_small(&cpus, load)?;
             found.is_new(&cpus)?;

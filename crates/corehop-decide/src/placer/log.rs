@@ -314,7 +314,7 @@ pub enum LogError {
     #[error("this is not the log of a placer")]
     NotOurs,
     /// It was written by a later version.
-    #[error("the log is of version {0}, and this corehop reads {VERSION}: use a later corehop")]
+    #[error("the log has version {0}, and this corehop reads {VERSION}: use a newer corehop")]
     Version(u32),
     /// A line that is not the last one is damaged.
     #[error("line {number} is damaged: {why}")]

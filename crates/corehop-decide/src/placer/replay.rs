@@ -39,9 +39,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// It lacks the machine.
-    #[error(
-        "the log does not say which CPUs there were: a version that did not record them wrote it"
-    )]
+    #[error("the log does not list the CPUs, because an earlier version wrote it")]
     NoTerrain,
 }
 

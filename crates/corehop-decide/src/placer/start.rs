@@ -32,7 +32,7 @@ impl FromStr for InitialPlacement {
             list => match list.parse::<CpuList>() {
                 Ok(cpus) if !cpus.is_empty() => Ok(Self::List(cpus)),
                 _ => Err(format!(
-                    "`{text}` is not a start: write spread, packed, or CPUs such as 0,2-3"
+                    "`{text}` is not an initial placement: write spread, packed, or CPUs such as 0,2-3"
                 )),
             },
         }

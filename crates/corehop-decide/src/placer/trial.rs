@@ -86,9 +86,9 @@ impl std::fmt::Display for UndecidedReason {
             Self::StoodStill => "progress stood still",
             Self::RanBackwards => "progress ran backwards",
             Self::Unknown => "progress could not be read",
-            Self::DistanceChanged => "the CPUs changed their distance again and again",
-            Self::NoControl => "left alone, the threads were together already",
-            Self::NotPlaced => "placed, the threads were not together",
+            Self::DistanceChanged => "the CPUs changed their distance repeatedly",
+            Self::NoControl => "without the placement, the threads ran together",
+            Self::NotPlaced => "with the placement, the threads did not run together",
         })
     }
 }

@@ -109,8 +109,7 @@ impl Aim {
         let of = |outcome, why| Self { median, p90, outcome, why };
         let Samples { have, takes } = samples;
         if have < takes {
-            let why =
-                format!("{have} samples a value; the aim takes {takes} (leave out --samples)");
+            let why = format!("{have} samples per value; the aim needs {takes} (omit --samples)");
             return of(AimVerdict::NotJudged, vec![why]);
         }
         let Some(errors) = judged else {

@@ -118,7 +118,7 @@ impl HostSheet {
         let share = self.order.agree as f64 / self.order.pairs.max(1) as f64;
         let turned = (self.order.pairs > 0 && share < order).then(|| {
             format!(
-                "{:.1} % of the pairs come in the live order, fewer than {:.0} %",
+                "{:.1} % of the pairs have the live order, fewer than {:.0} %",
                 percent(share),
                 percent(order)
             )
@@ -498,7 +498,7 @@ mod tests {
             sheet
                 .missed()
                 .iter()
-                .any(|it| it == "0.0 % of the pairs come in the live order, fewer than 95 %"),
+                .any(|it| it == "0.0 % of the pairs have the live order, fewer than 95 %"),
             "{:?}",
             sheet.missed()
         );

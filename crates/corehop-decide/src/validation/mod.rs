@@ -103,7 +103,7 @@ pub enum ValidationError {
     Rehearsal(#[from] RehearsalError),
     /// The platform lacks the server that a study lets drift.
     #[error(
-        "{study} needs a [[server]] called {server}, and {platform} has none: add it to the platform file"
+        "{study} needs a [[server]] named {server}, and {platform} has none: add the server to the platform file"
     )]
     NoServer {
         /// The study.

@@ -126,7 +126,7 @@ fn a_server_drifts_only_in_a_study_that_says_so_and_a_missing_one_is_named() {
     assert_eq!(drifts(&drifting("memory")), [("memory".to_owned(), Nanos::from_millis(25))]);
     let error = drifting("tape").on(&platform).unwrap_err().to_string();
     assert!(
-        error.contains("made-up needs a [[server]] called tape, and xeon_l7455 has none"),
+        error.contains("made-up needs a [[server]] named tape, and xeon_l7455 has none"),
         "{error}"
     );
 }

@@ -151,7 +151,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
     refused(small(&file, &["--wss", "100B"]), 2, &["100 B", "1 KiB"]);
     refused(small(&file, &["--write-ratio", "3/4"]), 2, &["0.75", "scan"]);
     refused(small(&file, &["--wss", "60000GiB"]), 3, &["60000 GiB", "memory"]);
-    refused(small(&file, &["--length", "5..1ms"]), 2, &["swap them"]);
+    refused(small(&file, &["--length", "5..1ms"]), 2, &["swap the two"]);
     refused(small(&file, &["--precision", "5"]), 2, &["5%"]);
     refused(corehop(&["measure"]), 2, &["EXPERIMENT"]);
     refused(corehop(&["measure", "nonsense"]), 2, &["nonsense", "nearest", "synthetic", "--help"]);

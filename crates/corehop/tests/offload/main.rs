@@ -318,5 +318,5 @@ fn the_guard_turns_a_loss_off_and_says_so() {
     let answer: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     assert!(answer["guard"]["turned_off"].as_u64().unwrap() >= 1, "{answer}");
     assert!(answer["guard"]["loss_percent"].as_f64().unwrap() > 10.0, "{answer}");
-    assert!(said(&output).contains("The guard turned off-load off after"), "{}", said(&output));
+    assert!(said(&output).contains("The guard turned off-loading off after"), "{}", said(&output));
 }

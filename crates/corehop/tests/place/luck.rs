@@ -108,7 +108,7 @@ fn with_a_full_disk_placing_goes_on_and_says_at_once_and_at_the_end_that_the_log
     assert_eq!(output.status.code(), Some(6), "{}", said(&output));
     let said = said(&output);
     assert!(
-        said.matches("No space left").count() == 2 && said.contains("placing goes on"),
+        said.matches("No space left").count() == 2 && said.contains("placing continues"),
         "{said}"
     );
     assert!(!output.stdout.is_empty(), "the answer is there");
