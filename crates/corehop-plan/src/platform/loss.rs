@@ -19,8 +19,8 @@ pub struct Loss {
     pub length: Nanos,
     /// The working-set size.
     pub wss: Bytes,
-    /// Quantiles of the lost share, in thousandths, ascending and equally far apart: of two, a quarter and three quarters
-    /// of absences lose less.
+    /// Quantiles of the lost share, in thousandths, ascending and equally spaced: with two quantiles, a quarter and
+    /// three quarters of the absences lose less.
     pub share: Fact<Vec<u32>>,
 }
 

@@ -168,16 +168,16 @@ words! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {
-    /// 1 is asked first.
+    /// The level of the TLB; level 1 is searched first.
     pub level: u32,
-    /// The accesses whose translations it holds.
+    /// The kind of accesses whose translations the TLB holds.
     pub kind: CacheKind,
     /// The number of translations.
     pub entries: Fact<u32>,
-    /// Translations per set; all of them where it is not stated.
+    /// Translations per set; default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<Fact<u32>>,
-    /// The sizes of page that it holds.
+    /// The page sizes that the TLB holds.
     pub pages: Fact<Vec<Bytes>>,
     /// The additional time of a miss: that of the next level, or of the walk after the last one.
     pub penalty: Fact<Latency>,
@@ -187,19 +187,19 @@ pub struct Tlb {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetcher {
-    /// The accesses it follows.
+    /// The kind of accesses that the prefetcher follows.
     pub kind: PrefetchKind,
-    /// The level of cache whose misses it sees and that it fills.
+    /// The cache level whose misses the prefetcher sees, and which it fills.
     pub level: u32,
-    /// Whether it is on.
+    /// Whether the prefetcher is on.
     pub on: Fact<bool>,
-    /// The pages that it can follow at a time; unused by `adjacent_line`.
+    /// The number of pages that the prefetcher can follow at the same time; unused by `adjacent_line`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trackers: Option<Fact<u32>>,
-    /// The number of lines that it fetches ahead of the last access.
+    /// The number of lines that the prefetcher fetches ahead of the last access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Fact<u32>>,
-    /// The accesses in a row that start it.
+    /// The number of consecutive accesses that start the prefetcher.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm: Option<Fact<u32>>,
 }
@@ -211,7 +211,7 @@ pub struct Coherence {
     /// The states of a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Fact<Protocol>>,
-    /// The way to find sharers.
+    /// The method to find sharers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookup: Option<Fact<Lookup>>,
 }
@@ -229,16 +229,16 @@ impl Coherence {
 pub struct LatencyRow {
     /// The supplier of the line.
     pub supplier: Supplier,
-    /// The level of the cache that supplies it.
+    /// The level of the cache that supplies the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u32>,
-    /// In which state that cache had it.
+    /// The state of the line in that cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Found>,
     /// The distance of a peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Distance>,
-    /// The memory that the line belongs to.
+    /// The memory to which the line belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Home>,
     /// The time.
@@ -249,22 +249,23 @@ pub struct LatencyRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// Its name.
+    /// The name of the server.
     pub name: String,
     /// The CPUs that share each instance.
     pub instances: Fact<CpuGroups>,
-    /// The traffic that passes through it.
+    /// The traffic that passes through the server.
     pub carries: Fact<Vec<Traffic>>,
-    /// The peers whose lines pass through it, where it carries transfers: those of another package unless stated. A bus that
-    /// all cores snoop, a directory at the last level and a home node that asks everybody differ in this.
+    /// The peers whose lines pass through the server, if it carries transfers; default: peers of another package. A
+    /// bus that all cores snoop, a directory at the last level and a home node that queries all peers differ in this
+    /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Fact<Vec<Distance>>>,
-    /// The time that one line occupies it.
+    /// The time for which one line occupies the server.
     pub service: Fact<Latency>,
-    /// The side whose instance it is: the requester's unless stated.
+    /// The side whose instance serves the line; default: the requester's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Fact<Side>>,
-    /// The slow change of its service time.
+    /// The slow change of the service time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
 }
@@ -276,46 +277,44 @@ pub struct Server {
 pub struct Drift {
     /// The standard deviation of the service time, in thousandths of its mean.
     pub spread: Fact<u32>,
-    /// The mean time for which it stays the same.
+    /// The mean time for which the service time stays constant.
     pub hold: Fact<Nanos>,
 }
 
-/// The requests that a core can have under way.
+/// The requests that a core can have outstanding.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
     /// The misses of the innermost cache that can be outstanding at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<Fact<u32>>,
-    /// The misses that independent accesses keep under way on average, in thousandths: 3,500 are
-    /// three and a half. A dependent chase has one.
+    /// The average number of outstanding misses of independent accesses, in thousandths: 3,500 means three and a
+    /// half. A dependent chain has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
-    /// The memory that the operating system touches on the CPU on which a job resumes, before it does.
+    /// The memory that the operating system touches on a CPU before a job resumes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_footprint: Option<Fact<Bytes>>,
-    /// The memory that the operating system touches on a CPU that a job has left for another one.
+    /// The memory that the operating system touches on a CPU after a job has left for another CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_footprint: Option<Fact<Bytes>>,
-    /// Whether a switch to another thread empties the TLBs, as where they hold the translations of one address space at
-    /// a time, or the kernel uses them so (Linux before 4.14). They keep them where this is not stated.
+    /// Whether a switch to another thread empties the TLBs, because the TLBs hold only one address space, or because
+    /// the kernel uses them in that way (Linux before 4.14). Default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_flushes_tlb: Option<Fact<bool>>,
-    /// The time for which a locked access that straddles two lines keeps every CPU from all beyond its
-    /// innermost cache.
+    /// The time for which a locked access across two lines blocks every CPU's accesses beyond its innermost cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_lock: Option<Fact<Latency>>,
-    /// The time of the core itself per access, without the cache's latency.
+    /// The core's own time per access, without the cache's latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,
-    /// The time of an instruction of the kernel whose code and data are in the first level. A core without it executes
-    /// one instruction a cycle.
+    /// The time of a kernel instruction whose code and data are in the first level. Default: one cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction: Option<Fact<Latency>>,
     /// The time from the wake-up of a sleeping core to its first instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<Fact<Latency>>,
-    /// The time from a futex call that wakes a thread on another core, which sleeps, until that thread runs: the call, the
+    /// The time from a futex call that wakes a sleeping thread on another core until that thread runs: the call, the
     /// interrupt, the end of the idle state, and the switch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub futex_wake: Option<Fact<Latency>>,
@@ -343,25 +342,25 @@ impl Core {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheMechanism {
-    /// The line that makes room.
+    /// The policy that selects the line to evict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
-    /// The lines of the inner caches that it also holds.
+    /// The lines of the inner caches that the cache also holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inclusion: Option<Fact<Inclusion>>,
     /// The set of a line: `modulo`, `fold BITS` or `parity MASK,…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
-    /// When a written line goes further out; `write_back` where it is not stated.
+    /// The policy for written lines; default: `write_back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Fact<Writes>>,
-    /// Whether a write that misses brings the line in; it does where it is not stated.
+    /// Whether a write that misses fetches the line; default: yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<Fact<bool>>,
-    /// The directory of the lines inside, of a cache that does not include them.
+    /// The directory of the inner caches' lines, for a cache that does not include them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoop_filter: Option<SnoopFilter>,
-    /// The parts that it is cut into.
+    /// The slices of the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slices: Option<Slices>,
 }
@@ -371,14 +370,14 @@ pub struct CacheMechanism {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnoopFilter {
-    /// The lines that it can know.
+    /// The number of lines that the directory can hold.
     pub entries: Fact<u32>,
     /// Entries per set.
     pub ways: Fact<u32>,
-    /// The entry that makes room, once none is left whose line has gone; `lru` where it is not stated.
+    /// The policy that selects the entry to evict, if no entry is unused; default: `lru`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
-    /// The set of a line, as of a cache; `modulo` where it is not stated.
+    /// The set of a line, as for a cache; default: `modulo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
 }
@@ -391,12 +390,12 @@ pub struct SnoopFilter {
 pub struct Slices {
     /// The number of slices. The cores that share the cache are spread over their stops evenly.
     pub count: Fact<u32>,
-    /// The slice of a line, as the set of a cache; `modulo` where it is not stated.
+    /// The slice of a line, in the format of a cache's set; default: `modulo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
     /// The time from one stop to the next one, in one direction.
     pub hop: Fact<Latency>,
-    /// The columns of a mesh, whose stops are numbered row by row; a ring in both directions where it is not stated.
+    /// The columns of a mesh, whose stops are numbered row by row; default: a ring in both directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Fact<u32>>,
 }

@@ -68,15 +68,15 @@ pub struct Platform {
     /// The maker's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Fact<String>>,
-    /// The hypervisor, where the machine is a guest.
+    /// The hypervisor, if the machine is a guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<Fact<String>>,
-    /// Every CPU that is present.
+    /// All CPUs that are present.
     pub cpus: Fact<CpuList>,
-    /// Those that are online; absent where all are.
+    /// The CPUs that are online; absent if all are online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub online: Option<Fact<CpuList>>,
-    /// Those that this process may run on; absent where it may on all.
+    /// The CPUs on which this process may run; absent if all are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Fact<CpuList>>,
     /// The packages, by their CPUs.
@@ -92,7 +92,7 @@ pub struct Platform {
     /// The cost of memory.
     #[serde(default, skip_serializing_if = "Memory::is_empty")]
     pub memory: Memory,
-    /// The kinds of core, where there are several.
+    /// The kinds of core, if there are several.
     #[serde(default, rename = "core_kind", skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<CoreKind>,
     /// The caches, innermost level first.
@@ -107,22 +107,22 @@ pub struct Platform {
     /// The agreement of caches that share no outer cache.
     #[serde(default, skip_serializing_if = "Coherence::is_empty")]
     pub coherence: Coherence,
-    /// The requests that a core can have under way.
+    /// The requests that a core can have outstanding.
     #[serde(default, skip_serializing_if = "Core::is_empty")]
     pub core: Core,
-    /// The time of each way of an access, where levels and memory alone do not give it.
+    /// The time of each way of an access, if levels and memory alone do not determine it.
     #[serde(default, rename = "latency", skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<LatencyRow>,
     /// The buses, channels and links that are queued for.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
-    /// The time of a cache line between two CPUs, where measured.
+    /// The transfer time of a cache line between two CPUs, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Fact<Vec<observed::Exchange>>>,
-    /// The distances that pairs of CPUs had while they were watched; empty where no pair could be.
+    /// The observed distances of pairs of CPUs; empty if no pair could be observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Fact<Vec<observed::DistanceLevel>>>,
-    /// The share that is lost from the caches while a job is away though nothing of the machine's owner runs.
+    /// The share of cached lines that a job loses during an absence in which none of the owner's threads runs.
     #[serde(default, rename = "loss", skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
     /// The NUMA nodes.
@@ -148,9 +148,9 @@ pub enum CacheKind {
 pub struct Cache {
     /// 1 is next to the core.
     pub level: u32,
-    /// Its content.
+    /// The contents of the cache.
     pub kind: CacheKind,
-    /// The size of one instance; some machines do not tell.
+    /// The size of one instance; absent if the machine does not report the size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Fact<Bytes>>,
     /// The size that lists actually found room in, where it contradicts [`Cache::size`]: a guest is
@@ -163,7 +163,7 @@ pub struct Cache {
     /// The size of a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Fact<Bytes>>,
-    /// The number of sets, where it is stated; [`Cache::set_count`] computes it otherwise.
+    /// The number of sets, if stated; [`Cache::set_count`] computes it otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sets: Option<Fact<u64>>,
     /// The instances, by the CPUs that share each.
@@ -171,7 +171,7 @@ pub struct Cache {
     /// The time of a hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Fact<Latency>>,
-    /// Its mechanism, for a simulation.
+    /// The mechanism of the cache, for a simulation.
     #[serde(default, skip_serializing_if = "CacheMechanism::is_empty")]
     pub mechanism: CacheMechanism,
 }
@@ -180,11 +180,11 @@ pub struct Cache {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// Its number.
+    /// The number of the node.
     pub id: u32,
-    /// Its CPUs; may be empty.
+    /// The CPUs of the node; may be empty.
     pub cpus: Fact<CpuList>,
-    /// Its memory.
+    /// The memory of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Fact<Bytes>>,
     /// The distance to every node, in the order of the nodes; 10 is the node itself.
@@ -196,7 +196,7 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreKind {
-    /// Its name.
+    /// The name of the core kind.
     pub name: String,
     /// The CPUs of this kind.
     pub cpus: Fact<CpuList>,
@@ -215,22 +215,22 @@ pub struct CoreKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// The frequency that a core runs at: what a latency in cycles counts.
+    /// The frequency of a core, to which a latency in cycles refers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<Fact<Hertz>>,
     /// The frequency of the counter that time stamps are read from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<Fact<Hertz>>,
-    /// Whether that counter runs at one rate whatever the core does, sleeping included.
+    /// Whether the counter runs at a constant rate in every state of the core, including sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Fact<bool>>,
     /// The kernel's clock source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Fact<String>>,
-    /// The frequency at which a core begins whose whole package was idle.
+    /// The initial frequency of a core after its whole package was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_idle: Option<Fact<Hertz>>,
-    /// The time for which it stays at that frequency.
+    /// The time for which the core stays at that frequency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waking: Option<Fact<Latency>>,
 }
@@ -248,13 +248,14 @@ pub struct PageSizes {
     /// The ordinary page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Fact<Bytes>>,
-    /// The huge pages that can be asked for, ascending.
+    /// The available huge pages, ascending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge: Option<Fact<Vec<Bytes>>>,
-    /// The pages with which a host backs the memory of this guest: beyond one of them, what the guest sees in one piece is not.
+    /// The pages with which the host backs the memory of this guest: memory that is contiguous in the guest is
+    /// contiguous on the host only within one of these pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backing: Option<Fact<Bytes>>,
-    /// When the kernel uses huge pages unasked: `always`, `madvise` or `never`.
+    /// The kernel's use of transparent huge pages: `always`, `madvise` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transparent: Option<Fact<String>>,
 }
@@ -275,10 +276,10 @@ pub struct Memory {
     /// Latency of another node's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Fact<Latency>>,
-    /// The time between two lines that devices read from memory or write to it, all of them together.
+    /// The time between two lines that all devices together read from memory or write to memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Fact<Latency>>,
-    /// The rows that its banks keep open.
+    /// The rows that the memory banks keep open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<DramRows>,
 }
@@ -291,7 +292,7 @@ pub struct DramRows {
     pub size: Fact<Bytes>,
     /// The banks of a node. Neighbouring rows are in different banks.
     pub banks: Fact<u32>,
-    /// The time that a line of an open row comes sooner than `local` and `remote` say.
+    /// The time by which a line of an open row arrives sooner than `local` and `remote` state.
     pub saved: Fact<Latency>,
 }
 

@@ -14,11 +14,11 @@ use crate::units::{Bytes, Cpu, CpuList, Nanos};
 pub struct Exchange {
     /// The CPU that touched the line first, and measures.
     pub from: Cpu,
-    /// The other one; the same for the control, in which one thread plays both sides.
+    /// The other CPU; equal to `from` in the control, in which one thread plays both sides.
     pub to: Cpu,
     /// The shortest of all batches of round trips.
     pub min: Latency,
-    /// Their median.
+    /// The median of all batches of round trips.
     pub median: Latency,
     /// The number of batches.
     pub batches: u32,
@@ -40,18 +40,18 @@ pub struct ExchangeSeries {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistanceLevel {
-    /// The thing that the pairs are declared to share.
+    /// The cache or core that the pairs are declared to share.
     pub class: Affinity,
     /// The median exchange.
     pub exchange: Latency,
     /// The share of the time, in thousandths.
     pub share: u32,
-    /// The number of changes of pairs to this distance while they were watched.
+    /// The number of observed changes of pairs to this distance.
     pub changes: u32,
-    /// The median length of a stay; absent where no stay ended that was seen to begin.
+    /// The median length of a stay; absent if no stay was observed from start to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_stay: Option<Nanos>,
-    /// The longest stay that was seen; one that was under way at either end lasted longer.
+    /// The longest observed stay; a lower bound if the stay began before or ended after the observation.
     pub longest_stay: Nanos,
 }
 

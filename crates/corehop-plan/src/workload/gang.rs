@@ -142,7 +142,7 @@ impl GangProgram {
         }
     }
 
-    /// The size of the program's data: items, points, the lines of an exchange, or which Fibonacci number.
+    /// The size of the program's data: items, points, the lines of an exchange, or the index of the Fibonacci number.
     pub const fn items(&self) -> u64 {
         match self {
             Self::ForkJoin { number } => *number as u64,

@@ -8,7 +8,7 @@ use crate::workload::gang::{Placing, Sharing};
 row! {
     /// One thread of a gang of `shared-data`, from the end of its warm-up to its own end.
     SharedData, "shared_data" {
-        /// The platform it was taken on, by id.
+        /// The platform of the measurement, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
@@ -20,47 +20,47 @@ row! {
         member: u64,
         /// The program that the gang runs.
         program: Text,
-        /// The size of the program's data: items, points, lines that are handed over, or which Fibonacci number.
+        /// The size of the program's data: items, points, handed-over lines, or the index of the Fibonacci number.
         items: u64,
-        /// Its other parameters.
+        /// The other parameters of the program.
         parameters: Text,
         /// Kind of sharing between the threads.
         sharing: Sharing,
-        /// The placement of its threads.
+        /// The placement of the threads.
         placing: Placing,
         /// The number of rounds of each thread.
         rounds: u64,
-        /// The CPU of this thread, at first.
+        /// The initial CPU of this thread.
         cpu: u64,
         /// The package of that CPU, counted from 0.
         package: u64,
-        /// Its duration, in nanoseconds.
+        /// The duration of the run, in nanoseconds.
         time_ns: f64,
-        /// The instructions it executed, those of waiting among them, where counted.
+        /// The instructions of the thread, including those of waiting, if counted.
         instructions: Option<u64>,
-        /// Its loads.
+        /// The thread's loads.
         loads: Option<u64>,
-        /// Its stores, locked instructions among them.
+        /// The thread's stores, including locked instructions.
         stores: Option<u64>,
-        /// Its misses in the last level of cache.
+        /// The thread's misses in the last-level cache.
         llc_misses: Option<u64>,
-        /// Those to which another package answered that it has the line.
+        /// The misses for which another package had the line.
         snoop_hits: Option<u64>,
-        /// Of these, lines that were modified there.
+        /// The part of `snoop_hits` whose lines were modified in the other package.
         snoop_hits_modified: Option<u64>,
-        /// Copies of lines elsewhere that its stores invalidated.
+        /// Copies of lines in other caches that the thread's stores invalidated.
         invalidations: Option<u64>,
-        /// Lines written to memory because of its accesses.
+        /// Lines written to memory because of the thread's accesses.
         write_backs: Option<u64>,
-        /// The number of times that another thread took its CPU, where counted.
+        /// The number of times that another thread took this thread's CPU, if counted.
         preempted: Option<u64>,
-        /// The replicate, counted from 0, on a machine that others disturb.
+        /// The replicate, counted from 0, on a live machine.
         replicate: Option<u64>,
-        /// A line exchange of two CPUs of the gang before the run, in nanoseconds for one way.
+        /// The line-exchange time of two CPUs of the gang before the run, in nanoseconds for one way.
         exchange_ns: Option<f64>,
-        /// The same after the run, in nanoseconds.
+        /// The line-exchange time of the two CPUs after the run, in nanoseconds for one way.
         exchange_after_ns: Option<f64>,
-        /// The CPU on which it ended, where the plan moves it.
+        /// The CPU on which the thread ended, if the plan moves the thread.
         moved_to: Option<u64>,
     }
 }

@@ -7,7 +7,7 @@ use crate::kinds::{Overhead, Text, Vantage};
 row! {
     /// One time of `overheads`.
     OverheadTime, "overheads" {
-        /// The platform it was taken on, by id.
+        /// The platform of the measurement, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
@@ -15,7 +15,7 @@ row! {
         overhead: Overhead,
         /// The vantage point of the measurement.
         vantage: Vantage,
-        /// The number of tasks meanwhile.
+        /// The number of running tasks.
         task_count: u64,
         /// The CPU that sent the interrupt.
         from_cpu: Option<u64>,
@@ -23,7 +23,7 @@ row! {
         to_cpu: Option<u64>,
         /// The time in nanoseconds.
         ns: f64,
-        /// The replicate, counted from 0: times of one share their threads.
+        /// The replicate, counted from 0. Times of one replicate share their threads.
         replicate: Option<u64>,
     }
 }

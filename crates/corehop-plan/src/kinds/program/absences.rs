@@ -33,7 +33,7 @@ pub struct AbsenceCount {
     pub preempted: u64,
     /// Of these, moves that the thread's affinity made necessary.
     pub pinned: u64,
-    /// The sum of their lengths, in nanoseconds.
+    /// The sum of the lengths of brief preemptions, in nanoseconds.
     pub sum_ns: u64,
     /// The length of the shortest, in nanoseconds.
     pub shortest_ns: u64,

@@ -52,9 +52,9 @@ impl Absence {
 pub struct ObservedThread {
     /// The thread.
     pub tid: u32,
-    /// Its process.
+    /// The process of the thread.
     pub pid: u32,
-    /// Its name at the end.
+    /// The name of the thread at the end.
     pub name: String,
     /// Times it was taken off its CPU.
     pub preemptions: u64,
@@ -76,7 +76,8 @@ pub struct ObservedThread {
     /// The time it was ready to run and waited for a CPU, in nanoseconds, by the kernel's account.
     #[serde(default)]
     pub waited_ns: Option<u64>,
-    /// The time it had a CPU that other threads of the program waited for, in nanoseconds for each of them.
+    /// The time for which the thread had a CPU while other threads of the program waited for the CPU, in nanoseconds,
+    /// summed over the waiting threads.
     #[serde(default)]
     pub held_ns: Option<u64>,
     /// Of its preemptions, brief ones on one CPU, which have no [`Absence`]; None where all have one.
@@ -118,11 +119,11 @@ pub struct EndedRun {
     pub preemptions: u64,
     /// Changes of their CPU by the scheduler.
     pub migrations: u64,
-    /// The exit code, or 128 plus a signal; None if the end was not seen.
+    /// The exit code, or 128 plus a signal; None if the end was not recorded.
     pub status: Option<i32>,
     /// The CPUs that its threads ran on for at least `RAN_ON` of their CPU time; None if unknown.
     pub ran_on: Option<CpuList>,
-    /// The CPUs that its threads were allowed to run on, together, when looked at; None if unknown.
+    /// The union of the CPUs in the threads' affinity masks during the run; None if unknown.
     pub allowed: Option<CpuList>,
     /// The CPUs that the words of its arm bind it to; None if they name none.
     pub bound_to: Option<CpuList>,

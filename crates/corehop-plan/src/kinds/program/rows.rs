@@ -8,19 +8,20 @@ use crate::workload::Event;
 row! {
     /// One absence of a thread of a recorded program: it was preempted, or it resumed on another CPU.
     RecordedAbsence, "absences" {
-        /// The platform it was recorded on, by id.
+        /// The platform of the recording, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
         /// The thread.
         tid: u64,
-        /// When the thread left its CPU, in nanoseconds (CLOCK_MONOTONIC).
+        /// The time at which the thread left its CPU, in nanoseconds (CLOCK_MONOTONIC).
         out_ns: u64,
-        /// When the thread was back; if that was not seen, when it left the next time.
+        /// The time at which the thread returned, in nanoseconds; if the return was not recorded, the time of its
+        /// next departure.
         in_ns: u64,
-        /// The time between the two, in nanoseconds.
+        /// The time between `out_ns` and `in_ns`, in nanoseconds.
         length_ns: u64,
-        /// Whether the return was seen; otherwise the length is an upper bound.
+        /// Whether the return was recorded; otherwise the length is an upper bound.
         seen: bool,
         /// The CPU that the thread left.
         from_cpu: u64,
@@ -32,15 +33,16 @@ row! {
         preempted: bool,
         /// Whether the thread's affinity made the migration necessary.
         by_affinity: bool,
-        /// Running time of the thread before, in nanoseconds; 0 if unknown.
+        /// The run time of the thread before the absence, in nanoseconds; 0 if unknown.
         ran_ns: u64,
         /// The preempting thread.
         by_tid: Option<u64>,
         /// The name of the preempting thread.
         by: Option<Text>,
-        /// The run of the program, counted from 0; None in files that know of none.
+        /// The run of the program, counted from 0; None in files without runs.
         run: Option<u64>,
-        /// The CPU time of the thread until it left, since it was followed, in nanoseconds; None in earlier files.
+        /// The CPU time of the thread from the start of its recording to its departure, in nanoseconds; None in
+        /// earlier files.
         cpu_ns: Option<u64>,
     }
 }
@@ -48,51 +50,53 @@ row! {
 row! {
     /// The counts of one thread of a recorded program.
     RecordedThread, "threads" {
-        /// The platform it was recorded on, by id.
+        /// The platform of the recording, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
         /// The thread.
         tid: u64,
-        /// Its process.
+        /// The process of the thread.
         pid: u64,
-        /// Its name at the end.
+        /// The name of the thread at the end.
         name: Text,
-        /// The number of its preemptions.
+        /// The number of preemptions of the thread.
         preemptions: u64,
-        /// The number of times it left its CPU because it blocked.
+        /// The number of times the thread left its CPU because it blocked.
         voluntary: u64,
         /// The number of times the scheduler changed its CPU.
         migrations: u64,
-        /// Of these, migrations that its affinity made necessary.
+        /// The part of `migrations` that the thread's affinity made necessary.
         affinity_moves: u64,
-        /// The number of times it resumed on another CPU than the one it had left.
+        /// The number of times the thread resumed on a CPU other than the one it had left.
         cpu_changes: u64,
-        /// The number of times it resumed unseen.
+        /// The number of returns of the thread that were not recorded.
         unseen: u64,
-        /// The sum of its preemption lengths, in nanoseconds.
+        /// The sum of the thread's preemption lengths, in nanoseconds.
         preempted_ns: u64,
-        /// Its CPU time, in nanoseconds.
+        /// The CPU time of the thread, in nanoseconds.
         cpu_ns: Option<u64>,
-        /// The time it was ready to run and waited for a CPU, in nanoseconds.
+        /// The time for which the thread was runnable and waited for a CPU, in nanoseconds.
         waited_ns: Option<u64>,
-        /// The time it had a CPU that other threads of the program waited for, in nanoseconds for each of them.
+        /// The time for which the thread had a CPU while other threads of the program waited for the CPU, in
+        /// nanoseconds, summed over the waiting threads.
         held_ns: Option<u64>,
-        /// Of its preemptions, brief ones on one CPU, which are not among the absences.
+        /// The part of the preemptions that were brief and on one CPU; these have no row among the absences.
         brief: Option<u64>,
-        /// The sum of their lengths, in nanoseconds.
+        /// The sum of the lengths of brief preemptions, in nanoseconds.
         brief_ns: Option<u64>,
-        /// The run of the program, counted from 0; None in files that know of none.
+        /// The run of the program, counted from 0; None in files without runs.
         run: Option<u64>,
-        /// Of its waiting, the time in which the CPU quota of a control group kept it off its CPU, in nanoseconds.
+        /// The part of the waiting time in which the CPU quota of a control group stopped the thread, in nanoseconds.
         quota_ns: Option<u64>,
-        /// Of its waiting, the time in which its budget of SCHED_DEADLINE was used up, in nanoseconds.
+        /// The part of the waiting time in which the thread's SCHED_DEADLINE budget was used up, in nanoseconds.
         budget_ns: Option<u64>,
-        /// Of its waiting, the time in which the limit on real-time threads kept it off its CPU, in nanoseconds.
+        /// The part of the waiting time in which the limit on real-time threads stopped the thread, in nanoseconds.
         realtime_ns: Option<u64>,
-        /// The time that it was frozen by its control group, in nanoseconds: no waiting.
+        /// The time for which the control group had frozen the thread, in nanoseconds; not part of the waiting time.
         frozen_ns: Option<u64>,
-        /// The time that it was stopped by a signal or a debugger, in nanoseconds: no waiting.
+        /// The time for which a signal or a debugger had stopped the thread, in nanoseconds; not part of the waiting
+        /// time.
         stopped_ns: Option<u64>,
     }
 }
@@ -100,36 +104,37 @@ row! {
 row! {
     /// One run of a recorded program.
     RecordedRun, "runs" {
-        /// The platform it was recorded on, by id.
+        /// The platform of the recording, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
         /// The run, counted from 0.
         run: u64,
-        /// The way it was run: `plain` and `again` are the command as it is.
+        /// The arm of the run: `plain` and `again` are the unchanged command.
         arm: Text,
-        /// The block it belongs to, counted from 0: runs of one block are compared with each other.
+        /// The block of the run, counted from 0. Runs of one block are compared with each other.
         block: u64,
-        /// When the recording began, in nanoseconds (CLOCK_MONOTONIC).
+        /// The start of the recording, in nanoseconds (CLOCK_MONOTONIC).
         began_ns: u64,
         /// The wall time of the run, in nanoseconds.
         wall_ns: u64,
-        /// The CPU time of the command and of its children that it waited for, user and system, in
-        /// nanoseconds; None for a process or cgroup that was there before.
+        /// The user and system CPU time of the command and of the children for which it waited, in nanoseconds; None
+        /// for a process or cgroup that existed before the recording.
         cpu_ns: Option<u64>,
-        /// The time that its threads were ready and waited for a CPU, in nanoseconds, if known.
+        /// The time for which the threads were runnable and waited for a CPU, in nanoseconds, if known.
         waited_ns: Option<u64>,
-        /// The number of preemptions of its threads.
+        /// The number of preemptions of the threads.
         preemptions: u64,
         /// The number of times the scheduler changed the CPU of a thread.
         migrations: u64,
-        /// The exit code, or 128 plus a signal; None if the end was not seen.
+        /// The exit code, or 128 plus a signal; None if the end was not recorded.
         status: Option<u64>,
-        /// The CPUs that its threads ran on for at least 5 % of their CPU time; None if unknown.
+        /// The CPUs on which the threads ran for at least 5 % of their CPU time; None if unknown.
         ran_on: Option<Text>,
-        /// The CPUs that its threads were allowed to run on, together, when looked at; None if unknown.
+        /// The union of the CPUs in the threads' affinity masks during the run; None if unknown.
         allowed: Option<Text>,
-        /// The CPUs that the words of its arm bind it to (`taskset`, `numactl`); None if they name none.
+        /// The CPUs to which the command of the arm binds the program (`taskset`, `numactl`); None if the command
+        /// names none.
         bound_to: Option<Text>,
     }
 }

@@ -9,27 +9,28 @@ row! {
     /// One block of `program-costs`: a stretch of a program's time, or one of its runs, in which events of one class were
     /// caused at one rate, or none were.
     CausedBlock, "program_costs" {
-        /// The platform it was taken on, by id.
+        /// The platform of the measurement, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
         /// The number of the block in the run.
         block: u64,
-        /// The round that it belongs to, counted from 0. Blocks of one round are compared with each other.
+        /// The round of the block, counted from 0. Blocks of one round are compared with each other.
         replicate: u64,
         /// The class of the events.
         event: Event,
-        /// The dose: the rate of the events in multiples of the least rate of their class; 0 where none was caused.
+        /// The rate of the events, in multiples of the lowest rate of their class; 0 in blocks without events.
         dose: u64,
-        /// The events that were caused: a thread was seen on the CPU that it was sent to, or a preemptor had its CPU.
+        /// The number of events that happened: a thread was seen on its new CPU, or a preemptor had its CPU.
         events: u64,
-        /// The events that were tried: the others met a thread that did not run, or that went its own way.
+        /// The number of attempted events. The other attempts met a thread that did not run, or that changed its own
+        /// CPUs.
         tried: u64,
-        /// The length of a preemption that was asked for, in nanoseconds; none of a migration.
+        /// The requested length of a preemption, in nanoseconds; none for a migration.
         asked_ns: Option<f64>,
-        /// The working set that the preemptor walked; none of a migration.
+        /// The working set that the preemptor walked; none for a migration.
         polluter: Option<Text>,
-        /// The time that preemptors had the CPUs, in nanoseconds.
+        /// The time for which preemptors had the CPUs, in nanoseconds.
         preemptors_ns: f64,
         /// The CPU time of all threads of the program, in nanoseconds.
         cpu_ns: f64,
@@ -37,12 +38,12 @@ row! {
         progress: f64,
         /// The length of the block, in nanoseconds.
         wall_ns: f64,
-        /// The threads of the program at its beginning.
+        /// The number of threads of the program at the start of the block.
         threads: u64,
-        /// The time of an exchange of lines between two CPUs of the class before the round, in nanoseconds; none of preemptions,
-        /// and where they did not meet.
+        /// The line-exchange time between two CPUs of the class before the round, in nanoseconds; none for
+        /// preemptions, and if the exchange failed.
         exchange_ns: Option<f64>,
-        /// Why the block says nothing; none where it does.
+        /// The reason why the block is excluded; none if the block counts.
         invalid: Option<Text>,
     }
 }

@@ -7,7 +7,7 @@ use crate::kinds::column::row;
 row! {
     /// One gap of `supply`: a time in which a CPU did not run the thread that watched it. A window without a gap has one row.
     SupplyGap, "supply" {
-        /// The platform it was taken on, by id.
+        /// The platform of the measurement, by id.
         machine: Text,
         /// The seed of the plan.
         seed: u64,
@@ -17,26 +17,26 @@ row! {
         cpu: u64,
         /// The replicate, counted from 0.
         replicate: Option<u64>,
-        /// When the window began, in nanoseconds since the run did.
+        /// The start of the window, in nanoseconds since the start of the run.
         start_ns: u64,
         /// The planned length of the window, in nanoseconds.
         asked_ns: u64,
-        /// The length that was watched without a break, in nanoseconds: at least the planned one, and more where a gap crossed an
-        /// end of the window.
+        /// The length of uninterrupted observation, in nanoseconds: at least the planned length, and more if a gap
+        /// crossed an end of the window.
         watched_ns: u64,
-        /// The time in the window that was lost in gaps below the threshold, in nanoseconds.
+        /// The time lost in the window in gaps below the threshold, in nanoseconds.
         short_ns: u64,
         /// The number of the gap in the window, counted from 0.
         gap: u64,
-        /// When the gap began, in nanoseconds since the window did; none in a window without a gap.
+        /// The start of the gap, in nanoseconds since the start of the window; none in a window without a gap.
         gap_at_ns: Option<u64>,
         /// The length of the gap in nanoseconds; none in a window without a gap.
         gap_ns: Option<u64>,
-        /// Whether the gap had begun before the window did, so that its length is not known, only that it is no shorter.
+        /// Whether the gap began before the window, so that its length is only a lower bound.
         cut: bool,
         /// The shortest gap that has a row, in nanoseconds.
         threshold_ns: u64,
-        /// The scheduling policy and priority of the thread that watched.
+        /// The scheduling policy and priority of the watching thread.
         policy: Text,
     }
 }

@@ -9,7 +9,7 @@ use crate::workload::scheduler::Scheduler;
 row! {
     /// One job of a task set of `schedule-sensitive`.
     TaskJob, "task_jobs" {
-        /// The platform it ran on, by id.
+        /// The platform of the run, by id.
         machine: Text,
         /// The scheduler.
         scheduler: Scheduler,
@@ -17,7 +17,7 @@ row! {
         seed: u64,
         /// The run of the plan, counted from 0: a task set under a load.
         run: u64,
-        /// The number of the task set among those drawn alike.
+        /// The number of the task set among the sets of the same parameters.
         set: u64,
         /// The background load.
         load: Text,
@@ -29,7 +29,7 @@ row! {
         wss_bytes: u64,
         /// The share of word accesses that write.
         write_ratio: f64,
-        /// Its number in the task, counted from 0.
+        /// The number of the job in the task, counted from 0.
         job: u64,
         /// The task's period in nanoseconds.
         period_ns: u64,
@@ -37,27 +37,27 @@ row! {
         deadline_ns: u64,
         /// The intended execution time of the job, in nanoseconds, scaled.
         wcet_ns: u64,
-        /// When it was released, in nanoseconds since the run started.
+        /// The release of the job, in nanoseconds since the start of the run.
         release_ns: u64,
-        /// The time from its release to its first instruction, in nanoseconds.
+        /// The time from the release of the job to its first instruction, in nanoseconds.
         latency_ns: f64,
-        /// The time from its release to its end, in nanoseconds.
+        /// The time from the release of the job to its end, in nanoseconds.
         response_ns: f64,
-        /// Its end against its deadline, in nanoseconds: above 0 it missed it, and that is its tardiness.
+        /// The end of the job minus its deadline, in nanoseconds. A value above 0 is the job's tardiness.
         lateness_ns: f64,
-        /// The time it had a CPU, in nanoseconds.
+        /// The time for which the job had a CPU, in nanoseconds.
         executed_ns: u64,
-        /// Its course, seen from Fig. 1 of Bastoni et al.
+        /// The course of the job, in terms of Fig. 1 of Bastoni et al.
         course: JobOutcome,
-        /// The number of times it lost its CPU and had the same one afterwards.
+        /// The number of absences after which the job resumed on the same CPU.
         preemptions: u64,
-        /// The number of times it lost its CPU and had another one afterwards.
+        /// The number of absences after which the job resumed on another CPU.
         migrations: u64,
-        /// The event of its first absence; `none` without one.
+        /// The event of the job's first absence; `none` without an absence.
         event: Event,
-        /// The length of its first absence, in nanoseconds.
+        /// The length of the job's first absence, in nanoseconds.
         length_ns: Option<f64>,
-        /// The task that had its CPU first in that absence, where it was one of its set.
+        /// The task that took the CPU first in that absence, if it is a task of the set.
         by: Option<u64>,
         /// The factor by which execution times were scaled so that the set fits.
         scale: f64,
