@@ -70,7 +70,7 @@ const WORDS: &[(&str, &str)] = &[
         "The second touch, t1 to t2, in the order of the first: the caches hold as much of the working set as fits.",
     ),
     ("resumed touch", "The touch after the event, t4 to t5, again in the same order."),
-    ("preemption", "Off the CPU, resumed on the same one."),
+    ("preemption", "Off the CPU, then resumed on the same CPU."),
     ("migration", "Resumed on another CPU; its class is the innermost cache that both share."),
     ("preemption length", "The time a job was off the CPU, t4 - t3."),
     (

@@ -59,7 +59,7 @@ words! {
     MemoryArchitecture, "a memory architecture" {
         /// Several packages, one memory, equally far from all.
         Uma = "uma",
-        /// Several nodes, each with memory of its own.
+        /// Several nodes, each with its own memory.
         Numa = "numa",
         /// One package, one node.
         SingleSocket = "single_socket",

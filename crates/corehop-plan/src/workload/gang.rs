@@ -10,11 +10,11 @@ use crate::words::words;
 words! {
     /// The way the threads of a gang share their common data.
     Sharing, "a sharing" {
-        /// As the program has it: all read and write it.
+        /// As in the program: all threads read and write the data.
         Write = "write",
-        /// All threads read it; none writes it or locks it.
+        /// All threads read the data; no thread writes or locks the data.
         Read = "read",
-        /// Every thread has a copy of its own, and does to it what it would do to the common one.
+        /// Every thread has its own copy, and uses the copy like the common data.
         None = "none",
     }
 }
@@ -22,13 +22,13 @@ words! {
 words! {
     /// The placement of the threads of a gang.
     Placing, "a placing" {
-        /// On cores with a cache in common: the outermost that any two cores share.
+        /// On cores with a common cache: the outermost cache that any two cores share.
         Shared = "shared",
         /// On cores without a common cache, on two packages as a rule.
         Separate = "separate",
         /// All on one core, where they take turns. On a host with one cache this is the near side.
         Same = "same",
-        /// Moved while they run, to the CPUs that the plan names.
+        /// Moved during the run, to the CPUs that the plan names.
         Moved = "moved",
     }
 }

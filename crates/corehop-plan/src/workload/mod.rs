@@ -30,8 +30,8 @@ pub mod generate;
 words! {
     /// The order in which a touch visits its working set.
     Pattern, "a pattern" {
-        /// A random cyclic permutation, one element per line (Wächtler 3.2): every access depends on
-        /// the one before, and no prefetcher finds a stride.
+        /// A random cyclic permutation, one element per line (Wächtler 3.2): every access depends on the previous
+        /// access, and no prefetcher finds a stride.
         Shuffled = "shuffled",
         /// All 8-byte words in ascending order (Bastoni et al. 3.2), which prefetchers help.
         Scan = "scan",
@@ -43,9 +43,9 @@ words! {
 words! {
     /// The pages that hold a working set.
     Page, "a page kind" {
-        /// Base pages (4 KiB on x86-64); huge pages refused.
+        /// Base pages (4 KiB on x86-64), without huge pages.
         Base = "4k",
-        /// Transparent huge pages, asked for with `madvise`.
+        /// Transparent huge pages, requested with `madvise`.
         Transparent = "thp",
         /// Huge pages from the pool of hugetlbfs.
         Hugetlb = "hugetlb",
@@ -59,7 +59,7 @@ words! {
         Valid = "valid",
         /// In no cache.
         Invalid = "invalid",
-        /// In no cache, and the caches full of other data's modified lines, to be written back first.
+        /// In no cache; the caches are full of modified lines of other data, which have to be written back first.
         Modified = "modified",
     }
 }
@@ -71,9 +71,9 @@ words! {
         None = "none",
         /// Off the CPU while nothing else runs there. The second control.
         IdleLeave = "idle_leave",
-        /// All its lines leave all caches: an upper end to compare with.
+        /// All lines of the working set leave all caches: an upper limit for comparison.
         Flush = "flush",
-        /// Off the CPU, resumed on the same one.
+        /// Off the CPU, then resumed on the same CPU.
         Preemption = "preemption",
         /// Resumed on another CPU of the same core.
         SmtMigration = "smt_migration",
@@ -141,7 +141,7 @@ words! {
     Mover, "a way to move" {
         /// The thread changes its own affinity.
         Affinity = "affinity",
-        /// The job's state is handed to a thread parked on that CPU (Wächtler 4.1).
+        /// The job's state is passed to a thread that waits on that CPU (Wächtler 4.1).
         Handover = "handover",
     }
 }
@@ -151,8 +151,8 @@ words! {
     Absence, "a kind of absence" {
         /// No thread of the experiment.
         Nothing = "nothing",
-        /// A preemptor with a working set of its own: for exactly the preemption length, or, where a
-        /// task set ran, another of its tasks.
+        /// A preemptor with its own working set, for exactly the preemption length; or, if a task set ran, another
+        /// task of the set.
         Preemptor = "preemptor",
         /// The threads of the background load.
         Load = "load",

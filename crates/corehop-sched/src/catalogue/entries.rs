@@ -57,7 +57,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "utilisation",
-        title: "U <= 1; exact where D >= T, otherwise it can only refuse",
+        title: "U <= 1; exact if D >= T, otherwise the test can only reject",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         citation: "Liu and Layland, JACM 20(1), 1973; Baruah, Mok and Rosier, RTSS 1990",
@@ -86,7 +86,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "edf-rta",
-        title: "the worst response of each task, over all that can begin its busy period",
+        title: "the worst response of each task, over all releases that can begin its busy period",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
@@ -158,7 +158,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "p-fp-audsley",
-        title: "some order of priorities passes p-fp-rta; the order is given",
+        title: "some order of priorities passes p-fp-rta; the answer has the order",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
@@ -189,7 +189,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-edf",
-        title: "some test for global EDF accepts; which one is given",
+        title: "some test for global EDF accepts; the answer names the test",
         deadlines: Arbitrary,
         citation: "own-cpu, on one CPU qpa, then gfb, bak, bcl-iterative, rta, bar, load and ff-dbf; Bertogna and Baruah, JSA 57(5), 2011",
         run: g_edf,
@@ -221,7 +221,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "bcl-iterative",
-        title: "bcl with slacks: what is known of one task lessens what it carries in for others",
+        title: "bcl with slacks: a bound on one task reduces its carry-in for others",
         citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
         run: |system| TestAnswer::plain(global::bcl_iterative(system)),
         ..G_EDF
@@ -269,7 +269,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp",
-        title: "some test for global fixed priorities accepts; which one is given",
+        title: "some test for global fixed priorities accepts; the answer names the test",
         deadlines: Arbitrary,
         assumes: &[RANKS],
         equals: Equals::Served,
@@ -327,7 +327,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp-da-lc-opa",
-        title: "some order of priorities passes g-fp-da-lc; the order is given",
+        title: "some order of priorities passes g-fp-da-lc; the answer has the order",
         assumes: &["Priorities that were given are ignored."],
         equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",

@@ -106,7 +106,7 @@ pub(super) static CLUSTERED: [[Test; 2]; 6] = clusters!(2, 3, 4, 6, 8, 12);
 pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-exact",
-        title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are asked",
+        title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are tested",
         kind: TestExactness::Exact,
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
         assumes: &[BLOCKED],
@@ -136,7 +136,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-fp-exact",
-        title: "some assignment passes p-fp-rta on each CPU; at most 200,000 CPUs are asked",
+        title: "some assignment passes p-fp-rta on each CPU; at most 200,000 CPUs are tested",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[RANKS, EQUALS, BLOCKED],

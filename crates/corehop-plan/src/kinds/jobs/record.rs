@@ -54,7 +54,7 @@ words! {
         GapsAndSwitches = "gaps+switches",
         /// By the count of involuntary switches alone: gaps inside the touch are not seen.
         Switches = "switches",
-        /// By construction: a simulated machine has nothing that could disturb.
+        /// By construction: nothing disturbs a simulated machine.
         Simulated = "simulated",
     }
 }
@@ -72,18 +72,18 @@ words! {
         Gap = "gap",
         /// A page fault was served during a touch.
         Fault = "fault",
-        /// A touch ran, or ended, on another CPU than planned.
+        /// A touch ran, or ended, on a CPU other than planned.
         WrongCpu = "wrong_cpu",
         /// A touch was given up at its real-time deadline.
         Deadline = "deadline",
         /// The core's speed changed between the warm and the resumed touch: another clock rate, or a
         /// sibling that became busy.
         Frequency = "frequency",
-        /// The preemptor or load that should have run meanwhile made no progress.
+        /// The preemptor or load made no progress during the absence.
         LoadAbsent = "load_absent",
         /// A CPU was taken from the job's set of allowed CPUs.
         CpuTaken = "cpu_taken",
-        /// The distance of its CPUs changed while its batch ran: the host moved a virtual CPU.
+        /// The distance of the sample's CPUs changed during its batch: the hypervisor moved a virtual CPU.
         ClassChanged = "class_changed",
     }
 }
