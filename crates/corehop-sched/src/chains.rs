@@ -45,12 +45,12 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> Test
         chain.tasks.iter().map(each).sum()
     };
     let Some(latencies) = chains.all.iter().map(latency).collect::<Option<Vec<Time>>>() else {
-        return TestAnswer::unknown("it bounds no response time, and the set has chains");
+        return TestAnswer::unknown("it does not bound response times, and the set has chains");
     };
     let late =
         chains.all.iter().zip(&latencies).find(|(chain, latency)| **latency > chain.deadline);
     let why = late.map(|(chain, _)| {
-        format!("it accepts, but chain `{}` is not known to end within its deadline", chain.name)
+        format!("it accepts, but chain `{}` may end after its deadline", chain.name)
     });
     let verdict = if why.is_some() { Verdict::Unknown } else { answer.verdict };
     TestAnswer { verdict, why, latencies: Some(latencies), ..answer }
@@ -234,7 +234,7 @@ mod tests {
         }
         // Where no response is known, the deadline bounds it.
         assert_eq!(answer("qpa", 60).latencies, Some([60].map(Time::new).to_vec()));
-        assert!(answer("qpa", 59).why.unwrap().contains("chain `c` is not known"));
+        assert!(answer("qpa", 59).why.unwrap().contains("chain `c` may end after its deadline"));
         assert_eq!(answer("soft-g-edf", 99).verdict, Verdict::Unknown);
     }
 }

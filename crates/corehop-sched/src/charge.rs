@@ -143,7 +143,7 @@ impl<'a> ChargedSet<'a> {
         }
         if let (Verdict::Schedulable, Some(at)) = (asked.answer.verdict, self.over_budget(&asked)) {
             asked.answer = TestAnswer::unknown(format!(
-                "it accepts, but task {at} needs more with what is charged than its budget (`budget_us`)"
+                "it accepts, but task {at} with its charges exceeds its budget (`budget_us`)"
             ));
         }
         Ok(asked)
@@ -193,10 +193,10 @@ impl<'a> ChargedSet<'a> {
             return Ok(self.ask_with_supply(test, system));
         }
         if self.overheads.is_some() && test.charging == Charging::NotKnown {
-            return Ok(asked(TestAnswer::unknown("overheads cannot be charged for it"), &[]));
+            return Ok(asked(TestAnswer::unknown("the test cannot charge overheads"), &[]));
         }
         if self.overheads.is_some_and(|it| it.dedicated.is_some()) && !test.knows_release_jitter() {
-            let why = "releases that a dedicated CPU handles are late by different times, and it knows no jitter";
+            let why = "a dedicated CPU delays releases by different times, and the test does not support jitter";
             return Ok(asked(TestAnswer::unknown(why), &[]));
         }
         if let Some(why) = self.not_charged(test, system) {
@@ -477,7 +477,8 @@ fn asked(answer: TestAnswer, tasks: &[Task]) -> ChargedAnswer {
 }
 
 /// Why a no to a set with charges, that would be none without them, is not known to be one.
-pub(super) const AS_CHARGED: &str = "it refuses the set as charged, and a charge is a bound";
+pub(super) const AS_CHARGED: &str =
+    "it rejects the set with the charges, and a charge is only a bound";
 
 /// The unit of time that a test is asked in: so many to a tick of the set.
 #[derive(Debug, Clone, Copy)]

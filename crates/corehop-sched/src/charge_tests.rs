@@ -320,5 +320,5 @@ fn reloads_without_a_charge_leave_no_yes_whatever_else_is_charged() {
         (Verdict::Schedulable, String::new())
     );
     let (verdict, why) = ask("edf-ucb-union", DelayCharge::Nothing, true);
-    assert_eq!((verdict, why.as_str()), (Verdict::Unknown, "overheads cannot be charged for it"));
+    assert_eq!((verdict, why.as_str()), (Verdict::Unknown, "the test cannot charge overheads"));
 }

@@ -32,8 +32,8 @@ impl ChargedSupply {
     pub fn line(&self) -> String {
         let supplied = self.all.of_unit(1).worst().long_run() * 100.0;
         let gaps = match self.claim {
-            Some(claim) => format!("the gaps that were seen: {}", claim.most_lost()),
-            None => "the gaps that the stated budget leaves".to_owned(),
+            Some(claim) => format!("the observed gaps: {}", claim.most_lost()),
+            None => "the gaps left by the stated budget".to_owned(),
         };
         format!(
             "bounds and slack contain {gaps}; {supplied:.1} % of the CPU is certain in the long run"

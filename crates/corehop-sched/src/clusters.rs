@@ -10,7 +10,8 @@ use corehop_plan::units::{Cpu, CpuList};
 /// If the machine has no such cache for data, or not every one serves as many CPUs.
 pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
     let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
-    let level = level.ok_or_else(|| format!("`{cache}` is no cache level: expected l2, l3, …"))?;
+    let level =
+        level.ok_or_else(|| format!("`{cache}` is not a cache level: expected l2, l3, …"))?;
     let mut found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
     let sizes: Vec<usize> = found
         .clone()

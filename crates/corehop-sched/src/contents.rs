@@ -97,7 +97,7 @@ pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
     }
     if let Some((content, at)) = contents.iter().find(|(content, _)| !test.knows.contains(content))
     {
-        return Some(format!("{}, which it does not charge", content.of_task(*at)));
+        return Some(format!("{}, which the test does not charge", content.of_task(*at)));
     }
     if test.charging == Charging::NotNeeded {
         return None;
@@ -106,7 +106,10 @@ pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
         system.supply.is_some() && matches!(content, SetFeature::Suspension | SetFeature::Events)
     };
     if let Some((content, at)) = contents.iter().find(less) {
-        return Some(format!("{}, which it does not charge with --supply", content.of_task(*at)));
+        return Some(format!(
+            "{}, which the test does not charge with --supply",
+            content.of_task(*at)
+        ));
     }
     let has = |content| contents.iter().find(|it| it.0 == content).map(|it| it.1);
     let late = has(SetFeature::Events)
@@ -131,7 +134,7 @@ fn activated(
         ));
     }
     tie(test, system).map(|(one, other)| {
-        format!("task {at} is activated by a task of its chain, and tasks {one} and {other} have the same priority: give each its own")
+        format!("task {at} is activated by a task of its chain, and tasks {one} and {other} have the same priority: use distinct priorities")
     })
 }
 
@@ -139,8 +142,7 @@ fn activated(
 fn suspended(test: &Test, system: System<'_>, at: usize, locks: bool) -> Option<String> {
     if locks {
         return Some(format!(
-            "task {at} suspends itself, and tasks have locks: each time that a job goes on, it can find a lock taken, and how \
-             often it does is not stated"
+            "task {at} suspends itself, and tasks have locks: a job can find a lock taken each time it resumes, and the set does not state how often it resumes"
         ));
     }
     let late = system.tasks.iter().position(|task| task.deadline > task.period);
@@ -151,7 +153,7 @@ fn suspended(test: &Test, system: System<'_>, at: usize, locks: bool) -> Option<
     }
     tie(test, system).map(|(one, other)| {
         format!(
-            "task {at} suspends itself, and tasks {one} and {other} have the same priority: give each its own"
+            "task {at} suspends itself, and tasks {one} and {other} have the same priority: use distinct priorities"
         )
     })
 }
@@ -161,7 +163,7 @@ fn locked(test: &Test, system: System<'_>, at: usize) -> Option<String> {
     let protocol = system.locks?.protocol;
     if let Some((one, other)) = tie(test, system) {
         return Some(format!(
-            "task {at} has locks, and tasks {one} and {other} have the same priority: give each its own"
+            "task {at} has locks, and tasks {one} and {other} have the same priority: use distinct priorities"
         ));
     }
     if test.scheduler.contains("EDF") {
@@ -173,8 +175,7 @@ fn locked(test: &Test, system: System<'_>, at: usize) -> Option<String> {
         }
         if let Some(late) = system.tasks.iter().position(|task| task.jitter > Time::ZERO) {
             return Some(format!(
-                "task {at} has locks and task {late} jitter: the stack resource policy knows no order of jobs that are \
-                 released late"
+                "task {at} has locks and task {late} has jitter: the stack resource policy defines no order for jobs that are released late"
             ));
         }
     }
@@ -213,25 +214,24 @@ pub(super) fn not_charged(
     let has = |wanted| contents.iter().find(|it| it.0 == wanted).map(|it| it.1);
     if let Some(at) = has(SetFeature::Suspension) {
         return Some(format!(
-            "task {at} suspends itself, and loses its cache each time: how often is not stated, so no delay can be charged"
+            "task {at} suspends itself, and loses its cache contents each time; the set does not state how often, so no delay can be charged"
         ));
     }
     if let (Some(at), Some(Locking::Pi)) =
         (has(SetFeature::Locks), system.locks.map(|it| it.protocol))
     {
         return Some(format!(
-            "task {at} has locks with priority inheritance: a job that waits loses its cache, and how often it waits is not \
-             stated, so no delay can be charged (\"locking\": \"pcp\" has no such waits)"
+            "task {at} has locks with priority inheritance: a waiting job loses its cache contents, and the set does not state how often a job waits, so no delay can be charged (\"locking\": \"pcp\" has no such waits)"
         ));
     }
     if let (Some(at), false) = (has(SetFeature::Events), each && !overheads) {
         return Some(format!(
-            "task {at} is activated by a task of its chain: of delays only one value for each job is charged there (--delay)"
+            "task {at} is activated by a task of its chain: only one delay per job can be charged there (--delay)"
         ));
     }
     let (content, at) =
         contents.first().filter(|_| overheads && test.charging == Charging::JobLevel)?;
-    Some(format!("{}, and overheads are not charged to that under EDF", content.of_task(*at)))
+    Some(format!("{}, for which overheads cannot be charged under EDF", content.of_task(*at)))
 }
 
 #[cfg(test)]
@@ -296,7 +296,7 @@ mod tests {
                 if !test.knows.contains(&content) {
                     assert_eq!(answer.verdict, Verdict::Unknown, "{} {content:?}", test.name);
                     let why = answer.why.unwrap_or_default();
-                    let refused = why.contains("which it does not charge");
+                    let refused = why.contains("which the test does not charge");
                     let elsewhere = test.deadlines == crate::catalogue::Deadlines::Implicit;
                     assert!(refused || elsewhere, "{} {content:?}: {why}", test.name);
                 } else if test.kind != TestExactness::Necessary {

@@ -18,8 +18,7 @@ use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::task::{Task, TaskError, TaskSet, Time};
 
 /// Why a no of the priorities by deadline is none where the set states no priorities.
-const OTHER_ORDERS: &str = "it refuses the priorities by deadline, and with deadlines beyond periods, jitter or blocking \
-                            another order can be better: state `priority` of each task";
+const OTHER_ORDERS: &str = "it rejects the priorities by deadline, but with deadlines beyond periods, jitter or blocking another order can be better: state the `priority` of each task";
 
 /// The question of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

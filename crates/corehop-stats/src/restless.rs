@@ -38,7 +38,7 @@ pub fn fact(
 
 fn how(platform: &Platform, watched: &[ExchangeSeries], seconds: f64) -> String {
     if platform.usable().len() < 2 {
-        return "only one CPU is usable, so no line is exchanged".to_owned();
+        return "only one CPU is usable, so no lines were exchanged".to_owned();
     }
     let told = |(class, series): (Affinity, Vec<&[(u64, f64)]>)| {
         let levels = of_all(&series);
@@ -53,7 +53,7 @@ fn how(platform: &Platform, watched: &[ExchangeSeries], seconds: f64) -> String 
         )
     };
     let classes: String = by_class(platform, watched).into_iter().map(told).collect();
-    format!("lines exchanged again and again for {seconds:.0} s{classes}")
+    format!("lines exchanged repeatedly for {seconds:.0} s{classes}")
 }
 
 fn count(number: usize, noun: &str) -> String {

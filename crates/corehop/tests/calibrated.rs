@@ -84,7 +84,7 @@ fn samples_of_another_host_and_options_of_studies_are_refused_by_name() {
             "unexpected argument '--samples'",
         ),
         (&["sim", "validate-host", "me.toml", "--live", "absent.parquet"], 2, "no such file"),
-        (&["sim", "validate-host", "me.toml"], 3, "describes another machine than this one"),
+        (&["sim", "validate-host", "me.toml"], 3, "does not describe this machine"),
     ];
     for (words, code, said) in cases {
         let (exit, text) = refused(at, words);

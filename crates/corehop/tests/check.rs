@@ -476,8 +476,8 @@ fn on_a_terminal_those_that_accept_come_first_and_the_rest_by_reason() {
             .iter()
             .any(|line| line.starts_with("p-fp-ffd") && line.contains("yes"))
     );
-    let reason = "it is about one CPU, and the set has 2";
-    assert_eq!(text.matches("it is about one").count(), 1, "{text}");
+    let reason = "it applies to one CPU, and the set has 2";
+    assert_eq!(text.matches("it applies to one").count(), 1, "{text}");
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains(reason) && flat.contains("qpa, edf-rta"), "{text}");
 }

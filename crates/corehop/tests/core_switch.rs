@@ -139,7 +139,7 @@ fn what_cannot_be_measured_is_refused_by_name() {
     };
     refused(&["--pair", "0"], 2, "0:1");
     refused(&["--mechanism", "v9"], 2, "v5");
-    refused(&["--samples", "0"], 2, "30 of each");
+    refused(&["--samples", "0"], 2, "30 batches");
     refused(&["--pair", "0:0"], 2, "two different CPUs");
     refused(&["--pair", "0:4095"], 2, "4095");
     refused(&["--outstanding", "65"], 2, "1 to 64");
@@ -147,7 +147,7 @@ fn what_cannot_be_measured_is_refused_by_name() {
     refused(&["--pair", "0:1", "--cpus", "0,1"], 2, "--cpus");
     refused(&["--on", "m5_cs", "--call", "pwrite"], 3, "--on live");
     refused(&["--on", "m5_c"], 3, "one usable CPU");
-    refused(&["--mechanism", "strong-v4"], 3, "simulated only");
+    refused(&["--mechanism", "strong-v4"], 3, "only in simulation");
 }
 
 #[test]

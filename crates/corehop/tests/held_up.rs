@@ -61,7 +61,10 @@ fn locks_are_charged_by_their_protocol() {
 #[test]
 fn who_does_not_know_of_locks_says_so() {
     for (more, words) in [
-        (&["--test", "g-edf"][..], "has critical sections (`locks`), which it does not charge"),
+        (
+            &["--test", "g-edf"][..],
+            "has critical sections (`locks`), which the test does not charge",
+        ),
         (&["--scheduler", "p-edf"], "stack resource policy"),
         (&["--delay", "10us"], "priority inheritance"),
     ] {

@@ -226,7 +226,7 @@ fn what_makes_no_sense_is_refused_with_its_reason() {
     for (words, code, part) in [
         (&["--trace", "x.json"][..], 2, "--pid PID"),
         (&[], 2, "missing program"),
-        (&["--pid", "1", "--", "true"], 2, "one of them"),
+        (&["--pid", "1", "--", "true"], 2, "use either"),
         (&["--samples", "5", "--", "true"], 2, "--samples"),
         (&["--wss", "64KiB,1MiB", "--", "true"], 2, "--wss"),
         (&["--on", "xeon_l7455", "--", "true"], 2, "--on"),

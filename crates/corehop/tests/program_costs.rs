@@ -250,7 +250,7 @@ fn what_cannot_be_measured_is_refused_with_the_remedy() {
     for (words, code, part) in [
         (&["--rounds", "1"][..], 2, "missing program"),
         (&["--pid", &mine], 2, "--progress"),
-        (&["--pid", "many", "--progress", "still"], 2, "named by its number"),
+        (&["--pid", "many", "--progress", "still"], 2, "by its number"),
         (&["--progress", "none", "--", "sleep", "5"], 3, "none tells no progress"),
         (&["--event", "l4_migration", "--", "true"], 2, "l4_migration"),
         (&["--event", "flush", "--", "true"], 2, "flush cannot be caused"),

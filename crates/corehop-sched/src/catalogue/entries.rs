@@ -23,7 +23,7 @@ use corehop_plan::workload::task::{Task, Time};
 
 const SOFT: &str = "global EDF, soft";
 const TOO_LONG: &str =
-    "its busy period takes too many steps, or has no end with suspension as execution";
+    "the busy period needs too many steps, or has no end with suspension as execution";
 const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
 
 /// Every test but the partitioned ones.
@@ -126,7 +126,10 @@ pub(super) static OTHERS: &[Test] = &[
         name: "liu-layland",
         title: "U <= n (2^(1/n) - 1)",
         deadlines: Arbitrary,
-        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        assumes: &[
+            RANKS,
+            "Priorities are rate-monotonic and D >= T; otherwise the test cannot decide.",
+        ],
         equals: Equals::NotKnown,
         citation: "Liu and Layland, JACM 20(1), 1973",
         run: |system| TestAnswer::plain(fixed::liu_layland(system.tasks)),
@@ -136,7 +139,10 @@ pub(super) static OTHERS: &[Test] = &[
         name: "hyperbolic",
         title: "the product of u + 1 is at most 2",
         deadlines: Arbitrary,
-        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        assumes: &[
+            RANKS,
+            "Priorities are rate-monotonic and D >= T; otherwise the test cannot decide.",
+        ],
         equals: Equals::NotKnown,
         citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
         run: |system| TestAnswer::plain(fixed::hyperbolic(system.tasks)),
@@ -162,7 +168,7 @@ pub(super) static OTHERS: &[Test] = &[
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
-        assumes: &["Priorities that were given are ignored.", BLOCKED],
+        assumes: &["Stated priorities are ignored.", BLOCKED],
         equals: Equals::NotAsked,
         citation: "Audsley, YCS 164, 1991",
         run: audsley,
@@ -328,7 +334,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "g-fp-da-lc-opa",
         title: "some order of priorities passes g-fp-da-lc; the answer has the order",
-        assumes: &["Priorities that were given are ignored."],
+        assumes: &["Stated priorities are ignored."],
         equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
         run: |system| ordered(global_fixed::da_lc_assignment(system)),
@@ -339,7 +345,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "g-fp-dkc",
         title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
-        assumes: &["Priorities that were given are ignored."],
+        assumes: &["Stated priorities are ignored."],
         equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
         run: |system| {
@@ -436,7 +442,7 @@ fn edf_rta(system: System<'_>) -> TestAnswer {
     }
     let Some(bounds) = held_up::responses_by_deadline(system, &whole(system), tasks) else {
         // Without an end it is no miss yet, but no supply bounds it.
-        let why = "its busy period has no end within its steps, or the CPU does not supply so much in the long run";
+        let why = "the busy period has no end within the step limit, or the CPU does not supply enough in the long run";
         return match held_up::demand(system, &whole(system), tasks) {
             Verdict::Unschedulable => TestAnswer::plain(Verdict::Unschedulable),
             _ if system.supply.is_some() => TestAnswer::unknown(why),

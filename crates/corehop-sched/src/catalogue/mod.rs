@@ -130,15 +130,14 @@ pub enum Equals {
 }
 
 /// Of every test that takes the priorities of the set.
-const RANKS: &str = "Priorities are those given; tasks of the same priority are served in the order of their releases \
-     (SCHED_FIFO, not SCHED_RR). Where none are given, they are deadline-monotonic and distinct, ties by index.";
+const RANKS: &str = "Priorities are as stated; tasks of the same priority run in the order of their releases (SCHED_FIFO, not SCHED_RR). If none are stated, priorities are deadline-monotonic and distinct, with ties by index.";
 
 /// Of exact tests for them.
 const EQUALS: &str =
-    "Where tasks share a priority it is exact if their deadlines are within their periods.";
+    "If tasks share a priority, the test is exact if their deadlines are within their periods.";
 
 /// Of exact tests that charge blocking.
-const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
+const BLOCKED: &str = "Blocking is a bound; if a task has blocking, the test is only sufficient.";
 
 /// The way to charge overheads ([`overhead::system`](super::overhead::system)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -240,19 +239,16 @@ const CACHED: Test = Test {
 };
 
 /// Of a set that says which blocks its tasks use.
-const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
-     not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
+const IGNORES_RELOADS: &str = "it accepts, but the set states the cache blocks of its tasks (ucb, ecb), and this test does not charge reloads: use a test that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
 /// Of tests that know of locks and suspension.
-const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves for at most the stated times.";
+const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves at most for the stated times.";
 
 /// Of the same tests.
-const SECTIONS: &str = "The length of a section includes the sections within it. Under pi no section is within another one, and a \
-     lock that was released has no owner until a waiter runs (as with rt_mutex).";
+const SECTIONS: &str = "The length of a section includes nested sections. Under pi sections are not nested, and a released lock has no owner until a waiter runs (as with rt_mutex).";
 
 /// Of the same tests, where deadlines order jobs.
-const BY_DEADLINE: &str = "A deadline counts from the arrival of a job, and so does its priority. At most one section (blocking_us) \
-     holds up the jobs of a busy interval, as under srp.";
+const BY_DEADLINE: &str = "The deadline and the priority of a job count from its arrival. At most one section (blocking_us) blocks the jobs of a busy interval, as under srp.";
 
 /// The assumptions of every test here.
 const ALWAYS: [&str; 2] = [
@@ -275,7 +271,7 @@ impl Test {
             true if self.scheduler.contains("EDF") => [HELD_UP, SECTIONS, BY_DEADLINE].as_slice(),
             true => &[HELD_UP, SECTIONS],
             false => &[
-                "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
+                "Tasks are sporadic and independent: no job waits for another job, or suspends itself.",
             ],
         };
         let cpus = (!self.one_cpu).then_some("The CPUs are identical.");
@@ -320,13 +316,13 @@ impl Test {
         }
         if let (Verdict::Schedulable, Some(resource)) = (answer.verdict, torn(system, &answer)) {
             return TestAnswer::unknown(format!(
-                "it accepts, but tasks on several CPUs use `{resource}`, and no bound is known for locks between CPUs"
+                "it accepts, but tasks on several CPUs use `{resource}`, and locks across CPUs have no known bound"
             ));
         }
         let answer = chains::judged(system, self.is_soft(), answer);
         match misplaced(system, &answer) {
             Some(at) if answer.verdict.is_schedulable() => TestAnswer::unknown(format!(
-                "it accepts, but not with task {at} where the set puts it (`cpus`, `pieces`, `shares`)"
+                "it accepts, but not with task {at} on the CPUs that the set states (`cpus`, `pieces`, `shares`)"
             )),
             _ => answer,
         }
@@ -398,7 +394,7 @@ impl Test {
             return Some(takes_no_supply());
         }
         if self.one_cpu && system.cpus != 1 {
-            return Some(format!("it is about one CPU, and the set has {}", system.cpus));
+            return Some(format!("it applies to one CPU, and the set has {}", system.cpus));
         }
         let beyond = match self.deadlines {
             Deadlines::Implicit => which(|task| task.deadline != task.period).map(|at| (at, "not")),
@@ -414,8 +410,7 @@ impl Test {
             (self.equals, Ranking::of(system.tasks).tie())
         {
             return Some(format!(
-                "tasks {one} and {other} have the same priority, which it does not cover: give each its own, or ask \
-                 p-fp-rta, p-fp-ffd or g-fp-bertogna"
+                "tasks {one} and {other} have the same priority, which the test does not support: use distinct priorities, or p-fp-rta, p-fp-ffd or g-fp-bertogna"
             ));
         }
         contents::refusal(self, system)
@@ -425,7 +420,7 @@ impl Test {
 /// Why a test that compares demand with all of the time does not tell of a CPU that supplies less.
 fn takes_no_supply() -> String {
     let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
-    format!("it takes no supply (--supply); those that do are {}", takes.join(", "))
+    format!("it does not support --supply; tests that do are {}", takes.join(", "))
 }
 
 /// A resource that an answer makes tasks of several CPUs use.
@@ -563,7 +558,7 @@ mod tests {
         let two = implicit(2, &[(1, 2)]);
         let answer = test("qpa").unwrap().run(System::of(&two));
         assert_eq!(answer.verdict, Verdict::Unknown);
-        assert_eq!(answer.why.unwrap(), "it is about one CPU, and the set has 2");
+        assert_eq!(answer.why.unwrap(), "it applies to one CPU, and the set has 2");
         let long = set(2, &[(1, 2, 2), (1, 2, 3)]);
         let answer = test("rta").unwrap().run(System::of(&long));
         assert_eq!(answer.why.unwrap(), "the deadline of task 1 is beyond its period");

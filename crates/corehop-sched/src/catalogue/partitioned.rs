@@ -15,7 +15,7 @@ use crate::verdict::{Charges, TestAnswer, Verdict};
 use corehop_plan::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use corehop_plan::workload::task::{Task, Time};
 
-pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
+pub(super) const NO_BLOCKS: &str = "the set does not state the cache blocks of its tasks: add ucb and ecb to each task, and block_reload_ns";
 
 /// Packs by utilisation; with implicit deadlines a bin that is not over-full meets all of them.
 pub(super) fn by_utilisation<const FIT: usize, const DECREASING: bool>(
@@ -262,7 +262,7 @@ pub(super) fn given_by_priority(system: System<'_>) -> TestAnswer {
 fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> TestAnswer {
     let Some(bounds) = chains::responses(system, &bins) else {
         return TestAnswer::unknown(
-            "responses in the chains grow without end, or take too many steps",
+            "responses in the chains grow without limit, or need too many steps",
         );
     };
     let late = (0..bounds.len()).find(|&at| bounds[at] > system.tasks[at].deadline);

@@ -24,13 +24,15 @@ use corehop_plan::workload::task::{Task, Time};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRegions {
     /// Fully preemptive the set is not schedulable, or under no assignment of thresholds.
-    #[error("the set misses deadlines under {policy} even without regions")]
+    #[error("the set misses deadlines under {policy} even without non-preemptive regions")]
     Misses {
         /// The scheduler.
         policy: &'static str,
     },
     /// A parameter that the analysis does not cover.
-    #[error("task {task}: {field} is {value}: expected {expected}; regions are not known for it")]
+    #[error(
+        "task {task}: {field} is {value}, expected {expected}; non-preemptive regions are not analysed for this value"
+    )]
     Beyond {
         /// The task, from 0.
         task: usize,
@@ -43,11 +45,11 @@ pub enum NoRegions {
     },
     /// Tasks share a priority: neither analysis knows which of them goes first.
     #[error(
-        "tasks {0} and {1} have the same priority: regions are known for distinct priorities only"
+        "tasks {0} and {1} have the same priority: non-preemptive regions need distinct priorities"
     )]
     Equals(usize, usize),
     /// It takes more steps than are allowed.
-    #[error("there are too many instants to check (periods differ too much)")]
+    #[error("too many instants to check (the periods differ too much)")]
     OutOfSteps,
 }
 

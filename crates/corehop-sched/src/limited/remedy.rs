@@ -87,12 +87,13 @@ impl Remedies {
                 name: None,
                 field: "cpus",
                 value: set.cpus().to_string(),
-                expected: "1: preemptions are limited on one CPU; give the tasks of one".to_owned(),
+                expected: "1: preemptions are limited on one CPU; pass the tasks of one CPU"
+                    .to_owned(),
             });
         }
         let beside = [("locks", set.locks().is_some()), ("chains", set.chains().is_some())];
         if let Some((field, _)) = beside.into_iter().find(|it| it.1) {
-            let expected = "none: regions are not known beside them".to_owned();
+            let expected = "none: non-preemptive regions are not analysed with them".to_owned();
             return Err(TaskError {
                 task: None,
                 name: None,

@@ -56,7 +56,7 @@ pub enum OverheadError {
     )]
     NotScheduling,
     /// More tasks than it knows of.
-    #[error("the overheads are known for up to {most} tasks, and the set has {count}")]
+    #[error("the table has overheads for up to {most} tasks, and the set has {count}")]
     Beyond {
         /// The most that it knows of.
         most: f64,

@@ -12,8 +12,9 @@ use corehop_plan::workload::task::{Task, Time};
 /// # Errors
 /// Why they are not known to be met.
 pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
-    let places =
-        system.placement.ok_or("the set does not say where its tasks run: `cpus`, or `pieces`")?;
+    let places = system
+        .placement
+        .ok_or("the set does not state the CPUs of its tasks: add `cpus`, or `pieces`")?;
     let mut pieces = Vec::new();
     for (at, place) in places.iter().enumerate() {
         pieces.extend(of_task(system, at, place)?);
@@ -26,9 +27,7 @@ pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
             load.push(task, system.bill.map_or(Time::ZERO, |bill| bill.resumed[piece.task]));
         }
         if !load.meets(system.bill) {
-            return Err(format!(
-                "CPU {cpu} is not known to meet the deadlines of what was put there"
-            ));
+            return Err(format!("CPU {cpu} may miss deadlines of its tasks"));
         }
         let here = pieces.iter_mut().filter(|piece| piece.cpu == cpu);
         here.zip(load.paid(system.bill)).for_each(|(piece, paid)| piece.paid = paid);
@@ -63,9 +62,9 @@ fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<S
                 let (wcet, deadline) = (task.wcet, task.deadline);
                 Ok(vec![Subtask { task: at, cpu, wcet, budget: wcet, paid: Time::ZERO, deadline }])
             }
-            _ => Err(format!("task {at} may run on {} CPUs: this is about one CPU for each", cpus.len())),
+            _ => Err(format!("task {at} may run on {} CPUs, but the test needs one CPU for each task", cpus.len())),
         },
-        TaskPlacement::Shares(_) => Err(format!("task {at} has shares of CPUs: ask sp-edf-os")),
+        TaskPlacement::Shares(_) => Err(format!("task {at} has shares of CPUs: use sp-edf-os")),
         TaskPlacement::Pieces(pieces) if pieces.iter().map(|it| it.deadline).sum::<Time>() > task.period => {
             let due: Time = pieces.iter().map(|it| it.deadline).sum();
             Err(format!(

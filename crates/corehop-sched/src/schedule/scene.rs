@@ -139,9 +139,10 @@ fn groups(
         if masks.iter().all(|mask| mask.len() == all.len()) {
             return Ok((by_worst_fit(set, singles(set.cpus())), true));
         }
-        return Err("tasks may run on some CPUs, and none says on which each does: schedules are simulated with one CPU for \
-                    each task (`cpus`)"
-            .to_owned());
+        return Err(
+            "tasks may run on several CPUs, but a simulation needs one CPU for each task (`cpus`)"
+                .to_owned(),
+        );
     }
     let mut groups: Vec<ClusterTasks> = Vec::new();
     for (at, mask) in masks.into_iter().enumerate() {

@@ -38,7 +38,7 @@ pub enum StudyCountsError {
     #[error("shards of different studies: {0}")]
     Different(String),
     /// They have sets in common.
-    #[error("the shards {0} and {1} have sets in common: give each shard once")]
+    #[error("the shards {0} and {1} have sets in common: pass each shard once")]
     Overlap(Shard, Shard),
     /// There is none.
     #[error("no shards to merge")]

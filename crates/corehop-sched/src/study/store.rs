@@ -33,7 +33,7 @@ use corehop_plan::workload::task::Time;
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It is something else.
-    #[error("this file has no counts of a study: give a file of `corehop check study … -o`")]
+    #[error("this file has no counts of a study: pass a file of `corehop check study … -o`")]
     NotOurs,
     /// Of a later version.
     #[error("this file has version {0} of study counts: use a newer corehop")]

@@ -294,7 +294,9 @@ fn compared(reading: &StudyReading, crossover: &Crossover) -> Result<(), String>
         }
     }
     if reading.measure == Measure::Breakdown {
-        return Err("it compares weighted schedulability, not breakdown utilisation".to_owned());
+        return Err(
+            "a crossover compares weighted schedulability, not breakdown utilisation".to_owned()
+        );
     }
     if !reading.delays.contains(&crossover.at_us) {
         return Err(format!("at_us is {}: expected one of delays_us", crossover.at_us));

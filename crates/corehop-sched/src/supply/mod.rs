@@ -237,15 +237,13 @@ impl Supplies {
         let named = set.placement().into_iter().flatten().flat_map(TaskPlacement::cpus);
         if let Some(cpu) = named.into_iter().find(|&cpu| !self.cpus.contains_key(&(cpu as u32))) {
             return Err(NoSupply(format!(
-                "the set puts a task on CPU {cpu}, and the supply is of CPUs {known}: measure that CPU too \
-                 (`corehop measure supply --cpus LIST`)"
+                "the set puts a task on CPU {cpu}, but the supply covers CPUs {known}: also measure that CPU (`corehop measure supply --cpus LIST`)"
             )));
         }
         let wants = set.cpus() as usize;
         if set.placement().is_none() && wants > self.cpus.len() {
             return Err(NoSupply(format!(
-                "the set has {wants} CPUs, and the supply is of CPUs {known}: measure as many as the set has \
-                 (`corehop measure supply --cpus LIST`)"
+                "the set has {wants} CPUs, but the supply covers CPUs {known}: measure as many CPUs as the set has (`corehop measure supply --cpus LIST`)"
             )));
         }
         Ok(())
@@ -263,8 +261,7 @@ impl Supplies {
     fn of(cpus: BTreeMap<u32, Supply>, watched: BTreeMap<u32, WindowCensus>, origin: &str) -> Self {
         let worst = Supply::worst_of(cpus.values());
         let note = format!(
-            "{origin} A test that chooses CPUs, and one about one CPU, takes the least supply of all CPUs; where the set gives \
-             a task its CPU, the supply is that of the CPU."
+            "{origin} Tests that choose CPUs, and tests of one CPU, use the minimum supply of all CPUs; if the set gives a task its CPU, the supply of that CPU applies."
         );
         Self { cpus, worst, watched, note }
     }

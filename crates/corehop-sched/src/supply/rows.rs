@@ -17,7 +17,8 @@ use corehop_stats::summarise::{FromFile, Summarise};
 const SHOWN_MS: [u64; 3] = [1, 10, 40];
 
 /// Of a thread that had to share its CPU.
-const WITHOUT_FIFO: &str = "The thread that watched was not under SCHED_FIFO: times in which other threads had the CPU count as gaps.";
+const WITHOUT_FIFO: &str =
+    "The watching thread was not under SCHED_FIFO: time in which other threads ran counts as gaps.";
 
 /// Why a file gives no supply.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +141,7 @@ impl ObservedSupply {
             }
             None => Supplies::watched(&self.windows),
             Some(window) => Err(NoSupply(format!(
-                "window {window} lacks its first row: give the whole file of a run, in its order"
+                "window {window} lacks its first row: pass the complete file of a run, in its order"
             ))),
         }
     }

@@ -70,7 +70,7 @@ impl Supplies {
             by_cpu.entry(window.cpu).or_default().push(window);
         }
         if by_cpu.is_empty() {
-            return Err(NoSupply("there is no window in which a CPU was watched".to_owned()));
+            return Err(NoSupply("no window watched a CPU".to_owned()));
         }
         let mut watched = BTreeMap::new();
         for (&cpu, windows) in &by_cpu {
@@ -80,8 +80,7 @@ impl Supplies {
             }
         }
         let supplies = by_cpu.into_iter().map(|(cpu, windows)| (cpu, Supply::watched(&windows)));
-        let origin = "The supply is the least that was seen in windows of each length; windows are taken for alike, and a later \
-                      one can lose more.";
+        let origin = "The supply is the minimum observed in windows of each length, assuming that all windows are alike; a later window can lose more.";
         Ok(Self::of(supplies.collect(), watched, origin))
     }
 

@@ -41,8 +41,7 @@ impl fmt::Display for NoShares {
         match self {
             Self::TooFewRounds { have } => write!(
                 f,
-                "{have} rounds; shares of the spread need {FEWEST_ROUNDS}: ask for more with \
-                 --replicates"
+                "{have} rounds; shares of the spread need {FEWEST_ROUNDS}: increase --replicates"
             ),
             Self::NoSpread => write!(f, "all steps show the same median, so there is no spread"),
         }

@@ -111,14 +111,14 @@ fn sound(event: Event, cost: cpmd::CostEstimate) -> Result<Cost, NoCost> {
     let cpmd::CostEstimate { estimate_us: us, low_us, high_us } = cost;
     let wrong = match (low_us, high_us) {
         (Some(low), Some(high)) if low > high => Some("its ends are in the wrong order"),
-        (_, Some(high)) if high <= 0.0 => Some("a delay that is not above zero bounds nothing"),
+        (_, Some(high)) if high <= 0.0 => Some("a delay of zero or less is not a bound"),
         _ => None,
     };
     let Some(why) = wrong else { return Ok(Cost { us, low_us, high_us }) };
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), |us| format!("{us:.3}"));
     let interval = format!("[{}, {}] us", end(low_us), end(high_us));
     let more =
-        "measure more replicates, ask for another --statistic, or charge none with --delay 0us";
+        "measure more replicates, use another --statistic, or charge nothing with --delay 0us";
     Err(NoCost(format!("{event}: the interval of its cost is {interval}, and {why}: {more}")))
 }
 
@@ -172,11 +172,9 @@ mod tests {
                 cpmd::CostEstimate { estimate_us: -1.0, low_us: Some(low), high_us: Some(high) };
             sound(Event::Preemption, cost)
         };
-        for (low, high, said) in [
-            (-3.0, -1.0, "not above zero"),
-            (0.0, 0.0, "not above zero"),
-            (2.0, 1.0, "wrong order"),
-        ] {
+        for (low, high, said) in
+            [(-3.0, -1.0, "zero or less"), (0.0, 0.0, "zero or less"), (2.0, 1.0, "wrong order")]
+        {
             let why = of(low, high).unwrap_err().to_string();
             assert!(why.contains(said) && why.contains("preemption"), "{why}");
             assert!(why.contains(&format!("[{low:.3}, {high:.3}] us")), "{why}");

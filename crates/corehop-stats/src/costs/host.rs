@@ -49,7 +49,7 @@ pub enum NotHostCosts {
     Form(#[from] serde_json::Error),
     /// It is of a version that is not known here.
     #[error(
-        "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit them again"
+        "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit the costs again"
     )]
     Schema(String),
     /// The description of its machine is damaged.
@@ -141,6 +141,8 @@ mod tests {
         let said = |text: &str| HostCosts::from_json(text).unwrap_err().to_string();
         assert!(said(&costs().model.to_json()).contains("fit --default"));
         assert!(said("").contains("fit --default"));
-        assert!(said(&costs().to_json().replace("costs-1", "costs-2")).contains("fit them again"));
+        assert!(
+            said(&costs().to_json().replace("costs-1", "costs-2")).contains("fit the costs again")
+        );
     }
 }

@@ -67,7 +67,7 @@ pub enum SelectError {
     NotOfATable(&'static str),
     /// Means for a verdict.
     #[error(
-        "the costs of a program are means, and a verdict on deadlines needs bounds: name `--statistic mean` to charge them all the same"
+        "the costs of a program are means, and a verdict on deadlines needs bounds: use `--statistic mean` to charge the means anyway"
     )]
     MeansAlone,
 }

@@ -276,7 +276,7 @@ impl EventCosts for CostCurves {
         let at = curve.partition_point(|&(wss, _)| wss < wss_kib);
         let Some(&(right, above)) = curve.get(at) else {
             let most = curve.last().map_or_else(
-                || "the table has no costs of it".to_owned(),
+                || "the table has no costs of this event".to_owned(),
                 |(most, _)| format!("the table ends at {most} KiB"),
             );
             return Err(NoCost(format!("{event}: {most}")));

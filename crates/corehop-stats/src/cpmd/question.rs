@@ -98,7 +98,7 @@ pub enum NoAnswer {
     },
     /// The size was not measured, nor one above it.
     #[error(
-        "{wss} is beyond the measured sizes: {sizes}; measure it with `corehop measure … --wss {wss}`"
+        "{wss} is beyond the measured sizes: {sizes}; measure this size with `corehop measure … --wss {wss}`"
     )]
     Beyond {
         /// The size.
@@ -121,7 +121,7 @@ pub enum NoAnswer {
         most: usize,
     },
     /// The model has no such method for this series.
-    #[error("`{method}` cannot compute it here: {why}")]
+    #[error("`{method}` cannot compute this cost: {why}")]
     NotComputed {
         /// The method.
         method: Method,

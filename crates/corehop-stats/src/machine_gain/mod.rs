@@ -79,16 +79,16 @@ pub struct MachineGain {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoFit {
     /// Runs of several machines.
-    #[error("these runs are of several machines ({0}): fit each for itself")]
+    #[error("these runs come from several machines ({0}): fit each machine separately")]
     Machines(String),
     /// Nothing to compare.
     #[error(
-        "no program ran in two placings: `corehop measure shared-data -o FILE` runs all that the machine has"
+        "no program ran in two placings: `corehop measure shared-data -o FILE` runs all placings of the machine"
     )]
     Nothing,
     /// Too few rows.
     #[error(
-        "{0} configurations do not tell one form from another: measure two programs, or three sizes of one (--items 100,1k,10k), each with its twin (--sharing write,none)"
+        "{0} configurations are too few to distinguish the forms: measure two programs, or three sizes of one program (--items 100,1k,10k), each with its twin (--sharing write,none)"
     )]
     TooFew(usize),
 }

@@ -101,7 +101,7 @@ pub enum NoGain {
         known: String,
     },
     /// It was measured with several parameters.
-    #[error("`{program}` was measured with {parameters}: fit one of them alone")]
+    #[error("`{program}` was measured with {parameters}: fit one parameter setting alone")]
     Several {
         /// The program.
         program: String,

@@ -155,8 +155,7 @@ impl fmt::Display for NoInterval {
             }
             Self::Dependent { worth } => write!(
                 f,
-                "replicates taken one after the other are alike and worth only {worth:.1} \
-                 independent ones; an interval needs {FEWEST_REPLICATES}"
+                "consecutive replicates are alike, and count only as {worth:.1} independent ones; an interval needs {FEWEST_REPLICATES}"
             ),
             Self::LevelOutOfReach { level } => {
                 write!(f, "too few replicates for an interval at {:.1} %", 100.0 * level)

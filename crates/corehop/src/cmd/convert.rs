@@ -209,7 +209,7 @@ impl RowsForm {
         let output = self.files.output()?.ok_or_else(lacks)?;
         let mut reader = if self.salvage { input::salvage(file) } else { input::open(file) }?;
         let mut provenance = reader.kind().provenance.clone();
-        let is_torn = reader.truncated().then(|| "it was cut off while writing".to_owned());
+        let is_torn = reader.truncated().then(|| "the file was cut off during writing".to_owned());
         let lost = reader.damage().map(|damage| format!("damaged, {damage}")).or(is_torn);
         if let Some(lost) = &lost {
             // Every reader says so of the new file.
@@ -263,7 +263,7 @@ impl CostOptions {
         }
         // SchedCAT's table does not state its load and its statistic; our own states those of each row.
         if !CostTable::is_schedcat(text) {
-            self.refuse_choice("the table states the load and the statistic of each row")?;
+            self.refuse_choice("the table already states the load and the statistic of each row")?;
         }
         Ok(self.parsed(text)?.csv())
     }

@@ -50,7 +50,7 @@ const CODES: [(Exit, &str); 7] = [
         Exit::NotPossible,
         "Not possible on this host; the message names the missing privilege or feature, and how to get it.",
     ),
-    (Exit::Damaged, "An input file is damaged, of a later version, or not of the kind expected."),
+    (Exit::Damaged, "An input file is damaged, has a later version, or is of the wrong kind."),
     (
         Exit::Failed,
         "The host failed midway (a full disk, a CPU taken offline); the recorded data is kept.",
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args, command: Command) -> Result<Exit, Failure> {
     if args.words.is_empty() {
         let text = help(&mut command.clone());
         let json = args.json.then(|| meanings(&commands(&command)));
-        return either("`corehop VERB --help` lists the options of a verb, `corehop help WORD` explains a word.", json.as_ref(), || text).map(|()| Exit::Done);
+        return either("`corehop VERB --help` lists the options of a verb; `corehop help WORD` explains a term.", json.as_ref(), || text).map(|()| Exit::Done);
     }
     explain(args, &command)
 }

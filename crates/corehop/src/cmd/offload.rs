@@ -115,7 +115,7 @@ fn on_this_host(args: &OffloadRunOptions) -> Result<Exit, Failure> {
         return Err(Failure::says(
             Exit::Usage,
             format!(
-                "{} is a mechanism of the kernel of 2009, which is simulated only (`corehop offload simulate`): name v1 to v5",
+                "{} is a mechanism of the kernel of 2009, which exists only in simulation (`corehop offload simulate`): use v1 to v5",
                 args.mechanism
             ),
         ));
@@ -123,8 +123,7 @@ fn on_this_host(args: &OffloadRunOptions) -> Result<Exit, Failure> {
     if args.coverage && args.mechanism == SwitchMechanism::V1 {
         return Err(Failure::says(
             Exit::Usage,
-            "--coverage tells the program's calls from those of partner threads, and v1 has none: name another \
-             --mechanism, or leave --coverage out",
+            "--coverage distinguishes the program's calls from those of partner threads, and v1 has no partner threads: use another --mechanism, or omit --coverage",
         ));
     }
     let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
@@ -205,7 +204,7 @@ fn flags(policy: &[CorePolicy]) -> u32 {
 fn os_cores(text: &str) -> Result<CpuList, String> {
     match text.parse::<CpuList>() {
         Ok(cpus) if cpus.is_empty() => {
-            Err("no CPU is named: write for example --os-cores 1".to_owned())
+            Err("--os-cores names no CPU: write for example --os-cores 1".to_owned())
         }
         Ok(cpus) if cpus.len() > 64 => Err("name at most 64 OS cores".to_owned()),
         Ok(cpus) => Ok(cpus),
@@ -218,7 +217,9 @@ fn mechanism(text: &str) -> Result<SwitchMechanism, String> {
     let known = |it: &SwitchMechanism| SwitchMechanism::LIBRARY.contains(it) || of_kernel(it);
     let mechanism = text.parse::<SwitchMechanism>().ok().filter(known);
     mechanism.ok_or_else(|| {
-        format!("`{text}` is none of v1, v2, v3, v4, v5, nor, simulated, of strong-v1 to strong-v5")
+        format!(
+            "`{text}` is not a mechanism: use v1 to v5, or in simulation strong-v1 to strong-v5"
+        )
     })
 }
 

@@ -130,12 +130,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 fn on_this_host(args: &LivePlacementOptions) -> Result<Exit, Failure> {
     let targets = args.targets()?;
     if args.search && args.progress.is_none() {
-        let why =
-            "--search tries placements, and only progress can say which is better: add --progress";
+        let why = "--search tries placements, and only progress shows which one is better: add --progress";
         return Err(Failure::says(Exit::Usage, why));
     }
     if args.evidence.contains(&Evidence::Pages) && args.program.is_empty() {
-        let why = "--evidence pages watches pages from a program's start on: give the program after `--`, with its arguments";
+        let why = "--evidence pages has to start the program: name the program after `--`, with its arguments";
         return Err(Failure::says(Exit::Usage, why));
     }
     let placing = args.placing();
@@ -230,7 +229,8 @@ fn evidence(of: &PlacementFindings) -> String {
 
 /// The number of a process.
 pub(in crate::cmd) fn process(text: &str) -> Result<u32, String> {
-    text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
+    text.parse()
+        .map_err(|_| format!("name a process by its number: `pgrep {text}` finds the number"))
 }
 
 impl LivePlacementOptions {

@@ -82,9 +82,7 @@ impl Args {
                 let bytes = words.iter().map(|word| word.as_bytes().to_vec());
                 Ok(Target::Command(bytes.map(Argument::new).collect()))
             }
-            _ if !words.is_empty() => {
-                usage("a program to start excludes --pid and --cgroup: give one of them")
-            }
+            _ if !words.is_empty() => usage("use either a program to start, or --pid or --cgroup"),
             (Some(pid), _) => Ok(Target::Process(pid)),
             (_, Some(path)) => Ok(Target::Cgroup(path.clone())),
         }

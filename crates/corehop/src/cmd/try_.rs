@@ -77,7 +77,7 @@ impl Args {
         line: &mut TrialLine,
     ) -> Result<corehop_app::answer::Answer, Failure> {
         let only = [("--progress", self.progress.is_some())];
-        refuse("a command that ends is timed, and its progress is not read", &only)?;
+        refuse("a command that ends is timed, so its progress is not read", &only)?;
         if self.program.is_empty() {
             let what =
                 "missing command: write `-- COMMAND ARGUMENTS`, or --pid PID --progress SOURCE";

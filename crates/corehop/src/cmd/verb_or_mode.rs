@@ -38,7 +38,7 @@ impl<V: clap::Args, M: Subcommand> FromArgMatches for VerbOrMode<V, M> {
         // They would be ignored.
         if let Some(id) = matches.ids().find(|id| typed(id)) {
             let what = format!(
-                "`{id}` stands before the name of a mode: write the arguments of a mode after its name"
+                "`{id}` precedes the name of a mode: write the arguments of a mode after its name"
             );
             return Err(clap::Error::raw(ErrorKind::ArgumentConflict, what));
         }

@@ -136,14 +136,14 @@ fn a_torn_log_is_shown_and_reported_as_far_as_it_goes_and_a_damaged_one_names_it
         )
     };
     let (status, text) = replayed();
-    assert!(status == Some(0) && text.contains("the same again"), "{text}");
+    assert!(status == Some(0) && text.contains("made the same decisions"), "{text}");
     let page = folder.path().join("page.html");
     std::fs::write(&log, &whole[..whole.len() * 2 / 3]).unwrap();
     let shown = corehop(&["report", "contents", name]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success() && text.contains("torn off"), "{text}{}", said(&shown));
     let (status, text) = replayed();
-    assert!(status == Some(0) && text.contains("the same again"), "{text}");
+    assert!(status == Some(0) && text.contains("made the same decisions"), "{text}");
     let reported = corehop(&["report", "-o", page.to_str().unwrap(), name]);
     assert!(reported.status.success(), "{}", said(&reported));
     assert!(std::fs::read_to_string(&page).unwrap().contains("torn off"));

@@ -78,7 +78,7 @@ pub struct TestPair {
 pub enum CostStudyError {
     /// Neither the study nor the user says what a preemption costs.
     #[error(
-        "the cost of a preemption is missing: give a table, a model or samples with --costs, or costs.us_per_kib in the study"
+        "the cost of a preemption is missing: pass a table, a model or samples with --costs, or set costs.us_per_kib in the study"
     )]
     NoCosts,
     /// The cost of a working set is not known.

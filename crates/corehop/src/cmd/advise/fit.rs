@@ -57,8 +57,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
         file.write(model.to_json())?;
     }
     let kept = keeping.map(|keeping| keeping.keep(model.clone())).transpose()?;
-    let kept = kept
-        .map(|path| format!(" It is kept as the costs of this host, in {}.", shown::path(&path)));
+    let kept = kept.map(|path| {
+        format!(" The model is kept as the costs of this host, in {}.", shown::path(&path))
+    });
     let series = model.curves.len();
     let sentence = format!(
         "The model has the costs of {}.{}{}",

@@ -37,7 +37,7 @@ pub(crate) struct Args {
 
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     if args.on == LIVE {
-        let what = "--on simulates, but this host is measured: give the file of `corehop measure synthetic -o FILE`";
+        let what = "--on is for simulated machines; for this host, pass the file of `corehop measure synthetic -o FILE`";
         return Err(Failure::says(Exit::Usage, what));
     }
     let output = args.wishes.page(&[])?;

@@ -17,7 +17,7 @@ pub(super) fn completions(shell: Shell, mut command: Command) -> Result<Exit, Fa
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "corehop", &mut script);
     let sentence = format!(
-        "These are the completions of {shell}: write them to the folder from which the shell loads completions."
+        "Save these completions of {shell} in the folder from which the shell loads completions."
     );
     answer(&sentence, AnswerBody::Data(&String::from_utf8_lossy(&script)))?;
     Ok(Exit::Done)

@@ -32,10 +32,10 @@ pub(crate) struct Args {
     #[arg(long)]
     no_real_time: bool,
     /// Valid batches of each cell (default: 30; simulated 10)
-    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no batch: leave it out for 30 of each"), help_heading = "Enough samples")]
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no batch: omit --samples for 30 batches of each cell"), help_heading = "Enough samples")]
     samples: Option<u32>,
     /// Replicates: each starts partner threads anew (default: 10 to 20, if each cell has enough samples)
-    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or leave it out for the default"), help_heading = "Enough samples")]
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or omit --replicates for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
     #[command(flatten)]
     precise: Precise,
@@ -61,10 +61,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     outstanding: Vec<u32>,
     /// Calls per batch of mechanisms that poll, and of `none` (default: 1000; simulated 10)
-    #[arg(long, value_name = "N", value_parser = count("--batch 0 makes no call: leave it out for 1000"), help_heading = HEADING)]
+    #[arg(long, value_name = "N", value_parser = count("--batch 0 makes no call: omit --batch for 1000"), help_heading = HEADING)]
     batch: Option<u32>,
     /// Calls per batch of mechanisms that sleep or move (default: 30; simulated 10)
-    #[arg(long, value_name = "N", value_parser = count("--sleeping-batch 0 makes no call: leave it out for 30"), help_heading = HEADING)]
+    #[arg(long, value_name = "N", value_parser = count("--sleeping-batch 0 makes no call: omit --sleeping-batch for 30"), help_heading = HEADING)]
     sleeping_batch: Option<u32>,
 }
 
@@ -135,7 +135,7 @@ fn refuse_if_all(
         return Ok(());
     }
     let sentence = format!(
-        "no named mechanism is possible on this host ({}): name others with --mechanism, or see `corehop doctor`",
+        "this host supports none of the named mechanisms ({}): name others with --mechanism, or see `corehop doctor`",
         reasons.join("; ")
     );
     Err(Failure::says(Exit::NotPossible, sentence))

@@ -32,11 +32,11 @@ struct JobOptions {
     #[arg(long)]
     no_real_time: bool,
     /// Valid samples per cell
-    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no sample: leave it out for the preset's number"), help_heading = "Enough samples")]
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no sample: omit --samples for the preset's number"), help_heading = "Enough samples")]
     samples: Option<u32>,
     /// Replicates: each draws page frames, access order and threads anew (default: 10 to 20, if each cell
     /// has enough samples)
-    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or leave it out for the default"), help_heading = "Enough samples")]
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or omit --replicates for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
     #[command(flatten)]
     precise: Precise,
@@ -291,7 +291,7 @@ impl PolluterSweepOptions {
         self.load.enter(&platform, &mut overrides)?;
         let walks = overrides.load.as_ref().is_some_and(|load| load.absence() == Absence::Load);
         refuse(
-            "the threads of this load take the CPU themselves (--polluter or --changing say what they walk)",
+            "the threads of this load take the CPU themselves (set their memory with --polluter or --changing)",
             &[("--preemptor", walks && self.preemptor.is_some())],
         )?;
         self.load.say_what_is_left_out(self.shared.preset);
@@ -329,7 +329,7 @@ impl LoadArgs {
 pub(super) fn some_cpus(text: &str) -> Result<CpuList, String> {
     match text.parse::<CpuList>() {
         Ok(cpus) if cpus.is_empty() => {
-            Err("--cpus names no CPU: leave it out, or write for example --cpus 0,1".to_owned())
+            Err("--cpus names no CPU: omit --cpus, or write for example --cpus 0,1".to_owned())
         }
         Ok(cpus) => Ok(cpus),
         Err(error) => Err(error.to_string()),

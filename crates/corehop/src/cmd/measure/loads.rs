@@ -76,8 +76,7 @@ impl LoadArgs {
                 return Err(Failure::says(
                     Exit::Usage,
                     format!(
-                        "`{other}` is not a load; known are: idle, constructed, changing, realistic, dma, \
-                         buslock"
+                        "`{other}` is not a load: use idle, constructed, changing, realistic, dma or buslock"
                     ),
                 ));
             }
@@ -124,8 +123,7 @@ impl LoadArgs {
         let given = self.load.is_some() || self.command.is_some();
         if preset.has_realistic() && !given {
             say(&format!(
-                "corehop: the load `realistic` of the preset {preset} is left out: it needs a command, \
-                 for instance {EXAMPLE_COMMAND}\n"
+                "corehop: the load `realistic` of the preset {preset} is omitted, because it needs a command, for example {EXAMPLE_COMMAND}\n"
             ));
         }
     }

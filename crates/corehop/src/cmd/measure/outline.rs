@@ -29,7 +29,7 @@ pub(in crate::cmd) fn of_experiment(
 
 /// Ends with a plan as data.
 fn of_json(plan: &Plan) -> Result<Exit, Failure> {
-    let sentence = "This is a plan, and nothing was run: `corehop measure plan FILE` runs it.";
+    let sentence = "This is a plan; nothing ran. `corehop measure plan FILE` runs the plan.";
     answer(sentence, AnswerBody::Data(&format!("{}\n", plan.to_json())))?;
     Ok(Exit::Done)
 }
@@ -42,7 +42,7 @@ fn of_text(text: &str, units: &[SamplingUnit]) -> Result<Exit, Failure> {
     } else {
         String::new()
     };
-    let sentence = format!("Nothing was run: the same command without --dry-run runs this{time}.");
+    let sentence = format!("Nothing ran: the same command without --dry-run runs this plan{time}.");
     answer(&sentence, AnswerBody::Text(text))?;
     Ok(Exit::Done)
 }

@@ -43,7 +43,7 @@ impl Args {
         let usable = platform.usable();
         let cpus = self.cpus.clone().unwrap_or_else(|| usable.clone());
         if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
-            let what = format!("--cpus: this process may not use CPU {cpu}");
+            let what = format!("--cpus: this process is not allowed to use CPU {cpu}");
             return Err(Failure::says(Exit::Usage, what));
         }
         let sets = (!self.no_bpf).then(|| self.tasks.of_overheads(&platform, cpus.clone()));

@@ -81,8 +81,7 @@ impl PartitioningOptions {
     pub(super) fn refuse(&self, sampling: Sampling) -> Result<(), Failure> {
         let Some(name) = self.given(sampling) else { return Ok(()) };
         let what = format!(
-            "{name} is for a simulated machine: add --on NAME or --on FILE.toml (a real one is \
-             divided by its kernel: see resctrl)"
+            "{name} is only for a simulated machine: add --on NAME or --on FILE.toml (on a real machine the kernel partitions the caches: see resctrl)"
         );
         Err(Failure::says(Exit::Usage, what))
     }
@@ -105,7 +104,7 @@ impl PartitioningOptions {
 /// `0-3,7` as numbers, all below `most`.
 fn numbers(text: &str, most: u32) -> Result<Vec<u32>, String> {
     let wrong =
-        || format!("`{text}` is not a list of numbers below {most}: write for instance `0-3,7`");
+        || format!("`{text}` is not a list of numbers below {most}: write for example `0-3,7`");
     let number = |text: &str| {
         text.trim().parse::<u32>().ok().filter(|&number| number < most).ok_or_else(wrong)
     };
@@ -129,7 +128,7 @@ fn colours(text: &str) -> Result<NumberList, String> {
 
 /// `3:0-7` as a level and a mask.
 fn ways(text: &str) -> Result<Ways, String> {
-    let wrong = || format!("`{text}` is not a level with ways: write for instance `3:0-7`");
+    let wrong = || format!("`{text}` is not a level with ways: write for example `3:0-7`");
     let (level, list) = text.split_once(':').ok_or_else(wrong)?;
     let level = level.trim().parse().map_err(|_| wrong())?;
     let mask = numbers(list, MOST)?.into_iter().fold(0, |mask, way| mask | 1 << way);

@@ -60,7 +60,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", requires = "progress", help_heading = HEADING)]
     block: Option<Nanos>,
     /// Rounds, of five blocks for each class [default: 50, without --progress 10]
-    #[arg(long, value_name = "N", value_parser = count("--rounds 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
+    #[arg(long, value_name = "N", value_parser = count("--rounds 0 measures nothing: omit --rounds for the default"), help_heading = HEADING)]
     rounds: Option<u32>,
     /// Write the costs in OpenMetrics format, for a node exporter's textfile collector
     #[arg(long, value_name = "FILE.prom")]

@@ -248,7 +248,7 @@ fn of_file(
     };
     if cpus.len() != count {
         let what = format!(
-            "{} is for {count} CPUs, and there are {}: name {count} with --cpus, or change the file",
+            "{} needs {count} CPUs, but there are {}: name {count} CPUs with --cpus, or change the file",
             shown::path(path),
             cpus.len()
         );
@@ -304,8 +304,7 @@ fn cpus_of(place: &TaskPlacement, all: u32) -> Result<Vec<usize>, Failure> {
         TaskPlacement::Cpus(cpus) => Ok(cpus.clone()),
         TaskPlacement::Pieces(_) | TaskPlacement::Shares(_) => Err(Failure::says(
             Exit::NotPossible,
-            "Linux moves no job at a given point of its work, so pieces and shares cannot run: assign each \
-             task one CPU, for instance by `corehop check --test p-fp-ffd -o FILE.json`",
+            "Linux cannot move a job at a given point of its execution, so pieces and shares cannot run: assign each task one CPU, for example with `corehop check --test p-fp-ffd -o FILE.json`",
         )),
     }
 }

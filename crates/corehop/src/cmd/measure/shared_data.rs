@@ -26,7 +26,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
     /// Runs of each configuration [default: 240 live, 4 simulated]
-    #[arg(long, value_name = "N", value_parser = count("--samples 0 runs nothing: leave it out for 240 runs of each, or 4 simulated ones"))]
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 runs nothing: omit --samples for 240 runs of each configuration (simulated: 4)"))]
     samples: Option<u32>,
     #[command(flatten)]
     precise: Precise,
@@ -94,7 +94,7 @@ impl Args {
         let others = self.programs.iter().any(|program| program != "fork-join");
         let sized = self.programs.is_empty() || others;
         refuse(
-            "this option belongs to a program that is not run",
+            "this option belongs to a program that does not run",
             &[
                 ("--items", !self.items.is_empty() && !sized),
                 ("--buckets", !self.buckets.is_empty() && !runs("bucket-sort")),

@@ -35,10 +35,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME", conflicts_with = "samples", help_heading = HEADING)]
     watched: Option<Nanos>,
     /// Windows on each CPU
-    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no window: leave it out for 10 s on each CPU"), help_heading = HEADING)]
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no window: omit --samples for 10 s on each CPU"), help_heading = HEADING)]
     samples: Option<u32>,
     /// Replicates: parts of the run (default: 10 to 20, if there are enough windows)
-    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: leave it out for the default"), help_heading = HEADING)]
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: omit --replicates for the default"), help_heading = HEADING)]
     replicates: Option<u32>,
     /// The length of a window, 1ms to 40ms; `check --supply` composes longer times from windows [default: 40ms]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]

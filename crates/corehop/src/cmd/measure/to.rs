@@ -162,7 +162,7 @@ impl To {
     pub(in crate::cmd) fn to_run(&self, resume: bool) -> Result<RunOptions, Failure> {
         let destination = self.out.destination(resume);
         if destination.is_none() {
-            let what = "missing output: give `-o FILE.parquet`, --stream or --dry-run";
+            let what = "missing output: add `-o FILE.parquet`, --stream or --dry-run";
             return Err(Failure::says(Exit::Usage, what));
         }
         Ok(self.out.to_run(destination))
@@ -230,8 +230,7 @@ impl Extent {
             None => Ok(corehop_plan::experiment::usual_replicates(fewest)),
             Some(asked) if self.goal == Goal::Count && asked > most => {
                 let why = format!(
-                    "--replicates {asked}: the cells have {most} samples at most, and a replicate \
-                     without a sample is none; ask for --samples {asked} or more"
+                    "--replicates {asked}: the cells have at most {most} samples, and each replicate needs a sample; use --samples {asked} or more"
                 );
                 Err(Failure::says(Exit::Usage, why))
             }
@@ -244,7 +243,7 @@ impl Extent {
 fn budget(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if time.get() == 0 => {
-            Err("--budget 0 leaves no time for a sample: leave it out".to_owned())
+            Err("--budget 0 leaves no time for a sample: omit --budget".to_owned())
         }
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),

@@ -26,7 +26,7 @@ pub(super) fn of_machine(
     let here = HostIdentity { platform: platform.clone(), identity: identity() };
     if let Some(difference) = here.difference(&gain.host, "of the model") {
         note(&format!(
-            "{}: the model is of another machine ({difference}): its gains may be wrong here; {}",
+            "{}: the model comes from another machine ({difference}), and its gains may be wrong here; {}",
             shown::path(path),
             gain.source()
         ));

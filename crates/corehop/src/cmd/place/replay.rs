@@ -52,8 +52,12 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 fn sentence(done: &Replay) -> String {
     let Replay { windows, actions, difference } = done;
     match difference {
-        None => format!("{windows} windows, {actions} actions, the same again."),
-        Some(it) => format!("window {} of the log has other actions now.", it.window),
+        None => {
+            format!("{windows} windows, {actions} actions: the placer made the same decisions.")
+        }
+        Some(it) => {
+            format!("window {}: the placer now decides differently from the log.", it.window)
+        }
     }
 }
 

@@ -20,8 +20,8 @@ const LONG: Duration = Duration::from_millis(200);
 pub(super) fn measured(platform: &Platform) -> (WakeCosts, WakeCost) {
     let batches = wake_batches(platform, LONG);
     let times = WakeTimes::of(&batches).unwrap_or_else(|| {
-        let why = batches.trouble.as_deref().unwrap_or("no wake-up was seen");
-        note(&format!("wake-ups could not be measured ({why}): usual times are assumed"));
+        let why = batches.trouble.as_deref().unwrap_or("no wake-up was observed");
+        note(&format!("wake-ups could not be measured ({why}); corehop assumes typical times"));
         WakeTimes::ASSUMED
     });
     let wait = preflight::idle_wait(&SysRoot::live(), platform);

@@ -35,7 +35,7 @@ impl ArmArgs {
     ) -> Result<Option<ProgramArms>, Failure> {
         if !self.is_repeated() {
             let only = [("--resume", self.draws.resumes())];
-            corehop_app::failure::refuse("one recording runs as a whole", &only)?;
+            corehop_app::failure::refuse("a single recording cannot be resumed", &only)?;
             return Ok(None);
         }
         let repeat = self.repeat.unwrap_or(USUAL_REPEAT);
@@ -61,7 +61,7 @@ impl ArmArgs {
 
 /// `pinned=taskset -c 1` as an arm.
 fn arm(text: &str) -> Result<Arm, String> {
-    let form = "for instance `pinned=taskset -c 1`";
+    let form = "for example `pinned=taskset -c 1`";
     let (name, command) =
         text.split_once('=').ok_or_else(|| format!("an arm is NAME=COMMAND, {form}"))?;
     if name.trim().is_empty() {

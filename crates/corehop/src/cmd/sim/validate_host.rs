@@ -80,7 +80,7 @@ fn of_host(
     match other {
         Some(other) => {
             let what = format!(
-                "{} has samples of {}, the description is of {}: name a file of that host",
+                "{} has samples of {}, but the description is of {}: name a file of that host",
                 shown::path(path),
                 other.machine,
                 platform.id
@@ -95,7 +95,7 @@ fn of_host(
 fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<Sample>>, Failure> {
     let here = found(&SysRoot::live())?;
     if let Some(why) = here.difference(platform, "the description has") {
-        let what = format!("{} describes another machine than this one: {why}", shown::path(file));
+        let what = format!("{} does not describe this machine: {why}", shown::path(file));
         let remedy = "measure there with `corehop measure synthetic -o FILE.parquet`, and compare with --live FILE.parquet";
         return Err(Failure::says(Exit::NotPossible, format!("{what}; {remedy}")));
     }
@@ -108,7 +108,7 @@ fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<
     if ended.exit != Exit::Done {
         let (file, rows) = (shown::path(file), shown::path(&rows));
         note(&format!(
-            "interrupted: `corehop sim validate-host {file} --live {rows}` compares what there is"
+            "interrupted: `corehop sim validate-host {file} --live {rows}` compares the recorded samples"
         ));
         return Ok(None);
     }
