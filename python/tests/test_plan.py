@@ -62,7 +62,7 @@ def test_what_makes_no_sense_is_an_error_that_names_it() -> None:
 
 
 def test_a_class_that_the_machine_lacks_is_not_possible() -> None:
-    why = "smt_migration cannot be measured on Intel Xeon L7455.*: no two of its usable CPUs"
+    why = "smt_migration cannot be measured on Intel Xeon L7455.*: no two of the usable CPUs"
     with pytest.raises(corehop.NotPossible, match=why):
         corehop.plan(on=XEON, event="smt_migration")
 

@@ -149,8 +149,7 @@ pub enum MachineError {
     },
     /// A run of a program failed, where runs are compared.
     #[error(
-        "run {run}, of arm `{arm}`, ended with exit status {status}: only runs that succeed are compared; \
-         correct the command, or the arm"
+        "run {run}, of arm `{arm}`, failed with exit status {status}: only successful runs are compared; correct the command, or the arm"
     )]
     RunFailed {
         /// The run of the plan, counted from 0.
@@ -161,7 +160,7 @@ pub enum MachineError {
         status: i32,
     },
     /// The sink could not take records.
-    #[error("no more rows could be kept, those written so far are: {0}")]
+    #[error("no more rows could be written, but the rows written so far are kept: {0}")]
     Sink(#[source] SinkError),
 }
 

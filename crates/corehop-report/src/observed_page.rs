@@ -254,6 +254,6 @@ mod tests {
         assert!(svg.contains("width=\"387.00\""));
         let range = WssRange::unknown(None, &platform);
         let cost = run_cost(&recording, None, range).unwrap();
-        assert!(page(&recording, &cost, &platform).contains("and 2 shorter ones are not"));
+        assert!(page(&recording, &cost, &platform).contains("2 shorter absences are omitted"));
     }
 }

@@ -344,7 +344,7 @@ mod tests {
             "6 pairs",
             "/etc/systemd/system/redis.service.d/corehop.conf",
             "1 more thread(s)",
-            "bench (process 20) belongs to no service",
+            "bench (process 20) belongs to no known service",
             "cannot pin a single thread",
             "150 to 200 ns",
         ] {

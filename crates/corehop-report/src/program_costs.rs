@@ -229,7 +229,7 @@ mod tests {
             "30.0 µs less",
             "do not trust",
             "100 of 1000 events",
-            "2 blocks say nothing: no progress",
+            "2 blocks were excluded: no progress",
             "60 to 300 ns",
         ] {
             assert!(said.contains(part), "{part}: {said}");

@@ -79,7 +79,7 @@ mod tests {
         assert!(text.contains("5700") && text.contains("2.00") && text.contains('–'), "{text}");
         assert!(notes(&[cpu("fifo:2", 0)]).is_empty());
         let notes = notes(&[cpu("fifo:2", 2), cpu("other:-20", 0)]);
-        assert!(notes[0].starts_with("2 gaps had begun"), "{notes:?}");
+        assert!(notes[0].starts_with("2 gaps began"), "{notes:?}");
         assert!(notes[1].contains("under other:-20, not SCHED_FIFO"), "{notes:?}");
     }
 
@@ -100,7 +100,7 @@ mod tests {
         assert!(notes(&[cpu(0, &["fifo:2"])]).is_empty());
         let said = notes(&[cpu(2, &["fifo:2"]), cpu(3, &["fifo:2", "other"])]);
         assert_eq!(said.len(), 2);
-        assert!(said[0].starts_with("5 gaps had begun"), "{said:?}");
+        assert!(said[0].starts_with("5 gaps began"), "{said:?}");
         assert!(said[1].starts_with("the watching threads ran under other, not"), "{said:?}");
         assert_eq!(
             table(&[cpu(0, &[])]).rows,

@@ -81,9 +81,9 @@ fn what_a_task_set_cannot_express_is_refused_by_name() {
         (format!(r#""a": {}"#, fifo(r#""memrun_a": {"type": "chase"}"#)), "`memrun_a`"),
         (
             format!(r#""a": {}, "a": {}"#, fifo(r#""loop": 1"#), fifo(r#""loop": 1"#)),
-            "is there twice",
+            "is duplicated",
         ),
-        (format!(r#""a": {}"#, fifo(r#""run": 3000"#)), "is there twice"),
+        (format!(r#""a": {}"#, fifo(r#""run": 3000"#)), "is duplicated"),
         (format!(r#""t": {}"#, fifo(r#""instance": 20000"#)), "`instance` is 20000"),
         (
             format!(

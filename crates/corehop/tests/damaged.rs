@@ -55,7 +55,7 @@ fn every_reader_says_what_is_damaged_and_how_many_rows_are_sound() {
         let said = said(&output);
         assert_eq!(output.status.code(), Some(4), "{verb:?}: {said}");
         assert!(said.contains("row group 0") && said.contains("--salvage"), "{verb:?}: {said}");
-        assert!(said.contains("0 rows before it are sound"), "{verb:?}: {said}");
+        assert!(said.contains("0 rows before it are intact"), "{verb:?}: {said}");
     }
     assert!(!out.exists());
 }
@@ -160,7 +160,7 @@ fn a_plan_and_a_model_of_an_earlier_form_are_refused_with_the_file_what_is_missi
         ),
         (
             &["measure", "--on", "xeon_l7455", "--plan", text(&plan)],
-            ["earlier-plan.json", "schema 2 and not 3", "write it anew"],
+            ["earlier-plan.json", "schema 2, not 3", "write a new plan"],
         ),
     ];
     for (words, expected) in cases {

@@ -137,7 +137,7 @@ fn a_run_that_fails_ends_all_with_its_status_and_is_not_compared() {
     let words = ["--repeat", "3", "-o", &file, "--", "sh", "-c", "exit 7"];
     let output = user.program(&words);
     assert_eq!(output.status.code(), Some(7), "{}", said(&output));
-    assert!(said(&output).contains("run 0, of arm `plain`, ended with exit status 7"));
+    assert!(said(&output).contains("run 0, of arm `plain`, failed with exit status 7"));
     assert_eq!(user.rows("run.runs.parquet").len(), 1, "its row is kept");
 }
 
@@ -252,10 +252,10 @@ fn arms_that_make_no_sense_are_refused_with_their_reason() {
         (&["--arm", "taskset -c 1", "--", "true"][..], "NAME=COMMAND"),
         (&["--arm", "x=", "--", "true"], "no command"),
         (&["--arm", "=taskset", "--", "true"], "no name"),
-        (&["--arm", "x=env", "--arm", "x=nice", "--", "true"], "two arms are called `x`"),
+        (&["--arm", "x=env", "--arm", "x=nice", "--", "true"], "two arms have the name `x`"),
         (&["--arm", "plain=env", "--", "true"], "`plain` is always there"),
         (&["--repeat", "0", "--", "true"], "--repeat 0"),
-        (&["--repeat", "2", "--pid", "1"], "cannot be run again"),
+        (&["--repeat", "2", "--pid", "1"], "cannot run repeatedly"),
         (&["--resume", "-o", "x.parquet", "--", "true"], "--resume"),
         (&["--load", "idle", "--", "true"], "no costs to choose from"),
         (&["--costs", "none", "--statistic", "mean", "--", "true"], "no costs to choose from"),

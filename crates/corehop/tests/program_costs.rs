@@ -254,7 +254,7 @@ fn what_cannot_be_measured_is_refused_with_the_remedy() {
         (&["--progress", "none", "--", "sleep", "5"], 3, "none tells no progress"),
         (&["--event", "l4_migration", "--", "true"], 2, "l4_migration"),
         (&["--event", "flush", "--", "true"], 2, "flush cannot be caused"),
-        (&["--event", "preemption,preemption", "--", "true"], 2, "named once"),
+        (&["--event", "preemption,preemption", "--", "true"], 2, "each class once"),
         (&["--length", "1s", "--", "true"], 2, "a preemption of 1 s"),
         (&["--block", "1ms", "--progress", "still", "--", "true"], 2, "a block of 1 ms"),
         (&["--block", "50ms", "--", "true"], 2, "--progress"),

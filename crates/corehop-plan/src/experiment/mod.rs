@@ -79,8 +79,7 @@ pub enum ExperimentError {
     UnknownCpu(#[from] UnknownCpu),
     /// An experiment on one cell is given several, or none.
     #[error(
-        "conditions examines one cell, and these are {count}: name one working set, one write ratio \
-         and one event"
+        "conditions examines one cell, but the options name {count}: name one working set, one write ratio and one event"
     )]
     NotOneCell {
         /// The number of cells described.

@@ -158,7 +158,7 @@ mod tests {
     fn arms_that_make_no_sense_are_refused_with_the_remedy() {
         let named = |name: &str| Arm { name: name.to_owned(), ..pinned() };
         for (changed, repeat, part) in [
-            (vec![pinned(), pinned()], 1, "two arms are called `pinned`"),
+            (vec![pinned(), pinned()], 1, "two arms have the name `pinned`"),
             (vec![named("plain")], 1, "`plain` is always there"),
             (vec![named("again")], 1, "`again` is always there"),
             (vec![Arm::unchanged("x")], 1, "arm `x` has no command"),
@@ -168,7 +168,7 @@ mod tests {
             assert!(said.contains(part), "{said}");
         }
         let process = ProgramArms::new(Target::Process(7), false, vec![pinned()], 2);
-        assert!(process.unwrap_err().to_string().contains("process 7 cannot be run again"));
+        assert!(process.unwrap_err().to_string().contains("process 7 cannot run repeatedly"));
     }
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
         let mut program = whole(&arms(vec![pinned()], 1).unwrap(), 1);
         program.runs[1].arm = 3;
         let said = Plan::new(NAME, 1, program).check(&platform).unwrap_err().to_string();
-        assert!(said.contains("run 1 is of arm 3, and the plan has 3 arms"), "{said}");
+        assert!(said.contains("run 1 names arm 3, but the plan has 3 arms"), "{said}");
     }
 
     #[test]

@@ -163,7 +163,7 @@ mod tests {
                 (|it| it.events = vec![Event::Flush]) as fn(&mut Interventions),
                 "flush cannot be caused",
             ),
-            (|it| it.events = vec![Event::Preemption; 2], "named once"),
+            (|it| it.events = vec![Event::Preemption; 2], "each class once"),
             (|it| it.block = Nanos::from_millis(1), "a block of 1 ms"),
             (|it| it.length = Nanos::from_secs(1), "a preemption of 1 s"),
             (|it| it.share = 0.0, "a share of 0 %"),
@@ -171,7 +171,7 @@ mod tests {
             (|it| it.share = 0.6, "at most 50 %"),
             (
                 |it| (it.target, it.progress) = (Target::Process(7), None),
-                "process 7 cannot be run again",
+                "process 7 cannot run repeatedly",
             ),
         ] {
             let said = says(change);
@@ -182,6 +182,6 @@ mod tests {
             body.blocks[0].event = 2;
         }
         let said = plan.check(&platform()).unwrap_err().to_string();
-        assert!(said.contains("event 2, and the plan has 2"), "{said}");
+        assert!(said.contains("event 2, but the plan has 2"), "{said}");
     }
 }

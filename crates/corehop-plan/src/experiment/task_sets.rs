@@ -236,7 +236,7 @@ impl TaskSets {
             let places = task.places();
             if let Some(place) = places.iter().find(|&&place| place >= cpus.len()) {
                 let (task, count) = (task.called(at), cpus.len());
-                return Err(format!("{task} was given CPU {place} of {count}: they count from 0"));
+                return Err(format!("{task} has CPU {place} of {count}, but CPUs count from 0"));
             }
             let own = CpuList::new(places.iter().map(|&place| cpus[place]));
             if places.is_empty() && clusters.len() == 1 {
@@ -251,9 +251,7 @@ impl TaskSets {
                 };
                 let (task, scheduler, there) = (task.called(at), self.scheduler, there.join(" | "));
                 format!(
-                    "{task} may run on {has}, and {scheduler} serves the CPUs {there}: give each task those of one \
-                     group, take another scheduler (p-edf or p-fp for one CPU each), or leave \
-                     `cpus` out"
+                    "{task} may run on {has}, but {scheduler} serves the CPUs {there}: give each task the CPUs of one group, use another scheduler (p-edf or p-fp for one CPU each), or omit `cpus`"
                 )
             })
         };
@@ -289,11 +287,15 @@ impl RandomSets {
     fn check(&self) -> Result<(), String> {
         let (low, high) = self.utilisation;
         if !(0.0 < low && low <= high && high <= 1.0) {
-            return Err(format!("utilisations from {low} to {high}: they lie in 0 to 1, in order"));
+            return Err(format!(
+                "utilisations from {low} to {high}: expected values from 0 to 1, the lower first"
+            ));
         }
         let (low, high) = self.period;
         if low.get() < 1_000 || low > high {
-            return Err(format!("periods from {low} to {high}: at least 1 us, in order"));
+            return Err(format!(
+                "periods from {low} to {high}: expected at least 1 us, the lower first"
+            ));
         }
         if !(0.0..=1.0).contains(&self.sporadic) {
             return Err(format!("a sporadic share of {} is outside 0 to 1", self.sporadic));

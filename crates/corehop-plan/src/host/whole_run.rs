@@ -34,7 +34,7 @@ pub struct WholeRun {
 #[derive(Debug, thiserror::Error)]
 pub enum WholeRunError {
     /// There is no such program, or it cannot be started.
-    #[error("`{what}`: {source}; name a program that is there, with its path or in PATH")]
+    #[error("`{what}`: {source}; name an existing program, with its path or in PATH")]
     NotStarted {
         /// The command.
         what: String,
@@ -43,8 +43,7 @@ pub enum WholeRunError {
     },
     /// Processes of the command go on after it.
     #[error(
-        "`{what}` ended and left process {pid} running: the time of such a run says nothing about the program; start it \
-         yourself, and try its process (--pid PID --progress SOURCE)"
+        "`{what}` exited and left process {pid} running, so its run time says nothing about the program; start the program yourself, and try its process (--pid PID --progress SOURCE)"
     )]
     Strays {
         /// The command.

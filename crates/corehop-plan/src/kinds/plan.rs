@@ -33,13 +33,12 @@ pub struct Plan {
 pub enum PlanError {
     /// Not JSON of this form.
     #[error(
-        "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from"
+        "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints a plan to start from"
     )]
     Form(String),
     /// Another form than this program's.
     #[error(
-        "not a plan that this corehop reads: it has schema {found} and not {PLAN_SCHEMA}; write it anew \
-         (`corehop measure EXPERIMENT --dry-run --json` prints one to start from), or use the corehop that wrote it"
+        "this corehop cannot read the plan: the plan has schema {found}, not {PLAN_SCHEMA}; write a new plan (`corehop measure EXPERIMENT --dry-run --json` prints one to start from), or use the corehop that wrote the plan"
     )]
     Schema {
         /// The version found.
@@ -52,7 +51,7 @@ pub enum PlanError {
     #[error(transparent)]
     Body(#[from] BodyError),
     /// It runs as a whole, and one was interrupted.
-    #[error("a plan of {0} runs as a whole and cannot be resumed: leave --resume out")]
+    #[error("a plan of {0} runs as a whole and cannot be resumed: omit --resume")]
     Whole(&'static str),
     /// A program that does not exist.
     #[error("{what}: {why}")]
@@ -187,7 +186,7 @@ mod tests {
         let error = Plan::from_json(&earlier).unwrap_err();
         assert_eq!(error, PlanError::Schema { found: 2 });
         let sentence = error.to_string();
-        assert!(sentence.contains("schema 2 and not 3; write it anew"), "{sentence}");
+        assert!(sentence.contains("schema 2, not 3; write a new plan"), "{sentence}");
         let headless = earlier.replace("\"schema\": 2, ", "");
         let sentence = Plan::from_json(&headless).unwrap_err().to_string();
         assert!(sentence.contains("schema") && sentence.contains("--dry-run"), "{sentence}");

@@ -62,9 +62,11 @@ fn header(platform: &Platform) -> ConsistencyResult {
     let id = &platform.id;
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     require(!id.is_empty() && id.chars().all(plain), "id", || {
-        format!("`{id}` is no platform id: use lower-case letters, digits and underscores")
+        format!("`{id}` is not a platform id: use lower-case letters, digits and underscores")
     })?;
-    require(!platform.cpus.value.is_empty(), "cpus.value", || "a machine has a CPU".to_owned())
+    require(!platform.cpus.value.is_empty(), "cpus.value", || {
+        "a machine needs at least one CPU".to_owned()
+    })
 }
 
 fn cpu_sets(platform: &Platform) -> ConsistencyResult {
@@ -100,7 +102,7 @@ fn groups(platform: &Platform, name: &str, groups: &Fact<CpuGroups>) -> Consiste
     disjoint(platform, &fact, &groups.value)?;
     let alone = platform.online().iter().find(|&cpu| groups.value.containing(cpu).is_none());
     alone.map_or(Ok(()), |cpu| {
-        Err(Disagreement { fact, problem: format!("{cpu} is in none of the {name}") })
+        Err(Disagreement { fact, problem: format!("{cpu} is not in any of the {name}") })
     })
 }
 

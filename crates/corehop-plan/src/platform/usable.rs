@@ -6,7 +6,7 @@ use crate::units::Cpu;
 
 /// A CPU that a platform lacks, or that may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of those")]
+#[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of these")]
 pub struct UnknownCpu {
     /// The CPU asked for.
     pub cpu: Cpu,

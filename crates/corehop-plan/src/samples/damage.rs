@@ -75,7 +75,7 @@ impl Damage {
 impl Display for Damage {
     fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
         let Self { what, byte, before, after } = self;
-        write!(f, "{what}, from byte {byte} on: {before} rows before it are sound")?;
+        write!(f, "{what}, from byte {byte} on: {before} rows before it are intact")?;
         if *after > 0 { write!(f, ", and {after} after it") } else { Ok(()) }
     }
 }

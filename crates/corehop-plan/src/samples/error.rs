@@ -13,7 +13,7 @@ use crate::kinds::SchemaError;
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Neither Parquet nor an Arrow stream, or without our metadata.
-    #[error("not a corehop file ({0}): give a file of `corehop measure`")]
+    #[error("not a corehop file ({0}): pass a file of `corehop measure`")]
     NotOurs(String),
     /// Counts of a schedulability study.
     #[error(
@@ -41,7 +41,7 @@ pub enum FileError {
     Damaged(String),
     /// Its checksums tell where it is damaged.
     #[error(
-        "this file is damaged: {0}; `corehop convert rows FILE --salvage -o NEW.parquet` keeps the sound rows"
+        "this file is damaged: {0}; `corehop convert rows FILE --salvage -o NEW.parquet` keeps the intact rows"
     )]
     Checksum(Damage),
     /// The rows are not as their schema version says.

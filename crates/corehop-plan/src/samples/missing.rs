@@ -73,7 +73,7 @@ impl Display for MissingFile {
         let unknown = self.unknown();
         write!(
             f,
-            "{name} is missing beside {beside}, so that unknown are: {unknown}; copy {name} from the folder of the run"
+            "{name} is missing beside {beside}, so these values are unknown: {unknown}; copy {name} from the folder of the run"
         )
     }
 }

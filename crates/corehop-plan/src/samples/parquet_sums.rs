@@ -183,7 +183,7 @@ pub struct Verified {
 
 /// An error of a file whose footer is damaged: nothing says what its rows are.
 fn without_footer(at: u64) -> VerifyError {
-    VerifyError::Footer(Damage::at(at, 0, "its footer, without which no row can be read"))
+    VerifyError::Footer(Damage::at(at, 0, "the footer, without which no row can be read"))
 }
 
 /// Why a file could not be verified.
@@ -281,7 +281,7 @@ fn check(
 
 fn what_of(index: usize) -> String {
     match index {
-        0 => "its first four bytes are not as they were written".to_owned(),
-        _ => format!("row group {} is not as it was written", index - 1),
+        0 => "the first four bytes differ from what was written".to_owned(),
+        _ => format!("row group {} differs from what was written", index - 1),
     }
 }

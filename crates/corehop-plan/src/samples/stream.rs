@@ -40,7 +40,7 @@ impl MessageScan {
         let not_ours = |what: &str| FileError::NotOurs(format!("its head cannot be read: {what}"));
         let head = match piece(file, 0, size, 0)? {
             StreamItem::Message(found) => found.length,
-            StreamItem::Cut => return Err(not_ours("it is cut off")),
+            StreamItem::Cut => return Err(not_ours("the stream is cut off")),
             StreamItem::End | StreamItem::Garbage => {
                 return Err(not_ours("it is no message of Arrow"));
             }

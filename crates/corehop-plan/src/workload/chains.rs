@@ -56,7 +56,7 @@ impl Chains {
     fn refused(&self, chain: &Chain, tasks: &[Task]) -> Option<String> {
         let twice = |at: usize| chain.tasks[..at].contains(&chain.tasks[at]);
         if let Some(at) = (0..chain.tasks.len()).find(|&at| twice(at)) {
-            return Some(format!("task {} is there twice", chain.tasks[at]));
+            return Some(format!("task {} is duplicated", chain.tasks[at]));
         }
         if chain.activation == Activation::Periodic {
             return None;

@@ -32,8 +32,7 @@ pub fn limits(set: &TaskSet) -> Vec<String> {
 
 /// The sentences about CPUs that threads under SCHED_FIFO keep busy for longer than Linux allows.
 pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
-    let stops = "Linux stops them after 950 ms of each second (kernel.sched_rt_runtime_us; from Linux 6.12 on only \
-                 while ordinary threads wait), so that deadlines can be missed";
+    let stops = "Linux stops such threads after 950 ms of each second (kernel.sched_rt_runtime_us; from Linux 6.12 on only while ordinary threads wait), so deadlines can be missed";
     let of = |(cpus, tasks): (Vec<usize>, Vec<usize>)| {
         let share = |&at: &usize| set.tasks()[at].wcet.as_f64() / set.tasks()[at].period.as_f64();
         let used: f64 = tasks.iter().map(share).sum::<f64>() / cpus.len() as f64;
@@ -84,7 +83,7 @@ pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
         ),
         (
             set.locks().is_some(),
-            "Linux has no stack resource policy: under SCHED_DEADLINE locks inherit deadlines, which is not analysed",
+            "Linux has no stack resource policy: under SCHED_DEADLINE locks inherit deadlines, and this protocol is not analysed",
         ),
     ];
     all.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()

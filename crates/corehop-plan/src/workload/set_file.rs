@@ -77,7 +77,7 @@ pub const TASK_FIELDS: [&str; 17] = [
 pub const FIELDS: [(&str, &str); 23] = [
     (
         "cpus",
-        "Beside `tasks`: how many CPUs serve the set. Of a task: the CPUs on which it may run, as [0, 2].",
+        "Beside `tasks`: the number of CPUs that serve the set. In a task: the CPUs on which the task may run, as [0, 2].",
     ),
     ("tasks", "The tasks of the set."),
     (
@@ -86,32 +86,32 @@ pub const FIELDS: [(&str, &str); 23] = [
     ),
     (
         "verdict",
-        "The sentence of the verdict with which `check -o` wrote the set. No verb asks for the sentence: `check` answers anew.",
+        "The sentence of the verdict with which `check -o` wrote the set. No verb reads the sentence; `check` computes a new verdict.",
     ),
     (
         "block_reload_ns",
-        "How long a cache block takes to reload, in nanoseconds, or with its unit, where tasks have `ucb` and `ecb`.",
+        "The time to reload a cache block, in nanoseconds, or with its unit, if tasks have `ucb` and `ecb`.",
     ),
-    ("name", "The name of a task, in messages and tables. No two tasks have one name."),
+    ("name", "The name of a task, in messages and tables. Names are unique."),
     (
         "wcet_us",
         "The worst-case execution time of each job, in microseconds with up to three decimals, or as text with its unit: `\"1.5 ms\"`.",
     ),
     (
         "budget_us",
-        "The longest time that a job may run where the kernel stops the job there (SCHED_DEADLINE): from `wcet_us` to the deadline. `check -o` writes the WCET with all that was charged, `convert` makes the budget `dl-runtime`, and `check` accepts no set whose tasks need more with what is charged.",
+        "The longest time that a job may run before the kernel stops the job (SCHED_DEADLINE): from `wcet_us` to the deadline. `check -o` writes the WCET plus all charges, `convert` turns the budget into `dl-runtime`, and `check` accepts no set whose tasks exceed the budget with all charges.",
     ),
     (
         "period_us",
-        "The least time between two releases of a task, in microseconds, or with its unit.",
+        "The minimum time between two releases of a task, in microseconds, or with its unit.",
     ),
     (
         "deadline_us",
-        "The time from the release of a job to its deadline, in microseconds, or with its unit; the period if left out.",
+        "The time from the release of a job to its deadline, in microseconds, or with its unit; default: the period.",
     ),
     (
         "priority",
-        "The rank of a task under fixed priorities: the smaller is served first. For all tasks or for none.",
+        "The rank of a task under fixed priorities; a smaller rank is more urgent. For all tasks or for none.",
     ),
     (
         "wss_kib",
@@ -123,11 +123,11 @@ pub const FIELDS: [(&str, &str); 23] = [
     ),
     (
         "blocking_us",
-        "The longest time for which jobs of lower priority hold up a job, in microseconds, or with its unit.",
+        "The longest time for which jobs of lower priority block a job, in microseconds, or with its unit.",
     ),
     (
         "suspension_us",
-        "The longest time for which a job waits for something beside the CPU and locks once it began, in all, in microseconds.",
+        "The longest total time for which a job, after its start, waits for something other than the CPU and locks, in microseconds.",
     ),
     (
         "locks",
@@ -143,11 +143,11 @@ pub const FIELDS: [(&str, &str); 23] = [
     ),
     (
         "bcet_us",
-        "The least execution time of a job, in microseconds; 0 if left out. Chains ask for it: the spread of responses is the jitter of the next task.",
+        "The minimum execution time of a job, in microseconds; default: 0. Only chains use this field: the spread of responses is the jitter of the next task.",
     ),
     ("ucb", "The cache blocks that a task may use again after a preemption, as numbers or ranges."),
     ("ecb", "All cache blocks that a task touches, as numbers or ranges."),
-    ("pieces", "The parts of a task that run one after the other on CPUs of their own."),
+    ("pieces", "The parts of a task, which run one after the other on different CPUs."),
     ("shares", "The shares of CPUs that a task has from job to job."),
 ];
 

@@ -150,7 +150,7 @@ fn a_plan_that_runs_as_a_whole_is_not_resumed() {
     std::fs::write(&plan, succeeds(printed).stdout).unwrap();
     let (plan, file) = (plan.to_str().unwrap(), file.to_str().unwrap());
     let resumed = corehop(&["measure", "plan", plan, "--resume", "-o", file]);
-    refused(resumed, 2, &["a plan of a program", "leave --resume out"]);
+    refused(resumed, 2, &["a plan of a program", "omit --resume"]);
 }
 
 /// The rows of jobs as a run that is killed leaves them: those of the first two sets.

@@ -78,7 +78,7 @@ pub enum GangsError {
     #[error(transparent)]
     Program(#[from] GangError),
     /// No two CPUs are as far apart, or as near, as was asked for.
-    #[error("no two usable CPUs of {platform} are placed `{placing}` ({what}): leave that out")]
+    #[error("no two usable CPUs of {platform} are placed `{placing}` ({what}): omit this placing")]
     Placing {
         /// The placing asked for.
         placing: Placing,

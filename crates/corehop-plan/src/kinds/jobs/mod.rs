@@ -178,7 +178,7 @@ pub enum JobsError {
     Nothing(String),
     /// A job that is not what its cell says.
     #[error(
-        "phase {phase}, job {job}: its cell says {event}, and its steps are {found}: change one of them"
+        "phase {phase}, job {job}: the cell says {event}, but the steps are {found}: change one of the two"
     )]
     Event {
         /// The phase, counted from 0.
@@ -202,9 +202,7 @@ pub enum JobsError {
     },
     /// A preemption in which no other thread takes the CPU.
     #[error(
-        "phase {phase}, job {job}: its cell says preemption, and nothing takes the CPU: the load `{load}` \
-         waits for its device or its locks and evicts next to nothing: change `to_whom` and the cell's \
-         `absence` to `preemptor`, or the cell's event to idle_leave"
+        "phase {phase}, job {job}: the cell says preemption, but nothing takes the CPU: the load `{load}` waits for its device or its locks and evicts almost nothing: change `to_whom` and the cell's `absence` to `preemptor`, or the cell's event to idle_leave"
     )]
     NothingPreempts {
         /// The phase, counted from 0.
@@ -216,9 +214,7 @@ pub enum JobsError {
     },
     /// A load that would have to run where the job or its preemptor runs.
     #[error(
-        "phase {phase}, job {job}: the load `{load}` has {cpu} alone, which the preemptor takes, so that nothing \
-         runs beside the preemption: let the load run on another CPU (`--load-cpus`), or leave it out \
-         (`--load idle`)"
+        "phase {phase}, job {job}: the load `{load}` has only {cpu}, which the preemptor takes, so nothing runs beside the preemption: let the load run on another CPU (`--load-cpus`), or omit the load (`--load idle`)"
     )]
     NothingBeside {
         /// The phase, counted from 0.

@@ -89,22 +89,20 @@ pub struct ProgramRun {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     /// A process or a cgroup, which cannot be started again.
-    #[error("{0} cannot be run again: --arm and --repeat need a command after `--`")]
+    #[error("{0} cannot run repeatedly: --arm and --repeat need a command after `--`")]
     NotACommand(String),
     /// Two arms of one name.
-    #[error("two arms are called `{0}`: give each its own name")]
+    #[error("two arms have the name `{0}`: use distinct names")]
     Twice(String),
     /// A name that stands for the command as it is.
-    #[error("an arm `{0}` is always there, the command as it is: give this one another name")]
+    #[error("the arm `{0}` always exists and is the unchanged command: use another name")]
     Reserved(String),
     /// An arm that changes nothing.
-    #[error(
-        "arm `{0}` has no command in front of the program: write `{0}=taskset -c 1`, for instance"
-    )]
+    #[error("arm `{0}` has no command before the program: write for example `{0}=taskset -c 1`")]
     Unchanged(String),
     /// A run of an arm that is not there.
     #[error(
-        "run {run} is of arm {arm}, and the plan has {arms} arms, counted from 0: correct one of them"
+        "run {run} names arm {arm}, but the plan has {arms} arms, counted from 0: correct one of the two"
     )]
     NoArm {
         /// The run, counted from 0.

@@ -66,11 +66,11 @@ pub enum InterventionError {
         known: String,
     },
     /// No class, or one twice.
-    #[error("each class of event is named once, and at least one: preemption, for instance")]
+    #[error("name at least one class of event, and each class once: for example preemption")]
     Events,
     /// A block of a class that is not there.
     #[error(
-        "a block is of event {event}, and the plan has {events}, counted from 0: correct one of them"
+        "a block names event {event}, but the plan has {events}, counted from 0: correct one of the two"
     )]
     Block {
         /// The class that it names.
@@ -89,7 +89,7 @@ pub enum InterventionError {
         expected: String,
     },
     /// Runs of something that runs once.
-    #[error("{0} cannot be run again: name its --progress, or give a command after `--`")]
+    #[error("{0} cannot run repeatedly: name its --progress, or give a command after `--`")]
     NotACommand(String),
 }
 

@@ -109,7 +109,9 @@ pub enum SwitchesError {
         outstanding: u32,
     },
     /// A call that the mechanism does not carry out.
-    #[error("cell {cell} is a {call} by sqpoll, which is measured with gettid only: leave it out")]
+    #[error(
+        "cell {cell} is a {call} by sqpoll, which is measured only with gettid: omit this cell"
+    )]
     Sqpoll {
         /// The cell, counted from 0.
         cell: usize,
@@ -128,7 +130,7 @@ pub enum SwitchesError {
     },
     /// One CPU has no other to switch to.
     #[error(
-        "{platform} has one usable CPU ({usable}): core switches need two; allow a second one (taskset, cpuset)"
+        "{platform} has one usable CPU ({usable}), but core switches need two: allow a second CPU (taskset, cpuset)"
     )]
     OneCpu {
         /// The platform's name.

@@ -205,7 +205,7 @@ impl Tasks {
                 return wrong(format!("{} tasks: 1 to {MOST_TASKS} can run", it.tasks.len()));
             }
             if it.duration.get() == 0 {
-                return wrong("a duration of 0: give it a time, for instance 10s".to_owned());
+                return wrong("a duration of 0: set a time, for example 10s".to_owned());
             }
             let named: usize = it.clusters.iter().map(CpuList::len).sum();
             if named == 0 || named != it.cpus().len() {
@@ -213,7 +213,7 @@ impl Tasks {
             }
             if let Some(cpu) = it.cpus().iter().find(|&cpu| !usable.contains(cpu)) {
                 let what =
-                    format!("{cpu} is not among the usable CPUs ({usable}): name one of those");
+                    format!("{cpu} is not among the usable CPUs ({usable}): name one of these");
                 return wrong(what);
             }
             it.check_tasks(run)?;

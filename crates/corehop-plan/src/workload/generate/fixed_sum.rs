@@ -28,8 +28,7 @@ impl UtilisationMethod {
     /// The flaw of its draws, if any.
     pub fn warning(self) -> Option<&'static str> {
         (self == Self::DirichletRescale).then_some(
-            "DRS does not draw uniformly, as its authors found after they had published it: use \
-             rand-fixed-sum or convolution, unless the point is to compare with results that were drawn so",
+            "DRS does not draw uniformly, as its authors found after publication: use rand-fixed-sum or convolution, unless you compare with results that were drawn by DRS",
         )
     }
 

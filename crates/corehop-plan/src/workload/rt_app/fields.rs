@@ -19,9 +19,7 @@ pub(super) fn once(fields: &JsonFields, what: &str) -> Result<(), String> {
     let mut names = HashSet::new();
     match fields.iter().find(|(name, _)| !names.insert(name)) {
         None => Ok(()),
-        Some((name, _)) => {
-            Err(format!("{what}`{name}` is there twice: expected names that differ"))
-        }
+        Some((name, _)) => Err(format!("{what}`{name}` is duplicated: expected distinct names")),
     }
 }
 

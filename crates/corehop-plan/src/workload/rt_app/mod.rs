@@ -75,8 +75,7 @@ pub enum NotRunnable {
     Priorities,
     /// A thread has no pieces.
     #[error(
-        "task {0} runs in pieces or by shares, which rt-app cannot do: give it CPUs (check -o with a \
-         test that splits no task)"
+        "task {0} runs in pieces or by shares, which rt-app does not support: assign CPUs to the task (check -o with a test that splits no task)"
     )]
     InParts(usize),
     /// The scheduler of the set needs what the set does not state, or is none of rt-app's.

@@ -125,7 +125,7 @@ fn of_threads(
     }
     let unknown = global.iter().filter(|(name, _)| !GLOBAL.contains(&name.as_str()));
     notes.extend(unknown.map(|(name, _)| {
-        format!("`global`: `{name}` is not known{} and left out", nearest_of(name, GLOBAL))
+        format!("`global`: `{name}` is not known{} and is ignored", nearest_of(name, GLOBAL))
     }));
     let set = set(&threads, cpus, &mut notes)?;
     notes.extend(threads.iter().flat_map(SporadicThread::said));
@@ -284,12 +284,12 @@ impl SporadicThread {
         let all = || phases.iter().map(|phase| phase.fields).chain([fields]);
         for (key, why) in BESIDE {
             let there = all().any(|fields| find(fields, key).is_some());
-            notes.extend(there.then(|| format!("has `{key}`, which is left out: {why}")));
+            notes.extend(there.then(|| format!("has `{key}`, which is ignored: {why}")));
         }
         for key in &scheduling.beside {
             let policy = scheduling.policy;
             let what = "changes neither work nor period";
-            notes.push(format!("has `{key}`, which is left out: under {policy} it {what}"));
+            notes.push(format!("has `{key}`, which is ignored: under {policy} it {what}"));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -305,7 +305,7 @@ impl SporadicThread {
 
     /// The sentences about the thread.
     fn said(&self) -> impl Iterator<Item = String> {
-        let none = (self.instances == 0).then(|| "has no instance, and is no task".to_owned());
+        let none = (self.instances == 0).then(|| "has no instance, and is not a task".to_owned());
         none.into_iter()
             .chain(self.notes.iter().cloned())
             .map(|what| format!("`{}` {what}", self.name))
@@ -315,10 +315,10 @@ impl SporadicThread {
 /// The task of a thread that its timer releases.
 fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
     if jobs.work.is_zero() {
-        return Err("no `run` says how long it runs".to_owned());
+        return Err("no `run` states the run time".to_owned());
     }
     let Some(timer) = &jobs.timer else {
-        return Err("no `timer` says how often it runs".to_owned());
+        return Err("no `timer` states the period".to_owned());
     };
     Ok(TaskParameters { wcet: jobs.work, period: timer.period, ..TaskParameters::default() })
 }
@@ -341,10 +341,10 @@ fn reserved(
         return Err(format!("{what}, and `dl-period` is {period} us: a job takes several periods"));
     }
     if jobs.timer.is_none() {
-        notes.push("waits for no timer: its budget in each period is taken for a job".to_owned());
+        notes.push("waits for no timer: its budget in each period counts as one job".to_owned());
     } else if work < runtime {
         let what = format!("runs {work} us of a budget of {runtime} us");
-        notes.push(format!("{what}, which is taken for its WCET"));
+        notes.push(format!("{what}, which counts as its WCET"));
     }
     Ok(TaskParameters {
         wcet: runtime,

@@ -196,7 +196,7 @@ fn what_is_no_sporadic_task_is_refused_by_thread() {
         (with(r#""sleepless": 3"#), "`sleepless`"),
         (with(r#""taskgroup": "/a""#), "`taskgroup`"),
         (with(r#""wcet": 7"#), "`wcet`"),
-        (with(r#""run": 7"#), "`run` is there twice"),
+        (with(r#""run": 7"#), "`run` is duplicated"),
         (with(r#""timer2": {"ref": "b", "period": 9}"#), "`b` and `unknown`"),
         (with(r#""timer2": {"length": 9}"#), "`length`"),
         (with(r#""policy": "SCHED_FIFO", "priority": 0"#), "`priority`"),
@@ -219,7 +219,7 @@ fn what_is_no_sporadic_task_is_refused_by_thread() {
             .contains("a thread names CPU 7: expected 8 or more")
     );
     let twice = r#""x": {"run": 5, "timer": {"period": 7}}"#;
-    assert!(refused(&format!("{twice}, {twice}")).contains("thread `x` is there twice"));
+    assert!(refused(&format!("{twice}, {twice}")).contains("thread `x` is duplicated"));
     assert!(matches!(read("{}", None), Err(RtAppError::NoTasks)));
     assert!(matches!(read(r#"{"tasks": {}}"#, None), Err(RtAppError::NoTasks)));
     assert!(matches!(read("{", None), Err(RtAppError::Syntax(_))));

@@ -22,9 +22,9 @@ pub(super) const SCHEDULING: [&str; 5] =
 
 /// Keys of a thread or a phase that change no schedulability test, with the reason.
 pub(super) const BESIDE: [(&str, &str); 3] = [
-    ("nodes_membind", "a task set does not say where memory is"),
-    ("util_min", "a task set does not say how fast clocks run"),
-    ("util_max", "a task set does not say how fast clocks run"),
+    ("nodes_membind", "a task set cannot state where memory is"),
+    ("util_min", "a task set cannot state clock rates"),
+    ("util_max", "a task set cannot state clock rates"),
 ];
 
 /// Keys of a thread alone. A delay and a number of loops only make jobs fewer or later.
