@@ -188,7 +188,7 @@ mod tests {
         assert!(
             text.starts_with(
                 "Fixed priorities with non-preemptive regions: the set misses deadlines under fixed priorities even \
-                 without regions.\n\n"
+                 without non-preemptive regions.\n\n"
             ),
             "{text}"
         );
