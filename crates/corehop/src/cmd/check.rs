@@ -33,11 +33,11 @@ pub(crate) enum Mode {
 /// unknown. `--test all` is a survey: its exit code is 0, or answers for the named scheduler.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ask {
-    /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
-    /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}, in microseconds with up to three decimals, or as text with a
-    /// unit ("1.5 ms"). Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each
-    /// task. - reads standard input.
+    /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?, "wss_kib"?,
+    /// "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
+    /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}. Times are in microseconds with up to three
+    /// decimals, or text with a unit ("1.5 ms"). Tests that charge cache reloads also read "block_reload_ns" beside
+    /// "cpus", and "ucb" and "ecb" of each task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// Run this test instead of the scheduler's tests, or all tests as a survey; `corehop help NAME` describes a test
@@ -59,8 +59,8 @@ pub(crate) struct Ask {
     #[arg(long, value_name = "FILE.svg")]
     gantt: Option<PathBuf>,
     /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its
-    /// CPUs, its pieces or its shares (none under a global scheduler); its priority, under fixed priorities; and
-    /// `budget_us`, its WCET with all charges, under EDF. `corehop convert rt-app` converts the file.
+    /// CPUs, its pieces or its shares (none under a global scheduler). Fixed priorities add the priority of each
+    /// task. EDF adds `budget_us`, the WCET with all charges. `corehop convert rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -85,8 +85,8 @@ struct ChargeOptions {
     #[command(flatten)]
     costs: CostArgs,
     /// Accept the largest measured cost as a bound. Without this option a yes that rests on the largest of n samples
-    /// is conditional, with exit code 1. (The default statistic is the highest quantile with an upper end for every
-    /// task; without such a quantile, the largest cost.)
+    /// is conditional (exit code 1). The default statistic is the highest quantile with an upper end for every task;
+    /// without such a quantile, the largest cost.
     #[arg(long, conflicts_with = "delay")]
     accept_largest: bool,
     /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or

@@ -38,9 +38,8 @@ enum ConversionFormat {
     RtApp(RtApp),
     /// Convert SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM) to a cost table for `corehop check`.
     Costs(CostOptions),
-    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays; or sort a
-    /// table of overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads`
-    /// reads directly.
+    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays. Or sort a
+    /// table of overheads (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` also reads directly.
     Schedcat(CostOptions),
     /// Convert a file of `corehop measure`, or its `.part`, to Parquet with checksums and every column.
     Rows(RowsForm),

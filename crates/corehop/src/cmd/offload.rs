@@ -39,9 +39,9 @@ pub(crate) struct OffloadRunOptions {
     /// OS cores: CPUs that execute the program's system calls, and none of its other code meanwhile
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
-    /// Policy for the choice of an OS core: `wc` stays on the own core if all are busy, `af` returns to the last one,
-    /// `pa` (with both) returns even if that one is busy, `static` uses fixed pairs; with none of these, OS cores
-    /// alternate [default: af]
+    /// Policy for the choice of an OS core: `wc` keeps a call on its own core if all OS cores are busy, `af` returns
+    /// to the last OS core, `pa` (with both) returns even to a busy one, `static` uses fixed pairs. With none of
+    /// these, OS cores alternate [default: af]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<CorePolicy>,
     /// Mechanism of the core switch: v1, v2, v3, v4 or v5

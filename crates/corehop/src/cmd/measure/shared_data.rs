@@ -49,8 +49,8 @@ pub(crate) struct Args {
     #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
     /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU);
-    /// default: all of these that the machine has. moved: from the farther to the nearer CPUs after half of the
-    /// iterations
+    /// default: all of these that the machine has. The word `moved` moves threads from the farther to the nearer CPUs
+    /// after half of the iterations
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
     /// The channel of the messages of exchange: memory, socket, pipe [default: all live, memory simulated]

@@ -13,9 +13,9 @@ use crate::output::{Force, OutputFile, told};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Simulate threads that compute and make system calls, and compare the policies with each other and with no off-load
-/// on the same cores: calls per second, the time of a call, for how much of the time an application core was powered
-/// down, and energy.
+/// Simulate threads that compute and make system calls, and compare the policies with each other and with no
+/// off-loading on the same cores. The results are calls per second, the time of a call, the share of time in which an
+/// application core was powered down, and energy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The platform, by name or file
