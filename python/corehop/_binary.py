@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The program: where it is, and how it is run."""
+"""The `corehop` program: its path, and running it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from corehop import _errors
 
 
 def binary() -> Path:
-    """The `corehop` program that live runs use.
+    """Returns the path of the `corehop` program for live runs.
 
-    `COREHOP_BINARY`, where it is set; otherwise the one that was installed with this package;
-    otherwise the first one on the path.
+    The path is `COREHOP_BINARY` if set, otherwise the program installed with this package, otherwise the first
+    `corehop` in PATH.
 
     Raises:
-        FileNotFoundError: there is none, or the environment names what is no program.
+        FileNotFoundError: there is no program, or `COREHOP_BINARY` does not name a program.
 
     Example:
         >>> corehop.binary().name

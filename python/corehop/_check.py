@@ -18,7 +18,7 @@ from corehop._rows import ArrowTable, rows
 
 
 class Schedulable(enum.Enum):
-    """Whether a set meets its deadlines, as far as a test knows. Its truth is that of the answer, and `UNKNOWN` has
+    """The verdict of a test on a task set: yes, no or unknown. Its truth is that of the answer, and `UNKNOWN` has
     none. It equals its value in JSON, which `json.dumps(answer, default=lambda it: it.value)` writes.
 
     >>> bool(Schedulable.YES), bool(Schedulable.NO)
@@ -60,8 +60,8 @@ Time = int | float | str
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """A sporadic task, times in microseconds with up to three decimals, or as text with a unit (`"1.5 ms"`). What is None is
-    left to its default.
+    """A sporadic task, with times in microseconds with up to three decimals, or as text with a unit (`"1.5 ms"`).
+    None means the default.
 
     >>> Task(wcet_us=1500, period_us=5000, deadline_us=4000).deadline_us
     4000
@@ -120,34 +120,35 @@ def check(
     supply: str | os.PathLike[str] | None = None,
     slack: bool | None = None,
 ) -> Any:
-    """Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
+    """Tests whether a task set meets its deadlines: under its own scheduler, by one test, or by all tests.
 
     Args:
         tasks: A task set as `corehop check` takes it, `{"cpus": m, "tasks": [...]}`: a mapping, JSON, or the
             path of a file; or the tasks alone, with `cpus` beside them: dataclasses such as `Task`, mappings,
             or an Arrow table with a column for each field.
-        test: The name of a test, or `all` for a survey; if left out, the tests for the scheduler, up to the first that
-            decides.
+        test: The name of a test, or `all` for a survey; default: the tests for the scheduler, up to the first test
+            that decides.
         scheduler: `p-edf`, `p-fp`, `g-edf`, `g-fp` or `c-edf`; that of the set if left out, otherwise `p-fp` if tasks
             have priorities, and `p-edf` if not.
-        cpus: How many CPUs, where `tasks` does not say it.
+        cpus: The number of CPUs, if `tasks` does not state it.
         delay_us: Charged to each job: `e' = e + D_c`; rounded up to a microsecond, or to a nanosecond where some time of the
             set is no whole number of microseconds.
-        costs: In its place: each job is charged what the dearest event that it may suffer costs a working set of its
-            size, by a model, by samples, or by a table of costs (the path of a CSV file).
+        costs: Charged instead of `delay_us`: each job pays the cost of the most expensive event that it may suffer,
+            for a working set of its size. The costs are a model, samples, or a table of costs (the path of a CSV
+            file).
         load, statistic, length, only: Which of these costs; if left out, those under the only load, by the highest
             quantile whose upper end the samples give for every task, otherwise the largest.
         platform: The machine: which migrations there are, and which stay within a cluster.
-        block_reload_ns: How long a cache block takes to reload, where tasks say which they use (`ucb`, `ecb`).
+        block_reload_ns: The time to reload a cache block, if tasks state their blocks (`ucb`, `ecb`).
         locking: The protocol of the locks that tasks have: `pcp`, `pi` or `srp`.
         chains: Chains of tasks with a deadline from end to end, each with `name`, `tasks`, `activation` (`periodic` or
             `event`) and `deadline_us`.
-        accept_largest: Take the largest cost seen for a bound. Without it a yes that rests on the largest of n samples is
-            `UNKNOWN`, with the condition in `why` and in `sentence`.
-        supply: The CPUs supply less than all of the time: the path of a file of `measure("supply")`, or of JSON with a
-            budget in each period. The answer has its basis as `supply`.
-        slack: Whether the answer says how far the other one is; if left out, for sets of up to 20 tasks, which takes a test
-            some hundred times as long as the answer alone.
+        accept_largest: Accept the largest measured cost as a bound. Without this option a yes that rests on the
+            largest of n samples is `UNKNOWN`, with the condition in `why` and in `sentence`.
+        supply: CPU supply below 100 %: the path of a file of `measure("supply")`, or of JSON with a budget in each
+            period. The answer has its basis as `supply`.
+        slack: Whether the answer also says how far the opposite answer is; default: for sets of up to 20 tasks. This
+            part takes some hundred times as long as the answer alone.
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `sentence`, `schedulable` (a `Schedulable`, whose truth
@@ -157,7 +158,7 @@ def check(
         (each with the changed `set`) and `miss` (the first miss that simulation finds).
 
     Raises:
-        Usage: there is no such test, `cpus` is said twice or not at all, or nothing says what working sets cost.
+        Usage: the test does not exist, `cpus` is stated twice or not at all, or the cost of working sets is missing.
         Damaged: a parameter makes no sense, or a working set has no known cost; the sentence names the task and
             the field.
 

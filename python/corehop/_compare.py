@@ -21,18 +21,18 @@ def compare(
     confidence: float = 0.95,
     estimator: str | None = None,
 ) -> dict[str, Any]:
-    """Compare two results, or two folders of results: two kernels, two hosts, before and after.
+    """Compares two results, or two folders of results: two kernels, two hosts, before and after.
 
     Args:
         a: The baseline: a file of any experiment, a log of `corehop place -o`, an answer of `corehop offload -o`, or a
             folder of such.
-        b: The result to compare with it; if left out, the arms of the one recording are compared.
-        margin: Differences below this share of A's median do not count.
-        least: Differences below this time do not count, however small A's median is, such as `"2us"`; if left out, 1 us for
+        b: The result to compare with the baseline; default: compare the arms of one recording.
+        margin: Ignore differences below this share of A's median.
+        least: Ignore differences below this time, regardless of A's median, such as `"2us"`; default: 1 us for
             delays, none for other times.
         fail_on: The outcomes that fail the gate: `slower`, `different`, `unknown`.
-        confidence: The probability that two equal results show nothing slower or faster.
-        estimator: The estimator of delays; if left out, the difference.
+        confidence: The probability that two equal results show no slower or faster cell.
+        estimator: The estimator of delays; default: the difference.
 
     Returns:
         The answer of `corehop compare --json`: a dictionary with `answer` (a sentence), `gate` (`passes`, or why not), and what was

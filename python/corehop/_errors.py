@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Error(Exception):
-    """Something went wrong; the sentence says what, with which value, and what to do about it."""
+    """The base of all exceptions of corehop; the sentence states the problem, the value and the remedy."""
 
     exit_code: ClassVar[int | None] = None
     """The program's exit code that this stands for."""
@@ -22,7 +22,7 @@ class Error(Exception):
 
 
 class Unknown(Error, ValueError):
-    """A yes or no is asked of an answer that is neither (exit code 1 of the program)."""
+    """The answer is neither yes nor no (exit code 1 of the program)."""
 
     exit_code = 1
 
@@ -34,8 +34,8 @@ class Usage(Error, ValueError):
 
 
 class NotPossible(Error):
-    """This host, or this machine, does not allow it (exit code 3): which privilege or feature it
-    lacks, and the command that gives it."""
+    """This host, or the simulated machine, does not allow the request (exit code 3). The sentence names the missing
+    privilege or feature, and the command that provides it."""
 
     exit_code = 3
 
@@ -47,8 +47,7 @@ class Damaged(Error, ValueError):
 
 
 class HostFailed(Error):
-    """The host failed midway (exit code 6, or the program was killed). What was recorded is in
-    `result`."""
+    """The host failed midway (exit code 6, or the program was killed). The recorded data is in `result`."""
 
     exit_code = 6
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Measuring and planning: the program does both."""
+"""Measuring and planning, by the `corehop` program."""
 
 from __future__ import annotations
 
@@ -29,33 +29,32 @@ def measure(
     plan: Mapping[str, object] | str | os.PathLike[str] | None = None,
     **options: Unpack[Options],
 ) -> Result:
-    """Measures, and gives what was measured.
+    """Runs a measurement, and returns its result.
 
-    The program `corehop` runs in a process of its own, so that nothing of this one (its threads, its
-    memory, its garbage collector) is near what is measured. Ctrl-C, or a notebook's stop button, makes
-    it end and keeps what it has recorded.
+    The program `corehop` runs in its own process, so that this process (its threads, its memory, its garbage
+    collector) does not disturb the measurement. Ctrl-C, or a notebook's stop button, ends the program and keeps the
+    recorded data.
 
     Args:
-        experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
-            `polluter-sweep`, `conditions`, `shared-data`, `schedule-sensitive` (of task sets; their jobs are in
-            `FILE.jobs.parquet` beside `output`), `core-switch`, `overheads` (of this kernel), `program-costs` (of events caused in
-            `command=[…]`, or in a `pid` with `progress="FILE"`), or `program` (the recording of
-            `command=["make", "-j4"]`, or of a `pid` or `cgroup`; its threads are in `FILE.threads.parquet`,
-            its runs in `FILE.runs.parquet`).
-        preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
-        seed: The seed of every draw (1 if left out); it is stored in the result.
+        experiment: `synthetic` (default), `access-time`, `preemption-length`, `polluter-sweep`, `conditions`,
+            `shared-data`, `schedule-sensitive` (of task sets; their jobs are in `FILE.jobs.parquet` beside `output`),
+            `core-switch`, `overheads` (of this kernel), `program-costs` (of events caused in `command=[…]`, or in a
+            `pid` with `progress="FILE"`), or `program` (the recording of `command=["make", "-j4"]`, or of a `pid` or
+            `cgroup`; its threads are in `FILE.threads.parquet`, its runs in `FILE.runs.parquet`).
+        preset: `quick` (minutes; default), `bastoni` or `waechtler` (hours).
+        seed: The seed of every draw (default 1), which the result stores.
         on: The machine: `live`, the id of a platform, a platform file, or a `Platform`.
-        output: The Parquet file to write. Without one the samples are in the result only.
-        plan: A plan to run in place of an experiment: what `corehop.plan` gave, JSON, or the path of
-            a file. It runs as it stands; an experiment takes more samples in place of disturbed ones.
+        output: The Parquet file to write. Without a file only the result holds the samples.
+        plan: A plan to run instead of an experiment: the result of `corehop.plan`, JSON, or the path of a file. A
+            plan runs exactly as written; an experiment replaces disturbed samples by further ones.
         **options: The options of `corehop measure`: `samples=100`, `wss=["64KiB", "1MiB"]`,
             `precision="5%"`, `budget="3min"`, `length="0..50ms"`, `cpus=[0, 1]`, ….
 
     Raises:
         Usage: an option makes no sense.
-        NotPossible: this host does not allow it; the sentence says what would.
-        Interrupted: Ctrl-C. What was recorded is in its `result`, and in `output`.
-        HostFailed: the host failed midway. Likewise.
+        NotPossible: this host does not allow the measurement; the sentence names the remedy.
+        Interrupted: Ctrl-C. The recorded data is in the exception's `result`, and in `output`.
+        HostFailed: the host failed midway. The recorded data is in the exception's `result`.
         Damaged: the plan or the platform file is damaged.
 
     Example:
@@ -88,14 +87,14 @@ def plan(
     on: str | os.PathLike[str] | Platform = "live",
     **options: Unpack[Options],
 ) -> dict[str, Any]:
-    """The plan of an experiment: plain data, to look at, change, store, and give to `measure`.
+    """Returns the plan of an experiment: plain data to inspect, change, store, and pass to `measure`.
 
     Args:
-        experiment, preset, seed, on, **options: As for `measure`. The same ones give the same plan.
+        experiment, preset, seed, on, **options: As for `measure`. Equal arguments give equal plans.
 
     Raises:
         Usage: an option makes no sense.
-        NotPossible: the machine has no CPUs in a class that was asked for.
+        NotPossible: the machine has no CPUs in a requested class.
 
     Example:
         >>> plan = corehop.plan("synthetic", on="xeon_l7455", wss="64KiB", samples=2,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The options of `corehop measure`, and how they are handed to it."""
+"""The options of `corehop measure`, and their form on its command line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Options(TypedDict, total=False):
     """The options of `corehop measure`, with `_` for `-`; `corehop measure --help` explains them.
 
     Sizes and times are texts with a unit (`"64KiB"`, `"4ms"`). Where there may be several values, a
-    list is as good as a text with commas. What is left out, or None, is as the preset has it.
+    list is as good as a text with commas. An omitted option, or None, has the preset's value.
 
     `COREHOP_UPDATE_DOCS=1 cargo test -p corehop --test docs` adds the options that are new in the program.
     """

@@ -12,7 +12,7 @@ from corehop import _corehop, _files
 
 
 class Placement:
-    """What a placer saw and did: evidence, placements that were tried, and what each brought.
+    """The record of a placer: its evidence, the tried placements, and the effect of each.
 
     `print(placement)` gives the words of `corehop report contents`.
     """
@@ -29,7 +29,7 @@ class Placement:
 
     @property
     def sentence(self) -> str:
-        """What came of placing, in one sentence: the first of `corehop report contents`."""
+        """The outcome of placing in one sentence: the first sentence of `corehop report contents`."""
         return self._log.sentence()
 
     @property
@@ -57,7 +57,7 @@ class Placement:
 
     @property
     def complete(self) -> bool:
-        """Whether it was written to its end; that of a placer that was killed was not."""
+        """Whether the log is complete; the log of a killed placer is not."""
         return bool(self._facts["whole"])
 
     def save_page(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:

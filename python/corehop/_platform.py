@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Platforms: what is known of a machine."""
+"""Platforms: descriptions of machines."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Platform:
 
     @property
     def name(self) -> str:
-        """The name for people."""
+        """The readable name."""
         return self._platform.name
 
     @property
     def cpus(self) -> list[int]:
-        """The CPUs that work can be put on: online, and allowed to this process."""
+        """The usable CPUs: online, and allowed for this process."""
         return self._platform.cpus
 
     @property
@@ -88,7 +88,7 @@ class Platform:
         return dict(self._platform.classes_from(cpu))
 
     def missing_classes(self) -> dict[str, str]:
-        """The classes that no pair of usable CPUs is in, each with the reason."""
+        """The classes without a pair of usable CPUs, each with the reason."""
         return dict(self._platform.missing_classes())
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,7 +121,7 @@ class Platform:
 
 
 def platform(which: str | os.PathLike[str] = "live", *, measure: bool = False) -> Platform:
-    """The machine we are on, a platform by its id, or one from a file.
+    """Returns this machine, a platform by its id, or a platform from a file.
 
     Args:
         which: `live`, an id of `Platform.names()`, or a path: what ends in `.toml`, or has a
@@ -131,7 +131,7 @@ def platform(which: str | os.PathLike[str] = "live", *, measure: bool = False) -
 
     Raises:
         Usage: there is no such platform, or one that is not live is to be measured.
-        Damaged: the file is wrong; the sentence names the line and the fact.
+        Damaged: the file is invalid; the sentence names the line and the fact.
         FileNotFoundError: there is no such file.
 
     Example:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Results: what a file of samples holds, and what it says."""
+"""Results: the rows of a file, their statistics and their provenance."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def load(path: str | os.PathLike[str]) -> Result:
-    """Reads a file that `corehop measure` wrote: Parquet, or the `.part` of a run that goes on or
-    was killed, as far as it goes. Other files of corehop are read too: the log of `corehop place -o` comes back as a
-    `Placement`, the answer of `corehop offload -o` as an `OffLoad`, counts of `corehop check study -o` as a `StudyResult`.
+    """Reads a file of `corehop measure`: Parquet, or the `.part` of a running or killed run. Other files of corehop
+    are read too: the log of `corehop place -o` comes back as a `Placement`, the answer of `corehop offload -o` as an
+    `OffLoad`, counts of `corehop check study -o` as a `StudyResult`.
 
     Warns of a file without checksums (not verified: written by another program or before checksums), and of files
     that are missing beside the recording of a program.
@@ -58,7 +58,7 @@ def load(path: str | os.PathLike[str]) -> Result:
 
 
 class Result:
-    """Samples, and where they come from. It is an Arrow table: polars, pyarrow and pandas take it.
+    """Samples and their provenance. It is an Arrow table: polars, pyarrow and pandas take it.
 
     Example:
         >>> result = corehop.load("quick.parquet")
@@ -75,7 +75,7 @@ class Result:
 
     @property
     def sentence(self) -> str:
-        """What the file says, in one sentence: the first of `corehop report`."""
+        """The answer of the file in one sentence: the first sentence of `corehop report`."""
         return self._file.sentence()
 
     def __str__(self) -> str:
@@ -94,12 +94,12 @@ class Result:
 
     @property
     def truncated(self) -> bool:
-        """Whether a crash has torn the file off in the middle of a batch; what was whole is here."""
+        """Whether a crash has cut off the file in the middle of a batch; complete batches are here."""
         return self._file.truncated
 
     @property
     def verified(self) -> bool:
-        """Whether checksums vouch for the rows; a file of another program, or from before checksums, has none."""
+        """Whether checksums verify the rows; a file of another program, or of an early version, has no checksums."""
         return self._file.verified
 
     @property
@@ -109,8 +109,8 @@ class Result:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Its origin: version, command, date, seed, parameters, platform, and what the
-        machine said of itself and of the run."""
+        """The origin of the file: version, command, date, seed, parameters, platform, and the machine's description
+        of itself and of the run."""
         facts: dict[str, Any] = json.loads(self._file.provenance())
         return facts
 
@@ -126,8 +126,8 @@ class Result:
 
     @property
     def plan(self) -> dict[str, Any] | None:
-        """The plan that was run; None where it was too large to be stored (its parameters are in
-        `provenance`, from which with the seed it follows)."""
+        """The plan of the run; None if the plan was too large to store (its parameters and the seed are in
+        `provenance`, and determine the plan)."""
         plan: dict[str, Any] | None = self.provenance.get("plan")
         return plan
 
@@ -138,7 +138,7 @@ class Result:
 
     @property
     def platform(self) -> Platform:
-        """The machine it was taken on."""
+        """The machine of the measurement."""
         return Platform(self.provenance["platform"])
 
     @property
@@ -218,13 +218,13 @@ class Result:
         estimator: str = "difference",
         **where: object,
     ) -> Axes:
-        """Draws it with matplotlib, and gives the axes.
+        """Draws the result with matplotlib, and returns the axes.
 
         Args:
             kind: `wss`: delay against working-set size, median with 95 % interval and greatest value;
                 `length`: delay against preemption length, or length got against length asked for;
                 `access`: access time against working-set size. If left out, what the rows are for.
-            ax: Where to draw; a new figure if left out.
+            ax: The axes to draw on; default: a new figure.
             estimator: As for `delays`.
             **where: What to draw, if not all: a value, or a list of values, of a column, for
                 instance `load="idle", page="4k"`.
@@ -279,7 +279,7 @@ class Summary:
 
     @property
     def cells(self) -> list[dict[str, Any]]:
-        """Every cell with all that is known of it. For samples these are the cells that `corehop report --table json`
+        """Every cell with all its statistics. For samples these are the cells that `corehop report --table json`
         prints: its list, or its field `cells`."""
         cells: list[dict[str, Any]] = json.loads(self._summary.json())
         return cells

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class StudyResult:
-    """The counts of a study, and what follows from them.
+    """The counts of a study, and their evaluation.
 
     It is an Arrow table with a row for each count: `polars.DataFrame(result)`, `pyarrow.table(result)`.
     """
@@ -146,25 +146,25 @@ def study(
     workers: int | None = None,
     progress: bool | None = None,
 ) -> StudyResult:
-    """Carries out a schedulability study.
+    """Runs a schedulability study.
 
     In this process, on all CPUs; or, where `shards`, `scheduler` or `workers` is given, in parts on the
     workers of Dask. The counts are the same, to the last byte.
 
     Args:
         what: A study: its description (TOML), the path of a file, or of the folder of one.
-        seed, sets: In place of the study's.
+        seed, sets: Override the study's values.
         shard: Only a part, `"3/64"`: the sets whose index leaves 3 when divided by 64.
-        threads: How many threads of this process; as many as there are CPUs if left out.
+        threads: The number of threads of this process; default: one per CPU.
         shards: Into how many parts the study is cut for Dask. More of them lose less when a worker is lost, and cost
             more to put together; four for each thread of the workers if left out.
         scheduler: The address of a Dask scheduler (`"tcp://…"`), or a client of one. Without it, workers are
             started on this host for as long as the study takes.
-        workers: How many workers to start on this host; one for each CPU if left out.
+        workers: The number of workers to start on this host; default: one per CPU.
         progress: Whether to show a bar on standard error; if left out, where that is a terminal.
 
     Raises:
-        Damaged: the study makes no sense; the sentence says where.
+        Damaged: the study is invalid; the sentence names the place.
         Usage: an option makes no sense.
         NotPossible: Dask is not installed.
 
@@ -188,10 +188,10 @@ def study(
 
 
 def merge_studies(paths: Iterable[str | os.PathLike[str]]) -> StudyResult:
-    """The parts of a study, added up.
+    """Adds up the parts of a study.
 
     Raises:
-        Usage: there is none, or they do not belong together.
+        Usage: there are no parts, or the parts belong to different studies.
         Damaged: a file is another one, or damaged.
     """
     parts = [load_study(path) for path in paths]
