@@ -343,7 +343,7 @@ mod tests {
             "2.41 [2.10, 2.66]",
             "6 pairs",
             "/etc/systemd/system/redis.service.d/corehop.conf",
-            "1 more thread(s)",
+            "1 thread(s)",
             "bench (process 20) belongs to no known service",
             "cannot pin a single thread",
             "150 to 200 ns",

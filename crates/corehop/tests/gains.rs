@@ -91,7 +91,7 @@ fn fitted_alone(first: &Path, second: &Path) -> PathBuf {
 fn is_of_another_machine(model: &Path) {
     let model = model.to_str().unwrap();
     let output = corehop(&["place", "--model", model, "--for", "600ms", "--", "true"]);
-    assert!(said(&output).contains("of another machine"), "{}", said(&output));
+    assert!(said(&output).contains("from another machine"), "{}", said(&output));
 }
 
 #[test]

@@ -253,7 +253,7 @@ fn arms_that_make_no_sense_are_refused_with_their_reason() {
         (&["--arm", "x=", "--", "true"], "no command"),
         (&["--arm", "=taskset", "--", "true"], "no name"),
         (&["--arm", "x=env", "--arm", "x=nice", "--", "true"], "two arms have the name `x`"),
-        (&["--arm", "plain=env", "--", "true"], "`plain` is always there"),
+        (&["--arm", "plain=env", "--", "true"], "`plain` always exists"),
         (&["--repeat", "0", "--", "true"], "--repeat 0"),
         (&["--repeat", "2", "--pid", "1"], "cannot run repeatedly"),
         (&["--resume", "-o", "x.parquet", "--", "true"], "--resume"),

@@ -159,8 +159,8 @@ mod tests {
         let named = |name: &str| Arm { name: name.to_owned(), ..pinned() };
         for (changed, repeat, part) in [
             (vec![pinned(), pinned()], 1, "two arms have the name `pinned`"),
-            (vec![named("plain")], 1, "`plain` is always there"),
-            (vec![named("again")], 1, "`again` is always there"),
+            (vec![named("plain")], 1, "`plain` always exists"),
+            (vec![named("again")], 1, "`again` always exists"),
             (vec![Arm::unchanged("x")], 1, "arm `x` has no command"),
             (vec![pinned()], 0, "--repeat 0"),
         ] {

@@ -66,7 +66,7 @@ fn losses_and_what_recording_took_are_said() {
     for part in [
         "sh -c true: 1.000 s, 1 threads, exit status 0; recorded by bpf",
         "3 absences were lost",
-        "2 times a thread was not seen to come back",
+        "2 times the return of a thread was missed",
         "recording took 1.00 ms of CPU time, and made each of 400 switches of the program take 1.00 µs longer, and \
          each of 1000 switches between others 100 ns (measured",
         "it): 0.150 % of one CPU",
