@@ -98,7 +98,7 @@ fn remove(path: &Path) -> Result<(), Failure> {
 /// Says how to go on.
 fn interrupted(path: &Path) -> Failure {
     let path = shown::path(path);
-    let what = format!("interrupted: `corehop sim calibrate --resume -o {path}` goes on");
+    let what = format!("interrupted: `corehop sim calibrate --resume -o {path}` continues");
     Failure::says(Exit::Interrupted, what)
 }
 

@@ -145,7 +145,7 @@ fn text(platform: &Platform, findings: &[Finding], page: TerminalLayout) -> Stri
 /// Whether measuring is possible here, and the number of findings.
 fn sentence(findings: &[Finding], impossible: bool) -> String {
     let possible = if impossible {
-        "cannot measure here until the obstacles are gone"
+        "cannot measure here until the obstacles are removed"
     } else {
         "can measure here"
     };

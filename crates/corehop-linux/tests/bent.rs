@@ -243,7 +243,7 @@ fn a_fact_that_no_file_states_cites_none() {
     let found = with(&root, &[]);
     files_cited_exist(&found, root.path());
     let source = last_level(&found).instances.source.to_string();
-    assert_eq!(source, "assumed: the kernel does not tell who shares the cache");
+    assert_eq!(source, "assumed: the kernel does not report which CPUs share the cache");
 }
 
 #[test]

@@ -340,7 +340,7 @@ fn what_cannot_be_observed_is_told() {
     ]);
     let answers = [
         (libc::ENOENT, "there are no hardware counters", "No command helps"),
-        (libc::EACCES, "refused", "seccomp"),
+        (libc::EACCES, "denied", "seccomp"),
     ];
     for (error, says, helps) in answers {
         let probes = Probes { hardware_counters: Some(Err(error)), ..good_answers() };

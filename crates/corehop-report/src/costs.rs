@@ -119,7 +119,7 @@ fn range(it: &Prediction) -> Option<String> {
 
 /// Predicted costs as a sentence: those of the first three sizes.
 pub fn predicted_in_words(answers: &[Prediction]) -> String {
-    let Some(first) = answers.first() else { return "No size was asked for.".to_owned() };
+    let Some(first) = answers.first() else { return "No size was given.".to_owned() };
     let one = |it: &Prediction| {
         let cost = micros(it.cost.estimate_us);
         let range = match range(it) {
@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_sentence_names_three_sizes_and_counts_the_rest() {
-        assert_eq!(predicted_in_words(&[]), "No size was asked for.");
+        assert_eq!(predicted_in_words(&[]), "No size was given.");
         let one = prediction(Statistic::Median);
         let cost = "5.00 us [4.00, …] at 64 KiB";
         assert_eq!(

@@ -205,10 +205,10 @@ fn other_remarks(platform: &Platform, remarks: &mut Vec<String>) {
         remarks.push("bit_plru is written as NRURP, which clears its bits later".to_owned());
     }
     if platform.nodes.len() > 1 {
-        remarks.push("memory is one, near to all CPUs: nodes are left out".to_owned());
+        remarks.push("gem5 has one memory, near to all CPUs: nodes are omitted".to_owned());
     }
     if !platform.prefetchers.is_empty() {
-        remarks.push("prefetchers are left out".to_owned());
+        remarks.push("prefetchers are omitted".to_owned());
     }
     remarks.push("a line from another core costs what gem5's crossbars cost, not what the platform file states".to_owned());
 }

@@ -50,7 +50,7 @@ fn narrow(table: FigureTable, left_out: &[&str]) -> FigureTable {
 fn least_costly(summaries: &[SwitchSummary]) -> FigureTable {
     let columns = ["CPUs", "class", "call", "bytes", "way", "call ns", "pays"];
     let mut table =
-        FigureTable::new("From which point a core switch pays, by the least costly way", &columns);
+        FigureTable::new("From which point a core switch pays, by the cheapest way", &columns);
     let calls = summaries.iter().filter(|it| it.mechanism == SwitchMechanism::None);
     table.rows = calls.flat_map(|none| points_of_call(summaries, none)).collect();
     table

@@ -132,7 +132,7 @@ impl Partitioning {
             }
             if self.placement == Placement::Contiguous {
                 let what = "neighbouring frames have different colours".to_owned();
-                return Err(wrong(what, "leave the placement or the colours out"));
+                return Err(wrong(what, "omit the placement or the colours"));
             }
         }
         self.job.ways.iter().chain(&self.others.ways).try_for_each(|ways| ways.check(platform))

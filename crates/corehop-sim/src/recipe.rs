@@ -200,7 +200,7 @@ impl Recipe {
             return Err(MachineError::NotPossible {
                 what: format!("a working set of {} on huge pages of some colours", set.wss),
                 why: "a huge page has every colour".to_owned(),
-                remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
+                remedy: "use base pages (`--page 4k`), or omit the job's colours".to_owned(),
             });
         }
         let of_page = state.frames.lines_of(set.page);

@@ -83,7 +83,7 @@ fn the_text_has_the_mechanism_its_costs_and_each_wish_that_was_not_met() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "local, v5 650 ns, v2 7000 ns");
     assert!(lines[1].starts_with("core 1023 cannot be used"), "{text}");
-    let too_many = "core 70 and those above it are left out: name at most 64 OS cores";
+    let too_many = "core 70 and higher cores are ignored: name at most 64 OS cores";
     assert_eq!((lines[2], lines.len()), (too_many, 3));
 }
 

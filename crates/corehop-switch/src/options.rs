@@ -72,7 +72,7 @@ impl fmt::Display for Fallback {
                 "core {core} cannot be used ({error}): name one that is online and in this process's cpuset"
             ),
             Self::TooMany { core } => {
-                write!(f, "core {core} and those above it are left out: name at most 64 OS cores")
+                write!(f, "core {core} and higher cores are ignored: name at most 64 OS cores")
             }
             Self::Ring(error) => write!(
                 f,

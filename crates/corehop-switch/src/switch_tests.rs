@@ -142,7 +142,7 @@ fn what_went_wrong_is_told_with_what_to_do() {
         ),
         (
             Fallback::TooMany { core: 65 }.to_string(),
-            "core 65 and those above it are left out: name at most 64 OS cores".to_owned(),
+            "core 65 and higher cores are ignored: name at most 64 OS cores".to_owned(),
         ),
         (
             Fallback::Ring(error()).to_string(),

@@ -149,7 +149,11 @@ fn without_the_right_to_bpf_it_says_what_gives_it_and_a_search_goes_on() {
     };
     let text = said(&refused);
     assert_eq!(refused.status.code(), Some(3), "{text}");
-    for part in ["nothing tells which threads share data", "wakes,locks is off", "setcap cap_bpf"] {
+    for part in [
+        "no source of evidence shows which threads share data",
+        "wakes,locks is off",
+        "setcap cap_bpf",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
     let folder = tempfile::tempdir().unwrap();

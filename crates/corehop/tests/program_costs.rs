@@ -251,7 +251,7 @@ fn what_cannot_be_measured_is_refused_with_the_remedy() {
         (&["--rounds", "1"][..], 2, "missing program"),
         (&["--pid", &mine], 2, "--progress"),
         (&["--pid", "many", "--progress", "still"], 2, "by its number"),
-        (&["--progress", "none", "--", "sleep", "5"], 3, "none tells no progress"),
+        (&["--progress", "none", "--", "sleep", "5"], 3, "none has no progress"),
         (&["--event", "l4_migration", "--", "true"], 2, "l4_migration"),
         (&["--event", "flush", "--", "true"], 2, "flush cannot be caused"),
         (&["--event", "preemption,preemption", "--", "true"], 2, "each class once"),

@@ -291,7 +291,7 @@ fn ran(kept: &BoundCheck) -> String {
 fn table(placed: &TaskSet, kept: &BoundCheck, page: TerminalLayout) -> String {
     let tick: Tick = placed.tick();
     let mut table = FigureTable::new(
-        "Bounds and the longest responses seen, in us".to_owned(),
+        "Bounds and the longest observed responses, in us".to_owned(),
         &["task", "CPU", "deadline", "bound", "longest", "bound/longest", "jobs", "above"],
     );
     let row = |(at, it): (usize, &KeptTask)| {

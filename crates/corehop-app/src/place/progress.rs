@@ -38,7 +38,7 @@ fn step(action: &Action) -> Option<&'static str> {
         Action::Advise(_) => Some("watching, advice is there"),
         Action::Try(_) => Some("trying a placement"),
         Action::Judge { kept: true, .. } => Some("watching, a placement is kept"),
-        Action::Judge { kept: false, .. } => Some("watching, a placement was taken back"),
+        Action::Judge { kept: false, .. } => Some("watching, a placement was undone"),
         Action::Place { .. } | Action::Restore => None,
     }
 }
@@ -104,6 +104,6 @@ mod tests {
             })
             .unwrap(),
         );
-        assert!(line.starts_with("window 1: 1 thread uses 40 %") && line.ends_with("taken back"));
+        assert!(line.starts_with("window 1: 1 thread uses 40 %") && line.ends_with("undone"));
     }
 }

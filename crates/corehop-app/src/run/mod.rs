@@ -423,7 +423,7 @@ impl RunOptions {
             (Some(file), _) => {
                 let file = shown::path(file);
                 let resumed = match ended.exit {
-                    Exit::Interrupted => ", and the same command with --resume goes on",
+                    Exit::Interrupted => ", and the same command with --resume continues",
                     _ => "",
                 };
                 format!("{file} has {rows}: `corehop report {file}` shows them{resumed}.")

@@ -124,7 +124,7 @@ pub fn complete(platform: &mut Platform) -> Vec<(String, u32)> {
         platform.caches.iter_mut().filter(|cache| cache.holds_data() && cache.latency.is_none())
     {
         let ns = USUAL_NS[(cache.level as usize).clamp(1, USUAL_NS.len()) - 1];
-        let why = "no plateau of it was seen; usual for its level";
+        let why = "no plateau of the level was found; a typical value";
         cache.latency = Some(Fact::assumed(Latency::Picos(u64::from(ns) * 1_000), why));
         assumed.push((cache.label(), ns));
     }

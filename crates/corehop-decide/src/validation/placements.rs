@@ -97,9 +97,9 @@ impl Benchmark {
         let together = done.cpus.windows(2).all(|it| is_near(platform, it[0], it[1]));
         let tried = done.said.iter().filter(|it| matches!(it, Action::Try(_))).count();
         let (claim, holds) = if shares {
-            ("is found to share, and its threads come to share a cache", together)
+            ("is found to share, and the placer moves its threads below one cache", together)
         } else {
-            ("is found to share nothing, and no thread is moved", tried == 0)
+            ("is found to share nothing, and the placer moves no thread", tried == 0)
         };
         let cpus: Vec<String> = done.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
         Tested {

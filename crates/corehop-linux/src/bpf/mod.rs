@@ -74,9 +74,7 @@ pub enum BpfError {
     },
     /// The caller may not.
     #[error(
-        "the kernel refuses {what} ({source}): run as root, or give the program the right with \
-         `setcap cap_bpf,cap_perfmon+ep FILE` (in a container, its seccomp profile has to allow \
-         bpf too; before Linux 5.11, raise `ulimit -l`)"
+        "the kernel denies {what} ({source}): run as root, or give the program the right with `setcap cap_bpf,cap_perfmon+ep FILE` (in a container, the seccomp profile also has to allow bpf; before Linux 5.11, raise `ulimit -l`)"
     )]
     NotPermitted {
         /// The request.

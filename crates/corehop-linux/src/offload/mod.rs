@@ -113,7 +113,7 @@ pub enum OffloadError {
         usable: CpuList,
     },
     /// The kernel cannot count.
-    #[error("the kernel does not count the program's calls, which --coverage asks for: {0}")]
+    #[error("the kernel cannot count the program's calls for --coverage: {0}")]
     NoCount(BpfError),
     /// The host refused.
     #[error("{what} failed: {source}")]

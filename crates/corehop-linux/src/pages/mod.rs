@@ -47,8 +47,7 @@ const SILENCE: Duration = Duration::from_secs(1);
 pub(crate) enum PagesError {
     /// The kernel refuses, or lacks something.
     #[error(
-        "the kernel refuses write protection that programs do not notice ({0}): it takes root, or CAP_SYS_PTRACE in the \
-         program itself, or `sysctl vm.unprivileged_userfaultfd=1`"
+        "the kernel denies write protection of the program's pages ({0}): page sampling needs root, or CAP_SYS_PTRACE in the program itself, or `sysctl vm.unprivileged_userfaultfd=1`"
     )]
     Refused(io::Error),
     /// A kernel without what it takes.

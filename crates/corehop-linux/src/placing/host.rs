@@ -253,7 +253,7 @@ impl Host for PlacingHost {
         self.wait(self.looked + window)?;
         let activity = self.look();
         if !self.search && self.sources.words().is_empty() {
-            let what = "nothing tells any more which threads share data";
+            let what = "no source of evidence is left to show which threads share data";
             let source = io::Error::other(self.sources.notes().join("; "));
             return Err(HostError::Observe { what, source });
         }

@@ -97,7 +97,10 @@ fn with_bpf_lost_and_no_source_left_placing_ends_and_says_why() {
         lose_bpf();
         // Locks are asked for again in the tenth window.
         let error = (0..12).find_map(|_| host.observe(WINDOW).err()).unwrap().to_string();
-        assert!(error.starts_with("nothing tells any more which threads share data"), "{error}");
+        assert!(
+            error.starts_with("no source of evidence is left to show which threads share data"),
+            "{error}"
+        );
     });
 }
 

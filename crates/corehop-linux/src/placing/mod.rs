@@ -55,7 +55,7 @@ pub enum PlacingError {
         pid: u32,
     },
     /// Without evidence there is nothing to go by.
-    #[error("nothing tells which threads share data: {}", reasons.join("; "))]
+    #[error("no source of evidence shows which threads share data: {}", reasons.join("; "))]
     NoEvidence {
         /// Why, for each source.
         reasons: Vec<String>,

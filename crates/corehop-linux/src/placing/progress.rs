@@ -42,7 +42,7 @@ impl ProgressSource {
 pub enum ProgressError {
     /// The file or socket.
     #[error(
-        "{path} tells no progress (it has to be there, with a number, before the program is placed): {source}"
+        "{path} has no progress (the file has to exist, with a number, before the placement starts): {source}"
     )]
     Unreadable {
         /// The file or socket.

@@ -66,7 +66,7 @@ pub(super) enum Off {
     #[error(transparent)]
     Counters(#[from] CounterError),
     /// It fails in the middle.
-    #[error("it tells nothing any more: {0}")]
+    #[error("the source failed: {0}")]
     Lost(#[from] std::io::Error),
     /// Pages are not sampled, or not any more.
     #[error(transparent)]

@@ -162,7 +162,7 @@ pub fn is_impossible(findings: &[Finding]) -> bool {
 }
 
 fn not_told(silent: &[&str]) -> CheckFinding {
-    CheckFinding::note(format!("this host does not tell of: {}", silent.join(", "))).remark(
+    CheckFinding::note(format!("this host does not report: {}", silent.join(", "))).remark(
         "The files are missing or not readable (no such hardware, a container, another user, or debugfs not mounted).",
     )
 }

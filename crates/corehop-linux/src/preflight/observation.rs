@@ -49,7 +49,7 @@ fn hardware_counters(host: &PreflightHost) -> Option<CheckFinding> {
     })?;
     Some(match answer {
         Ok(()) => CheckFinding::ok("hardware counters are available"),
-        Err(libc::EACCES | libc::EPERM) => CheckFinding::note("hardware counters are refused")
+        Err(libc::EACCES | libc::EPERM) => CheckFinding::note("hardware counters are denied")
             .command(host.sysctl("kernel.perf_event_paranoid", 2))
             .remark("In a container a seccomp profile may deny them."),
         Err(_) => CheckFinding::note("there are no hardware counters").remark(if host.is_guest() {

@@ -111,7 +111,7 @@ fn real_time(host: &PreflightHost) -> Option<CheckFinding> {
         (None, Some(right)) => Some(CheckFinding::ok(format!("SCHED_FIFO is allowed by {right}"))),
         (Some(Err(error)), Some(right)) => {
             let error = std::io::Error::from_raw_os_error(error);
-            let found = format!("SCHED_FIFO is refused in spite of {right} ({error})");
+            let found = format!("SCHED_FIFO is denied in spite of {right} ({error})");
             Some(CheckFinding::warning(found).remark(
                 "A seccomp profile may deny SCHED_FIFO, or a control group without a real-time budget (see rt-group): try outside the container or group.",
             ))

@@ -417,7 +417,7 @@ fn what_a_host_does_not_tell_of_is_listed_and_obstacles_come_first() {
     assert!(is_impossible(&findings) && !is_impossible(&findings[1..]));
     assert!(findings.is_sorted_by_key(|it| std::cmp::Reverse(it.severity)));
     let silent = findings.iter().find(|it| it.id == NOT_TOLD).unwrap();
-    assert!(silent.found.starts_with("this host does not tell of: "), "{}", silent.found);
+    assert!(silent.found.starts_with("this host does not report: "), "{}", silent.found);
     assert!(silent.found.contains("steal") && !silent.found.contains("load,"), "{}", silent.found);
     let all = concerns().count();
     let quiet = silent.found.split(", ").count();

@@ -22,8 +22,7 @@ pub(crate) enum OwnJobError {
     Form(String),
     /// The library would run with rights that the user has not.
     #[error(
-        "`{0}` is refused: the program file has rights of its own (setcap), and a library would run with \
-         them; use a copy of the program without them, or run as root"
+        "`{0}` is rejected: the program file has its own rights (setcap), and the library would run with these rights; use a copy of the program without rights, or run as root"
     )]
     LentRights(String),
     /// The dynamic linker does not take the library.

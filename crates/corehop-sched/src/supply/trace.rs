@@ -102,7 +102,7 @@ impl SupplyWindow {
             return Ok(());
         }
         Err(NoSupply(format!(
-            "a window of CPU {} has gaps outside of it, or is shorter than planned ({} of {} ns): measure anew",
+            "a window of CPU {} has gaps outside the window, or is shorter than planned ({} of {} ns): measure again",
             self.cpu, self.watched, self.asked
         )))
     }

@@ -257,7 +257,7 @@ fn check(cell: &SwitchCell) -> Result<(), MachineError> {
         what: format!("`{}`", cell.name()),
         why: "a simulated machine has gettid by none, v1 to v5 and strong-v1 to strong-v5, one call after the other"
             .to_owned(),
-        remedy: "leave it out, or use --on live".to_owned(),
+        remedy: "omit it, or use --on live".to_owned(),
     })
 }
 

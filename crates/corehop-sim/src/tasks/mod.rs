@@ -136,7 +136,7 @@ fn watching_costs_nothing() -> MachineError {
     MachineError::NotPossible {
         what: "a run without observation, on a simulated machine".to_owned(),
         why: "there watching costs nothing".to_owned(),
-        remedy: "leave --paired out, or measure live".to_owned(),
+        remedy: "omit --paired, or measure live".to_owned(),
     }
 }
 

@@ -135,7 +135,7 @@ fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimV
     let (outcome, evidence) = match comparisons.iter().find(|c| c.says == Says::Fits) {
         Some(example) => (
             TestOutcome::Holds,
-            format!("{gains} of {all} migrations gain; for instance {}", example.sentence()),
+            format!("{gains} of {all} migrations gain; for example {}", example.sentence()),
         ),
         None if none == all && exclusive == Some(true) => {
             (TestOutcome::DoesNot, format!("none of {all} migrations gains"))

@@ -110,7 +110,9 @@ fn cache(shape: CacheShape, seen: CacheFolder) -> Cache {
     let settled = seen.stated.settled();
     let mut instances = match settled.place {
         Some(place) => Fact::cited(settled.groups, format!("/{place}")),
-        None => Fact::assumed(settled.groups, "the kernel does not tell who shares the cache"),
+        None => {
+            Fact::assumed(settled.groups, "the kernel does not report which CPUs share the cache")
+        }
     };
     instances.check = seen.doubt.map_or(settled.check, |why| Check::Contradicted { why });
     let mut cache = Cache {
@@ -135,7 +137,9 @@ fn mark_geometry(cache: &mut Cache) {
     let Some(size) = cache.size.as_ref().map(|size| size.value) else { return };
     let why = if size > MOST_CACHE {
         cache.size = None;
-        Some(format!("the size is said to be {size}, and no cache has more than {MOST_CACHE}"))
+        Some(format!(
+            "the kernel reports a size of {size}, but no cache has more than {MOST_CACHE}"
+        ))
     } else {
         misfit(cache, size)
     };

@@ -107,7 +107,7 @@ fn cpus(
     }
     match root.read(map) {
         Some(text) => Ok(cited(mask(&text).ok_or_else(|| root.unreadable(map, &text))?, map)),
-        None => Ok(Fact::assumed(CpuList::default(), "the kernel tells of no CPUs of the node")),
+        None => Ok(Fact::assumed(CpuList::default(), "the kernel reports no CPUs for the node")),
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) fn packages(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroup
     Ok(if known {
         Fact::cited(groups, format!("/{CPUS}/cpu*/topology/physical_package_id"))
     } else {
-        Fact::assumed(groups, "the kernel tells of no packages")
+        Fact::assumed(groups, "the kernel reports no packages")
     })
 }
 
@@ -65,7 +65,7 @@ pub(super) fn cores(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroups>,
     let files = ["core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings"];
     Ok(listed(root, online, &files)?.unwrap_or_else(|| {
         let alone = online.iter().map(|cpu| CpuList::new([cpu]));
-        Fact::assumed(CpuGroups::new(alone), "the kernel tells of no cores")
+        Fact::assumed(CpuGroups::new(alone), "the kernel reports no cores")
     }))
 }
 

@@ -29,7 +29,7 @@ struct SumLine([AtomicU64; 8]);
 
 /// A gang has left other data than its rounds leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the data came to {got} where {expected} was due: locks or memory of this host are broken")]
+#[error("the data is {got} instead of {expected}: locks or memory of this host are broken")]
 pub(super) struct WrongResult {
     got: u64,
     expected: u64,

@@ -142,13 +142,13 @@ pub(crate) fn refusal(
     cpuinfo: &str,
     mitigate: Option<&str>,
 ) -> Option<(String, &'static str)> {
-    const OFF: &str = "boot with split_lock_detect=off, or leave --split-locks out";
+    const OFF: &str = "boot with split_lock_detect=off, or omit --split-locks";
     if let Some(hypervisor) = hypervisor {
         let why = format!(
             "this machine is a guest ({hypervisor}): its other guests would stall, and it may be \
              slowed down or ended for it"
         );
-        return Some((why, "measure on the bare machine, or leave --split-locks out"));
+        return Some((why, "measure on the physical machine, or omit --split-locks"));
     }
     let words = |text: &str, word: &str| text.split_whitespace().any(|other| other == word);
     let (faults, traps) = (words(cpuinfo, "split_lock_detect"), words(cpuinfo, "bus_lock_detect"));
@@ -166,7 +166,7 @@ pub(crate) fn refusal(
         _ => {
             return Some((
                 "the kernel delays each thread that splits a lock for 10 ms".to_owned(),
-                "`sysctl kernel.split_lock_mitigate=0` for the run, or leave --split-locks out",
+                "run `sysctl kernel.split_lock_mitigate=0` for the measurement, or omit --split-locks",
             ));
         }
     };

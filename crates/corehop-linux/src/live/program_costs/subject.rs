@@ -178,7 +178,7 @@ impl SubjectMark {
         let lost = self.cpu_ns.keys().any(|pid| !later.cpu_ns.contains_key(pid));
         let invalid = match progress {
             _ if lost => Some("a process of the program ended"),
-            None => Some("the progress was not told"),
+            None => Some("the progress could not be read"),
             Some(progress) if progress < 0.0 => Some("the progress ran backwards"),
             Some(0.0) => Some("no progress"),
             Some(_) => None,
@@ -212,7 +212,7 @@ mod tests {
         let of = |progress| mark(&[(1, 5)], progress);
         assert_eq!(why(&of(Some(1.0)), &of(Some(1.0))), "no progress");
         assert_eq!(why(&of(Some(2.0)), &of(Some(1.0))), "the progress ran backwards");
-        assert_eq!(why(&of(Some(2.0)), &of(None)), "the progress was not told");
+        assert_eq!(why(&of(Some(2.0)), &of(None)), "the progress could not be read");
         assert_eq!(why(&of(Some(1.0)), &mark(&[], Some(2.0))), "a process of the program ended");
         let span = of(Some(2.0)).until(&of(Some(1.0)));
         assert!(span.progress.abs() < 1e-12, "no negative quantity is recorded");

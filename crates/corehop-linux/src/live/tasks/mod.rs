@@ -131,7 +131,7 @@ impl LiveMachine {
             (Some(meant), loaded) => {
                 let instead = loaded.map_or("no other is".to_owned(), |it| format!("`{it}` is"));
                 let why = format!("`{meant}` is not loaded: {instead}");
-                Err(refused(why, "load it first, or leave its name out"))
+                Err(refused(why, "load this scheduler first, or omit its name"))
             }
             (None, Some(_)) => Ok(None),
             (None, None) if !self.options.allow_system => Err(refused(
@@ -268,7 +268,7 @@ fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
         Some(gone) => Err(failed(
             "running a task set",
             format!(
-                "CPUs {gone} were taken offline, and its tasks run elsewhere since; see `corehop sim platform`"
+                "CPUs {gone} went offline, and the tasks now run on other CPUs; see `corehop sim platform`"
             ),
         )),
     }

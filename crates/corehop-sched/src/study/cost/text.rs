@@ -120,7 +120,7 @@ fn reading(name: String, body: CostStudyText) -> Result<CostReading, String> {
         return Err(format!("costs.us_per_kib is {each}: expected a number above zero"));
     }
     if body.compare.is_empty() && limit.is_empty() {
-        return Err("expected compare, limit, or both: nothing is asked".to_owned());
+        return Err("expected compare, limit, or both".to_owned());
     }
     let compared = body.compare.into_iter().map(|(name, value)| {
         let within = |what: String| format!("compare.{name}: {what}");
