@@ -49,9 +49,9 @@ pub(crate) struct Ask {
     /// and the migrations within a cluster.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// Print how far the opposite answer is. For a yes: the parts of the tightest task's response, and how much
-    /// WCETs, delays and further tasks may grow. For a no: the late tasks, and the changes that give a yes. Default:
-    /// on for sets of up to 20 tasks.
+    /// Print how far the opposite answer is. For a yes: the parts of the tightest task's response, how much WCETs and
+    /// delays may grow, and one more task that fits. For a no: the late tasks, and the changes that give a yes.
+    /// Default: on for sets of up to 20 tasks.
     #[arg(long)]
     slack: bool,
     /// Draw a schedule: for a no or unknown the first miss that simulation finds, for a yes the busiest window of the

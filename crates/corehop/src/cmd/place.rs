@@ -89,8 +89,8 @@ pub(crate) struct LivePlacementOptions {
     #[arg(long)]
     search: bool,
     /// Set an initial placement: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in turn.
-    /// It stays until corehop tries a placement; if corehop finds no other, it tries this one. It is undone at the
-    /// end
+    /// The threads stay there until corehop tries a placement; if corehop finds no other placement, it tries the
+    /// initial one. The initial placement is undone at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<InitialPlacement>,
     /// A model of the gain of threads that run together: output of `corehop advise fit` for files of
