@@ -47,6 +47,7 @@ test: shim lint
 test-deep: test
 	cargo test --release --locked -p corehop-decide --test outcomes -- --ignored
 	cargo test --release --locked -p corehop-sim --test simulated_digests -- --ignored
+	cargo test --release --locked -p corehop-decide --lib -- --ignored
 	crates/corehop-switch/tests/sanitize.sh 200000
 	$(MAKE) --no-print-directory soundness stress mutants
 

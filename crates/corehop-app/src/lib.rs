@@ -14,6 +14,7 @@ pub mod answers;
 pub mod here;
 pub mod host_costs;
 pub mod costs;
+pub mod program_costs;
 pub mod check;
 pub mod compare;
 pub mod study;

@@ -63,6 +63,8 @@ impl WssRange {
 /// An amount between two bounds, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct CostBounds {
+    /// The expected amount; None where only bounds are known, as for an unknown working set.
+    pub us: Option<f64>,
     /// The lower bound.
     pub low_us: f64,
     /// The upper bound; None if none is known, as for working sets beyond the measured ones.
@@ -70,31 +72,34 @@ pub struct CostBounds {
 }
 
 impl CostBounds {
-    const NOTHING: Self = Self { low_us: 0.0, high_us: Some(0.0) };
+    const NOTHING: Self = Self { us: Some(0.0), low_us: 0.0, high_us: Some(0.0) };
 
     /// The upper bound, infinite if none is known.
     pub fn most_us(&self) -> f64 {
         self.high_us.unwrap_or(f64::INFINITY)
     }
 
-    /// The same with a lower bound that is not above the upper one.
+    /// These bounds with a lower one that is not above the upper one, and an expected amount between them.
     fn in_order(self) -> Self {
-        Self { low_us: self.low_us.min(self.most_us()), ..self }
+        let (low_us, most_us) = (self.low_us.min(self.most_us()), self.most_us());
+        Self { us: self.us.map(|us| us.max(low_us).min(most_us)), low_us, ..self }
     }
 
     fn add(&mut self, other: Self) {
+        self.us = self.us.zip(other.us).map(|(one, other)| one + other);
         self.low_us += other.low_us;
         self.high_us = self.high_us.zip(other.high_us).map(|(one, other)| one + other);
     }
 
     /// The cost of events of which these are all, or some.
     fn of_all(self, is_all: bool) -> Self {
-        Self { high_us: self.high_us.filter(|_| is_all), ..self }
+        if is_all { self } else { Self { us: None, high_us: None, ..self } }
     }
 
     /// The smallest range with both.
     fn or(self, other: Self) -> Self {
         Self {
+            us: self.us.filter(|_| self == other),
             low_us: self.low_us.min(other.low_us),
             high_us: self.high_us.zip(other.high_us).map(|(one, other)| one.max(other)),
         }
@@ -353,11 +358,10 @@ impl<'a> Pricing<'a> {
         Ok(events)
     }
 
-    /// A table knows no lengths; a model is asked with the middle of the octave, unless a length was
-    /// asked for.
+    /// A table knows no lengths; the others are asked with the middle of the octave, unless a length was asked for.
     fn selected(&self, octave: u32) -> Result<Selected<'a>, SelectError> {
         let mut wanted = self.prices.selection.clone();
-        if wanted.length.is_none() && matches!(self.prices.source, CostSource::Model(_)) {
+        if wanted.length.is_none() && !matches!(self.prices.source, CostSource::Table(_)) {
             wanted.length = Some(Nanos::new(3 << octave >> 1));
         }
         self.prices.source.selected(&wanted)
@@ -373,7 +377,9 @@ impl<'a> Pricing<'a> {
         let (mut found, shortest_us) = self.known[&key].clone();
         let is_shorter = shortest_us.is_some_and(|us| (it.shortest_ns as f64) < us * 1e3);
         if let (Ok(found), true) = (&mut found, is_shorter) {
-            // Between nothing and the cost of the shortest absence that was measured.
+            // Between nothing and the cost of the shortest absence that was measured; expected in proportion to the length.
+            let part = it.middle_ns() / shortest_us.map_or(1.0, |us| us * 1e3);
+            found.us = found.us.map(|us| us * part.min(1.0));
             found.low_us = found.low_us.min(0.0);
         }
         Ok(found)
@@ -403,7 +409,7 @@ impl<'a> Pricing<'a> {
         }
         let mut found = found.unwrap_or(CostBounds::NOTHING);
         if is_beyond {
-            found.high_us = None;
+            (found.us, found.high_us) = (None, None);
         }
         Ok(found)
     }
@@ -413,7 +419,7 @@ impl<'a> Pricing<'a> {
 fn bounds_at(selected: &Selected<'_>, event: Event, kib: f64) -> Result<CostBounds, String> {
     let cost = selected.costs.cost(event, kib).map_err(|why| why.to_string())?;
     let low_us = cost.low_us.unwrap_or(cost.us);
-    Ok(CostBounds { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) })
+    Ok(CostBounds { us: Some(cost.us), low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) })
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 
 use corehop_decide::run_cost::{ClassCost, RunCost};
 use corehop_plan::samples::Recording;
-use corehop_stats::program_costs::ProgramCostResults;
+use corehop_stats::program_costs::{EventCost, ProgramCost, ProgramCostResults};
 
 /// A family of metrics: its name behind `corehop_`, its type, its help, and its values with their labels.
 struct MetricFamily {
@@ -19,11 +19,13 @@ struct MetricFamily {
 
 /// The costs of events that were caused in a program.
 pub fn of_costs(costs: &ProgramCostResults) -> String {
-    let label = |event: &str| vec![("program", costs.program.clone()), ("event", event.to_owned())];
-    let ends = |of: fn(&corehop_stats::program_costs::EventCost) -> Option<f64>| {
-        let value = |it: &corehop_stats::program_costs::ProgramCost| {
-            Some((label(it.event.word()), of(&it.cost?)? * 1e-6))
-        };
+    let label = |it: &ProgramCost| {
+        let length = it.length_us.map(|us| ("length_seconds", format!("{:e}", us * 1e-6)));
+        let event = ("event", it.event.word().to_owned());
+        [("program", costs.program.clone()), event].into_iter().chain(length).collect()
+    };
+    let ends = |of: fn(&EventCost) -> Option<f64>| {
+        let value = |it: &ProgramCost| Some((label(it), of(&it.cost?)? * 1e-6));
         costs.costs.iter().filter_map(value).collect()
     };
     let gauge = |name, help, values| MetricFamily { name, kind: "gauge", help, values };
@@ -77,6 +79,11 @@ pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
             "run_events_total",
             "Preemptions and migrations.",
             by_event(|it| Some(it.count as f64)),
+        ),
+        counter(
+            "run_lost_seconds_total",
+            "CPU time lost to them, as expected.",
+            by_event(|it| Some(it.cost?.us? * 1e-6)),
         ),
         counter(
             "run_lost_low_seconds_total",

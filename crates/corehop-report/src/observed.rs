@@ -48,32 +48,56 @@ pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-/// The part of its CPU time that the program lost to events whose costs were caused in it: `lost 2.4 % to 3.9 % of its CPU time to
-/// 11204 migrations`. None of other costs, and where the CPU time is unknown.
+/// The part of its CPU time that the program lost to events whose costs were caused in it: `redis-server lost 3.1 % [2.4 %, 3.9 %] of
+/// its CPU time to 11204 migrations (27 µs each)`. None of other costs, and where the CPU time is unknown.
 fn lost(recording: &Recording, cost: &RunCost) -> Option<String> {
     let threads = recording.known_threads().filter(|_| cost.own)?;
     let cpu_us = threads.iter().map(|it| it.cpu_ns).sum::<Option<u64>>()? as f64 / 1e3;
-    let part = |name: &str, of: fn(Event) -> bool| {
-        let classes: Vec<&ClassCost> =
-            cost.classes.iter().filter(|it| of(it.event) && it.cost.is_some()).collect();
-        let count: u64 = classes.iter().map(|it| it.count).sum();
-        let bounds = || classes.iter().filter_map(|it| it.cost);
-        let low: f64 = bounds().map(|it| it.low_us).sum();
-        let high = bounds().map(|it| it.most_us()).sum::<f64>().min(cpu_us);
-        let share = percent(100.0 * low / cpu_us, 100.0 * high / cpu_us);
-        (count > 0).then(|| format!("{share} to {count} {name}"))
+    let parts: Vec<String> = [("migrations", true), ("preemptions", false)]
+        .into_iter()
+        .filter_map(|(name, migrations)| lost_to(cost, name, migrations, cpu_us))
+        .collect();
+    let name = busiest(cost).unwrap_or("the program");
+    if parts.is_empty() || cpu_us <= 0.0 {
+        let to = "to preemptions or migrations whose cost is known";
+        return Some(format!("{name} lost none of its CPU time {to}"));
+    }
+    let first = parts[0].replacen(" to ", " of its CPU time to ", 1);
+    let waited = cost.waits.share().map_or_else(String::new, |share| {
+        format!("; waiting for a CPU took {}", percent(share * 100.0, share * 100.0))
+    });
+    Some(format!("{name} lost {}{waited}", [&[first], &parts[1..]].concat().join(" and ")))
+}
+
+/// `3.1 % [2.4 %, 3.9 %] to 11204 migrations (27 µs each)`; None without such events.
+fn lost_to(cost: &RunCost, name: &str, migrations: bool, cpu_us: f64) -> Option<String> {
+    let is_meant = |it: &&ClassCost| {
+        let is_preemption = it.event == Event::Preemption;
+        it.cost.is_some() && if migrations { it.event.is_migration() } else { is_preemption }
     };
-    let parts = [
-        part("migrations", Event::is_migration),
-        part("preemptions", |event| event == Event::Preemption),
-    ];
-    let parts: Vec<String> = parts.into_iter().flatten().collect();
-    let none = "lost none of its CPU time to preemptions or migrations whose cost is known";
-    Some(if parts.is_empty() || cpu_us <= 0.0 {
-        none.to_owned()
-    } else {
-        format!("lost of its CPU time: {}", parts.join(", "))
-    })
+    let classes: Vec<&ClassCost> = cost.classes.iter().filter(is_meant).collect();
+    let count: u64 = classes.iter().map(|it| it.count).sum();
+    let bounds = || classes.iter().filter_map(|it| it.cost);
+    let low = bounds().map(|it| it.low_us).sum::<f64>().min(cpu_us);
+    let high = bounds().map(|it| it.most_us()).sum::<f64>().min(cpu_us);
+    let expected = bounds().map(|it| it.us).sum::<Option<f64>>().map(|us| us.min(cpu_us));
+    let share = |us: f64| 100.0 * us / cpu_us;
+    let within = percent(share(low), share(high));
+    let (share, each) = match expected {
+        Some(us) if high > low => {
+            let [us_share, low, high] = in_percent([us, low, high].map(share));
+            let each = format!(" ({} each)", time(1e3 * us / count.max(1) as f64));
+            (format!("{us_share} [{low}, {high}]"), each)
+        }
+        _ => (within, String::new()),
+    };
+    (count > 0).then(|| format!("{share} to {count} {name}{each}"))
+}
+
+/// The name of the process with the most CPU time.
+fn busiest(cost: &RunCost) -> Option<&str> {
+    let busiest = cost.processes.iter().flatten().max_by_key(|it| it.cpu_ns);
+    busiest.map(|it| it.name.as_str())
 }
 
 fn waited(recording: &Recording, waits: &Waits) -> String {
@@ -169,14 +193,23 @@ pub(super) fn answer(cost: &RunCost) -> Option<String> {
 
 /// A range of percentages, with no more digits than its width supports.
 fn percent(low: f64, high: f64) -> String {
-    let width = if high > low { high - low } else { low };
-    let digits =
-        if width > 0.0 { (1.0 - width.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
+    let digits = digits(if high > low { high - low } else { low });
     if high > low {
         format!("{low:.digits$} % to {high:.digits$} %")
     } else {
         format!("{low:.digits$} %")
     }
+}
+
+/// An amount and its bounds in percent, with no more digits than their width supports.
+fn in_percent([amount, low, high]: [f64; 3]) -> [String; 3] {
+    let digits = digits(high - low);
+    [amount, low, high].map(|it| format!("{it:.digits$} %"))
+}
+
+/// The decimals that a width supports.
+fn digits(width: f64) -> usize {
+    if width > 0.0 { (1.0 - width.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
 }
 
 /// The tables of a run that have rows: the threads that had CPUs, classes, processes, threads.
@@ -316,16 +349,13 @@ fn more(table: &mut FigureTable, all: usize) {
 
 fn range(cost: Option<CostBounds>) -> String {
     let us = |us: f64| time(us * 1e3);
-    match cost {
-        None => "–".to_owned(),
-        Some(CostBounds { low_us, high_us: None }) if low_us <= 0.0 => "unknown".to_owned(),
-        Some(CostBounds { low_us, high_us: None }) => format!("≥ {}", us(low_us)),
-        Some(CostBounds { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
-            us(low_us)
-        }
-        Some(CostBounds { low_us, high_us: Some(high) }) => {
-            format!("[{}, {}]", us(low_us), us(high))
-        }
+    let Some(CostBounds { us: expected, low_us, high_us }) = cost else { return "–".to_owned() };
+    match (high_us, expected) {
+        (None, _) if low_us <= 0.0 => "unknown".to_owned(),
+        (None, _) => format!("≥ {}", us(low_us)),
+        (Some(high), _) if low_us.to_bits() == high.to_bits() => us(low_us),
+        (Some(high), Some(it)) => format!("{} [{}, {}]", us(it), us(low_us), us(high)),
+        (Some(high), None) => format!("[{}, {}]", us(low_us), us(high)),
     }
 }
 

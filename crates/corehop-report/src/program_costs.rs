@@ -57,10 +57,8 @@ fn amount(cost: &EventCost) -> String {
 }
 
 /// The class as a noun: `a preemption of 1 ms`.
-fn named(cost: &ProgramCost) -> String {
-    let length = cost
-        .length_us
-        .map_or_else(String::new, |us| format!(" of {}", Nanos::new((1e3 * us) as u64)));
+pub(super) fn named(cost: &ProgramCost) -> String {
+    let length = length(cost);
     let what = match cost.event {
         Event::SmtMigration => "a migration within a core",
         Event::L2Migration => "a migration within an L2 cache",
@@ -69,6 +67,12 @@ fn named(cost: &ProgramCost) -> String {
         _ => "a preemption",
     };
     format!("{what}{length}")
+}
+
+/// ` of 1 ms` for preemptions.
+fn length(cost: &ProgramCost) -> String {
+    let us = cost.length_us;
+    us.map_or_else(String::new, |us| format!(" of {}", Nanos::new((1e3 * us) as u64)))
 }
 
 /// The costs by class and rate.
@@ -98,7 +102,7 @@ fn row(cost: &ProgramCost, [times, rate, events]: [&str; 3], of: &EventCost) -> 
         .interval
         .map_or_else(|| "–".to_owned(), |it| format!("[{}, {}]", micros(it.low), micros(it.high)));
     let seen = if of.is_seen() { "yes" } else { "no" };
-    let event = cost.event.to_string();
+    let event = format!("{}{}", cost.event, length(cost));
     [&event, times, rate, events, &micros(of.us), &within, seen].map(str::to_owned).to_vec()
 }
 

@@ -315,7 +315,7 @@ fn costs(folder: &Path, events: &[Event]) {
         progress: Some("count".to_owned()),
         block: Nanos::from_millis(100),
         share: 0.05,
-        length: Nanos::from_micros(20),
+        lengths: vec![Nanos::from_micros(20)],
         preemptor: Polluter {
             wss: Bytes::from_kib(64),
             pattern: Pattern::Shuffled,

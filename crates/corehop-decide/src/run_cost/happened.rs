@@ -34,12 +34,21 @@ impl Happened {
     /// The cost of all of them at this price each: none is higher than the CPU time until the next absence.
     pub(super) fn all_at(&self, each: CostBounds) -> CostBounds {
         let others = self.times.saturating_sub(self.rooms.times());
-        let [low_ns, high_ns] = [Some(each.low_us), each.high_us].map(|us| us.map(|us| us * 1e3));
-        let low_ns = low_ns.map_or(0.0, |it| self.rooms.least_ns(it) + others as f64 * it);
-        let in_rooms = |it: f64| self.rooms.most_ns(it) + others as f64 * it;
-        let all_have_room = (others == 0).then(|| self.rooms.sum_ns());
-        let high_us = high_ns.map(in_rooms).or(all_have_room).map(|ns| ns / 1e3);
-        CostBounds { low_us: low_ns / 1e3, high_us }.in_order()
+        let least = |us: f64| (self.rooms.least_ns(us * 1e3) / 1e3) + others as f64 * us;
+        let most = |us: f64| (self.rooms.most_ns(us * 1e3) / 1e3) + others as f64 * us;
+        let all_have_room = (others == 0).then(|| self.rooms.sum_ns() / 1e3);
+        CostBounds {
+            // As if the CPU times of a power of two were equal.
+            us: each.us.map(most),
+            low_us: least(each.low_us),
+            high_us: each.high_us.map(most).or(all_have_room),
+        }
+        .in_order()
+    }
+
+    /// The middle of their lengths, in nanoseconds.
+    pub(super) fn middle_ns(&self) -> f64 {
+        f64::midpoint(self.shortest_ns as f64, self.longest_ns as f64)
     }
 }
 
@@ -154,8 +163,6 @@ pub(super) fn sum<'a>(
     for (thread, cost) in by_thread {
         total.add(times.within(thread, cost));
     }
-    if unknown > 0 {
-        total.high_us = None;
-    }
+    let total = total.of_all(unknown == 0);
     (known > 0 || unknown == 0).then_some(total)
 }

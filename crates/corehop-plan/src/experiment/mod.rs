@@ -27,7 +27,9 @@ pub use crate::kinds::jobs::{
 };
 pub use crate::kinds::overheads::{Overheads, OverheadsError};
 pub use crate::kinds::program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
-pub use crate::kinds::program_costs::{InterventionBlock, InterventionError, Interventions};
+pub use crate::kinds::program_costs::{
+    InterventionBlock, InterventionClass, InterventionError, Interventions,
+};
 pub use crate::kinds::supply::{PlannedWindow, Watch, WatchError};
 pub use crate::kinds::switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 pub use crate::kinds::tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};

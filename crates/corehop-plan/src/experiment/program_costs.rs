@@ -43,9 +43,9 @@ impl ProgramCosts {
         plan
     }
 
-    fn round(seed: u64, round: u32, events: usize) -> Vec<InterventionBlock> {
-        let of = |event| Self::DOSES.map(|dose| InterventionBlock { round, event, dose });
-        let mut blocks: Vec<InterventionBlock> = (0..events).flat_map(of).collect();
+    fn round(seed: u64, round: u32, classes: usize) -> Vec<InterventionBlock> {
+        let of = |class| Self::DOSES.map(|dose| InterventionBlock { round, class, dose });
+        let mut blocks: Vec<InterventionBlock> = (0..classes).flat_map(of).collect();
         DrawStream::new(seed, u64::from(round)).shuffle(&mut blocks);
         blocks
     }
@@ -78,7 +78,8 @@ impl Experiment for ProgramCosts {
     ) -> Result<Plan, ExperimentError> {
         let mut plan = self.interventions(platform);
         let asked = quota.iter().copied().max().unwrap_or(0) / Self::DOSES.len() as u32;
-        let rounds = (0..asked).flat_map(|round| Self::round(seed, round, plan.events.len()));
+        let classes = plan.classes().len();
+        let rounds = (0..asked).flat_map(|round| Self::round(seed, round, classes));
         plan.blocks = rounds.collect();
         plan.check(platform)?;
         Ok(Plan::new(NAME, seed, plan))
@@ -103,7 +104,7 @@ mod tests {
             progress: progress.map(str::to_owned),
             block: Nanos::from_millis(100),
             share: 0.05,
-            length: Nanos::from_millis(1),
+            lengths: vec![Nanos::from_millis(1)],
             preemptor: Polluter {
                 wss: Bytes::from_kib(512),
                 pattern: Pattern::Shuffled,
@@ -126,7 +127,7 @@ mod tests {
         let body = plan.program_costs().unwrap();
         assert_eq!(body.blocks.len(), 300);
         for (round, blocks) in body.blocks.chunks(10).enumerate() {
-            let mut of: Vec<(usize, u32)> = blocks.iter().map(|it| (it.event, it.dose)).collect();
+            let mut of: Vec<(usize, u32)> = blocks.iter().map(|it| (it.class, it.dose)).collect();
             of.sort_unstable();
             let doses = ProgramCosts::DOSES.map(|dose| [(0, dose), (1, dose)]);
             let mut expected = doses.concat();
@@ -152,6 +153,18 @@ mod tests {
     }
 
     #[test]
+    fn each_length_of_preemptions_is_a_class_of_its_own() {
+        let mut several = experiment(Some("count"));
+        several.plan.lengths.push(Nanos::from_micros(100));
+        let plan = several.plan(&platform(), 1).unwrap();
+        let body = plan.program_costs().unwrap();
+        let names: Vec<String> = body.classes().iter().map(ToString::to_string).collect();
+        assert_eq!(names, ["preemption of 1 ms", "preemption of 100 us", "l3_migration"]);
+        let of = |class| body.blocks.iter().filter(|it| it.class == class).count();
+        assert_eq!([of(0), of(1), of(2)], [150; 3]);
+    }
+
+    #[test]
     fn plans_that_make_no_sense_are_refused_with_the_remedy() {
         let says = |change: fn(&mut Interventions)| {
             let mut it = experiment(Some("count"));
@@ -165,7 +178,9 @@ mod tests {
             ),
             (|it| it.events = vec![Event::Preemption; 2], "each class once"),
             (|it| it.block = Nanos::from_millis(1), "a block of 1 ms"),
-            (|it| it.length = Nanos::from_secs(1), "a preemption of 1 s"),
+            (|it| it.lengths.push(Nanos::from_secs(1)), "a preemption of 1 s"),
+            (|it| it.lengths.push(Nanos::from_millis(1)), "each length once"),
+            (|it| it.lengths.clear(), "name at least one length"),
             (|it| it.share = 0.0, "a share of 0 %"),
             (|it| it.share = f64::NAN, "a share of NaN %"),
             (|it| it.share = 0.6, "at most 50 %"),
@@ -179,9 +194,9 @@ mod tests {
         }
         let mut plan = experiment(None).plan(&platform(), 1).unwrap();
         if let crate::kinds::Body::ProgramCosts(body) = &mut plan.body {
-            body.blocks[0].event = 2;
+            body.blocks[0].class = 2;
         }
         let said = plan.check(&platform()).unwrap_err().to_string();
-        assert!(said.contains("event 2, but the plan has 2"), "{said}");
+        assert!(said.contains("class 2, but the plan has 2"), "{said}");
     }
 }

@@ -3,10 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::figure::{FigureTable, PageSection};
+use super::super::figure::{
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
+    ValueUnit, Variant,
+};
 use super::super::program_costs;
 use super::TerminalTables;
 use corehop_results::Results;
+use corehop_stats::program_costs::{DoseCost, ProgramCost, ProgramCostResults};
 
 /// The place of these sections on a page.
 pub(super) const ON_PAGE: u8 = 1;
@@ -30,10 +34,46 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = program_costs::tables(&data.program_costs);
     let section = (!tables.is_empty()).then(|| PageSection {
         text: notes(data),
+        figures: vec![doses(&data.program_costs)],
         tables: tables.into_iter().map(FigureTable::shown).collect(),
         ..PageSection::new("program-costs", "Cost of an event for the program")
     });
     section.into_iter().collect()
+}
+
+/// The CPU time that events take in a second, by their rate: a straight line through zero where each costs the same.
+fn doses(results: &ProgramCostResults) -> Figure {
+    let series = |(colour, it): (usize, &ProgramCost)| FigureSeries {
+        name: program_costs::named(it),
+        statistic: String::new(),
+        colour,
+        style: Style::Solid,
+        points: it.by_dose.iter().map(dose).collect(),
+    };
+    let series = results.costs.iter().enumerate().map(series).collect();
+    let share = "CPU time lost, ms in a second";
+    Figure {
+        id: "program-cost-doses".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("events in a second", "events/s", false, ValueUnit::Number),
+        views: vec![Axis::new(share, "ms/s", false, ValueUnit::Number)],
+        statistics: Vec::new(),
+        variants: vec![Variant { series, ..Variant::default() }],
+        marks: Vec::new(),
+        marked: "",
+    }
+}
+
+/// A rate and the CPU time that its events take.
+fn dose(of: &DoseCost) -> SeriesPoint {
+    let ms = |us: f64| of.per_second * us / 1e3;
+    SeriesPoint {
+        x: of.per_second,
+        y: vec![Some(ms(of.cost.us))],
+        low: vec![of.cost.interval.map(|it| ms(it.low))],
+        high: vec![of.cost.interval.map(|it| ms(it.high))],
+        note: format!("{} events", of.events),
+    }
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

@@ -5,6 +5,7 @@
 //! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
 //! model, [`ProgramPrices`] from events that were caused in a program. [`CostSource`] is one of these, as a user names it.
 
+mod equivalent;
 mod fitted;
 mod host;
 mod program;
@@ -12,6 +13,7 @@ mod ranked;
 mod source;
 mod table;
 
+pub use equivalent::EquivalentSet;
 pub use fitted::ModelCosts;
 pub use host::{HostCosts, HostIdentity, NotHostCosts};
 pub use program::ProgramPrices;

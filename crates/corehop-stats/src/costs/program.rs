@@ -3,6 +3,7 @@
 
 use super::{Cost, EventCosts, NoCost};
 use crate::program_costs::{ProgramCost, ProgramCostResults};
+use corehop_plan::units::Nanos;
 use corehop_plan::workload::Event;
 
 /// The costs of events for one program, as a source of costs.
@@ -20,38 +21,83 @@ impl ProgramPrices {
         results.costs.iter().any(|it| it.cost.is_some()).then_some(Self(results))
     }
 
-    fn of_event(&self, event: Event) -> Option<&ProgramCost> {
-        self.0.costs.iter().find(|it| it.event == event && it.cost.is_some())
+    /// The costs after absences of this length; of the longest that was caused, where none is given.
+    pub const fn after(&self, length: Option<Nanos>) -> ProgramPricesAfter<'_> {
+        ProgramPricesAfter { prices: self, length }
+    }
+
+    /// The classes of an event that have a cost, those of the shortest absences first.
+    fn of_event(&self, event: Event) -> Vec<&ProgramCost> {
+        let has_cost = |it: &&ProgramCost| it.event == event && it.cost.is_some();
+        let mut all: Vec<&ProgramCost> = self.0.costs.iter().filter(has_cost).collect();
+        let length = |it: &ProgramCost| it.length_us.unwrap_or(0.0);
+        all.sort_by(|a, b| length(a).total_cmp(&length(b)));
+        all
     }
 }
 
-impl EventCosts for &ProgramPrices {
-    /// The same for all sizes. What is not above zero within its interval costs at least nothing.
+/// The costs of events for one program, after absences of one length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ProgramPricesAfter<'a> {
+    prices: &'a ProgramPrices,
+    length: Option<Nanos>,
+}
+
+impl EventCosts for ProgramPricesAfter<'_> {
+    /// The same for all sizes. What is not above zero within its interval costs at least nothing. Between two lengths lies the
+    /// cost on the line from one to the other, in the interval that holds both of theirs; beyond all lengths, the cost of the nearest.
     fn cost(&self, event: Event, _: f64) -> Result<Cost, NoCost> {
-        let cost = self.of_event(event).and_then(|it| it.cost);
-        let cost =
-            cost.ok_or_else(|| NoCost(format!("{event}: none was caused in the program")))?;
-        let above = |us: f64| us.max(0.0);
-        let [low_us, high_us] =
-            [cost.interval.map(|it| above(it.low)), cost.interval.map(|it| above(it.high))];
-        Ok(Cost { us: above(cost.us), low_us, high_us })
+        let all = self.prices.of_event(event);
+        let longest = all.last().and_then(|it| it.length_us).unwrap_or(0.0);
+        let us = self.length.map_or(longest, |it| it.get() as f64 / 1e3);
+        let is_below = |it: &&ProgramCost| it.length_us.unwrap_or(0.0) < us;
+        let at = all.partition_point(is_below);
+        let (below, above) = (at.checked_sub(1).and_then(|it| all.get(it)), all.get(at));
+        let none = || NoCost(format!("{event}: none was caused in the program"));
+        match (below, above) {
+            (Some(low), Some(high)) => Ok(between(low, high, us)),
+            (None, Some(one)) | (Some(one), None) => Ok(known(one)),
+            (None, None) => Err(none()),
+        }
     }
 
     fn happens(&self, event: Event) -> bool {
-        event != Event::SmtMigration || self.of_event(event).is_some()
+        event != Event::SmtMigration || !self.prices.of_event(event).is_empty()
     }
 
     /// Every size is that of the program.
     fn measured(&self, event: Event) -> Vec<f64> {
-        self.of_event(event).map(|_| f64::INFINITY).into_iter().collect()
+        self.prices.of_event(event).first().map(|_| f64::INFINITY).into_iter().collect()
     }
 
     fn shortest_us(&self, event: Event) -> Option<f64> {
-        self.of_event(event)?.length_us
+        self.prices.of_event(event).first()?.length_us
     }
 
     fn is_of_one_set(&self) -> bool {
         true
+    }
+}
+
+/// The cost of a class, none below zero.
+fn known(it: &ProgramCost) -> Cost {
+    let above = |us: f64| us.max(0.0);
+    let cost = it.cost.map_or(Cost { us: 0.0, low_us: None, high_us: None }, |cost| Cost {
+        us: cost.us,
+        low_us: cost.interval.map(|it| it.low),
+        high_us: cost.interval.map(|it| it.high),
+    });
+    Cost { us: above(cost.us), low_us: cost.low_us.map(above), high_us: cost.high_us.map(above) }
+}
+
+/// The cost between two lengths.
+fn between(low: &ProgramCost, high: &ProgramCost, us: f64) -> Cost {
+    let [from, to] = [low, high].map(|it| it.length_us.unwrap_or(0.0));
+    let (low, high, part) = (known(low), known(high), (us - from) / (to - from));
+    Cost {
+        us: low.us + part * (high.us - low.us),
+        low_us: low.low_us.zip(high.low_us).map(|(a, b)| a.min(b)),
+        high_us: low.high_us.zip(high.high_us).map(|(a, b)| a.max(b)),
     }
 }
 
@@ -62,11 +108,11 @@ mod tests {
     use crate::ordered::Interval;
     use crate::program_costs::EventCost;
 
-    fn prices(us: f64, low: f64, high: f64) -> Option<ProgramPrices> {
+    fn caused(event: Event, length_us: Option<f64>, [us, low, high]: [f64; 3]) -> ProgramCost {
         let interval = Some(Interval { low, high, level: 0.95 });
-        let cost = ProgramCost {
-            event: Event::L3Migration,
-            length_us: None,
+        ProgramCost {
+            event,
+            length_us,
             polluter: None,
             rounds: 40,
             invalid: <_>::default(),
@@ -78,29 +124,58 @@ mod tests {
             floor: None,
             effect_percent: None,
             exchange_ns: None,
-        };
-        let costs = vec![cost];
+        }
+    }
+
+    fn of(costs: Vec<ProgramCost>) -> Option<ProgramPrices> {
         ProgramPrices::of(ProgramCostResults { costs, ..ProgramCostResults::default() })
+    }
+
+    fn prices(us: f64, low: f64, high: f64) -> Option<ProgramPrices> {
+        of(vec![caused(Event::L3Migration, None, [us, low, high])])
     }
 
     #[test]
     fn the_cost_is_that_of_the_program_at_any_size_and_of_caused_events_alone() {
         let prices = prices(27.0, 24.0, 30.0).unwrap();
+        let after = prices.after(None);
         for kib in [0.0, 64.0, 1e9] {
-            let cost = (&prices).cost(Event::L3Migration, kib).unwrap();
+            let cost = after.cost(Event::L3Migration, kib).unwrap();
             assert_eq!((cost.us, cost.low_us, cost.high_us), (27.0, Some(24.0), Some(30.0)));
         }
-        let why = (&prices).cost(Event::Preemption, 64.0).unwrap_err().to_string();
+        let why = after.cost(Event::Preemption, 64.0).unwrap_err().to_string();
         assert!(why.contains("preemption: none was caused"), "{why}");
-        assert!((&prices).measured(Event::Preemption).is_empty());
+        assert!(after.measured(Event::Preemption).is_empty());
+        let long = prices.after(Some(Nanos::from_millis(40)));
+        assert_eq!(long.cost(Event::L3Migration, 1.0), after.cost(Event::L3Migration, 1.0));
     }
 
     #[test]
     fn nothing_costs_less_than_nothing() {
         let prices = prices(-3.0, -9.0, 4.0).unwrap();
-        let cost = (&prices).cost(Event::L3Migration, 1.0).unwrap();
+        let cost = prices.after(None).cost(Event::L3Migration, 1.0).unwrap();
         assert_eq!((cost.us, cost.low_us, cost.high_us), (0.0, Some(0.0), Some(4.0)));
         assert!(ProgramPrices::of(ProgramCostResults::default()).is_none());
+    }
+
+    #[test]
+    fn a_preemption_costs_by_its_length() {
+        let classes = [(4_000.0, [50.0, 40.0, 60.0]), (100.0, [11.0, 10.0, 12.0])];
+        let of_length = |(us, cost)| caused(Event::Preemption, Some(us), cost);
+        let prices = of(classes.map(of_length).to_vec()).unwrap();
+        let at = |us: Option<u64>| {
+            let after = prices.after(us.map(Nanos::from_micros));
+            after.cost(Event::Preemption, 1.0).unwrap()
+        };
+        let interval = |it: Cost| (it.us, it.low_us, it.high_us);
+        for length in [Some(20), Some(100)] {
+            assert_eq!(interval(at(length)), (11.0, Some(10.0), Some(12.0)));
+        }
+        for length in [None, Some(4_000), Some(9_000)] {
+            assert_eq!(interval(at(length)), (50.0, Some(40.0), Some(60.0)));
+        }
+        assert_eq!(interval(at(Some(2_050))), (30.5, Some(10.0), Some(60.0)));
+        assert_eq!(prices.after(None).shortest_us(Event::Preemption), Some(100.0));
     }
 
     #[test]
@@ -114,7 +189,9 @@ mod tests {
         assert_eq!(source.selected(&Selection::default()).unwrap().statistic, "mean");
         let most = Selection { statistic: Some("max".to_owned()), ..Selection::default() };
         assert!(source.selected(&most).is_err());
-        let long = Selection { length: Some(corehop_plan::units::Nanos::new(1)), ..mean };
-        assert!(source.selected(&long).unwrap_err().to_string().contains("--length"));
+        let long = Selection { length: Some(Nanos::new(1)), ..mean.clone() };
+        assert!(source.selected(&long).is_ok());
+        let only = Selection { only: vec![("page".to_owned(), "4k".to_owned())], ..mean };
+        assert!(source.selected(&only).unwrap_err().to_string().contains("--only"));
     }
 }

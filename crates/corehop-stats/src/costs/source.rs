@@ -26,7 +26,7 @@ pub struct Selection {
     pub load: Option<String>,
     /// The statistic; for one answer the largest, for several all that there are (of a model mean and largest).
     pub statistic: Option<String>,
-    /// The preemption length, for models; the longest measured where there is none.
+    /// The preemption length, for all but tables; the longest measured where there is none.
     pub length: Option<Nanos>,
     /// Other fields of the series, for models, as names and values.
     pub only: Vec<(String, String)>,
@@ -63,7 +63,9 @@ pub enum SelectError {
         known: String,
     },
     /// An option that a table cannot tell.
-    #[error("{0} applies to a model or samples, not to a table of costs")]
+    #[error(
+        "{0} chooses among the costs of a model or of samples: the costs given have no such choice"
+    )]
     NotOfATable(&'static str),
     /// Means for a verdict.
     #[error(
@@ -73,13 +75,14 @@ pub enum SelectError {
 }
 
 impl Selection {
-    /// Refuses the choices that only models have.
-    fn refuse_of_models(&self) -> Result<(), SelectError> {
-        match (self.length, self.only.is_empty()) {
-            (Some(_), _) => Err(SelectError::NotOfATable("--length")),
-            (None, false) => Err(SelectError::NotOfATable("--only")),
-            (None, true) => Ok(()),
-        }
+    /// Refuses the choice among the series that only models have.
+    fn refuse_series(&self) -> Result<(), SelectError> {
+        if self.only.is_empty() { Ok(()) } else { Err(SelectError::NotOfATable("--only")) }
+    }
+
+    /// Refuses the choice among lengths, which a table lacks.
+    fn refuse_length(&self) -> Result<(), SelectError> {
+        if self.length.is_none() { Ok(()) } else { Err(SelectError::NotOfATable("--length")) }
     }
 }
 
@@ -179,7 +182,7 @@ impl CostSource {
             |sought: &Option<String>, it: &str| sought.as_deref().is_none_or(|word| word == it);
         let found: Vec<Selected<'_>> = match self {
             Self::Table(table) => {
-                wanted.refuse_of_models()?;
+                wanted.refuse_length().and_then(|()| wanted.refuse_series())?;
                 let meant = |&(load, statistic, _): &(&str, &str, _)| {
                     is(&wanted.load, load) && is(&wanted.statistic, statistic)
                 };
@@ -211,13 +214,13 @@ impl CostSource {
                 loads.flat_map(|load| statistics.iter().map(move |&it| of(load, it))).collect()
             }
             Self::Program(prices) => {
-                wanted.refuse_of_models()?;
+                wanted.refuse_series()?;
                 let [load, statistic] = [ProgramPrices::LOAD, ProgramPrices::STATISTIC];
                 let is_meant = is(&wanted.load, load) && is(&wanted.statistic, statistic);
                 let of = || Selected {
                     load: load.to_owned(),
                     statistic: statistic.to_owned(),
-                    costs: Box::new(prices),
+                    costs: Box::new(prices.after(wanted.length)),
                 };
                 is_meant.then(of).into_iter().collect()
             }

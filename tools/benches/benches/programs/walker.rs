@@ -21,40 +21,47 @@ pub(crate) fn told(count: u64) -> String {
 /// Walks for ever, and counts in the file. A set of no line is a computation in registers.
 pub(crate) fn walk(kib: u64, path: &Path) -> io::Result<()> {
     let file = File::options().write(true).open(path)?;
-    let lines = (kib * 1024 / 64) as usize;
-    let mut set = shuffled(lines);
-    let mut at = 0;
+    let mut walk = Walk::of(kib);
     for count in 0.. {
-        if lines == 0 {
+        if kib == 0 {
             compute(count);
         } else {
-            at = part(&mut set, at);
+            walk.visit(LINES);
         }
         file.write_all_at(told(count).as_bytes(), 0)?;
     }
     Ok(())
 }
 
-/// The first word of each line is the number of the next line.
-fn shuffled(lines: usize) -> Vec<u64> {
-    let mut order: Vec<u64> = (0..lines as u64).collect();
-    DrawStream::new(1, 0).shuffle(&mut order);
-    let mut set = vec![0; lines * WORDS];
-    for (&line, &next) in order.iter().zip(order.iter().cycle().skip(1)) {
-        set[line as usize * WORDS] = next;
-    }
-    set
+/// A walk over a set, and its place.
+pub(crate) struct Walk {
+    /// The first word of each line is the number of the next line.
+    set: Vec<u64>,
+    at: usize,
 }
 
-/// Visits some lines from this one on; the line after them.
-fn part(set: &mut [u64], mut at: usize) -> usize {
-    for visit in 0..LINES {
-        if visit % 2 == 0 {
-            set[at * WORDS + 1] += 1;
+impl Walk {
+    /// A set of this size, shuffled.
+    pub(crate) fn of(kib: u64) -> Self {
+        let lines = (kib * 1024 / 64) as usize;
+        let mut order: Vec<u64> = (0..lines as u64).collect();
+        DrawStream::new(1, 0).shuffle(&mut order);
+        let mut set = vec![0; lines * WORDS];
+        for (&line, &next) in order.iter().zip(order.iter().cycle().skip(1)) {
+            set[line as usize * WORDS] = next;
         }
-        at = set[at * WORDS] as usize;
+        Self { set, at: 0 }
     }
-    at
+
+    /// Visits some lines from this one on, and writes every other one.
+    pub(crate) fn visit(&mut self, lines: usize) {
+        for visit in 0..lines {
+            if visit % 2 == 0 {
+                self.set[self.at * WORDS + 1] += 1;
+            }
+            self.at = self.set[self.at * WORDS] as usize;
+        }
+    }
 }
 
 fn compute(seed: u64) {

@@ -11,7 +11,9 @@ mod subject;
 
 use std::time::Duration;
 
-use corehop_plan::experiment::{DrawStream, InterventionBlock, Interventions, ProgramCosts};
+use corehop_plan::experiment::{
+    DrawStream, InterventionBlock, InterventionClass, Interventions, ProgramCosts,
+};
 use corehop_plan::machine::{MachineError, RunEnd, Sink};
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::samples::{Batch, CausedRecord};
@@ -86,7 +88,7 @@ impl LiveMachine {
                 }
                 return Ok(if ended { RunEnd::Complete } else { RunEnd::Stopped });
             };
-            session.rates[block.event].take(block.dose, &record);
+            session.rates[block.class].take(block.dose, &record);
             let goes_on = sink.take(Batch::ProgramCosts(&[record])).map_err(MachineError::Sink)?;
             if !goes_on || session.stop.is_asked() {
                 return Ok(RunEnd::Stopped);
@@ -99,12 +101,12 @@ impl LiveMachine {
     fn distances(&mut self, session: &mut CausingSession<'_>) -> Result<(), MachineError> {
         self.park_partners()?;
         let usable = self.platform.usable();
-        let exchange = |event: &Event| {
+        let exchange = |InterventionClass { event, .. }: &InterventionClass| {
             let class = Affinity::ALL.into_iter().find(|it| it.event() == event.word())?;
             let pair = self.platform.pair(&usable, class).filter(|_| event.is_migration())?;
             self.partners.as_ref()?.exchange(pair)
         };
-        session.exchanges = session.plan.events.iter().map(exchange).collect();
+        session.exchanges = session.classes.iter().map(exchange).collect();
         Ok(())
     }
 }
@@ -112,6 +114,7 @@ impl LiveMachine {
 /// A plan under way.
 struct CausingSession<'a> {
     plan: &'a Interventions,
+    classes: Vec<InterventionClass>,
     platform: Platform,
     progress: Option<ProgressSource>,
     to_stderr: bool,
@@ -182,8 +185,8 @@ impl<'a> CausingSession<'a> {
         let park = |cpu| Intruder::park(&plan.preemptor, cpu, machine.clock, seed);
         let intruders = usable.iter().filter(|_| preempts).map(park).collect::<Result<_, _>>();
         let to_stderr = machine.options.output_to_stderr;
-        let absent =
-            |event: &Event| if event.is_migration() { 0.0 } else { plan.length.get() as f64 };
+        let classes = plan.classes();
+        let absent = |it: &InterventionClass| it.length.map_or(0.0, |length| length.get() as f64);
         let mut session = Self {
             plan,
             platform: machine.platform.clone(),
@@ -193,12 +196,9 @@ impl<'a> CausingSession<'a> {
             draw: DrawStream::new(seed, 77),
             hold: ThreadHold::new(Guard::clone(&machine.guard)),
             intruders: intruders.map_err(|error| not_possible(&error))?,
-            rates: plan
-                .events
-                .iter()
-                .map(|event| EventRate::new(plan.share, absent(event)))
-                .collect(),
-            exchanges: vec![None; plan.events.len()],
+            rates: classes.iter().map(|it| EventRate::new(plan.share, absent(it))).collect(),
+            exchanges: vec![None; classes.len()],
+            classes,
             subject: None,
             own,
             stop,
@@ -238,7 +238,7 @@ impl<'a> CausingSession<'a> {
             }
             None => self.whole_run(number, block)?,
         };
-        let exchange_ns = self.exchanges.get(block.event).copied().flatten();
+        let exchange_ns = self.exchanges.get(block.class).copied().flatten();
         Ok(record.map(|it| CausedRecord { block: number as u64, exchange_ns, ..it }))
     }
 
@@ -283,7 +283,7 @@ impl<'a> CausingSession<'a> {
         self.rest();
         let Some((counts, (status, cpu_ns))) = counts.zip(subject.ended()) else { return Ok(None) };
         if status != 0 {
-            let arm = format!("{} at dose {}", self.plan.events[block.event], block.dose);
+            let arm = format!("{} at dose {}", self.classes[block.class], block.dose);
             return Err(MachineError::RunFailed { run: number, arm, status });
         }
         let record = CausedRecord {
@@ -304,8 +304,8 @@ impl<'a> CausingSession<'a> {
         block: &InterventionBlock,
         end: Option<u64>,
     ) -> Result<Option<BlockCounts>, MachineError> {
-        let event = self.plan.events[block.event];
-        let mut schedule = LookSchedule::of(self.rates[block.event].per_second(), block.dose);
+        let class = self.classes[block.class];
+        let mut schedule = LookSchedule::of(self.rates[block.class].per_second(), block.dose);
         let mut counts = BlockCounts::default();
         let mut next = monotonic_ns() + schedule.wait_ns(&mut self.draw);
         let mut listed = 0;
@@ -322,7 +322,7 @@ impl<'a> CausingSession<'a> {
             }
             if now >= next {
                 let causes = schedule.causes();
-                self.look(&threads, event, causes, &mut counts)?;
+                self.look(&threads, class, causes, &mut counts)?;
                 next = (next + schedule.wait_ns(&mut self.draw)).max(now);
                 continue;
             }
@@ -338,10 +338,11 @@ impl<'a> CausingSession<'a> {
     fn look(
         &mut self,
         threads: &[SubjectThread],
-        event: Event,
+        class: InterventionClass,
         causes: bool,
         counts: &mut BlockCounts,
     ) -> Result<(), MachineError> {
+        let event = class.event;
         counts.see();
         counts.tried += u64::from(causes);
         let Some((thread, at)) = self.next_thread(threads, event) else { return Ok(()) };
@@ -363,8 +364,8 @@ impl<'a> CausingSession<'a> {
             counts.pending = Some((thread, at));
         }
         self.stand_aside(to);
-        if causes && !event.is_migration() {
-            let ticks = self.clock.ticks(self.plan.length.get() as f64);
+        if let (true, Some(length)) = (causes, class.length) {
+            let ticks = self.clock.ticks(length.get() as f64);
             self.intruders.iter().find(|it| it.cpu() == at).map(|it| it.go(ticks));
         }
         Ok(())
@@ -415,8 +416,8 @@ impl<'a> CausingSession<'a> {
 
     /// Waits for the end of preemptions, and takes this thread's CPUs back.
     fn rest(&self) {
-        let patience =
-            Duration::from_nanos(self.plan.length.get()) * PATIENCE + Duration::from_millis(100);
+        let longest = self.plan.lengths.iter().max().map_or(0, |it| it.get());
+        let patience = Duration::from_nanos(longest) * PATIENCE + Duration::from_millis(100);
         let end = monotonic_ns() + patience.as_nanos() as u64;
         while monotonic_ns() < end && !self.intruders.iter().all(Intruder::rests) {
             std::thread::sleep(Duration::from_micros(100));

@@ -32,14 +32,32 @@ pub struct Interventions {
     pub block: Nanos,
     /// The share of its time that the program may lose on average over all blocks, 0 to 1.
     pub share: f64,
-    /// The length of a preemption.
-    pub length: Nanos,
+    /// The lengths of preemptions: each is a class of its own.
+    pub lengths: Vec<Nanos>,
     /// The work of preemptors.
     pub preemptor: Polluter,
-    /// The classes of events, each with blocks of its own.
+    /// The events: migrations of a class, and preemptions.
     pub events: Vec<Event>,
     /// The blocks, in their order.
     pub blocks: Vec<InterventionBlock>,
+}
+
+/// The events that have blocks of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InterventionClass {
+    /// The event.
+    pub event: Event,
+    /// The length of a preemption; None of migrations.
+    pub length: Option<Nanos>,
+}
+
+impl std::fmt::Display for InterventionClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.length {
+            Some(length) => write!(f, "{} of {length}", self.event),
+            None => write!(f, "{}", self.event),
+        }
+    }
 }
 
 /// One block.
@@ -48,8 +66,8 @@ pub struct Interventions {
 pub struct InterventionBlock {
     /// The round that it belongs to.
     pub round: u32,
-    /// The class of its events, by its place among the classes.
-    pub event: usize,
+    /// The class of its events, by its place among [`Interventions::classes`].
+    pub class: usize,
     /// The rate in multiples of the least; 0 for none.
     pub dose: u32,
 }
@@ -68,15 +86,18 @@ pub enum InterventionError {
     /// No class, or one twice.
     #[error("name at least one class of event, and each class once: for example preemption")]
     Events,
+    /// No length of preemptions, or one twice.
+    #[error("name at least one length of preemptions, and each length once: for example 1ms")]
+    Lengths,
     /// A block of a class that is not there.
     #[error(
-        "a block names event {event}, but the plan has {events}, counted from 0: correct one of the two"
+        "a block names class {class}, but the plan has {classes}, counted from 0: correct one of the two"
     )]
     Block {
         /// The class that it names.
-        event: usize,
+        class: usize,
         /// The number of classes.
-        events: usize,
+        classes: usize,
     },
     /// A quantity out of its bounds.
     #[error("{what} of {value}: expected {expected}")]
@@ -112,7 +133,7 @@ impl Interventions {
     pub fn check(&self, platform: &Platform) -> Result<(), InterventionError> {
         self.check_events(platform)?;
         between("a block", self.block, Self::SHORTEST, Self::LONGEST)?;
-        between("a preemption", self.length, Self::BRIEFEST, Self::MOST_ABSENT)?;
+        self.check_lengths()?;
         if !(self.share > 0.0 && self.share <= Self::MOST_SHARE) {
             return Err(InterventionError::Quantity {
                 what: "a share",
@@ -123,11 +144,28 @@ impl Interventions {
         if self.progress.is_none() && !matches!(self.target, Target::Command(_)) {
             return Err(InterventionError::NotACommand(self.target.to_string()));
         }
-        let events = self.events.len();
-        match self.blocks.iter().find(|block| block.event >= events) {
-            Some(block) => Err(InterventionError::Block { event: block.event, events }),
+        let classes = self.classes().len();
+        match self.blocks.iter().find(|block| block.class >= classes) {
+            Some(block) => Err(InterventionError::Block { class: block.class, classes }),
             None => Ok(()),
         }
+    }
+
+    /// The classes of events, each with blocks of its own: migrations, and preemptions by their length.
+    pub fn classes(&self) -> Vec<InterventionClass> {
+        let of = |&event: &Event| {
+            let lengths = self.lengths.iter().map(|&it| Some(it));
+            let lengths: Vec<_> = if event.is_migration() { vec![None] } else { lengths.collect() };
+            lengths.into_iter().map(move |length| InterventionClass { event, length })
+        };
+        self.events.iter().flat_map(of).collect()
+    }
+
+    fn check_lengths(&self) -> Result<(), InterventionError> {
+        for &length in &self.lengths {
+            between("a preemption", length, Self::BRIEFEST, Self::MOST_ABSENT)?;
+        }
+        if names_each_once(&self.lengths) { Ok(()) } else { Err(InterventionError::Lengths) }
     }
 
     fn check_events(&self, platform: &Platform) -> Result<(), InterventionError> {
@@ -136,21 +174,18 @@ impl Interventions {
             let words: Vec<&str> = known.iter().map(|event| event.word()).collect();
             return Err(InterventionError::Event { event, known: words.join(", ") });
         }
-        let twice = |(at, event): (usize, &Event)| self.events[..at].contains(event);
-        if self.events.is_empty() || self.events.iter().enumerate().any(twice) {
-            return Err(InterventionError::Events);
-        }
-        Ok(())
-    }
-
-    /// The length of a preemption, for the events of one class; None of migrations.
-    fn asked(&self, event: Event) -> Option<f64> {
-        (!event.is_migration()).then_some(self.length.get() as f64)
+        if names_each_once(&self.events) { Ok(()) } else { Err(InterventionError::Events) }
     }
 
     fn polluter(&self, event: Event) -> Option<Text> {
         (!event.is_migration()).then(|| self.preemptor.to_string().as_str().into())
     }
+}
+
+/// Whether there is something, and nothing twice.
+fn names_each_once<T: PartialEq>(all: &[T]) -> bool {
+    let is_new = |(at, it): (usize, &T)| !all[..at].contains(it);
+    !all.is_empty() && all.iter().enumerate().all(is_new)
 }
 
 fn between(
@@ -194,7 +229,7 @@ pub struct CausedRecord {
 impl CausedRecord {
     fn row(&self, at: &ProjectionContext<'_>, plan: &Interventions) -> Option<CausedBlock> {
         let planned = plan.blocks.get(usize::try_from(self.block).ok()?)?;
-        let event = *plan.events.get(planned.event)?;
+        let InterventionClass { event, length } = *plan.classes().get(planned.class)?;
         Some(CausedBlock {
             machine: at.context.machine.clone(),
             seed: at.context.seed,
@@ -204,7 +239,7 @@ impl CausedRecord {
             dose: u64::from(planned.dose),
             events: self.events,
             tried: self.tried,
-            asked_ns: plan.asked(event),
+            asked_ns: length.map(|it| it.get() as f64),
             polluter: plan.polluter(event),
             preemptors_ns: self.preemptors_ns,
             cpu_ns: self.cpu_ns,
@@ -233,11 +268,11 @@ impl Kind for Interventions {
     /// The blocks of each class of event.
     fn units(&self) -> Vec<SamplingUnit> {
         let each = if self.progress.is_some() { self.block } else { Nanos::default() };
-        let unit = |(at, event): (usize, &Event)| {
-            let asked = self.blocks.iter().filter(|block| block.event == at).count() as u32;
-            SamplingUnit { name: event.to_string(), asked, each }
+        let unit = |(at, class): (usize, &InterventionClass)| {
+            let asked = self.blocks.iter().filter(|block| block.class == at).count() as u32;
+            SamplingUnit { name: class.to_string(), asked, each }
         };
-        self.events.iter().enumerate().map(unit).collect()
+        self.classes().iter().enumerate().map(unit).collect()
     }
 
     fn leave_out(&mut self, done: u64, _: u64) {
@@ -269,9 +304,9 @@ impl Kind for Interventions {
 
     /// One for each block, of its class.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
-        let events = self.events.clone();
+        let classes = self.classes();
         Box::new(move |rows: &Rows| {
-            rows.program_costs.iter().filter_map(|row| row.observation(&events)).collect()
+            rows.program_costs.iter().filter_map(|row| row.observation(&classes)).collect()
         })
     }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The rows of events that were caused in a program: one for each block.
 
+use super::InterventionClass;
 use crate::kinds::column::row;
 use crate::kinds::{RowObservation, RowTime, Text};
+use crate::units::Nanos;
 use crate::workload::Event;
 
 row! {
@@ -49,10 +51,12 @@ row! {
 }
 
 impl CausedBlock {
-    /// The block, as far as it matters to the number of samples: of the class at this place among `events`. One that says nothing
-    /// counts too: the program would not make another one better.
-    pub(super) fn observation(&self, events: &[Event]) -> Option<RowObservation> {
-        let cell = events.iter().position(|&event| event == self.event)? as u64;
+    /// The block, as far as it matters to the number of samples: of the class at this place among `classes`. One that says
+    /// nothing counts too: the program would not make another one better.
+    pub(super) fn observation(&self, classes: &[InterventionClass]) -> Option<RowObservation> {
+        let length = self.asked_ns.map(|ns| Nanos::new(ns as u64));
+        let class = InterventionClass { event: self.event, length };
+        let cell = classes.iter().position(|&it| it == class)? as u64;
         Some(RowObservation {
             cell,
             valid: true,

@@ -17,6 +17,7 @@ use super::{on, outline};
 use crate::cmd::place::process;
 use crate::output::OutputFile;
 use corehop_app::failure::{Exit, Failure};
+use corehop_app::program_costs;
 use corehop_app::quantities::{count, percent};
 
 /// The heading of these options in the help.
@@ -46,9 +47,9 @@ pub(crate) struct Args {
     /// this host]
     #[arg(long = "event", value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
     events: Vec<Event>,
-    /// The length of a preemption, 20us to 50ms
-    #[arg(long, value_name = "TIME", default_value = "1ms", help_heading = HEADING)]
-    length: Nanos,
+    /// Lengths of preemptions, 20us to 50ms; each is measured in its own blocks
+    #[arg(long = "length", value_name = "LIST", value_delimiter = ',', default_value = "1ms", help_heading = HEADING)]
+    lengths: Vec<Nanos>,
     /// The preemptor's working set
     #[arg(long, value_name = "SIZE", default_value = "512KiB", help_heading = HEADING)]
     preemptor: Bytes,
@@ -89,10 +90,14 @@ impl Args {
         let inputs: Vec<&Path> = self.out.output.as_deref().into_iter().collect();
         let metrics = OutputFile::if_asked(self.metrics.as_ref(), &inputs, self.out.force)?;
         let ended = run.carry_out(&mut machine, &experiment, self.seed)?;
-        if let (Some(file), Some(costs)) = (metrics, ended.tally.program_costs()) {
-            file.write(metrics::of_costs(&costs))?;
+        let mut answer = run.answer(&ended)?;
+        if let Some(costs) = ended.tally.program_costs() {
+            program_costs::orient(&mut answer, &costs);
+            if let Some(file) = metrics {
+                file.write(metrics::of_costs(&costs))?;
+            }
         }
-        self.out.tell(&run.answer(&ended)?)
+        self.out.tell(&answer)
     }
 
     fn experiment(&self) -> Result<ProgramCosts, Failure> {
@@ -104,7 +109,7 @@ impl Args {
             progress: self.progress.as_ref().map(ToString::to_string),
             block: self.block.unwrap_or(Nanos::from_millis(100)),
             share: self.share,
-            length: self.length,
+            lengths: self.lengths.clone(),
             preemptor,
             events: self.events.clone(),
             blocks: Vec::new(),

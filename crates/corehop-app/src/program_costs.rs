@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The costs of events for a program beside those of synthetic jobs on the same host, for orientation.
+
+use corehop_plan::shown;
+use corehop_plan::units::{Bytes, Nanos};
+use corehop_stats::costs::{CostSource, EquivalentSet, HostCosts, Selection};
+use corehop_stats::program_costs::{ProgramCost, ProgramCostResults};
+use serde_json::{Value, json};
+
+use crate::answer::Answer;
+use crate::host_costs;
+
+/// The load of the costs that programs are compared with.
+const IDLE: &str = "idle";
+
+/// Adds to an answer the working sets of synthetic jobs to which events cost as much as to the program, by the costs of this
+/// host that are kept, or why there are none.
+pub fn orient(answer: &mut Answer, results: &ProgramCostResults) {
+    let seen: Vec<&ProgramCost> = results
+        .costs
+        .iter()
+        .filter(|it| it.cost.is_some_and(|cost| cost.us > 0.0 && cost.is_seen()))
+        .collect();
+    if seen.is_empty() {
+        return;
+    }
+    let (lines, sets): (Vec<String>, Value) = match host_costs::kept() {
+        Ok(Some((kept, _))) => sets(&seen, &kept),
+        Ok(None) => (
+            vec![unknown(&format!("no costs of this host are kept; {}", host_costs::REMEDY))],
+            Value::Null,
+        ),
+        Err(why) => (vec![unknown(&why.to_string())], Value::Null),
+    };
+    for line in lines {
+        answer.text.push_str(&line);
+        answer.text.push('\n');
+    }
+    answer.json["equivalent_sets"] = sets;
+}
+
+fn unknown(why: &str) -> String {
+    format!("The equivalent working set is unknown: {why}.")
+}
+
+fn sets(costs: &[&ProgramCost], kept: &HostCosts) -> (Vec<String>, Value) {
+    let source = CostSource::Model(kept.model.clone());
+    let found = costs.iter().filter_map(|it| Some((*it, set(it, &source)?)));
+    let found: Vec<(&ProgramCost, EquivalentSet)> = found.collect();
+    let line = |(it, set): &(&ProgramCost, EquivalentSet)| {
+        let date = shown::line(&kept.date);
+        format!(
+            "{}: costs as much as to a synthetic job {} (costs of this host, {date}).",
+            it.event,
+            walks(*set)
+        )
+    };
+    let told = |(it, set): &(&ProgramCost, EquivalentSet)| json!({"event": it.event, "length_us": it.length_us, "wss": set});
+    (found.iter().map(line).collect(), found.iter().map(told).collect())
+}
+
+/// The set of one class; None where the kept costs lack its event.
+fn set(it: &ProgramCost, source: &CostSource) -> Option<EquivalentSet> {
+    let length = it.length_us.map(|us| Nanos::new((us * 1e3) as u64));
+    let wanted = Selection {
+        load: Some(IDLE.to_owned()),
+        statistic: Some("mean".to_owned()),
+        length,
+        ..Selection::default()
+    };
+    let costs = source.selected(&wanted).ok()?.costs;
+    EquivalentSet::of(costs.as_ref(), it.event, it.cost?.us)
+}
+
+fn walks(set: EquivalentSet) -> String {
+    let size = |kib: f64| corehop_report::label::size(Bytes::new((kib * 1024.0) as u64));
+    match set {
+        EquivalentSet::About(kib) => format!("that walks some {}", size(kib.round())),
+        EquivalentSet::AtMost(kib) => format!("that walks at most {}", size(kib)),
+        EquivalentSet::AtLeast(kib) => format!("that walks {} or more", size(kib)),
+    }
+}
