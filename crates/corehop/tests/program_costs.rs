@@ -256,6 +256,7 @@ fn what_cannot_be_measured_is_refused_with_the_remedy() {
         (&["--event", "flush", "--", "true"], 2, "flush cannot be caused"),
         (&["--event", "preemption,preemption", "--", "true"], 2, "each class once"),
         (&["--length", "1s", "--", "true"], 2, "a preemption of 1 s"),
+        (&["--length", "1ms,1ms", "--", "true"], 2, "each length once"),
         (&["--block", "1ms", "--progress", "still", "--", "true"], 2, "a block of 1 ms"),
         (&["--block", "50ms", "--", "true"], 2, "--progress"),
         (&["--share", "80%", "--", "true"], 2, "at most 50 %"),
@@ -371,7 +372,7 @@ fn a_recording_charges_the_programs_own_costs_and_says_the_loss_first() {
     let text = said(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     assert!(
-        text.contains("lost of its CPU time: ") || text.contains("lost none of its CPU time"),
+        text.contains(" of its CPU time to ") || text.contains("lost none of its CPU time"),
         "{text}"
     );
     assert!(text.contains("no working set is assumed"), "{text}");
