@@ -30,7 +30,7 @@ pub fn orient(answer: &mut Answer, results: &ProgramCostResults) {
             vec![unknown(&format!("no costs of this host are kept; {}", host_costs::REMEDY))],
             Value::Null,
         ),
-        Err(why) => (vec![unknown(&why.to_string())], Value::Null),
+        Err(why) => (vec![unknown(&why.sentence())], Value::Null),
     };
     for line in lines {
         answer.text.push_str(&line);

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -30,21 +31,28 @@ const COUNTS_IN: &str = "COREHOP_TEST_COUNTS_IN";
 /// The variable with the CPU to which this program binds itself.
 const PINS_TO: &str = "COREHOP_TEST_PINS_TO";
 
+/// The variable with the number of threads that this program has besides, which sleep.
+const SLEEPERS: &str = "COREHOP_TEST_SLEEPERS";
+
 /// A program that counts in a file and uses a CPU. It ends with the test.
 struct Counter(Child);
 
 impl Counter {
     fn start(folder: &Path) -> Self {
-        Self::pinning(folder, None)
+        Self::with(folder, None)
     }
 
-    /// The same; it binds itself to a CPU after a while.
-    fn pinning(folder: &Path, cpu: Option<u32>) -> Self {
+    /// A program that binds itself to a CPU after a while.
+    fn pinning(folder: &Path, cpu: u32) -> Self {
+        Self::with(folder, Some((PINS_TO, cpu.to_string())))
+    }
+
+    fn with(folder: &Path, variable: Option<(&str, String)>) -> Self {
         let path = folder.join("count");
         fs::write(&path, format!("{:20}\n", 0)).unwrap();
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "the_program_that_counts"]).env(COUNTS_IN, path);
-        command.envs(cpu.map(|cpu| (PINS_TO, cpu.to_string())));
+        command.envs(variable);
         Self(command.stdout(Stdio::null()).spawn().unwrap())
     }
 
@@ -76,6 +84,11 @@ impl Drop for Counter {
 #[test]
 fn the_program_that_counts() {
     let Some(path) = std::env::var_os(COUNTS_IN) else { return };
+    let sleepers = std::env::var(SLEEPERS).map_or(0, |it| it.parse().unwrap());
+    for _ in 0..sleepers {
+        let sleeper = std::thread::Builder::new().stack_size(64 << 10);
+        sleeper.spawn(|| std::thread::sleep(Duration::from_hours(1))).unwrap();
+    }
     let pins_to: Option<u32> = std::env::var(PINS_TO).ok().map(|cpu| cpu.parse().unwrap());
     let (file, begin) = (File::options().write(true).open(path).unwrap(), Instant::now());
     for count in 0_u64.. {
@@ -214,7 +227,7 @@ fn a_thread_that_pins_itself_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let cpus = corehop_system::thread::affinity().unwrap();
     let cpu = cpus.iter().last().unwrap();
-    let counter = Counter::pinning(folder.path(), Some(cpu.0));
+    let counter = Counter::pinning(folder.path(), cpu.0);
     let words = [
         "measure",
         "program-costs",
@@ -239,6 +252,96 @@ fn a_thread_that_pins_itself_is_left_alone() {
     );
     let all = rows(&folder.path().join("x.parquet"));
     assert!(all.iter().map(|it| it.tried).sum::<u64>() > 0);
+}
+
+/// A short measurement of a running program that counts in `count`.
+fn briefly(folder: &Path, pid: &str) -> Output {
+    let words = "measure program-costs --progress count --rounds 2 --event preemption --block 30ms -o x.parquet --force --pid";
+    corehop(folder, &words.split(' ').chain([pid]).collect::<Vec<_>>())
+}
+
+#[test]
+fn a_program_of_a_thousand_threads_is_measured_and_left_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::with(folder.path(), Some((SLEEPERS, "1000".to_owned())));
+    let before = counter.allowed();
+    let output = briefly(folder.path(), &counter.pid());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let rows = rows(&folder.path().join("x.parquet"));
+    assert!(rows.iter().any(|it| it.threads > 1000), "{rows:?}");
+    assert!(rows.iter().map(|it| it.events).sum::<u64>() > 0, "{rows:?}");
+    assert_eq!(counter.allowed(), before);
+}
+
+#[test]
+fn a_program_that_starts_processes_all_the_time_has_no_cost_and_a_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let script =
+        "echo 1 > count; i=1; while :; do i=$((i+1)); /bin/true; echo $i > new; mv new count; done";
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-c", script]).current_dir(folder.path()).spawn().unwrap();
+    let forking = Counter(shell);
+    std::thread::sleep(Duration::from_millis(200));
+    let text = said(&briefly(folder.path(), &forking.pid()));
+    assert!(text.contains("a process of the program ended"), "{text}");
+}
+
+#[test]
+fn a_program_that_is_stopped_makes_no_progress() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::start(folder.path());
+    let before = counter.allowed();
+    std::thread::sleep(Duration::from_millis(100));
+    // SAFETY: a child that has not been waited for: its number is still its own.
+    unsafe { libc::kill(counter.0.id().cast_signed(), libc::SIGSTOP) };
+    let text = said(&briefly(folder.path(), &counter.pid()));
+    assert!(text.contains("no progress in 10 blocks"), "{text}");
+    assert_eq!(counter.allowed(), before);
+}
+
+#[test]
+fn a_program_of_another_user_is_refused_with_the_right_that_is_missing() {
+    // SAFETY: it reads the effective user.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("skipped: another user's program (not root, so there is none to start)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::set_permissions(at, fs::Permissions::from_mode(0o777)).unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_corehop"), at.join("corehop")).unwrap();
+    let counter = Counter::start(at);
+    let before = counter.allowed();
+    let words = "measure program-costs --progress count --rounds 1 -o x.parquet --pid";
+    let mut command = Command::new(at.join("corehop"));
+    command.args(words.split(' ')).arg(counter.pid()).current_dir(at).uid(65_534).gid(65_534);
+    // Another test may just now start a program, which has the copy open for writing until then.
+    let output = loop {
+        match command.output() {
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            done => break done.unwrap(),
+        }
+    };
+    let text = said(&output);
+    assert!(text.contains("CAP_SYS_NICE"), "{text}");
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert_eq!(counter.allowed(), before);
+}
+
+#[test]
+fn two_measurements_at_once_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::start(folder.path());
+    let mut first = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let words = ["measure", "program-costs", "--progress", "count", "--rounds", "1000", "--pid"];
+    first.args(words).arg(counter.pid()).current_dir(folder.path());
+    let first = Counter(first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    std::thread::sleep(Duration::from_secs(2));
+    let output = briefly(folder.path(), &counter.pid());
+    drop(first);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
 }
 
 #[test]
