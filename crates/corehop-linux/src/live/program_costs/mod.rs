@@ -319,6 +319,8 @@ impl<'a> CausingSession<'a> {
             }
             if end.is_none() && now >= listed {
                 (threads, listed) = (subject.threads().0, now + RELIST_NS);
+                // A whole run may last longer than the supervisor waits for a sign of life.
+                self.hold.beat().map_err(|error| failed("causing events", error))?;
             }
             if now >= next {
                 let causes = schedule.causes();
