@@ -103,6 +103,11 @@ impl CostRequest {
         refuse("there are no costs to choose from (--costs FILE)", &given)
     }
 
+    /// The background load that the request names.
+    pub(crate) fn load(&self) -> Option<&str> {
+        self.choice.load.as_deref()
+    }
+
     /// The choice as words of a command.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let choice = &self.choice;

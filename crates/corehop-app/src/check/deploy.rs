@@ -30,6 +30,10 @@ use crate::run::LIVE_SHARE;
 use crate::voice::note;
 use crate::words::counted;
 
+/// The load beside which a step measures costs, unless the request names one: the set also runs beside programs that pollute the
+/// caches.
+const LOAD_OF_COSTS: &str = "constructed";
+
 /// The jobs above their bounds that are listed.
 const LISTED: usize = 20;
 
@@ -115,6 +119,9 @@ impl DeploymentSteps<'_> {
         } else if let Some(costs) = self.costs(set)? {
             words.extend(["--costs".into(), costs.into()]);
             words.extend(self.0.charges.costs.words());
+            if self.measures_costs() && self.0.charges.costs.load().is_none() {
+                words.extend(["--load".into(), LOAD_OF_COSTS.into()]);
+            }
         }
         if let Some(scheduler) = self.0.charges.scheduler {
             words.extend(["--scheduler".into(), scheduler.to_string().into()]);
@@ -162,8 +169,15 @@ impl DeploymentSteps<'_> {
         }
         let sizes: Vec<String> = sizes.iter().map(|kib| format!("{kib}KiB")).collect();
         let sizes = sizes.join(",");
-        let words = ["measure", "synthetic", "--wss", &sizes, "--event", "preemption"];
+        let load = self.0.charges.costs.load().unwrap_or(LOAD_OF_COSTS);
+        let words =
+            ["measure", "synthetic", "--wss", &sizes, "--event", "preemption", "--load", load];
         self.measured("costs.parquet", &words).map(Some)
+    }
+
+    /// Whether no option names costs, so that a step measures the costs.
+    fn measures_costs(&self) -> bool {
+        !self.0.charges.costs.is_given() && self.0.charges.costs.file().is_none()
     }
 
     /// A file that a step writes.
