@@ -6,6 +6,7 @@ mod text;
 
 use std::path::{Path, PathBuf};
 
+use corehop_decide::validation::{task_set_studies, task_set_study};
 use corehop_plan::shown;
 use corehop_report::study::{page, picture};
 use corehop_sched::study::cost::CostStudy;
@@ -183,8 +184,21 @@ fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
     study.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
 }
 
-/// The text of a file, or of the `study.toml` of a folder, and its name.
+/// The text of a file, of the `study.toml` of a folder, or of a study that comes with the program; and the name.
 fn description(path: &Path) -> Result<(String, String), Failure> {
+    if !path.exists() && path.components().count() == 1 && path.extension().is_none() {
+        let name = path.to_string_lossy().into_owned();
+        let text = task_set_study(&name).ok_or_else(|| {
+            let known: Vec<&str> = task_set_studies().collect();
+            let why = format!(
+                "{}: no such file or folder, and no study that comes with corehop; these do: {}",
+                shown::path(path),
+                known.join(", ")
+            );
+            Failure::says(Exit::Usage, why)
+        })?;
+        return Ok((name, text.to_owned()));
+    }
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
     let named = shown::path(file);

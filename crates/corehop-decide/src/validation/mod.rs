@@ -26,7 +26,7 @@ mod tests;
 
 pub use lab::Lab;
 pub use sheet::{JudgementRole, Sheet, ValidationRow};
-pub use studies::all;
+pub use studies::{all, task_set_studies, task_set_study};
 
 use crate::placer::rehearsal::RehearsalError;
 use corehop_plan::experiment::ExperimentError;

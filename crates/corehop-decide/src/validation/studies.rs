@@ -60,6 +60,20 @@ const CLAIMS: &[(&str, &str)] = described![
     "waechtler-exclusive",
 ];
 
+const OF_TASK_SETS: &[(&str, &str)] =
+    described!["bastoni-fig5", "delays-by-pair", "limited-preemption"];
+
+/// The description of a study of random task sets that comes with the program, by its name.
+#[must_use]
+pub fn task_set_study(name: &str) -> Option<&'static str> {
+    OF_TASK_SETS.iter().find(|(id, _)| *id == name).map(|(_, description)| *description)
+}
+
+/// The names of the studies of random task sets that come with the program.
+pub fn task_set_studies() -> impl Iterator<Item = &'static str> {
+    OF_TASK_SETS.iter().map(|(id, _)| *id)
+}
+
 /// The studies that come with the program: tables, single values, tables of gangs, of core switches and of throughput,
 /// placements, a regression, claims.
 ///

@@ -40,8 +40,9 @@ pub(crate) struct Merge {
 /// preemptions, and shows what limited preemption saves.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CountOptions {
-    /// A study (*.toml, or its folder), or counts of an earlier run (*.parquet).
-    #[arg(value_name = "FILE|FOLDER")]
+    /// A study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,
+    /// delays-by-pair, limited-preemption). Or counts of an earlier run (*.parquet).
+    #[arg(value_name = "NAME|FILE|FOLDER")]
     what: PathBuf,
     /// Run shard K of N: the sets whose index leaves the remainder K when divided by N.
     #[arg(long, value_name = "K/N")]
