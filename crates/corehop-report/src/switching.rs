@@ -12,7 +12,7 @@ use corehop_stats::switches::{
     Instead, MedianDifference, NotMeasured, Pays, SwitchSummary, Switched,
 };
 
-/// The ladder and the least costly ways of each call as text, a sentence for each pair of CPUs below.
+/// A sentence for each pair of CPUs as text; below, the ladder and the least costly ways of each call.
 pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String {
     // The sentence of a pair names its class; several of them need a column, and its room.
     let classes: BTreeSet<_> = summaries.iter().map(|it| it.of.pair_class).collect();
@@ -22,7 +22,7 @@ pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String
     let tables = some([ladder, narrow(least_costly(summaries), &[&["call ns"], spare].concat())]);
     let tables: String = tables.iter().map(plain).collect();
     let notes = notes(summaries, not_measured).into_iter().map(|note| wrapped(&note, 100));
-    tables + &notes.collect::<String>()
+    notes.collect::<String>() + "\n" + &tables
 }
 
 /// The ladder of the shortest call, and the break-even of all, as far as they were measured.

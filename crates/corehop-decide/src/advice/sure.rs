@@ -30,7 +30,34 @@ impl Advice {
             [asked] => decided(&rules, asked),
             _ => thresholds(&rules),
         };
-        format!("Load {}, {}: {clauses}.", first.load, first.company.brief())
+        let constant = if first.waits.len() == 1 { None } else { self.constant() };
+        format!(
+            "Load {}, {}: {clauses}.{}",
+            first.load,
+            first.company.brief(),
+            constant.unwrap_or_default()
+        )
+    }
+
+    /// ` sched_migration_cost_ns: 60792 [52145, 61640] (256 KiB, load idle).`, or that the samples give none; None where
+    /// no constant was asked for.
+    fn constant(&self) -> Option<String> {
+        let of = self.constants.iter().find_map(|it| Some((it, it.migration?.cost)));
+        let Some((it, cost)) = of else {
+            let any = !self.constants.is_empty();
+            let none = " sched_migration_cost_ns: unknown, because no migration costs more than staying beyond doubt.";
+            return any.then(|| none.to_owned());
+        };
+        let nanos = |us: f64| format!("{:.0}", 1e3 * us);
+        let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
+        Some(format!(
+            " sched_migration_cost_ns: {} [{}, {}] ({}, load {}).",
+            nanos(cost.estimate_us),
+            end(cost.low_us),
+            end(cost.high_us),
+            Bytes::new(it.wss_bytes),
+            it.load
+        ))
     }
 }
 
