@@ -20,8 +20,9 @@ impl Advice {
         let Some(first) = self.rules.first() else {
             let why = self.silent.first().map(String::as_str);
             return format!(
-                "No advice: {}.",
-                why.unwrap_or("no preemption and no migration was measured")
+                "No advice: {}.{}",
+                why.unwrap_or("no preemption and no migration was measured"),
+                self.constant().unwrap_or_default()
             );
         };
         let is_first = |it: &&AdviceRule| it.load == first.load && it.company == first.company;
@@ -44,9 +45,8 @@ impl Advice {
     fn constant(&self) -> Option<String> {
         let of = self.constants.iter().find_map(|it| Some((it, it.migration?.cost)));
         let Some((it, cost)) = of else {
-            let any = !self.constants.is_empty();
-            let none = " sched_migration_cost_ns: unknown, because no migration costs more than staying beyond doubt.";
-            return any.then(|| none.to_owned());
+            let why = self.constants.iter().find_map(|it| it.withheld.as_deref())?;
+            return Some(format!(" sched_migration_cost_ns: unknown, because {why}."));
         };
         let nanos = |us: f64| format!("{:.0}", 1e3 * us);
         let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);

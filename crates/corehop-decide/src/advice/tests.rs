@@ -228,6 +228,10 @@ fn constants_are_what_a_move_costs_beyond_an_idle_leave_of_the_same_length() {
     assert!((extra.cost.estimate_us - 6.0).abs() < 1e-9, "{extra:?}");
     assert!(extra.cost.low_us.unwrap() < 6.0 && extra.cost.high_us.unwrap() > 6.0);
     assert_eq!((extra.n, extra.replicates), (41, Some(41)));
+    let (sentence, cost) = (advice.sentence(), extra.cost);
+    let [low, high] = [cost.low_us, cost.high_us].map(|us| format!("{:.0}", 1e3 * us.unwrap()));
+    let stated = format!("sched_migration_cost_ns: 6000 [{low}, {high}] (");
+    assert!(sentence.contains(&stated), "{sentence}");
 }
 
 #[test]
@@ -237,6 +241,8 @@ fn a_constant_whose_interval_holds_zero_or_that_nothing_is_subtracted_from_is_no
     assert_eq!(held.constants[0].migration, None);
     let why = held.constants[0].withheld.as_ref().unwrap();
     assert!(why.contains("may be zero") && why.contains("41 in 41"), "{why}");
+    let unknown = format!("sched_migration_cost_ns: unknown, because {why}.");
+    assert!(held.sentence().ends_with(&unknown), "{}", held.sentence());
     let gain = advice(&[quiet(Event::IdleLeave, 40.0), quiet(Event::L3Migration, 5.0)]);
     assert!(gain.constants[0].withheld.as_ref().unwrap().contains("less than staying"));
     let other = Of { ms: 1, ..quiet(Event::IdleLeave, 1.0) };
@@ -326,7 +332,7 @@ fn the_sentence_has_the_shortest_and_the_longest_wait_of_each_class_or_the_advic
     let near = "meanwhile: moving by l3_migration pays from 1100 us [1100, 1100] (64 KiB) to 1200 us [1200, 1200] \
                 (256 KiB) of expected wait on, by memory_migration from ";
     assert!(all.starts_with("Load idle, a preemptor walked 4 MiB meanwhile"), "{all}");
-    assert!(all.contains(near) && all.ends_with("1500 us [1500, 1500] (256 KiB)."), "{all}");
+    assert!(all.contains(near) && all.contains("1500 us [1500, 1500] (256 KiB)."), "{all}");
     let asked = |us| {
         let wanted = AdviceQuery { length: Some(Nanos::from_micros(us)), ..wanted() };
         advise(&model(&cells), &wanted).unwrap()
