@@ -27,7 +27,7 @@ LIMIT = 1500
 ON_HOST = {
     "corehop": {
         "calibrated", "core_switch", "deploy", "deployment", "evidence", "faults", "gangs", "held_up", "measure", "observe", "offload",
-        "overheads", "place", "platform", "program_arms", "program_costs", "recipes", "signals", "supply", "task_sets", "try_",
+        "overheads", "place", "platform", "program_arms", "program_costs", "questions", "recipes", "signals", "supply", "task_sets", "try_",
     },
     "corehop-linux": None,
     "corehop-shim": None,

@@ -515,13 +515,28 @@ fn a_broken_link_is_found() {
     }
 }
 
+/// The commands of corehop that a page tells to type, without the program's name: indented, or in a fenced block for a shell.
+fn typed(page: &str) -> Vec<&str> {
+    let mut in_shell = false;
+    let mut commands = Vec::new();
+    for line in page.lines() {
+        if line.starts_with("```") {
+            in_shell = line == "```sh";
+        }
+        let command = line.strip_prefix("    ").or(in_shell.then_some(line));
+        commands.extend(command.and_then(|it| it.strip_prefix("corehop ")));
+    }
+    commands
+}
+
 #[test]
 fn every_command_that_a_page_tells_to_type_exists() {
     let verbs = verbs();
     let mut wrong = Vec::new();
     for (path, page) in pages() {
-        for line in page.lines().filter_map(|line| line.strip_prefix("    corehop ")) {
+        for line in typed(&page) {
             let line = line.split(" # ").next().unwrap_or_default();
+            let line = line.split(" -- ").next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
             let typed = |count: usize| words[..count.min(words.len())].join(" ");
             let Some(verb) =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The recipes of the documents run as they are printed: every block of two commands or more, or whose file a later block
 //! may read, from a folder that has nothing but `examples` and `studies`, and every command ends in an answer (exit code 0
-//! or 1).
+//! or 1). `tests/questions.rs` does so for the recipes of the README.
 //!
 //! To keep this short, a live experiment is run on a simulated machine with few cells, and a study draws few sets. What the
 //! reader brings along (a process, a program, a trace, a description of the host) is put there by [`bring`]. What cannot run
@@ -14,11 +14,15 @@ use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::time::Duration;
 
 use corehop_fixtures::repository;
 use tempfile::TempDir;
+
+use recipe::{run, short};
+
+mod recipe;
 
 /// Blocks that do not run here: the document, the beginning of the first command, the reason.
 const NOT_RUN: [(&str, &str, &str); 1] = [(
@@ -29,8 +33,8 @@ const NOT_RUN: [(&str, &str, &str); 1] = [(
 
 /// Every document with recipes, by its path.
 fn documents() -> Vec<(String, String)> {
-    let mut paths = vec!["README.md".to_owned()];
-    for folder in ["docs/guide", "docs/concepts", "docs"] {
+    let mut paths = Vec::new();
+    for folder in ["docs/guide", "docs/concepts", "docs/questions", "docs/reference", "docs"] {
         let files = fs::read_dir(repository(folder)).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let is_page = |name: &String| Path::new(name).extension().is_some_and(|it| it == "md");
@@ -76,101 +80,11 @@ fn blocks(text: &str) -> Vec<Vec<String>> {
     blocks.into_iter().map(of).filter(chained).collect()
 }
 
-/// A command with what makes it short: a simulated machine in place of this host, and few cells and samples.
-/// `here` runs it on this host all the same.
-fn short(command: &str, here: bool) -> String {
-    let many = ["--samples 500", "--precision 5%", "--preset bastoni", "--preset quick"];
-    let command = many.iter().fold(command.to_owned(), |it, many| it.replace(many, ""));
-    let command =
-        command.replace("-- make -j4", "-- true").replace("make -C ~/linux -j1", "sleep 1");
-    let with = |more: &[&str]| {
-        let given = |it: &&&str| command.contains(it.split(' ').next().unwrap_or_default());
-        let missing: Vec<&str> = more.iter().filter(|it| !given(it)).copied().collect();
-        format!("{command} {} -q", missing.join(" "))
-    };
-    let on = "--on xeon_x5650";
-    let experiment = command.strip_prefix("corehop measure ").unwrap_or_default();
-    match experiment.split(' ').next().unwrap_or_default() {
-        // A program of the reader runs on this host alone.
-        "synthetic" if command.contains("--load realistic") => {
-            let cells = ["--event preemption", "--wss 16KiB", "--length 1ms", "--samples 2"];
-            with(&[&cells[..], &["--replicates 2"]].concat())
-        }
-        // Costs are kept for this host alone.
-        "synthetic" if here => {
-            let cells = ["--event idle_leave", "--wss 16KiB", "--length 1ms", "--samples 20"];
-            with(&[&cells[..], &["--load idle"]].concat())
-        }
-        "synthetic" if command.contains("--from-trace") => {
-            with(&["--event idle_leave,preemption", "--length 4ms", "--samples 4"])
-                .replace("--trace-skip 5000000", "--trace-skip 5000")
-        }
-        // Polluters take most of the time.
-        "synthetic"
-            if ["constructed", "changing", "dma", "buslock"]
-                .iter()
-                .any(|it| command.contains(it)) =>
-        {
-            with(&[on, "--wss 16KiB", "--event preemption", "--length 1ms", "--samples 4"])
-        }
-        "synthetic" => {
-            let events = "--event idle_leave,preemption,l3_migration,memory_migration";
-            let sizes = "--wss 16KiB,64KiB,256KiB";
-            with(&[on, "--load idle", sizes, events, "--length 4ms", "--samples 12"])
-        }
-        "access-time" => with(&[on, "--wss 16KiB,256KiB", "--samples 4"]),
-        "conditions" => with(&[on, "--wss 64KiB", "--load idle", "--samples 180"]),
-        "overheads" if command.contains("--tasks") => with(&["--duration 200ms"]),
-        "overheads" => with(&["--budget 5s", "--no-bpf"]),
-        // A command is behind `--`.
-        "program-costs" => {
-            let block = if command.contains("--progress") { "--block 20ms" } else { "" };
-            let few = format!(" --rounds 1 --event preemption {block} -q -- ");
-            command.replacen(" -- ", &few, 1)
-        }
-        "supply" => with(&["--watched 400ms"]),
-        "schedule-sensitive" => {
-            with(&[on, "--sampled", "--wss 64KiB", "--load idle", "--sets 1", "--duration 200ms"])
-                .replace("--tasks 20,50", "--tasks 6")
-                .replace("--duration 10s", "--duration 200ms")
-        }
-        "shared-data" => {
-            with(&["--on xeon_e5520", "--program swap", "--items 500,1k,2k", "--samples 2"])
-                .replace("--items 100,10k,1M", "--items 100,1k")
-        }
-        "core-switch" => with(&[on, "--samples 4"]),
-        _ if command.starts_with("corehop check study merge") => command,
-        _ if command.starts_with("corehop check study") => format!("{command} --sets 20"),
-        _ if command.starts_with("corehop advise simulate --on") => {
-            format!("{command} --wss 64KiB --idle --samples 8")
-        }
-        _ if command.starts_with("corehop measure platform") => {
-            command.replace("measure platform", "sim platform xeon_x5650")
-        }
-        _ if command.starts_with("corehop place simulate --on") && !command.contains("--pairs") => {
-            format!("{command} --pairs 1")
-        }
-        _ if command.starts_with("corehop place") && command.ends_with("4711") => {
-            format!("{command} --for 1s")
-        }
-        _ => command,
-    }
-}
-
 /// Whether the answer needs rights or a kernel that this host may lack (exit code 3).
 fn needs_a_host(command: &str) -> bool {
     ["corehop record", "corehop measure overheads", "corehop place"]
         .iter()
         .any(|it| command.starts_with(it))
-}
-
-/// Runs a command by a shell in a folder, as the reader does.
-fn run(folder: &Path, command: &str) -> Output {
-    let binary = Path::new(env!("CARGO_BIN_EXE_corehop")).parent().unwrap();
-    let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap());
-    let mut shell = Command::new("sh");
-    shell.args(["-c", command]).current_dir(folder).env("PATH", path);
-    shell.env("XDG_DATA_HOME", folder.join("home")).output().unwrap()
 }
 
 /// A folder that has nothing but what the repository gives.
@@ -269,11 +183,11 @@ fn follow(document: &str, folder: &Path, command: &str) -> Option<String> {
     (!answered).then(|| format!("{document}: `{typed}` ended with {code:?}: {said}"))
 }
 
-/// Runs the recipes of the documents whose path begins so. A block goes on in the folder of the block before, unless one of
-/// the two writes the same files.
-fn run_all(documents_of: &str) {
+/// Runs the recipes of all documents. A block goes on in the folder of the block before, unless one of the two writes the same
+/// files.
+fn run_all() {
     let mut wrong = Vec::new();
-    for (document, text) in documents().iter().filter(|(path, _)| path.starts_with(documents_of)) {
+    for (document, text) in &documents() {
         let fresh = || {
             let folder = folder();
             bring(folder.path(), text);
@@ -294,13 +208,8 @@ fn run_all(documents_of: &str) {
 }
 
 #[test]
-fn the_recipes_of_the_readme_run_to_their_last_line() {
-    run_all("README.md");
-}
-
-#[test]
 fn the_recipes_of_the_guide_run_to_their_last_line() {
-    run_all("docs/");
+    run_all();
 }
 
 #[test]
@@ -318,28 +227,4 @@ fn a_block_is_what_is_typed_without_comments_prompts_and_line_ends() {
     let text = "text\n\n    corehop a b      # why\n    corehop c \\\n      -o d\n\n    corehop alone\n\n$ sudo corehop e\n$ corehop f\n";
     let expected = [["corehop a b", "corehop c -o d"], ["corehop e", "corehop f"]];
     assert_eq!(blocks(text), expected.map(|it| it.map(ToOwned::to_owned).to_vec()));
-}
-
-#[test]
-fn the_readmes_first_recipe_ends_in_a_verdict_that_names_the_quantile_and_its_samples() {
-    let folder = folder();
-    let readme = fs::read_to_string(repository("README.md")).unwrap();
-    let all = blocks(&readme);
-    let chain = all.iter().find(|it| it.iter().any(|it| it.contains("corehop check"))).unwrap();
-    for command in chain {
-        let asks = command.starts_with("corehop check");
-        let output = run(folder.path(), &short(command, false));
-        if asks {
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            // The sentence, in as many lines as the page needs. So short a run has an upper end of the median alone, which is no bound.
-            let first = said.split("\n\n").next().unwrap().replace('\n', " ");
-            let bounded = first.starts_with("yes: every deadline holds");
-            let conditional = first.starts_with("yes, if no event costs more than the median");
-            let expected = if bounded { Some(0) } else { Some(1) };
-            assert!((bounded || conditional) && output.status.code() == expected, "{said}");
-            assert!(first.contains("of at least 12 samples"), "{said}");
-            return;
-        }
-        assert_eq!(output.status.code(), Some(0));
-    }
 }

@@ -328,15 +328,15 @@ fn a_pipe_gets_one_screen_that_begins_with_the_sentence_of_the_page() {
         alike.contains("L3 migration 275 µs [192, 389]") && !alike.contains("preemption costs")
     );
     assert!(apart.starts_with("a preemption costs 288 µs [261, 375], and no migration"), "{apart}");
-    // The table of the README says the same, with the company of each cost.
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
+    // The table of the documents says the same, with the company of each cost.
+    let documented = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/how-sure.md");
+    let documented = std::fs::read_to_string(documented).unwrap();
     for row in [
         "| nothing ran | off the CPU (control) | 240 µs [54, 376] |",
         "| nothing ran | migration below one cache | 275 µs [192, 389] |",
         "| a preemptor walked 4 MiB | preemption | 288 µs [261, 375] |",
     ] {
-        assert!(readme.contains(row), "{row}");
+        assert!(documented.contains(row), "{row}");
     }
     assert!(page.find("id=\"cost-by-wss\"").unwrap() < page.find("<table").unwrap());
     for form in ["screen", "text"] {

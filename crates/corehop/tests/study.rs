@@ -219,3 +219,32 @@ fn a_study_of_what_preemptions_cost_counts_pairs_of_tests_and_what_is_saved() {
         }
     }
 }
+
+#[test]
+fn a_study_that_comes_with_the_program_runs_by_its_name_as_from_its_folder() {
+    let folder = fig5().to_str().unwrap();
+    let [named, from_folder] = ["bastoni-fig5", folder].map(|what| {
+        let empty = tempfile::tempdir().unwrap();
+        let program = env!("CARGO_BIN_EXE_corehop");
+        let words = ["check", "study", what, "--sets", "3"];
+        Command::new(program).args(words).current_dir(empty.path()).output().unwrap()
+    });
+    assert_eq!(text(&named), text(&from_folder));
+    for name in ["delays-by-pair", "limited-preemption"] {
+        assert_eq!(study(&[name, "--sets", "1", "--json"]).status.code(), Some(0), "{name}");
+    }
+}
+
+fn text(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+#[test]
+fn a_study_that_does_not_exist_is_refused_with_the_names_of_those_that_come_with_the_program() {
+    let (code, said) = error(&study(&["bastoni-fig6"]));
+    assert_eq!(code, Some(2));
+    for word in ["bastoni-fig6", "bastoni-fig5", "delays-by-pair", "limited-preemption"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
