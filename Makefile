@@ -6,8 +6,9 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 BENCH   := cargo bench --locked -p corehop-benches
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
+PREFIX  ?= /usr/local
 
-.PHONY: run test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist lab bpf lint clean
+.PHONY: run install uninstall toolchain test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -20,12 +21,23 @@ run: build
 	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
 	    out/quick-platform.toml --table screen --force -o out/quick.html
 
+## Install the program, its man pages and its completions for bash, zsh and fish below PREFIX (DESTDIR is put before it).
+## `sudo make install` often finds no cargo: then the program that `make build` made before is installed.
+install: $(if $(and $(wildcard $(COREHOP)),$(if $(shell command -v cargo),,absent)),,build)
+	@packaging/install.sh $(COREHOP) "$(DESTDIR)$(PREFIX)"
+
+uninstall:
+	@packaging/uninstall.sh "$(DESTDIR)$(PREFIX)"
+
+toolchain:
+	@packaging/toolchain.sh
+
 .PHONY: build shim
 build: shim
 	cargo build --release --locked -p corehop
 
 ## The library that `corehop offload` preloads, which the program carries.
-shim:
+shim: toolchain
 	cargo shim
 
 ## Everything: format and lints, Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
@@ -38,6 +50,7 @@ test: shim lint
 	$(MAKE) --no-print-directory models
 	crates/corehop-switch/tests/sanitize.sh
 	tests/dist.sh $(STATIC)
+	tests/install.sh $(CURDIR)/$(STATIC)
 	tests/lab.sh $(STATIC)
 	COREHOP_BINARY=$(CURDIR)/$(STATIC) tests/python.sh $(VENV)
 	tests/browser.sh $(VENV)
