@@ -168,7 +168,9 @@ lab: dist
 bpf:
 	COREHOP_UPDATE_BPF=1 cargo test --release --locked -p corehop-linux --test bpf_objects
 
-lint:
+## Format, lints, links, and the prose of README.md, docs/ and the help texts (a linter that npm fetches, see tests/prose.py).
+lint: toolchain
+	tests/prose.py
 	cargo fmt --check
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p corehop-shim --features preload -- -D warnings

@@ -13,16 +13,6 @@ const LONGEST_FUNCTION: usize = 100;
 /// A file that is longer has a second subject.
 const LONGEST_FILE: usize = 600;
 
-/// Words that have a plainer one; each in two parts, so that this file does not hold them.
-const STILTED: [(&str, &str); 6] = [
-    ("who", "ever"),
-    ("who", "mever"),
-    ("by ", "whom"),
-    ("no", "body"),
-    ("of ", "ours"),
-    ("to be ", "had"),
-];
-
 /// Folders with files that others wrote or that programs made.
 const NOT_OURS: [&str; 10] = [
     "target",
@@ -261,48 +251,6 @@ fn a_closure_that_is_longer_than_a_line_names_its_argument() {
     ] {
         assert_eq!(!nameless(&line.replace("i_t", "it")).is_empty(), is_long, "{line}");
     }
-}
-
-/// The lines that hold a stilted word, which the user account of that name is not.
-fn stilted(text: &str) -> Vec<String> {
-    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
-    let words = STILTED.map(|(one, two)| format!("{one}{two}"));
-    let words: Vec<_> = words.iter().flat_map(|word| [word.clone(), capital(word)]).collect();
-    let account = format!("{}{}", STILTED[3].0, STILTED[3].1);
-    let accounts =
-        ["become ", "user ", "sched_ext:", "`"].map(|before| format!("{before}{account}"));
-    let is = |line: &&str| {
-        let plain = accounts.iter().fold(format!(" {line}"), |line, it| line.replace(it, ""));
-        let starts = |at: usize| !plain.as_bytes()[at - 1].is_ascii_alphanumeric();
-        words.iter().any(|word| plain.match_indices(word).any(|(at, _)| starts(at)))
-    };
-    text.lines().filter(is).map(str::to_owned).collect()
-}
-
-#[test]
-fn no_source_uses_a_stilted_word() {
-    let is_other = |path: &str| !path.ends_with("tests/tidy.rs");
-    let found: Vec<_> = sources()
-        .into_iter()
-        .filter(|(path, _)| is_other(path))
-        .map(|(path, text)| (path, stilted(&text)))
-        .filter(|(_, lines)| !lines.is_empty())
-        .collect();
-    assert!(found.is_empty(), "{found:#?}");
-}
-
-#[test]
-fn a_stilted_word_is_found_and_the_user_account_is_none() {
-    let [ever, _, whom, body, ours, had] = STILTED.map(|(one, two)| format!("{one}{two}"));
-    for word in [ever, whom, body.clone(), ours, had] {
-        assert_eq!(
-            stilted(&format!("fine\n// It is {word}.\nfn a_{word}() {{}}")).len(),
-            2,
-            "{word}"
-        );
-    }
-    let fine = format!("the user {body}, or of oursa; only root can become {body}");
-    assert_eq!(stilted(&fine.replace("oursa", "hours")), Vec::<String>::new());
 }
 
 #[test]
