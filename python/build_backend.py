@@ -2,7 +2,8 @@
 """The build backend (PEP 517): cargo for the program, maturin for the extension and the wheel.
 
 It serves the checkout's root as well as this folder. Both parts are built in the workspace's own
-target folder, so that a checkout which has run `make run` does not build the program again.
+target folder, with the same features of every crate that both contain: the extension compiles only
+what the program does not have.
 `COREHOP_BINARY=FILE` puts that program into the wheel instead, for instance the static one of
 `make dist`.
 """
@@ -16,7 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import maturin
-from maturin import get_requires_for_build_editable, get_requires_for_build_wheel
+from maturin import (
+    get_maturin_pep517_args,
+    get_requires_for_build_editable,
+    get_requires_for_build_wheel,
+)
 
 __all__ = [
     "build_editable",
@@ -41,13 +46,13 @@ SCRIPTS.mkdir(parents=True, exist_ok=True)
 def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     """Builds the program, then the wheel around it."""
     bring_program()
-    return str(maturin.build_wheel(from_here(directory), settings, from_here(metadata)))
+    return str(maturin.build_wheel(from_here(directory), beside_program(settings), from_here(metadata)))
 
 
 def build_editable(directory: str, settings: Any = None, metadata: str | None = None) -> str:
     """The same with the Python files left where they are."""
     bring_program()
-    return str(maturin.build_editable(from_here(directory), settings, from_here(metadata)))
+    return str(maturin.build_editable(from_here(directory), beside_program(settings), from_here(metadata)))
 
 
 def prepare_metadata_for_build_wheel(directory: str, settings: Any = None) -> str:
@@ -69,6 +74,12 @@ def from_here(path: str | None) -> str | None:
     """Goes to this folder, where maturin looks for its settings, and names `path` from here."""
     os.chdir(HERE)
     return path and str(START / path)
+
+
+def beside_program(settings: Any) -> dict[str, Any]:
+    """Adds the features with which the program was built, if it was built here."""
+    features = [] if given_program() else ["--features", "program"]
+    return dict(settings or {}) | {"maturin.build-args": [*get_maturin_pep517_args(settings), *features]}
 
 
 def bring_program() -> None:
@@ -94,6 +105,8 @@ def built_program() -> Path:
     release = WORKSPACE / os.environ.get("CARGO_TARGET_DIR", "target") / "release"
     carried = os.environ | {"COREHOP_SHIM": str(release / "libcorehop_shim.so")}
     subprocess.run(["cargo", "shim"], cwd=WORKSPACE, check=True)
-    command = ["cargo", "build", "--release", "--locked", "-p", "corehop"]
+    # The extension is named for its features alone: cargo builds the program.
+    command = ["cargo", "build", "--release", "--locked", "-p", "corehop", "--bin", "corehop"]
+    command += ["-p", "corehop-python", "--features", "corehop-python/program"]
     subprocess.run(command, cwd=WORKSPACE, check=True, env=carried)
     return release / "corehop"
