@@ -378,15 +378,19 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether `x` or a cache inside it has the line. Snoop filters are not asked: one may be about to note it.
+    #[inline(always)]
     pub(super) fn holds(&self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
-        if cache.includes() && cache.is_empty() {
-            return false;
+        if cache.includes() {
+            return !cache.is_empty() && cache.locate(line).is_some();
         }
-        if cache.locate(line).is_some() {
-            return true;
-        }
-        !cache.includes() && cache.children.iter().any(|&child| self.holds(child, line))
+        self.holds_somewhere(x, line)
+    }
+
+    /// The same of a cache that does not include those inside.
+    fn holds_somewhere(&self, x: usize, line: LineNumber) -> bool {
+        let cache = &self.caches[x];
+        cache.locate(line).is_some() || cache.children.iter().any(|&child| self.holds(child, line))
     }
 
     /// Whether a cache inside `x` has the line.

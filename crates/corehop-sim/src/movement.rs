@@ -113,7 +113,14 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// `x` and all inside give up a line; whether one of them had newer data.
+    #[inline]
     fn purge(&mut self, x: usize, line: LineNumber) -> bool {
+        let cache = &mut self.caches[x];
+        if cache.is_innermost() { cache.give_up(line) } else { self.purge_outer(x, line) }
+    }
+
+    /// The same of a cache with others inside.
+    fn purge_outer(&mut self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         let here = cache.locate(line);
         let mut newer = false;

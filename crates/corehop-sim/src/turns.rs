@@ -4,26 +4,30 @@
 //! Threads that walk beside each other come round again after about as long as the others, so that one who was first
 //! is soon found its place from the end.
 
-use std::collections::VecDeque;
-
 use super::times::Picos;
 
 /// Numbers, each with a time; of several at one time the smaller number comes first.
+///
+/// They lie in a ring: where the first one was, the last one is as soon as the first one comes again.
 #[derive(Debug, Clone, Default)]
-pub(super) struct EventQueue(VecDeque<(Picos, usize)>);
+pub(super) struct EventQueue {
+    ring: Vec<(Picos, usize)>,
+    /// The place of the first.
+    head: usize,
+}
 
 impl EventQueue {
     /// Those of these times, in any order.
     pub(super) fn of(times: impl IntoIterator<Item = (Picos, usize)>) -> Self {
-        let mut all: Vec<(Picos, usize)> = times.into_iter().collect();
-        all.sort_unstable();
-        Self(all.into())
+        let mut ring: Vec<(Picos, usize)> = times.into_iter().collect();
+        ring.sort_unstable();
+        Self { ring, head: 0 }
     }
 
     /// The time of the first, and its number.
     #[inline(always)]
     pub(super) fn first(&self) -> Option<(Picos, usize)> {
-        self.0.front().copied()
+        self.ring.get(self.head).copied()
     }
 
     /// The first comes again at this time.
@@ -34,22 +38,29 @@ impl EventQueue {
         }
     }
 
-    /// This number comes at this time, and the first does not.
+    /// This number comes at this time, and the first, of which there is to be one, does not.
     #[inline(always)]
     pub(super) fn instead_of_first(&mut self, at: Picos, number: usize) {
-        let mine = (at, number);
-        self.0.pop_front();
-        let mut place = self.0.len();
-        self.0.push_back(mine);
-        while place > 0 && self.0[place - 1] > mine {
-            self.0.swap(place - 1, place);
-            place -= 1;
+        let ring = self.ring.as_mut_slice();
+        let (mine, count) = ((at, number), ring.len());
+        let mut place = self.head;
+        self.head = if place + 1 < count { place + 1 } else { 0 };
+        for _ in 1..count {
+            let before = if place == 0 { count - 1 } else { place - 1 };
+            if ring[before] <= mine {
+                break;
+            }
+            ring[place] = ring[before];
+            place = before;
+        }
+        if let Some(slot) = ring.get_mut(place) {
+            *slot = mine;
         }
     }
 
     /// Everybody comes so much later.
     pub(super) fn skip(&mut self, time: Picos) {
-        self.0.iter_mut().for_each(|(at, _)| *at += time);
+        self.ring.iter_mut().for_each(|(at, _)| *at += time);
     }
 }
 
