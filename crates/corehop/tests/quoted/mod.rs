@@ -9,8 +9,6 @@ use tempfile::TempDir;
 
 use crate::recipe::run_by;
 
-/// The lines of an output that the README quotes.
-pub(crate) const README_LINES: usize = 9;
 /// The lines of an output that a page quotes.
 pub(crate) const PAGE_LINES: usize = 24;
 
