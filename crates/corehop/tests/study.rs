@@ -230,9 +230,11 @@ fn a_study_that_comes_with_the_program_runs_by_its_name_as_from_its_folder() {
         Command::new(program).args(words).current_dir(empty.path()).output().unwrap()
     });
     assert_eq!(text(&named), text(&from_folder));
-    for name in ["delays-by-pair", "limited-preemption"] {
-        assert_eq!(study(&[name, "--sets", "1", "--json"]).status.code(), Some(0), "{name}");
-    }
+    let ran = study(&["delays-by-pair", "--sets", "2", "--json"]);
+    assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+    // This study is there as well, and needs costs.
+    let (code, said) = error(&study(&["limited-preemption"]));
+    assert!(code == Some(2) && said.contains("--costs"), "{said}");
 }
 
 fn text(output: &Output) -> String {

@@ -24,7 +24,7 @@ pub(crate) struct Recipe {
     pub(crate) heading: String,
     /// The block of commands as written.
     pub(crate) block: String,
-    /// What is typed, without comments.
+    /// The lines to type, without comments.
     pub(crate) commands: Vec<String>,
     /// The output that is quoted below.
     pub(crate) output: String,
@@ -70,7 +70,7 @@ pub(crate) fn cut(output: &str, lines: usize) -> String {
     if output.lines().count() > lines { first + "…\n" } else { first }
 }
 
-/// What the last command of a recipe printed, run in full in an empty folder by this binary.
+/// The output of the last command of a recipe, run in full in an empty folder by this binary.
 ///
 /// # Errors
 /// If a command does not answer, or the recipe takes longer than its limit.
