@@ -17,6 +17,7 @@ A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.
 `pandas.DataFrame.from_arrow(result)` take them without a copy. None of the three is required.
 """
 
+from corehop._answers import Answer, Arm, Figures, Gain, Trial
 from corehop._binary import binary
 from corehop._check import Schedulable, Task, check, limit_preemptions
 from corehop._compare import compare
@@ -27,25 +28,34 @@ from corehop._model import CostModel, advise, fit, predict
 from corehop._off_load import OffLoad
 from corehop._placement import Placement
 from corehop._platform import Platform, platform
+from corehop._program_costs import Cost, ProgramCosts, program_costs
 from corehop._result import Result, Summary, load
 from corehop._study import StudyResult, load_study, merge_studies, study
+from corehop._verbs import try_
 
 __all__ = [
+    "Answer",
+    "Arm",
+    "Cost",
     "CostModel",
     "Damaged",
     "Error",
+    "Figures",
+    "Gain",
     "HostFailed",
     "Interrupted",
     "NotPossible",
     "OffLoad",
     "Placement",
     "Platform",
+    "ProgramCosts",
     "Result",
     "Schedulable",
     "StudyResult",
     "Summary",
     "Table",
     "Task",
+    "Trial",
     "Unknown",
     "Usage",
     "__version__",
@@ -62,5 +72,7 @@ __all__ = [
     "plan",
     "platform",
     "predict",
+    "program_costs",
     "study",
+    "try_",
 ]

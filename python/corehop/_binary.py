@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shutil
@@ -13,7 +14,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from corehop import _errors
 
@@ -67,10 +68,46 @@ class Said(NamedTuple):
     """On standard output."""
     remarks: str
     """On standard error."""
+    code: int = 0
+    """The exit code: 0, or 1 for the answer no or unknown."""
 
 
-def run(arguments: Sequence[str], text: str = "") -> Said:
-    """Runs the program with `text` on its standard input.
+class Answered(NamedTuple):
+    """The answer of a verb that ran with `--json`."""
+
+    facts: Any
+    """The JSON."""
+    sentence: str
+    """The answer in one sentence."""
+    holds: bool
+    """Whether the answer is yes (exit code 0), not no or unknown (exit code 1)."""
+
+
+def answered(arguments: Sequence[str]) -> Answered:
+    """Runs a verb that takes `--json`, and reads its answer.
+
+    Raises:
+        Error: by the exit code, with the program's sentence. Exit code 1 with an answer is an answer, not an error.
+    """
+    said = run([*arguments[:1], "--json", *arguments[1:]], no_is_an_answer=True)
+    return Answered(json.loads(said.answer), _sentence(said.remarks), said.code == 0)
+
+
+def _sentence(remarks: str) -> str:
+    """The sentence below the notes: where standard output carries JSON, the program ends standard error with the
+    sentence, folded.
+
+    >>> _sentence("note: the host is busy\\nYes: pin to CPU 1\\nand 2.\\n")
+    'Yes: pin to CPU 1 and 2.'
+    """
+    lines = remarks.strip().splitlines()
+    notes = [number for number, line in enumerate(lines) if line.startswith(("note: ", "corehop: "))]
+    return " ".join(lines[notes[-1] + 1 if notes else 0 :])
+
+
+def run(arguments: Sequence[str], text: str = "", *, no_is_an_answer: bool = False) -> Said:
+    """Runs the program with `text` on its standard input. With `no_is_an_answer`, exit code 1 is an answer if the
+    program wrote to standard output.
 
     Ctrl-C asks it to end, and waits until it has written what it has; a second one ends it at once.
 
@@ -85,10 +122,10 @@ def run(arguments: Sequence[str], text: str = "") -> Said:
         code, interrupt = _wait(child)
         out.seek(0)
         err.seek(0)
-        said = Said(out.read(), err.read())
+        said = Said(out.read(), err.read(), code)
     if interrupt is not None:
         raise _errors.of_program(130, said.remarks) from interrupt
-    if code != 0:
+    if code != 0 and not (code == 1 and no_is_an_answer and said.answer):
         raise _errors.of_program(code, said.remarks)
     return said
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from corehop import _tables
 from corehop._text import short, size
 
 if TYPE_CHECKING:
@@ -32,6 +34,14 @@ def result(result: Result) -> str:
     words.extend(f"<b>{escape(doubt)}</b>" for doubt in result.doubts)
     said = f"<p>{escape(result.sentence)}</p>"
     return f"{said}<p>{' · '.join(words)}</p>" + summary(result.summary())
+
+
+def answer(sentence: str, rows: list[dict[str, Any]], paste: Sequence[str] = ()) -> str:
+    """A sentence, the rows below it, and the lines to paste."""
+    names = _tables.plain(rows)
+    table = _table(names, [[short(row.get(name)) for name in names] for row in rows]) if rows else ""
+    pasted = f"<pre>{escape(chr(10).join(paste))}</pre>" if paste else ""
+    return f"<p><b>{escape(sentence)}</b></p>{table}{pasted}"
 
 
 def summary(summary: Summary) -> str:
@@ -89,4 +99,3 @@ def _table(head: list[str], body: list[list[str]]) -> str:
 
     lines = [line(head, "th"), *(line(row, "td") for row in body)]
     return f"<table>{''.join(lines)}</table>"
-

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""The options of `corehop measure`, and their form on its command line."""
+"""The options of the program's verbs, and their form on the command line."""
 
 from __future__ import annotations
 
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, TypedDict
+from datetime import timedelta
+from typing import Any, Literal, TypedDict
 
 from corehop._errors import Usage
 
 Cpus = str | int | Sequence[int]
+#: A number of bytes, or a text with a unit (`"64KiB"`).
+Size = int | str
+#: A number of seconds, a timedelta, or a text with a unit (`"4ms"`).
+Time = int | float | str | timedelta
 #: Of an option whose values the program reads: a text, a number, a path, or several of them.
 Value = str | int | float | os.PathLike[str] | Sequence[str | int | float]
 
@@ -18,8 +23,9 @@ Value = str | int | float | os.PathLike[str] | Sequence[str | int | float]
 class Options(TypedDict, total=False):
     """The options of `corehop measure`, with `_` for `-`; `corehop measure --help` explains them.
 
-    Sizes and times are texts with a unit (`"64KiB"`, `"4ms"`). Where there may be several values, a
-    list is as good as a text with commas. An omitted option, or None, has the preset's value.
+    Sizes are numbers of bytes or texts (`65536`, `"64KiB"`). Times are numbers of seconds, timedeltas or texts
+    (`0.004`, `timedelta(milliseconds=4)`, `"4ms"`). An option with several values accepts a list, or a text with
+    commas. An omitted option, or None, has the preset's value.
 
     `COREHOP_UPDATE_DOCS=1 cargo test -p corehop --test docs` adds the options that are new in the program.
     """
@@ -28,9 +34,9 @@ class Options(TypedDict, total=False):
     samples: int | None
     replicates: int | None
     precision: str | None
-    budget: str | None
+    budget: Time | None
     # In place of the preset's values.
-    wss: str | Sequence[str] | None
+    wss: Size | Sequence[Size] | None
     write_ratio: str | float | Sequence[str | float] | None
     pattern: Literal["shuffled", "scan", "code"] | None
     page: Literal["4k", "thp", "hugetlb"] | None
@@ -43,9 +49,9 @@ class Options(TypedDict, total=False):
     trace_take: int | None
     trace_thread: int | str | None
     event: str | Sequence[str] | None
-    length: str | None
+    length: Time | None
     preemptor: str | None
-    preemptor_wss: str | Sequence[str] | None
+    preemptor_wss: Size | Sequence[Size] | None
     passes: int | None
     mover: Literal["affinity", "handover"] | None
     cpus: Cpus | None
@@ -72,7 +78,7 @@ class Options(TypedDict, total=False):
     mechanism: str | Sequence[str] | None
     pair: str | Sequence[str] | None
     call: str | Sequence[str] | None
-    bytes: str | Sequence[str] | None
+    bytes: Size | Sequence[Size] | None
     outstanding: int | Sequence[int] | None
     batch: int | None
     sleeping_batch: int | None
@@ -81,7 +87,7 @@ class Options(TypedDict, total=False):
     tasks: int | str | Sequence[int] | None
     task_set: str | os.PathLike[str] | None
     sets: int | None
-    duration: str | None
+    duration: Time | None
     utilisation: str | None
     period: str | None
     sporadic: float | str | None
@@ -91,8 +97,8 @@ class Options(TypedDict, total=False):
     allow_system: bool
     # Supply.
     watched: str | None
-    window: str | None
-    threshold: str | None
+    window: Time | None
+    threshold: Time | None
     # Overheads, programs.
     no_bpf: bool
     pid: int | None
@@ -115,7 +121,7 @@ class Options(TypedDict, total=False):
     quiet: bool
     resume: bool
     progress: Value | None
-    block: Value | None
+    block: Time | None
     metrics: Value | None
 
 
@@ -126,41 +132,137 @@ ELSEWHERE = frozenset(
 )
 
 
-def flags(options: Mapping[str, object]) -> list[str]:
+class TryOptions(TypedDict, total=False):
+    """The options of `corehop try`."""
+
+    pid: int | None
+    progress: str | os.PathLike[str] | None
+    platform: str | os.PathLike[str] | None
+    duration: Time | None
+    seed: int | None
+    quiet: bool
+
+
+class PlaceOptions(TypedDict, total=False):
+    """The options of `corehop place`; `for_` is `--for`, which is a word of Python."""
+
+    cgroup: str | os.PathLike[str] | None
+    progress: str | os.PathLike[str] | None
+    evidence: str | Sequence[str] | None
+    page_faults: int | None
+    dry_run: bool
+    search: bool
+    start: str | Sequence[int] | None
+    model: str | os.PathLike[str] | None
+    for_: Time | None
+    window: Time | None
+    costs: str | os.PathLike[str] | None
+    load: str | None
+    statistic: str | None
+    length: Time | None
+    only: str | None
+    quiet: bool
+
+
+class OffloadOptions(TypedDict, total=False):
+    """The options of `corehop offload`, and of `corehop offload simulate` on a simulated machine."""
+
+    os_cores: Cpus | None
+    policy: str | Sequence[str] | None
+    mechanism: str | None
+    threshold: Size | None
+    call: str | Sequence[str] | None
+    decide: Literal["predicted", "guarded", "always", "never"] | None
+    spin: int | None
+    coverage: bool
+    threads: int | None
+    compute: Time | None
+    call_time: Time | None
+    seed: int | None
+    quiet: bool
+
+
+class ValidateOptions(TypedDict, total=False):
+    """The options of `corehop sim validate`."""
+
+    samples: int | None
+    wss: Size | Sequence[Size] | None
+    on: str | os.PathLike[str] | None
+    exact: bool
+    passes: int | None
+    seed: int | None
+    output: str | os.PathLike[str] | None
+    svg: str | os.PathLike[str] | None
+    force: bool
+    quiet: bool
+
+
+class ReportOptions(TypedDict, total=False):
+    """The options of `corehop report`."""
+
+    only: str | Sequence[str] | None
+    estimator: str | None
+    output: str | os.PathLike[str] | None
+    force: bool
+    quiet: bool
+
+
+#: Options that are given once for each of several values.
+_REPEATED = frozenset({"arm", "only"})
+
+
+def flags(options: Mapping[str, object], of: type[Any] = Options) -> list[str]:
     """Options as the program takes them: True is a flag, None and False are nothing.
 
     Raises:
-        Usage: an option that `corehop measure` does not have, or that is decided elsewhere here.
+        Usage: `of` has no such option.
 
-    >>> flags({"wss": ["64KiB", "1MiB"], "no_real_time": True, "node": None, "samples": 5})
-    ['--wss=64KiB,1MiB', '--no-real-time', '--samples=5']
+    >>> flags({"wss": ["64KiB", 1 << 20], "no_real_time": True, "node": None, "samples": 5})
+    ['--wss=64KiB,1048576B', '--no-real-time', '--samples=5']
+
+    A time is a number of seconds, a timedelta or a text:
+
+    >>> flags({"budget": 90, "length": timedelta(milliseconds=4)}), flags({"for_": "1min"}, PlaceOptions)
+    (['--budget=90000000000ns', '--length=4000000ns'], ['--for=1min'])
 
     Several arms of a program are an option each:
 
     >>> flags({"arm": ["pinned=taskset -c 1", "nice=nice"]})
     ['--arm=pinned=taskset -c 1', '--arm=nice=nice']
     """
+    kinds = {name: kind.__forward_arg__ for name, kind in of.__annotations__.items()}
     for name in options:
-        if name not in Options.__annotations__:
-            raise Usage(f"`{name}` is not an option; known are: {', '.join(Options.__annotations__)}")
+        if name not in kinds:
+            raise Usage(f"`{name}` is not an option; known are: {', '.join(kinds)}")
     # By identity: 0 is False's equal, and node 0 is a node.
-    given = ((name, it) for name, it in options.items() if it is not None and it is not False)
-    return [flag for name, value in given for flag in _flags(name, value)]
+    given = ((name, value) for name, value in options.items() if value is not None and value is not False)
+    return [flag for name, value in given for flag in _flags(name, value, kinds[name])]
 
 
-def _flags(name: str, value: object) -> list[str]:
+def _flags(name: str, value: object, kind: str) -> list[str]:
     """The flag of an option, or those of one that may be repeated."""
-    if name == "arm" and isinstance(value, Sequence) and not isinstance(value, str):
-        return [_flag(name, it) for it in value]
-    return [_flag(name, value)]
+    if name in _REPEATED and isinstance(value, Sequence) and not isinstance(value, str):
+        return [_flag(name, each, kind) for each in value]
+    return [_flag(name, value, kind)]
 
 
-def _flag(name: str, value: object) -> str:
-    flag = "--" + name.replace("_", "-")
+def _flag(name: str, value: object, kind: str) -> str:
+    flag = "--" + name.rstrip("_").replace("_", "-")
     if value is True:
         return flag
     if isinstance(value, str | os.PathLike) or not isinstance(value, Iterable):
-        return f"{flag}={value}"
-    words = [str(word) for word in value]
+        return f"{flag}={_word(value, kind)}"
+    words = [_word(word, kind) for word in value]
     # A command is one word to the program, which takes it apart as a shell would.
     return f"{flag}={shlex.join(words) if name == 'command' else ','.join(words)}"
+
+
+def _word(value: object, kind: str) -> str:
+    """A value as the program reads it: a number of a size is in bytes, one of a time in seconds."""
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(microseconds=1) * 1000}ns"
+    if isinstance(value, int | float) and "Time" in kind:
+        return f"{round(value * 1e9)}ns"
+    if isinstance(value, int) and "Size" in kind:
+        return f"{value}B"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

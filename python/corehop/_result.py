@@ -54,6 +54,10 @@ def load(path: str | os.PathLike[str]) -> Result:
         return cast("Result", counts)
     for doubt in file.doubts:
         warnings.warn(doubt, stacklevel=2)
+    if file.kind == "program_costs":
+        from corehop._program_costs import ProgramCosts
+
+        return ProgramCosts(file)
     return Result(file)
 
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 
 
 def short(value: object) -> str:
-    """A number with three digits; nothing for None.
+    """A number with three significant digits; nothing for None.
 
-    >>> short(0.012345), short(72.04), short("none"), short(None)
-    ('0.0123', '72', 'none', '')
+    >>> short(0.012345), short(72.04), short(25488.0), short("none"), short(None)
+    ('0.0123', '72', '25500', 'none', '')
     """
     if value is None:
         return ""
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+    if not isinstance(value, float):
+        return str(value)
+    digits = f"{value:.3g}"
+    # An exponent is for numbers that no column has room for.
+    return f"{float(digits):.0f}" if 1000 <= abs(value) < 1e12 else digits
 
 
 def size(number: int) -> str:

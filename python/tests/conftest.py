@@ -45,6 +45,8 @@ if told["until_interrupted"]:
     open({note!r} + ".ready", "w").close()
     time.sleep(60)
 sys.stderr.write(told["says"])
+sys.stdout.write(told["answers"])
+sys.stdout.flush()
 leave(told["suffix"])
 if told["kill"]:
     os.kill(os.getpid(), told["kill"])
@@ -81,8 +83,8 @@ class Pretender:
 
 @pytest.fixture
 def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pretender]:
-    """Puts a program in place of corehop that leaves a file (if told to), says a line, and ends with a
-    code."""
+    """Puts a program in place of corehop that leaves a file (if told to), says a line, prints an answer, and
+    ends with a code."""
 
     def make(
         code: int = 0,
@@ -91,6 +93,7 @@ def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pr
         suffix: str = "",
         kill: int = 0,
         until_interrupted: bool = False,
+        answers: str = "",
     ) -> Pretender:
         told = dict(
             code=code,
@@ -99,6 +102,7 @@ def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pr
             suffix=suffix,
             kill=kill,
             until_interrupted=until_interrupted,
+            answers=answers,
         )
         note = tmp_path / "called.json"
         path = tmp_path / "corehop"

@@ -394,6 +394,8 @@ fn declared_in_python(source: &str) -> String {
         let kind = match value.as_str() {
             "" => "bool",
             "<N>" => "int | None",
+            "<TIME>" => "Time | None",
+            "<SIZE>" => "Size | None",
             _ => "Value | None",
         };
         if !lines.iter().any(|line| name_of(line) == *name) {
@@ -413,9 +415,9 @@ fn python_knows_every_option_of_every_experiment_and_no_other() {
     } else {
         assert!(now == page, "{path}: run `{UPDATE}=1 cargo test -p corehop --test docs`");
     }
-    let stale = page.replace("    window: str | None\n", "    nonsense: str | None\n");
+    let stale = page.replace("    window: Time | None\n", "    nonsense: str | None\n");
     let mended = declared_in_python(&stale);
-    assert!(mended.contains("\n    window: Value | None\n") && !mended.contains("nonsense"));
+    assert!(mended.contains("\n    window: Time | None\n") && !mended.contains("nonsense"));
 }
 
 /// Every page of the repository, by its path.

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Verbs of the program as functions: their options, and their answers as objects."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import corehop
+from corehop import _options
+
+Pretend = Callable[..., Any]
+
+#: Options that a function has as parameters, or has no use for: it reads JSON or the file that the program writes.
+ELSEWHERE = {"help", "json", "output", "force", "emit", "table", "on", "os_cores", "sysfs_root"}
+
+WINNER: dict[str, Any] = {
+    "verdict": "winner",
+    "arm": 0,
+    "default_cpus": "0-1",
+    "default": {"mean": 0.2, "cpu_s": 0.07, "runs": 45},
+    "floor": {"gain": 0.02, "low": -0.47, "high": 1.003, "rounds": 15},
+    "arms": [
+        {
+            "kind": "one-cpu",
+            "cpus": "0",
+            "figures": {"mean": 0.1, "cpu_s": 0.05, "runs": 54},
+            "gain": {"gain": 1.02912, "low": 0.034, "high": 2.178, "rounds": 15},
+        }
+    ],
+    "paste": {"a shell": "taskset -c 0 ./job  # a shell"},
+}
+
+
+def told(verb: list[str]) -> dict[str, str]:
+    """The options that the help of a verb lists, with the words of their values."""
+    said = subprocess.run([corehop.binary(), *verb, "--help"], check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"^ +(?:-\w, )?--([a-z-]+)(.*)", said, flags=re.MULTILINE)
+    return {name.replace("-", "_"): rest for name, rest in found}
+
+
+@pytest.mark.parametrize(
+    ("kind", "verbs"),
+    [
+        (_options.TryOptions, [["try"]]),
+        (_options.PlaceOptions, [["place"]]),
+        (_options.OffloadOptions, [["offload"], ["offload", "simulate"]]),
+        (_options.ValidateOptions, [["sim", "validate"]]),
+        (_options.ReportOptions, [["report"]]),
+    ],
+)
+def test_the_options_of_a_verb_are_those_of_the_program(kind: Any, verbs: list[list[str]]) -> None:
+    options = {name: rest for verb in verbs for name, rest in told(verb).items()}
+    mine = {name.rstrip("_"): each.__forward_arg__ for name, each in kind.__annotations__.items()}
+    assert mine.keys() - ELSEWHERE == options.keys() - ELSEWHERE
+    for name, rest in options.items():
+        word = {"<TIME>": "Time", "<SIZE>": "Size", "<SIZES>": "Size"}.get((rest.split() or [""])[0])
+        assert name not in mine or word is None or word in mine[name], name
+
+
+def test_every_time_of_a_measurement_may_be_a_timedelta() -> None:
+    for verb in (["measure", "synthetic"], ["measure", "program-costs"], ["record"]):
+        for name, rest in told(verb).items():
+            if rest.strip().startswith("<TIME>") and name in _options.Options.__annotations__:
+                assert "Time" in _options.Options.__annotations__[name].__forward_arg__, name
+
+
+def test_a_trial_names_its_winner_and_the_lines_to_paste(pretend: Pretend) -> None:
+    says = "note: the host is busy\nPin to CPU 0 (one-cpu): 102.9 % faster than the\nkernel's default.\n"
+    program = pretend(answers=json.dumps(WINNER), says=says)
+    trial = corehop.try_("./job -n 'a b'", duration=timedelta(seconds=20), seed=3)
+    assert program.arguments == ["try", "--json", "--duration=20000000000ns", "--seed=3", "--", "./job", "-n", "a b"]
+    assert trial.sentence == "Pin to CPU 0 (one-cpu): 102.9 % faster than the kernel's default."
+    assert trial.winner == trial.arms[0]
+    assert trial.winner.gain == corehop.Gain(1.02912, 0.034, 2.178, 15)
+    assert (trial.winner.cpus, trial.paste["a shell"]) == ("0", "taskset -c 0 ./job  # a shell")
+    assert repr(trial).splitlines()[0] == trial.sentence
+    assert "1.03" in repr(trial) and "1.029" not in repr(trial).split("\n", 1)[1]
+    assert trial._repr_html_().index("102.9") < trial._repr_html_().index("<table>")
+    assert trial.to_polars()["arm"].to_list() == list(trial.to_pandas()["arm"]) == ["default", "one-cpu"]
+
+
+def test_a_trial_that_finds_nothing_is_an_answer_and_no_error(pretend: Pretend) -> None:
+    facts = {**WINNER, "verdict": "nothing", "at_most": 0.02, "paste": {}}
+    pretend(code=1, answers=json.dumps(facts), says="Nothing beats the kernel's default.\n")
+    trial = corehop.try_(["./job"])
+    assert (trial.winner, trial.paste, trial.verdict) == (None, {}, "nothing")
+    pretend(code=1, answers=json.dumps({"verdict": "one_cpu", "arms": []}), says="There is one CPU.\n")
+    assert repr(corehop.try_(["./job"])) == "There is one CPU."
+
+
+def test_a_trial_without_an_answer_is_an_error(pretend: Pretend) -> None:
+    pretend(code=1, says="corehop: cannot tell: the first run was stopped after 3 s\n")
+    with pytest.raises(corehop.Error, match="cannot tell: the first run"):
+        corehop.try_(["./job"])
+
+
+def test_a_trial_needs_a_program_and_knows_its_options() -> None:
+    with pytest.raises(corehop.Usage, match="missing command"):
+        corehop.try_()
+    with pytest.raises(corehop.Usage, match="`arms` is not an option; known are: pid, progress"):
+        corehop.try_("true", arms=3)  # type: ignore[call-arg]
+
+
+def test_a_command_is_tried_on_this_host() -> None:
+    trial = corehop.try_(["sh", "-c", "i=0; while [ $i -lt 999 ]; do i=$((i+1)); done"], duration="2s")
+    assert trial.sentence.endswith(".") and trial.verdict in ("winner", "nothing", "too_few", "no_arm", "one_cpu")
+    assert all(arm.figures is None or arm.figures.runs > 0 for arm in trial.arms)
+
+
+def test_the_costs_of_a_program_are_objects(tmp_path: Path) -> None:
+    command = ["sh", "-c", "i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done"]
+    try:
+        found = corehop.program_costs(command, event="preemption", rounds=2, length=0.001, output=tmp_path / "c.parquet")
+    except corehop.NotPossible as why:
+        pytest.skip(str(why))
+    (cost,) = found.costs
+    assert (cost.event, cost.length_us, cost.events > 0) == ("preemption", 1000.0, True)
+    assert isinstance(corehop.load(tmp_path / "c.parquet"), corehop.ProgramCosts)
+    assert repr(found).startswith(found.sentence) and "preemption" in found._repr_html_()
