@@ -23,7 +23,7 @@ from corehop._check import Schedulable, Task, check, limit_preemptions
 from corehop._compare import compare
 from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Unknown, Usage
-from corehop._measure import measure, plan
+from corehop._measure import measure, plan, record
 from corehop._model import CostModel, advise, fit, predict
 from corehop._off_load import OffLoad
 from corehop._placement import Placement
@@ -31,7 +31,7 @@ from corehop._platform import Platform, platform
 from corehop._program_costs import Cost, ProgramCosts, program_costs
 from corehop._result import Result, Summary, load
 from corehop._study import StudyResult, load_study, merge_studies, study
-from corehop._verbs import try_
+from corehop._verbs import doctor, offload, place, report, try_, validate
 
 __all__ = [
     "Answer",
@@ -63,16 +63,22 @@ __all__ = [
     "binary",
     "check",
     "compare",
+    "doctor",
     "fit",
     "limit_preemptions",
     "load",
     "load_study",
     "measure",
     "merge_studies",
+    "offload",
+    "place",
     "plan",
     "platform",
     "predict",
     "program_costs",
+    "record",
+    "report",
     "study",
     "try_",
+    "validate",
 ]

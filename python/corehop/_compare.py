@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from corehop import _corehop
+from corehop._answers import Answer
+from corehop._options import Time, word
 
 
 def compare(
@@ -16,11 +18,11 @@ def compare(
     b: str | os.PathLike[str] | None = None,
     *,
     margin: float = 0.05,
-    least: str | None = None,
+    least: Time | None = None,
     fail_on: Sequence[str] = ("slower",),
     confidence: float = 0.95,
     estimator: str | None = None,
-) -> dict[str, Any]:
+) -> Answer:
     """Compares two results, or two folders of results: two kernels, two hosts, before and after.
 
     Args:
@@ -35,8 +37,8 @@ def compare(
         estimator: The estimator of delays; default: the difference.
 
     Returns:
-        The answer of `corehop compare --json`: a dictionary with `answer` (a sentence), `gate` (`passes`, or why not), and what was
-        compared.
+        The answer of `corehop compare --json`: a mapping with `answer` (the sentence), `gate` (`passes`, or why not),
+        and what was compared. `holds` is whether the gate passes; `rows` are the cells.
 
     Raises:
         Usage: the results cannot be compared, or there is no such file.
@@ -48,5 +50,5 @@ def compare(
         >>> "slower" in answer["answer"], sorted({"answer", "gate"} & set(answer))
         (True, ['answer', 'gate'])
     """
-    answer: dict[str, Any] = json.loads(_corehop.compare(a, b, margin, least, list(fail_on), confidence, estimator))
-    return answer
+    facts: dict[str, Any] = json.loads(_corehop.compare(a, b, margin, None if least is None else word(least, "Time"), list(fail_on), confidence, estimator))
+    return Answer(facts["answer"], facts, "cells", facts["gate"] == "passes")

@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,13 +63,37 @@ def measure(
     """
     what, text = _what(experiment, plan)
     arguments = [*_drawn(preset, seed), *_arguments(experiment, options)]
+    with named(on) as machine:
+        words = [*what, *_on(experiment, machine)]
+        return kept(lambda file: [*words, f"--output={file}", *arguments], output, "measured.parquet", text)
+
+
+def kept(
+    words: Callable[[Path], list[str]],
+    output: str | os.PathLike[str] | None,
+    name: str,
+    text: str = "",
+    *,
+    no_is_an_answer: bool = False,
+) -> Result:
+    """Runs the program, which writes its answer to a file, and loads the file.
+
+    Args:
+        words: The arguments for a file.
+        output: The file. Without a file the answer goes to a temporary one that is called `name`.
+        text: The program's standard input.
+        no_is_an_answer: Whether exit code 1 is an answer, not an error.
+
+    Raises:
+        Error: by the exit code. The `result` of the exception is what the program had written.
+    """
     # A file even where none was asked for: a stream's head is written before the run, and lacks what
     # only its end knows (the policy it got, the calibration, what stopped it).
-    with _named(on) as machine, ExitStack() as scratch:
+    with ExitStack() as scratch:
         folder = scratch.enter_context(TemporaryDirectory(prefix="corehop-"))
-        file = Path(folder, "measured.parquet") if output is None else Path(output)
+        file = Path(folder, name) if output is None else Path(output)
         try:
-            said = _binary.run([*what, *_on(experiment, machine), f"--output={file}", *arguments], text)
+            said = _binary.run(words(file), text, no_is_an_answer=no_is_an_answer)
         except _errors.Error as error:
             error.result = _recorded(file)
             if error.result is not None:
@@ -77,6 +101,37 @@ def measure(
             raise
         _files.say(said.remarks)
         return _keep(scratch, load(file))
+
+
+def record(
+    command: str | Sequence[str] | None = None,
+    /,
+    *,
+    seed: int | None = None,
+    output: str | os.PathLike[str] | None = None,
+    **options: Unpack[Options],
+) -> Result:
+    """Records the preemptions and migrations of a program, as `corehop record` does.
+
+    Args:
+        command: The command, as a list or as a text as a shell takes it.
+        seed: The seed of every draw (default 1).
+        output: The Parquet file to write; its threads and runs are in files beside it.
+        **options: The options of `corehop record`: `pid=4711` or `cgroup=FOLDER` in place of a command, `budget="10s"`,
+            `arm=["pinned=taskset -c 1"]`, `repeat=20`, ….
+
+    Raises:
+        Usage: there is neither a command nor a process, or an option makes no sense.
+        NotPossible: this host does not allow recording; the sentence names the remedy.
+        Interrupted: Ctrl-C. The recorded data is in the exception's `result`.
+
+    Example:
+        >>> recording = corehop.record(["make", "-j4"])                         # doctest: +SKIP
+        >>> print(recording.sentence)                                           # doctest: +SKIP
+    """
+    if command is not None:
+        options["command"] = command
+    return measure("program", seed=seed, output=output, **options)
 
 
 def plan(
@@ -104,7 +159,7 @@ def plan(
         >>> result = corehop.measure(plan=plan)                                 # doctest: +SKIP
     """
     arguments = ["--dry-run", "--json", *_drawn(preset, seed), *_arguments(experiment, options)]
-    with _named(on) as machine:
+    with named(on) as machine:
         said = _binary.run([*_verb(experiment), *_on(experiment, machine), *arguments])
     made: dict[str, Any] = json.loads(said.answer)
     return made
@@ -156,7 +211,7 @@ def _what(
 
 
 @contextmanager
-def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
+def named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
     """The name of a machine on a command line, while it is in use."""
     if not isinstance(on, Platform):
         yield os.fspath(on)

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from corehop import _corehop, _files
+from corehop import _corehop, _files, _html, _tables
 
 
-class OffLoad:
+class OffLoad(_tables.RowList):
     """Where the system calls of a program were made, or what the policies of a simulated machine bring.
 
     `print(answer)` gives the words of `corehop report contents`.
@@ -46,4 +46,7 @@ class OffLoad:
         return f"{self.sentence}\n\n{self._answer.text()}"
 
     def __repr__(self) -> str:
-        return f"<corehop.OffLoad: {len(self.rows)} rows>"
+        return f"{self.sentence}\n<corehop.OffLoad: {len(self.rows)} rows>\n{_tables.text(self.rows)}"
+
+    def _repr_html_(self) -> str:
+        return _html.answer(self.sentence, self.rows)

@@ -251,13 +251,13 @@ def _flag(name: str, value: object, kind: str) -> str:
     if value is True:
         return flag
     if isinstance(value, str | os.PathLike) or not isinstance(value, Iterable):
-        return f"{flag}={_word(value, kind)}"
-    words = [_word(word, kind) for word in value]
+        return f"{flag}={word(value, kind)}"
+    words = [word(each, kind) for each in value]
     # A command is one word to the program, which takes it apart as a shell would.
     return f"{flag}={shlex.join(words) if name == 'command' else ','.join(words)}"
 
 
-def _word(value: object, kind: str) -> str:
+def word(value: object, kind: str) -> str:
     """A value as the program reads it: a number of a size is in bytes, one of a time in seconds."""
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1) * 1000}ns"

@@ -8,10 +8,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from corehop import _corehop, _files
+from corehop import _corehop, _files, _html, _tables
 
 
-class Placement:
+class Placement(_tables.RowList):
     """The record of a placer: its evidence, the tried placements, and the effect of each.
 
     `print(placement)` gives the words of `corehop report contents`.
@@ -37,6 +37,11 @@ class Placement:
         """The verdicts, in turn: `verdict`, `kept`, and the `ratio` of progress with its interval `low`, `high`."""
         trials: list[dict[str, Any]] = self.answer["trials"]
         return trials
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The trials."""
+        return self.trials
 
     @property
     def ties(self) -> list[dict[str, Any]]:
@@ -69,4 +74,8 @@ class Placement:
 
     def __repr__(self) -> str:
         part = "" if self.complete else ", torn off"
-        return f"<corehop.Placement: {len(self.rates)} windows, {len(self.trials)} trials{part}>"
+        counts = f"<corehop.Placement: {len(self.rates)} windows, {len(self.trials)} trials{part}>"
+        return f"{self.sentence}\n{counts}\n{_tables.text(self.rows)}".rstrip()
+
+    def _repr_html_(self) -> str:
+        return _html.answer(self.sentence, self.rows)

@@ -6,11 +6,10 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from corehop import _corehop, _errors, _html
+from corehop import _corehop, _errors, _html, _tables
 from corehop._off_load import OffLoad
 from corehop._placement import Placement
 from corehop._platform import Platform
@@ -61,7 +60,7 @@ def load(path: str | os.PathLike[str]) -> Result:
     return Result(file)
 
 
-class Result:
+class Result(_tables.ArrowColumns):
     """Samples and their provenance. It is an Arrow table: polars, pyarrow and pandas take it.
 
     Example:
@@ -150,8 +149,11 @@ class Result:
         """Every column with its meaning, in order."""
         return dict(self._file.docs())
 
+    def _names(self) -> list[str]:
+        return list(self.columns)
+
     def column(self, name: str) -> list[Any]:
-        """The values of a column, as a list.
+        """The values of a column, as a list; also `result[name]`.
 
         Raises:
             KeyError: there is no such column.
@@ -251,13 +253,18 @@ class Result:
         torn = ", torn off" if self.truncated else ""
         torn += "" if self.verified else ", not verified"
         early = f", stopped by {self.stopped_by}" if self.stopped_by else ""
-        return f"<corehop.Result: {len(self)} rows of {self.experiment} ({self.kind}){early}{torn}>"
+        line = f"<corehop.Result: {len(self)} rows of {self.experiment} ({self.kind}){early}{torn}>"
+        try:
+            return f"{self.sentence}\n{line}"
+        except _errors.Error:
+            # A debugger shows rows, too, that lack what a sentence needs.
+            return line
 
     def _repr_html_(self) -> str:
         return _html.result(self)
 
 
-class Summary:
+class Summary(_tables.ArrowColumns):
     """The statistics of each cell of a result. It is an Arrow table, one row per cell.
 
     The columns are what the cell's samples have in common, then `n` (valid samples) and `n_all`, then
@@ -293,8 +300,11 @@ class Summary:
         """The names of the columns, in order."""
         return self._table.columns
 
+    def _names(self) -> list[str]:
+        return self.columns
+
     def column(self, name: str) -> list[Any]:
-        """The values of a column, as a list; None where there is none.
+        """The values of a column, as a list; None where there is none. Also `summary[name]`.
 
         Raises:
             KeyError: there is no such column.
@@ -317,11 +327,6 @@ class Summary:
     def __len__(self) -> int:
         return len(self._table)
 
-    def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The rows, each as a dict."""
-        names, columns = self.columns, self.to_dict()
-        return (dict(zip(names, row)) for row in zip(*(columns[name] for name in names)))
-
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The cells as an Arrow stream, without a copy."""
         return self._table.__arrow_c_stream__(requested_schema)
@@ -331,7 +336,7 @@ class Summary:
         return self._table.__arrow_c_schema__()
 
     def __repr__(self) -> str:
-        return f"<corehop.Summary: {len(self)} cells>"
+        return f"<corehop.Summary: {len(self)} cells>\n{_tables.text(list(self))}"
 
     def __str__(self) -> str:
         return self._summary.text(100) if "event" in self.columns else repr(self)

@@ -77,12 +77,31 @@ class ArrowColumns:
 
 
 class RowList:
-    """Rows that are dicts: pandas and polars."""
+    """Rows that are dicts: `answer["column"]`, iteration over rows, pandas and polars."""
 
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The rows, each as a dict."""
         raise NotImplementedError
+
+    def __getitem__(self, name: str) -> Any:
+        """The values of a column, as a list; None where a row lacks the value.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        rows = self.rows
+        if not any(name in row for row in rows):
+            raise KeyError(f"{name}: the columns are {', '.join(dict.fromkeys(key for row in rows for key in row))}")
+        return [row.get(name) for row in rows]
+
+    def __iter__(self) -> Iterator[Any]:
+        """The rows, each as a dict."""
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return len(self.rows)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a DataFrame of pandas.
@@ -104,18 +123,23 @@ class RowList:
 
 
 def text(rows: Sequence[Mapping[str, object]]) -> str:
-    """Rows as a table for a terminal, with three significant digits. Nested values are left out.
+    """Rows as a table for a terminal, with three significant digits. Nested values and empty columns are left out,
+    and long words are cut.
 
     >>> print(text([{"arm": "default", "gain": None}, {"arm": "one-cpu", "gain": 0.102345}]))
     arm      gain
     default
     one-cpu  0.102
     """
-    names = plain(rows)
-    lines = [names, *([short(row.get(name)) for name in names] for row in rows)]
+    names = [name for name in plain(rows) if any(row.get(name) is not None for row in rows)]
+    lines = [names, *([_cut(short(row.get(name))) for name in names] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(names))]
     padded = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths)) for line in lines)
     return "\n".join(line.rstrip() for line in padded)
+
+
+def _cut(word: str, most: int = 40) -> str:
+    return word if len(word) <= most else word[: most - 1] + "…"
 
 
 def plain(rows: Sequence[Mapping[str, object]]) -> list[str]:

@@ -6,11 +6,15 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Unpack, cast
 
 from corehop import _binary
-from corehop._answers import Trial
-from corehop._options import TryOptions, flags
+from corehop._answers import Answer, Trial
+from corehop._measure import kept, named
+from corehop._off_load import OffLoad
+from corehop._options import OffloadOptions, PlaceOptions, ReportOptions, TryOptions, ValidateOptions, flags
+from corehop._placement import Placement
+from corehop._platform import Platform
 
 Command = str | Sequence[str]
 """A command with its arguments: a list, or a text as a shell takes it."""
@@ -37,6 +41,139 @@ def try_(command: Command | None = None, /, **options: Unpack[TryOptions]) -> Tr
     """
     facts, sentence, _ = _binary.answered(["try", *flags(options, TryOptions), *_program(command)])
     return Trial(sentence, facts)
+
+
+def place(
+    *pids: int,
+    command: Command | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **options: Unpack[PlaceOptions],
+) -> Placement:
+    """Finds threads that wake each other, moves them together, checks that the move pays, and keeps or reverts it.
+
+    All affinity masks are restored at the end. Without `progress` nothing is moved: the placement is advice.
+
+    Args:
+        *pids: Running processes.
+        command: A program to start, as a list or as a text as a shell takes it.
+        output: The log to write; an existing log only with `force`.
+        **options: The options of `corehop place`: `progress="FILE"`, `for_="1min"` (`--for`), `window=0.1`, ….
+
+    Raises:
+        Usage: there is no program, or an option makes no sense.
+        NotPossible: the rights are missing, or this host has no source of evidence.
+        Interrupted: Ctrl-C. The log until then is in the exception's `result`.
+
+    Example:
+        >>> placement = corehop.place(4711, progress="syscalls:sendmsg", for_="1min")   # doctest: +SKIP
+        >>> print(placement.sentence)                                           # doctest: +SKIP
+    """
+    words = [*flags(options, PlaceOptions), *_force(force), *map(str, pids), *_program(command)]
+    log = kept(lambda file: ["place", "--json", f"--output={file}", *words], output, "placed.jsonl", no_is_an_answer=True)
+    return cast("Placement", log)
+
+
+def offload(
+    command: Command | None = None,
+    /,
+    *,
+    on: str | os.PathLike[str] | Platform = "live",
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
+    **options: Unpack[OffloadOptions],
+) -> OffLoad:
+    """Runs a program whose system calls are made on other cores, and tells what that brought; or compares the policies
+    on a simulated machine.
+
+    Args:
+        command: The program, as a list or as a text as a shell takes it.
+        on: In place of a program a simulated machine: the id of a platform, a file, or a `Platform`.
+        output: The JSON file to write; an existing file only with `force`.
+        **options: The options of `corehop offload` (`os_cores=[1]` is required; `mechanism="v4"`, `threshold=4096`, …),
+            or of `corehop offload simulate` (`threads=4`, `compute=10e-6`, `call_time="5us"`, …).
+
+    Raises:
+        Usage: an option makes no sense, or does not belong to this mode.
+        NotPossible: this host, or the platform, does not allow it.
+
+    Example:
+        >>> answer = corehop.offload(on="xeon_x5650", os_cores=[1], mechanism="v4")
+        >>> [row["arm"] for row in answer.rows][:2]
+        ['unmodified', 'bound']
+    """
+    given = [*flags(options, OffloadOptions), *_force(force)]
+    with named(on) as machine:
+        head = ["offload"] if machine == "live" else ["offload", "simulate", f"--on={machine}"]
+        words = [*given, "--json", *_program(command)]
+        answer = kept(lambda file: [*head, f"--output={file}", *words], output, "answer.json", no_is_an_answer=True)
+    return cast("OffLoad", answer)
+
+
+def doctor(*, sysfs_root: str | os.PathLike[str] | None = None) -> Answer:
+    """Checks what this host allows, what would spoil a measurement, and how to fix it.
+
+    Args:
+        sysfs_root: Check the host whose `sys/` and `proc/` were copied to this folder.
+
+    Returns:
+        The answer, with a row for each finding: `id`, `severity`, `found`, `why`, `remedy`, `remark`.
+
+    Example:
+        >>> answer = corehop.doctor()
+        >>> {"id", "severity", "found"} <= answer.rows[0].keys()
+        True
+    """
+    root = [] if sysfs_root is None else [f"--sysfs-root={os.fspath(sysfs_root)}"]
+    return _answer(["doctor", *root], "findings")
+
+
+def validate(*names: str, **options: Unpack[ValidateOptions]) -> Answer:
+    """Reruns published experiments on the simulated machine, and reports the error against the printed values.
+
+    Args:
+        *names: Platforms or studies, such as `"xeon_x5650"`; default: all, which takes minutes.
+        **options: The options of `corehop sim validate`: `samples=2`, `wss=["64KiB"]`, `output="page.html"`, ….
+
+    Returns:
+        The answer, with a row for each study; `holds` is whether every study meets its aims.
+
+    Raises:
+        Usage: there is no such study, or an option makes no sense.
+    """
+    return _answer(["sim", "validate", *flags(options, ValidateOptions), "--", *names], "studies")
+
+
+def report(*files: str | os.PathLike[str], **options: Unpack[ReportOptions]) -> Answer:
+    """Summarizes files as a table of cells, and as a page if `output` names one.
+
+    Args:
+        *files: Results, and platform files of their machines; or one study, log of placing, or answer of off-loading.
+        **options: The options of `corehop report`: `output="report.html"`, `force=True`, `only="page=thp"`, ….
+
+    Returns:
+        The answer, with a row for each cell.
+
+    Raises:
+        Usage: there is no such file, the page exists, or an option makes no sense.
+        Damaged: a file is damaged.
+
+    Example:
+        >>> answer = corehop.report("quick.parquet", only=["event=none"])
+        >>> {row["cell"]["event"] for row in answer.rows}
+        {'none'}
+    """
+    return _answer(["report", *flags(options, ReportOptions), "--", *(os.fspath(file) for file in files)], "cells")
+
+
+def _answer(arguments: list[str], rows: str) -> Answer:
+    """The answer of a verb, whose JSON is an object, or the list of the rows alone."""
+    facts, sentence, holds = _binary.answered(arguments)
+    return Answer(sentence, {rows: facts} if isinstance(facts, list) else facts, rows, holds)
+
+
+def _force(force: bool) -> list[str]:
+    return ["--force"] if force else []
 
 
 def _program(command: Command | None) -> list[str]:

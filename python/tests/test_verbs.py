@@ -123,3 +123,73 @@ def test_the_costs_of_a_program_are_objects(tmp_path: Path) -> None:
     assert (cost.event, cost.length_us, cost.events > 0) == ("preemption", 1000.0, True)
     assert isinstance(corehop.load(tmp_path / "c.parquet"), corehop.ProgramCosts)
     assert repr(found).startswith(found.sentence) and "preemption" in found._repr_html_()
+
+
+def test_what_offload_compares_on_a_simulated_machine_is_a_table(tmp_path: Path) -> None:
+    platform = corehop.platform("xeon_x5650")
+    output = tmp_path / "answer.json"
+    answer = corehop.offload(on=platform, os_cores=[1], mechanism="v4", compute=20e-6, call_time="5us", output=output)
+    assert answer["arm"][:2] == ["unmodified", "bound"]
+    assert answer.answer["load"]["compute"] == "20 us"
+    assert corehop.load(output).sentence == answer.sentence
+    with pytest.raises(corehop.Usage, match="answer.json"):
+        corehop.offload(on=platform, os_cores=[1], mechanism="v4", output=output)
+    with pytest.raises(corehop.Usage, match="--threads"):
+        corehop.offload("true", os_cores=[1], threads=4)
+
+
+def test_placing_asks_for_a_log_and_reads_it(pretend: Pretend, tmp_path: Path) -> None:
+    log = Path(__file__).parent / "data" / "placement.jsonl"
+    program = pretend(leaves=log, answers="{}", code=1)
+    placement = corehop.place(47, 48, command=["./job", "-v"], for_=timedelta(minutes=1), window=0.1, dry_run=True)
+    output, *rest = program.arguments[2:]
+    assert (program.arguments[:2], output.startswith("--output=")) == (["place", "--json"], True)
+    assert rest == ["--for=60000000000ns", "--window=100000000ns", "--dry-run", "47", "48", "--", "./job", "-v"]
+    assert placement.sentence == corehop.load(log).sentence
+    pretend(leaves=None, code=3, says="corehop: CAP_BPF is missing\n")
+    with pytest.raises(corehop.NotPossible, match="CAP_BPF is missing"):
+        corehop.place(47)
+
+
+def test_recording_is_a_measurement_of_a_program(pretend: Pretend) -> None:
+    program = pretend()
+    corehop.record("./job 'a b'", budget=timedelta(seconds=2), arm=["pinned=taskset -c 1"])
+    assert program.arguments[0] == "record"
+    assert program.arguments[2:4] == ["--budget=2000000000ns", "--arm=pinned=taskset -c 1"]
+    assert program.arguments[-3:] == ["--", "./job", "a b"]
+
+
+def test_the_doctor_has_a_finding_for_each_row() -> None:
+    answer = corehop.doctor()
+    assert answer.sentence.startswith("corehop can")
+    assert answer["findings"] == answer.rows
+    assert answer.to_polars()["id"].to_list() == [row["id"] for row in answer.rows]
+    with pytest.raises(corehop.Error, match="nowhere"):
+        corehop.doctor(sysfs_root="nowhere")
+
+
+def test_a_study_that_misses_its_aims_is_an_answer(tmp_path: Path) -> None:
+    answer = corehop.validate("kamali-3-6", samples=1, output=tmp_path / "page.html")
+    assert answer.holds == (sum(study["missed"] for study in answer.rows) == 0)
+    assert answer.rows[0]["study"] == "kamali-3-6" and answer.sentence.endswith(".")
+    assert (tmp_path / "page.html").read_text().startswith("<!")
+    with pytest.raises(corehop.Usage, match="nonsense"):
+        corehop.validate("nonsense")
+
+
+def test_a_report_is_a_table_of_cells_and_a_page(tmp_path: Path) -> None:
+    file = Path(__file__).parent / "data" / "quick.parquet"
+    answer = corehop.report(file, only=["event=none", "load=idle"], output=tmp_path / "page.html")
+    assert {row["cell"]["event"] for row in answer.rows} == {"none"}
+    assert " ".join(answer.sentence.split()) == answer.sentence != ""
+    assert "</html>" in (tmp_path / "page.html").read_text()
+    with pytest.raises(corehop.Usage, match="page.html"):
+        corehop.report(file, output=tmp_path / "page.html")
+
+
+def test_a_comparison_is_an_answer_with_cells() -> None:
+    file = Path(__file__).parent / "data" / "quick.parquet"
+    answer = corehop.compare(file, file, least=timedelta(microseconds=2))
+    assert (answer.sentence, answer.holds) == (answer["answer"], True)
+    assert {row["outcome"] for row in answer.rows} == {"equivalent"}
+    assert answer.rows[0]["margin_us"] == 2.0
