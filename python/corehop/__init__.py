@@ -17,6 +17,19 @@ A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.
 `pandas.DataFrame.from_arrow(result)` take them without a copy. None of the three is required.
 """
 
+from corehop._advice import (
+    Advice,
+    AdviceRule,
+    AdvisedMove,
+    AdvisedWait,
+    Company,
+    Constants,
+    Estimate,
+    Isolation,
+    MigrationExtra,
+    Partitioning,
+    Prediction,
+)
 from corehop._answers import Answer, Arm, Figures, Gain, Trial
 from corehop._binary import binary
 from corehop._check import Schedulable, Task, check, limit_preemptions
@@ -34,20 +47,31 @@ from corehop._study import StudyResult, load_study, merge_studies, study
 from corehop._verbs import doctor, offload, place, report, try_, validate
 
 __all__ = [
+    "Advice",
+    "AdviceRule",
+    "AdvisedMove",
+    "AdvisedWait",
     "Answer",
     "Arm",
+    "Company",
+    "Constants",
     "Cost",
     "CostModel",
     "Damaged",
     "Error",
+    "Estimate",
     "Figures",
     "Gain",
     "HostFailed",
     "Interrupted",
+    "Isolation",
+    "MigrationExtra",
     "NotPossible",
     "OffLoad",
+    "Partitioning",
     "Placement",
     "Platform",
+    "Prediction",
     "ProgramCosts",
     "Result",
     "Schedulable",

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from corehop import _corehop, _errors, _files
+from corehop import _corehop, _errors, _files, _records
+from corehop._advice import Advice, Prediction
+from corehop._options import Time, word
 from corehop._platform import Platform, platform
 from corehop._result import Result, load
 from corehop._rows import ArrowTable, rows
@@ -113,7 +115,7 @@ class CostModel:
         Raises:
             Usage: a size is beyond what was measured, or the event or the load was not.
         """
-        return [float(answer["estimate_us"]) for answer in self.answers(X)]
+        return [answer.estimate_us for answer in self.answers(X)]
 
     def predict_interval(self, X: Any) -> list[tuple[float | None, float | None]]:
         """The interval at 95 % of each cost; None for an end that the samples do not carry.
@@ -121,11 +123,11 @@ class CostModel:
         A cost of the methods `survivors` and `worst_case` is computed from the platform: both ends are None, unless the
         method was tried on ten measured points or more. Then its errors there give an interval at 90 %.
         """
-        return [(answer["low_us"], answer["high_us"]) for answer in self.answers(X)]
+        return [(answer.low_us, answer.high_us) for answer in self.answers(X)]
 
-    def answers(self, X: Any) -> list[dict[str, Any]]:
-        """The answer of `corehop advise predict --json` for each size."""
-        return [json.loads(self._answer(row)) for row in _features(X)]
+    def answers(self, X: Any) -> list[Prediction]:
+        """The answer of `corehop advise predict` for each size."""
+        return [_records.made(Prediction, json.loads(self._answer(row))) for row in _features(X)]
 
     def _answer(self, row: Mapping[str, Any]) -> str:
         length_us = row.get("length_us")
@@ -211,11 +213,11 @@ def predict(
     event: str = "preemption",
     load: str = "idle",
     statistic: str = "mean",
-    length: str | None = None,
+    length: Time | None = None,
     method: str | None = None,
     only: Mapping[str, object] | None = None,
-) -> list[dict[str, Any]]:
-    """The cost of an event at some sizes, with interval: the answer of `corehop advise predict --json`.
+) -> list[Prediction]:
+    """The cost of an event at some sizes, with interval: the answers of `corehop advise predict`.
 
     Args:
         model: A model, the path of one (`*.json`), or samples to fit one to.
@@ -226,7 +228,7 @@ def predict(
         Usage: a size is beyond what was measured, or the event or the load was not.
     """
     asked = CostModel(
-        event=event, load=load, statistic=statistic, length=length, method=method, only=only
+        event=event, load=load, statistic=statistic, length=_time(length), method=method, only=only
     )
     asked._model = _model(model)
     return asked.answers([wss] if isinstance(wss, str | int) else wss)
@@ -237,25 +239,26 @@ def advise(
     *,
     on: Platform | str | os.PathLike[str] | None = None,
     wss: str | int | Iterable[str | int] = (),
-    length: str | None = None,
+    length: Time | None = None,
     only: Mapping[str, object] | None = None,
     samples: int = 16,
     seed: int = 1,
     loaded: bool = True,
-) -> dict[str, Any]:
+) -> Advice:
     """Advice for a scheduler on a machine: the answer of `corehop advise --json`.
 
     Args:
         what: Samples of the machine, or a model of them.
         on: In their place a platform, of which the synthetic method is simulated (a minute or more).
         wss: The sizes, in bytes or as texts; those measured if left out.
-        length: The expected wait to advise on, as a text; the usual ones from 1 us to 10 ms if left out.
+        length: The expected wait to advise on, as a text, a timedelta or seconds; the usual ones from 1 us to 10 ms if left out.
         only: Which of several series.
         samples, seed, loaded: Of a simulation: the samples of each cell, the seed, and whether polluters run too.
 
     Returns:
-        `rules`, `isolation`, `constants`, `silent` and `lacking`; from a simulation also `partitioning`. Each of the
-        `moves` of a rule has the expected wait from which it `pays_from`, with an interval; `waits` has the verdicts.
+        The advice: `rules`, `isolation`, `constants`, `silent` and `lacking`; from a simulation also `partitioning`.
+        Each of the `moves` of a rule has the expected wait from which it `pays_from`, with an interval; `waits` has the
+        verdicts.
 
     Raises:
         Usage: neither or both of `what` and `on`, or several series fit.
@@ -264,14 +267,13 @@ def advise(
     sizes = [wss] if isinstance(wss, str | int) else list(wss)
     texts = [size if isinstance(size, str) else f"{size}B" for size in sizes]
     if what is not None and on is None:
-        advice = _model(what).advise(texts, length, _only(only))
+        advice = _model(what).advise(texts, _time(length), _only(only))
     elif what is not None or on is None:
         raise _errors.Usage("say what to advise on: samples or a model, or a platform with on=")
     else:
         machine = on if isinstance(on, Platform) else platform(on)
-        advice = _corehop.advise_on(machine._platform, texts, length, samples, seed, loaded)
-    answer: dict[str, Any] = json.loads(advice)
-    return answer
+        advice = _corehop.advise_on(machine._platform, texts, _time(length), samples, seed, loaded)
+    return Advice(json.loads(advice))
 
 
 def costs(
@@ -294,6 +296,10 @@ def _model(what: CostModel | Samples) -> _corehop.Model:
     if isinstance(what, str | os.PathLike) and Path(what).suffix == ".json":
         return CostModel.load_model(what)._fitted
     return CostModel().fit(what)._fitted
+
+
+def _time(length: Time | None) -> str | None:
+    return None if length is None else word(length, "Time")
 
 
 def _only(only: Mapping[str, object] | None) -> list[tuple[str, str]]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from corehop._text import short
 
 if TYPE_CHECKING:
-    import pandas
     import polars
 
 
@@ -56,15 +55,14 @@ class ArrowColumns:
         names = self._names()
         return (dict(zip(names, row)) for row in zip(*(self.column(name) for name in names)))
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """The rows as a DataFrame of pandas.
 
         Raises:
             ImportError: pandas or pyarrow is not installed.
         """
         imported("pandas")
-        frame: pandas.DataFrame = imported("pyarrow").table(self).to_pandas()
-        return frame
+        return imported("pyarrow").table(self).to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a DataFrame of polars, without a copy.
@@ -103,14 +101,13 @@ class RowList:
         """The number of rows."""
         return len(self.rows)
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def to_pandas(self) -> Any:
         """The rows as a DataFrame of pandas.
 
         Raises:
             ImportError: pandas is not installed.
         """
-        frame: pandas.DataFrame = imported("pandas").DataFrame(self.rows)
-        return frame
+        return imported("pandas").DataFrame(self.rows)
 
     def to_polars(self) -> polars.DataFrame:
         """The rows as a DataFrame of polars.

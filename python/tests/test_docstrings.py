@@ -13,7 +13,7 @@ import corehop
 
 DATA = Path(__file__).parent / "data"
 ROOT = Path(__file__).parents[2]
-MODULES = ["corehop", *(f"corehop._{name}" for name in ("binary", "check", "compare", "errors", "measure", "options", "platform", "result", "tables", "text", "verbs"))]
+MODULES = ["corehop", *(f"corehop._{name}" for name in ("advice", "binary", "check", "compare", "errors", "measure", "options", "platform", "result", "tables", "text", "verbs"))]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,7 @@ def test_samples_are_learned_as_the_program_learns_them(tmp_path: Path) -> None:
     assert fitted.model_ == corehop.fit(DATA).model_ == corehop.fit([result]).model_
     sizes = sorted(set(result.column("wss_bytes")))
     answers = corehop.predict(fitted, sizes, statistic="max", method="fitted")
-    assert [answer["wss_bytes"] for answer in answers] == sizes
+    assert [answer.wss_bytes for answer in answers] == sizes
     file = fitted.save(tmp_path / "model.json")
     assert corehop.predict(file, sizes, statistic="max", method="fitted") == answers
     assert CostModel.load_model(file).model_ == fitted.model_
@@ -65,20 +66,40 @@ def test_samples_are_learned_as_the_program_learns_them(tmp_path: Path) -> None:
 
 def test_advice_is_that_of_the_program() -> None:
     advice = corehop.advise(model())
-    assert {rule["wss_bytes"] for rule in advice["rules"]} == {64 << 10, 256 << 10}
-    moved = advice["rules"][0]["moves"][0]
+    assert {rule.wss_bytes for rule in advice.rules} == {64 << 10, 256 << 10}
+    moved = advice.rules[0].moves[0]
     # Known delays of no length: a preemption of 10 us, and a migration of 20 us in its place.
-    assert (moved["event"], moved["pays_from"]["estimate_us"]) == ("l3_migration", 10.0)
-    asked = corehop.advise(model(), wss="64KiB", length="25ms")["rules"][0]["waits"]
-    assert [wait["wait_us"] for wait in asked] == [25_000.0]
-    assert corehop.advise(model(), wss="64KiB")["rules"][0]["wss_bytes"] == 64 << 10
+    assert (moved.event, moved.pays_from.estimate_us) == ("l3_migration", 10.0)
+    asked = corehop.advise(model(), wss="64KiB", length="25ms").rules[0].waits
+    assert [wait.wait_us for wait in asked] == [25_000.0]
+    assert corehop.advise(model(), wss="64KiB").rules[0].wss_bytes == 64 << 10
     with pytest.raises(corehop.Usage, match="say what"):
         corehop.advise()
 
 
+def test_the_verdict_on_a_wait_names_the_migration_of_a_move() -> None:
+    pays = {"estimate_us": 10.0, "low_us": 8.0, "high_us": 12.0}
+    moved = {"event": "l3_migration", **pays, "length_us": 0.0, "at_most": False, "n": 9, "replicates": 9}
+    waits = [{"wait_us": 1.0, "stay": pays, "verdict": "stay"}, {"wait_us": 20.0, "stay": pays, "verdict": {"move": "l3_migration"}}]
+    company = {"preempted_by": "preemptor", "polluter": None}
+    rule = {"load": "idle", "wss_bytes": 4096, "company": company, "moves": [{**moved, "pays_from": pays}], "waits": waits}
+    advice = corehop.Advice({"rules": [rule], "isolation": [], "constants": [], "silent": ["no load"], "lacking": []})
+    (told,) = advice.rules
+    assert [(wait.verdict, wait.move_to) for wait in told.waits] == [("stay", None), ("move", "l3_migration")]
+    assert told.moves[0].pays_from == corehop.Estimate(10.0, 8.0, 12.0)
+    assert advice["pays_from_us"] == [10.0] and advice.partitioning == []
+    assert repr(advice).endswith("\nno load") and "l3_migration" in advice._repr_html_()
+
+
+def test_a_wait_may_be_a_time_of_any_kind() -> None:
+    for length in ("25ms", 0.025, timedelta(milliseconds=25)):
+        (rule,) = corehop.advise(model(), wss=64 << 10, length=length).rules
+        assert [wait.wait_us for wait in rule.waits] == [25_000.0]
+
+
 def test_a_platform_is_advised_on_by_simulation() -> None:
     advice = corehop.advise(on="xeon_x5650", wss="16KiB", samples=4, loaded=False)
-    assert advice["rules"] and {saving["by"] for saving in advice["partitioning"]} == {"ways", "colours"}
+    assert advice.rules and {saving.by for saving in advice.partitioning} == {"ways", "colours"}
 
 
 def test_tasks_are_charged_what_their_working_sets_cost() -> None:
