@@ -178,19 +178,16 @@ impl Frames {
             return Err(full);
         }
         let together = if self.contiguous { pages } else { 1 };
-        let mut lines = Vec::with_capacity((pages * lines_of_page) as usize);
+        let every = self.every;
+        let mut left = wss.get() / self.line;
+        let mut lines = Vec::with_capacity((left / every) as usize + 1);
         for _ in 0..pages / together {
             let drawn = self.draw_pages(low..high, size, together, &fits);
             let first = drawn.ok_or_else(|| full.clone())? * lines_of_page;
-            lines.extend((0..lines_of_page * together).map(|at| (first + at) as LineNumber));
-        }
-        lines.truncate((wss.get() / self.line) as usize);
-        if self.every > 1 {
-            let every = self.every as LineNumber;
-            lines.retain(|line| line.is_multiple_of(every));
-            for line in &mut lines {
-                *line /= every;
-            }
+            let some = left.min(lines_of_page * together);
+            let simulated = first.div_ceil(every)..(first + some).div_ceil(every);
+            lines.extend(simulated.map(|line| line as LineNumber));
+            left -= some;
         }
         Ok(lines)
     }
@@ -219,6 +216,9 @@ impl Frames {
     fn take(&mut self, frame: u64, count: u64, size: u64) -> bool {
         let parts = size / BASE;
         let (first, end) = (frame * parts, (frame + count) * parts);
+        if end - first == 1 {
+            return self.taken.insert(first);
+        }
         if self.taken.range(first..end).next().is_some() {
             return false;
         }
