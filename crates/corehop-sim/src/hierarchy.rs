@@ -42,6 +42,8 @@ pub struct Hierarchy<O = ()> {
     pub(super) counters: Vec<CpuCounters>,
     /// For each CPU what the quick loop knows of its ways, for data and for instructions.
     pub(super) ready: Vec<[Option<Box<WayCaches>>; 2]>,
+    /// The number of times that a cache may have got its first line.
+    pub(super) fillings: u64,
     pub(super) observer: O,
 }
 
@@ -119,6 +121,7 @@ impl<O: Observer> Hierarchy<O> {
             lookup: spec.lookup,
             counters: vec![CpuCounters::default(); spec.cpus()],
             ready: vec![[None, None]; spec.cpus()],
+            fillings: 0,
             paths,
             observer,
         })

@@ -70,6 +70,7 @@ impl<O: Observer> Hierarchy<O> {
         let mask = ongoing.masks[usize::from(cache.level) - 1];
         // The new line is in before the old one arrives further out, where it might displace the
         // other copies of the new one.
+        self.fillings += u64::from(cache.is_empty());
         let inserted = cache.insert(line, bits, mask);
         if inserted.victim != NO_LINE {
             self.displaced(x, inserted, ongoing);

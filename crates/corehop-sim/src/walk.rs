@@ -18,9 +18,9 @@ use super::ways::WayCaches;
 use corehop_plan::platform::{Found, Supplier};
 
 /// A run of the loop that carries out fewer accesses than this was not worth its beginning.
-const WORTH_IT: u64 = 16;
+const WORTH_IT: u64 = 2;
 /// So many accesses then go the general way.
-const PATIENCE: u32 = 64;
+const PATIENCE: u32 = 16;
 
 /// The action on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +178,7 @@ impl<O: Observer> Hierarchy<O> {
         pace: &mut RetryBackoff,
         visitor: &mut V,
     ) -> LoopExit {
-        let Some(way) = self.way_of_three(cpu, path, fetches) else {
+        let Some(way) = self.ready(cpu, fetches, path) else {
             pace.0 = u32::MAX;
             return LoopExit::Ask;
         };
@@ -187,6 +187,7 @@ impl<O: Observer> Hierarchy<O> {
         let done: u64 = tally.accesses.iter().sum();
         pace.0 = if done < WORTH_IT { PATIENCE } else { 0 };
         self.add(cpu, fetches, &tally);
+        self.ready[cpu][usize::from(fetches)] = Some(way);
         stop.unwrap_or(LoopExit::Ask)
     }
 

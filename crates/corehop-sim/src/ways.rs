@@ -30,6 +30,8 @@ pub(super) struct WayCaches {
     pub(super) known: u8,
     /// The caches that were empty, and left out for it.
     pub(super) empty: Vec<usize>,
+    /// [`Hierarchy::fillings`] when they were last seen to be.
+    pub(super) fillings: u64,
 }
 
 impl<O: Observer> Hierarchy<O> {
@@ -41,13 +43,27 @@ impl<O: Observer> Hierarchy<O> {
         fetches: bool,
         path: &CachePath,
     ) -> Option<Box<WayCaches>> {
-        let known = self.ready[cpu][usize::from(fetches)].take();
-        let valid = |way: &WayCaches| way.empty.iter().all(|&x| self.caches[x].is_empty());
-        match known {
-            Some(way) if valid(&way) => Some(way),
-            _ if O::ON => None,
-            _ => self.way_of_three(cpu, path, fetches).map(Box::new),
+        let mut known = self.ready[cpu][usize::from(fetches)].take();
+        // The loop fills those of the way without a word.
+        self.fillings +=
+            u64::from(path.caches[..path.len].iter().any(|&x| self.caches[x].is_empty()));
+        if known.as_mut().is_some_and(|way| self.is_valid(way)) {
+            return known;
         }
+        if O::ON { None } else { self.way_of_three(cpu, path, fetches).map(Box::new) }
+    }
+
+    /// Whether the caches that were left out are still empty, and none that is looked at is.
+    #[inline(always)]
+    fn is_valid(&self, way: &mut WayCaches) -> bool {
+        if way.fillings != self.fillings {
+            way.fillings = self.fillings;
+            if !way.empty.iter().all(|&x| self.caches[x].is_empty()) {
+                return false;
+            }
+        }
+        let idle = |&x: &usize| self.caches[x].is_empty() && self.is_deserted(x);
+        !way.all[3..].iter().any(idle)
     }
 
     /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
@@ -98,6 +114,7 @@ impl<O: Observer> Hierarchy<O> {
             all: own.iter().copied().chain(beside).chain(remote).collect(),
             asked: self.roots_asked(),
             empty,
+            fillings: self.fillings,
         })
     }
 
