@@ -113,6 +113,35 @@ pub struct CacheCounters {
     pub snoop_hits_modified: u64,
 }
 
+impl CacheCounters {
+    /// Counts what was counted between two readings again.
+    pub(super) fn count_again(&mut self, before: Self, after: Self) {
+        let Self {
+            evictions,
+            write_backs,
+            back_invalidations,
+            invalidations,
+            snoop_hits,
+            snoop_hits_modified,
+        } = self;
+        *evictions += after.evictions - before.evictions;
+        *write_backs += after.write_backs - before.write_backs;
+        *back_invalidations += after.back_invalidations - before.back_invalidations;
+        *invalidations += after.invalidations - before.invalidations;
+        *snoop_hits += after.snoop_hits - before.snoop_hits;
+        *snoop_hits_modified += after.snoop_hits_modified - before.snoop_hits_modified;
+    }
+}
+
+/// A copy of what a cache holds, of its states and of the memory of its policy.
+#[derive(Debug, Default)]
+pub(super) struct CacheImage {
+    blocks: TagArray,
+    ranks: Vec<u8>,
+    many: Vec<u64>,
+    drawn: u64,
+}
+
 /// One cache and its place among the others.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 #[derive(Debug, Clone)]
@@ -214,6 +243,30 @@ impl CacheNode {
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.filled == 0
+    }
+
+    /// The number of lines it holds.
+    pub(super) fn filled(&self) -> u32 {
+        self.filled
+    }
+
+    /// The bytes of a copy, but for those of rare policies and of many caches inside.
+    pub(super) fn bytes(&self) -> usize {
+        self.blocks.bytes()
+    }
+
+    /// Copies what it holds.
+    pub(super) fn copy_to(&self, image: &mut CacheImage) {
+        image.blocks.clone_from(&self.blocks);
+        image.ranks.clone_from(&self.ranks);
+        image.many.clone_from(&self.many);
+        image.drawn = self.policy.drawn();
+    }
+
+    /// Whether nothing has changed since it was copied.
+    pub(super) fn is_as(&self, image: &CacheImage) -> bool {
+        let same = image.drawn == self.policy.drawn() && image.blocks == self.blocks;
+        same && image.ranks == self.ranks && image.many == self.many
     }
 
     /// The number of lines it can hold.

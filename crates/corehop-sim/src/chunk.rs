@@ -12,6 +12,7 @@ use corehop_plan::workload::{Absence, Event, LineState, Load, Page, Polluter, Wo
 use super::machine_state::{MachineState, PassCounts};
 use super::recipe::{Recipe, no_frames};
 use super::stays::User;
+use super::steady::SteadyPasses;
 use super::system_data::{SystemData, footprints};
 use super::tags::LineNumber;
 use super::times::Picos;
@@ -59,6 +60,8 @@ pub(super) struct ChunkRun<'a> {
     preempted: BTreeMap<(usize, usize), Picos>,
     system: SystemData,
     eviction: Option<Vec<LineNumber>>,
+    /// The passes of the job under way since something else happened last.
+    steady: SteadyPasses,
     /// The draw that the records state where the plan has no replicates.
     stream: u64,
     sum: Sum,
@@ -115,6 +118,7 @@ impl<'a> ChunkRun<'a> {
             preempted: BTreeMap::new(),
             system: SystemData::default(),
             eviction: None,
+            steady: SteadyPasses::default(),
             stream,
             sum: Sum::default(),
         }
@@ -193,25 +197,27 @@ impl<'a> ChunkRun<'a> {
             leaves: Vec::new(),
         };
         self.state.begin_on(here);
+        self.steady.forget();
         let mut others = self.draw_of_others(number);
         for step in &job.steps {
             match step {
                 Step::Prepare(state) => self.prepare(*state, here, &mut memory)?,
                 Step::Passes(passes) => {
                     for _ in 0..*passes {
-                        self.state.walk(here, &mut memory);
+                        self.state.walk_on(here, &mut memory, &mut self.steady);
                         if self.state.is_over() {
                             break;
                         }
                     }
                 }
                 Step::Touch => {
-                    let pass = self.state.walk(here, &mut memory);
+                    let pass = self.state.walk_on(here, &mut memory, &mut self.steady);
                     let PassCounts { picos, walks, finding, .. } = pass;
                     self.sum.add(Sum { jobs: 0, picos, walks, finding });
                     record.touches.push(touch(self.cpu(here), set, pass));
                 }
                 Step::Leave(away) => {
+                    self.steady.forget();
                     record.leaves.push(self.leave(job, *away, here, &memory, &mut others)?);
                     let away_for = away.length.get() * 1_000;
                     let share = self.recipe.lost(set.wss, away_for, self.quantile(number));
@@ -238,9 +244,13 @@ impl<'a> ChunkRun<'a> {
         walker: &mut Walker,
     ) -> Result<(), MachineError> {
         match state {
-            LineState::Invalid => self.state.flush(walker.memory()),
-            LineState::Valid => self.state.settle(here, walker),
+            LineState::Invalid => {
+                self.steady.forget();
+                self.state.flush(walker.memory());
+            }
+            LineState::Valid => self.state.settle(here, walker, &mut self.steady),
             LineState::Modified => {
+                self.steady.forget();
                 self.state.flush(walker.memory());
                 self.fill_with_modified(here)?;
             }

@@ -14,7 +14,7 @@
 //! coherence ── what caches ask each other           frames ── from pages to lines
 //! movement, snoop_filter ── lines in, lines out     reference ── the slow twin, for tests
 //! cache ── one cache: tags, states, replacement     walk, fast_path ── one CPU's accesses
-//! timing ── how long a visit takes                  pass ── the job walks once
+//! timing ── how long a visit takes                  pass, steady ── the job walks once, and again
 //! ```
 //!
 //! # What a line's state means
@@ -91,6 +91,7 @@ mod background;
 mod actors;
 mod timing;
 mod pass;
+mod steady;
 pub mod machine_state;
 mod recipe;
 mod loads;

@@ -19,6 +19,7 @@ pub use super::pass::PassCounts;
 use super::pass::{AHEAD, OnTheWay, OneVisit};
 use super::spec::{Spec, SpecError};
 use super::stays::User;
+use super::steady::{PassEffect, SteadyPasses};
 use super::tags::LineNumber;
 use super::times::Picos;
 use super::timing::{LatencyScaling, PendingVisit, PrefetchQueue, VisitTiming};
@@ -241,6 +242,38 @@ impl MachineState {
         pass
     }
 
+    /// The same for a pass that follows those of `steady` with nothing between them. A pass that must come to the same as the
+    /// one before is not simulated.
+    pub(super) fn walk_on(
+        &mut self,
+        cpu: usize,
+        walker: &mut Walker,
+        steady: &mut SteadyPasses,
+    ) -> PassCounts {
+        let (manner, fetches) = (walker.manner(), walker.fetches());
+        if let Some(PassEffect { pass, caches, timing }) = steady.effect() {
+            self.begin_walk((cpu, User::Job));
+            self.caches.count_again(cpu, caches);
+            self.timing.count_again((cpu, manner.huge, fetches), timing, pass.picos);
+            self.now += pass.picos;
+            return *pass;
+        }
+        let alone = self.actors.next().is_none() && !self.package_clock.still(self.now);
+        if !alone || !walker.repeats() {
+            steady.forget();
+            return self.walk(cpu, walker);
+        }
+        let caches = self.caches.counts(cpu);
+        let timing = self.timing.counts(cpu, manner.huge, fetches);
+        let pass = self.walk(cpu, walker);
+        let caches = [caches, self.caches.counts(cpu)];
+        let timing = [timing, self.timing.counts(cpu, manner.huge, fetches)];
+        let image = self.timing.image(cpu, manner, fetches, self.now).filter(|_| !self.is_cut);
+        let effect = PassEffect { pass, caches, timing };
+        steady.ended(walker.visits(), (&self.caches, cpu, fetches), effect, image);
+        pass
+    }
+
     /// The job makes at most `left` visits until somebody else acts; how many it leaves.
     fn go_on(
         &mut self,
@@ -332,10 +365,10 @@ impl MachineState {
     }
 
     /// The job walks until its working set is at rest.
-    pub fn settle(&mut self, cpu: usize, walker: &mut Walker) {
+    pub(super) fn settle(&mut self, cpu: usize, walker: &mut Walker, steady: &mut SteadyPasses) {
         let mut rest = SteadyStateTest::new();
         for _ in 0..SteadyStateTest::MOST_PASSES {
-            if rest.is_reached_by(self.walk(cpu, walker).picos as f64) || self.is_cut {
+            if rest.is_reached_by(self.walk_on(cpu, walker, steady).picos as f64) || self.is_cut {
                 break;
             }
         }

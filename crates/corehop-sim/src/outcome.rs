@@ -103,6 +103,46 @@ impl CpuCounters {
     pub fn last_level_misses(&self) -> u64 {
         self.remote[0] + self.remote[1] + self.memory
     }
+    /// Counts what was counted between two readings again.
+    pub(super) fn count_again(&mut self, mut before: Self, mut after: Self) {
+        for ((count, before), after) in self.all().zip(before.all()).zip(after.all()) {
+            *count += *after - *before;
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut u64> {
+        let Self {
+            reads,
+            writes,
+            fetches,
+            hits,
+            peer,
+            remote,
+            memory,
+            snoop_hits,
+            snoop_hits_modified,
+            upgrades,
+            invalidations,
+            write_backs,
+            asked,
+            prefetches,
+        } = self;
+        let single = [
+            reads,
+            writes,
+            fetches,
+            memory,
+            snoop_hits,
+            snoop_hits_modified,
+            upgrades,
+            invalidations,
+            write_backs,
+            asked,
+            prefetches,
+        ];
+        single.into_iter().chain(hits).chain(peer).chain(remote)
+    }
+
     /// All supplied lines, from every supplier: as many as accesses.
     pub fn supplied(&self) -> u64 {
         self.hits.iter().sum::<u64>() + self.peer[0] + self.peer[1] + self.last_level_misses()

@@ -17,7 +17,7 @@ use super::tags::LineNumber;
 use corehop_plan::platform::{self, Platform, PrefetchKind};
 
 /// The state of a tracker for a page.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Tracker {
     last: LineNumber,
     /// From the access before the last one to the last one, in lines.
@@ -43,6 +43,13 @@ pub struct PrefetchEngine {
     newest: usize,
 }
 
+/// In the order of their last uses trackers are the same; the place of the newest one is of no account.
+impl PartialEq for PrefetchEngine {
+    fn eq(&self, other: &Self) -> bool {
+        self.known.len() == other.known.len() && self.by_use().eq(other.by_use())
+    }
+}
+
 /// No page: what trackers without one hold.
 const NO_PAGE: u32 = u32::MAX;
 
@@ -66,6 +73,13 @@ impl PrefetchEngine {
             known: vec![Tracker::default(); trackers],
             newest: 0,
         }
+    }
+
+    /// The trackers, the last used one first.
+    fn by_use(&self) -> impl Iterator<Item = (u32, Tracker)> {
+        let count = self.known.len();
+        let places = (self.newest..count).chain(0..self.newest.min(count));
+        places.map(|at| (self.pages.as_flattened()[at], self.known[at]))
     }
 
     /// Those of `platform` that are on.

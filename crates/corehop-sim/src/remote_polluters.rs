@@ -141,6 +141,11 @@ impl RemotePolluters {
         self.next = self.turns.first().map_or(Picos::MAX, |(at, _)| at);
     }
 
+    /// Whether any of them comes to the servers or is watched.
+    pub(super) fn act(&self) -> bool {
+        self.watching || !self.visitors.is_empty()
+    }
+
     /// Moves all clocks on.
     pub(super) fn skip(&mut self, time: Picos) {
         self.visitors.iter_mut().for_each(|visitor| visitor.at += time);

@@ -192,6 +192,11 @@ impl ReplacementPolicy {
         if self.form == PolicyLayout::Ranks { self.ways as usize } else { 0 }
     }
 
+    /// The state of its random numbers.
+    pub(super) fn drawn(&self) -> u64 {
+        self.generator.0
+    }
+
     /// The word of an empty set.
     pub(super) fn empty(&self) -> u64 {
         match self.form {

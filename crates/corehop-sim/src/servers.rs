@@ -184,6 +184,25 @@ impl Servers {
         time - at
     }
 
+    /// The time from `now` until each is free; nothing where service times drift.
+    pub(super) fn waits(&self, now: Picos) -> Option<Vec<Picos>> {
+        let wait = |one: &Instance| one.drift.is_none().then(|| one.free.saturating_sub(now));
+        self.instances.iter().map(wait).collect()
+    }
+
+    /// The time that each was busy.
+    pub(super) fn busy(&self) -> Vec<Picos> {
+        self.instances.iter().map(|instance| instance.busy).collect()
+    }
+
+    /// What came between two readings of [`Servers::busy`] comes again, and takes `time`.
+    pub(super) fn pass_again(&mut self, [before, after]: [&[Picos]; 2], time: Picos) {
+        for ((instance, before), after) in self.instances.iter_mut().zip(before).zip(after) {
+            instance.free += time;
+            instance.busy += after - before;
+        }
+    }
+
     /// Moves all clocks on, as if so much time had passed with the queues as they are.
     pub fn skip(&mut self, time: Picos) {
         for instance in &mut self.instances {

@@ -27,7 +27,7 @@ pub(super) fn expect<T>(it: &T) {
 }
 
 /// A set of up to `N` ways.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 #[repr(C, align(64))]
 pub(super) struct TagBlock<const N: usize> {
     tags: [LineNumber; N],
@@ -97,7 +97,7 @@ fn same(tags: [LineNumber; 8], wanted: u32x8) -> u32 {
 }
 
 /// All sets of a cache. Nothing is allocated before the first line comes.
-#[derive(Debug, Clone)]
+#[derive(Debug, PartialEq)]
 pub(super) enum TagArray {
     Eight(Vec<TagBlock<8>>),
     Sixteen(Vec<TagBlock<16>>),
@@ -145,7 +145,41 @@ macro_rules! poke {
 }
 pub(super) use {peek, poke};
 
+impl Default for TagArray {
+    fn default() -> Self {
+        Self::Eight(Vec::new())
+    }
+}
+
+impl Clone for TagArray {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Eight(blocks) => Self::Eight(blocks.clone()),
+            Self::Sixteen(blocks) => Self::Sixteen(blocks.clone()),
+            Self::ThirtyTwo(blocks) => Self::ThirtyTwo(blocks.clone()),
+        }
+    }
+
+    /// In the memory of the copy before, if that was as large.
+    fn clone_from(&mut self, source: &Self) {
+        match (&mut *self, source) {
+            (Self::Eight(copy), Self::Eight(blocks)) => copy.clone_from(blocks),
+            (Self::Sixteen(copy), Self::Sixteen(blocks)) => copy.clone_from(blocks),
+            _ => *self = source.clone(),
+        }
+    }
+}
+
 impl TagArray {
+    /// The bytes of all sets.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Eight(blocks) => size_of_val(blocks.as_slice()),
+            Self::Sixteen(blocks) => size_of_val(blocks.as_slice()),
+            Self::ThirtyTwo(blocks) => size_of_val(blocks.as_slice()),
+        }
+    }
+
     /// For sets of `ways` ways, 1 to 32.
     pub(super) fn new(ways: u32) -> Self {
         match ways {

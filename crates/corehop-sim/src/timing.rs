@@ -16,6 +16,7 @@ use super::spec::SpecError;
 use super::stays::{StayLedger, TlbOccupancy, User};
 use super::tags::LineNumber;
 use super::times::{CoreTimes, OutcomeTimes, Picos, nodes_of_cpus};
+use super::tlb::TlbHierarchy;
 use super::translation::{Lookup, MachineTlbs};
 use super::walker::{Visit, WalkParameters};
 
@@ -72,6 +73,26 @@ pub(super) struct VisitParameters<'a> {
     last_level: u8,
 }
 
+/// A copy of all that the times of one CPU's visits depend on and change, the caches apart.
+#[derive(Debug, PartialEq)]
+pub(super) struct TimingImage {
+    tlb: Option<TlbHierarchy>,
+    prefetchers: Vec<PrefetchEngine>,
+    /// The time until each server is free.
+    waits: Vec<Picos>,
+}
+
+/// What is counted of the visits of one CPU in one manner.
+#[derive(Debug)]
+pub(super) struct TimingCounts {
+    walks: u64,
+    finding: Picos,
+    /// Of each level of its TLB.
+    misses: Vec<u64>,
+    /// The time that each server was busy.
+    busy: Vec<Picos>,
+}
+
 /// A visit under way.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PendingVisit {
@@ -105,6 +126,7 @@ pub(super) struct LatencyScaling {
 
 impl LatencyScaling {
     /// The time that takes `waking`, a part of a visit at the clock of `slow`, at the usual clock.
+    #[inline(always)]
     pub(super) fn at_usual_clock(&self, waking: Picos, slow: &Self) -> Picos {
         waking * self.hit / slow.hit.max(1)
     }
@@ -240,6 +262,51 @@ impl VisitTiming {
             locked: self.locked,
             last_level: self.last_level,
         }
+    }
+
+    /// A copy of what the times of visits that `cpu` makes in this manner depend on; nothing where that changes with time, or
+    /// is too much.
+    pub(super) fn image(
+        &self,
+        cpu: usize,
+        manner: WalkParameters,
+        fetches: bool,
+        now: Picos,
+    ) -> Option<TimingImage> {
+        let plain = self.rows.is_none() && manner.any_page.is_none();
+        let counted = self.stays.is_none() || manner.by_page;
+        if !plain || !counted || self.locked > now || self.remote_polluters.act() {
+            return None;
+        }
+        Some(TimingImage {
+            tlb: self.translation.tlb(cpu, manner.huge, fetches).cloned(),
+            prefetchers: self.prefetchers[cpu].clone(),
+            waits: self.servers.waits(now)?,
+        })
+    }
+
+    /// What has been counted so far of such visits.
+    pub(super) fn counts(&self, cpu: usize, huge: bool, fetches: bool) -> TimingCounts {
+        let tlb = self.translation.tlb(cpu, huge, fetches);
+        TimingCounts {
+            walks: self.translation.walks(),
+            finding: self.finding,
+            misses: tlb.map(TlbHierarchy::misses).unwrap_or_default(),
+            busy: self.servers.busy(),
+        }
+    }
+
+    /// Counts such visits between two readings again, which take `time`.
+    pub(super) fn count_again(
+        &mut self,
+        way: (usize, bool, bool),
+        [before, after]: &[TimingCounts; 2],
+        time: Picos,
+    ) {
+        let walks = after.walks - before.walks;
+        self.translation.count_again(way, walks, [&before.misses, &after.misses]);
+        self.finding += after.finding - before.finding;
+        self.servers.pass_again([&before.busy, &after.busy], time);
     }
 
     /// The scaling of `cpu` for latencies in a walk of this manner.

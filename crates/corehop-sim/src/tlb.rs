@@ -24,6 +24,13 @@ struct TlbLevel {
     mask: Option<u64>,
 }
 
+/// Misses are counted, and nothing depends on them.
+impl PartialEq for TlbLevel {
+    fn eq(&self, other: &Self) -> bool {
+        self.pages == other.pages && self.fours == other.fours
+    }
+}
+
 impl TlbLevel {
     fn new(entries: u32, ways: u32) -> Self {
         let sets = u64::from(entries / ways);
@@ -67,7 +74,7 @@ fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
 }
 
 /// The TLBs of one core for one kind of use and one size of page.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TlbHierarchy {
     levels: Vec<TlbLevel>,
     /// The page of the last access: mostly also that of the next.
@@ -122,6 +129,13 @@ impl TlbHierarchy {
     /// The misses of each level so far.
     pub fn misses(&self) -> Vec<u64> {
         self.levels.iter().map(|level| level.misses).collect()
+    }
+
+    /// Counts the misses between two readings again.
+    pub(super) fn count_again(&mut self, [before, after]: [&[u64]; 2]) {
+        for ((level, before), after) in self.levels.iter_mut().zip(before).zip(after) {
+            level.misses += after - before;
+        }
     }
 
     /// Forgets all translations, as a change of address space may.

@@ -76,6 +76,25 @@ impl MachineTlbs {
         Lookup { way, walks: &mut self.walks }
     }
 
+    /// The TLB that the same looks into.
+    pub(super) fn tlb(&self, cpu: usize, huge: bool, fetch: bool) -> Option<&TlbHierarchy> {
+        let way = &self.ways.get(cpu)?[usize::from(fetch)][usize::from(huge)];
+        Some(&way.tlb)
+    }
+
+    /// Counts the walks, and the misses of that TLB, between two readings again.
+    pub(super) fn count_again(
+        &mut self,
+        (cpu, huge, fetch): (usize, bool, bool),
+        walks: u64,
+        misses: [&[u64]; 2],
+    ) {
+        self.walks += walks;
+        if let Some(ways) = self.ways.get_mut(cpu) {
+            ways[usize::from(fetch)][usize::from(huge)].tlb.count_again(misses);
+        }
+    }
+
     /// All TLBs of `cpu` are empty from now on.
     pub(super) fn flush(&mut self, cpu: usize) {
         if let Some(ways) = self.ways.get_mut(cpu) {

@@ -294,6 +294,11 @@ impl Walker {
         self.at == 0 && !matches!(self.order_of_visits, VisitOrder::Changing { .. })
     }
 
+    /// Whether every walk from its beginning visits the same lines, pages and words in the same order.
+    pub(super) fn repeats(&self) -> bool {
+        self.any_page.is_none() && !matches!(self.order_of_visits, VisitOrder::Changing { .. })
+    }
+
     /// The line of the next visit.
     #[inline]
     pub fn coming(&self) -> LineNumber {
