@@ -50,5 +50,7 @@ def compare(
         >>> "slower" in answer["answer"], sorted({"answer", "gate"} & set(answer))
         (True, ['answer', 'gate'])
     """
-    facts: dict[str, Any] = json.loads(_corehop.compare(a, b, margin, None if least is None else word(least, "Time"), list(fail_on), confidence, estimator))
+    ignored = None if least is None else word(least, "Time")
+    told = _corehop.compare(a, b, margin, ignored, list(fail_on), confidence, estimator)
+    facts: dict[str, Any] = json.loads(told)
     return Answer(facts["answer"], facts, "cells", facts["gate"] == "passes")

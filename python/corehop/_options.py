@@ -7,6 +7,8 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from math import isfinite
+from numbers import Integral, Real
 from typing import Any, Literal, TypedDict
 
 from corehop._errors import Usage
@@ -261,8 +263,11 @@ def word(value: object, kind: str) -> str:
     """A value as the program reads it: a number of a size is in bytes, one of a time in seconds."""
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1) * 1000}ns"
-    if isinstance(value, int | float) and "Time" in kind:
-        return f"{round(value * 1e9)}ns"
-    if isinstance(value, int) and "Size" in kind:
+    if isinstance(value, Real) and "Time" in kind:
+        if not isfinite(value):
+            raise Usage(f"{value} seconds is not a time: give finite seconds, a timedelta, or a text such as \"4ms\"")
+        return f"{round(float(value) * 1e9)}ns"
+    # Numbers of numpy, too.
+    if isinstance(value, Integral) and "Size" in kind:
         return f"{value}B"
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)

@@ -5,8 +5,10 @@ import json
 import re
 import subprocess
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 
+import numpy
 import pytest
 
 import corehop
@@ -44,11 +46,19 @@ def test_a_platform_has_the_same_plan_by_its_name_and_as_an_object() -> None:
     assert corehop.plan(on=XEON, wss="4KiB", samples=1) == by_name
 
 
+def test_a_size_in_bytes_and_a_time_in_seconds_are_those_in_words() -> None:
+    in_words = corehop.plan(on=XEON, wss=["4KiB", "64KiB"], length="4ms", samples=1)
+    for length in (0.004, timedelta(milliseconds=4)):
+        assert corehop.plan(on=XEON, wss=[4096, numpy.int64(65536)], length=length, samples=1) == in_words
+
+
 def test_what_makes_no_sense_is_an_error_that_names_it() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"experiment": "guessing"}, "guessing.*--help"),
         ({"preset": "slow"}, "`slow` is not a preset; known are: quick"),
-        ({"wss": [65536]}, "65536.*64 ?KiB"),
+        ({"wss": ["65536"]}, "65536.*64 ?KiB"),
+        ({"wss": [-1]}, "-1B"),
+        ({"length": float("nan")}, "nan seconds is not a time.*4ms"),
         ({"colour": "red"}, "`colour` is not an option; known are: samples, replicates, precision"),
         ({"dry_run": True}, "`dry_run` is not an option"),
         ({"samples": [1, 2]}, "1,2.*--samples"),
