@@ -415,7 +415,7 @@ fn python_knows_every_option_of_every_experiment_and_no_other() {
     } else {
         assert!(now == page, "{path}: run `{UPDATE}=1 cargo test -p corehop --test docs`");
     }
-    let stale = page.replace("    window: Time | None\n", "    nonsense: str | None\n");
+    let stale = page.replacen("    window: Time | None\n", "    nonsense: str | None\n", 1);
     let mended = declared_in_python(&stale);
     assert!(mended.contains("\n    window: Time | None\n") && !mended.contains("nonsense"));
 }
