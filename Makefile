@@ -8,7 +8,7 @@ VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 PREFIX  ?= /usr/local
 
-.PHONY: run install uninstall toolchain test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist lab bpf lint clean
+.PHONY: run install uninstall toolchain test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist release lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -159,6 +159,12 @@ dist: shim
 	RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"' cargo build --release --locked \
 	    --target x86_64-unknown-linux-gnu -p corehop
 	mkdir -p dist && cp $(STATIC) dist/corehop
+
+## A release with the version in Cargo.toml, in out/release: the static program, the abi3 wheel and the Debian package with it, an
+## SBOM (CycloneDX), the licences of all dependencies, and checksums. Then everything is unpacked, installed and run.
+release: dist
+	packaging/release.py $(STATIC) out/release
+	packaging/release.py --check out/release
 
 ## A current Debian kernel with eight CPUs, two packages and two NUMA nodes in an emulator, and the program in it.
 lab: dist
