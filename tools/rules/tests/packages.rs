@@ -61,11 +61,11 @@ fn foreign_files(path: &Path, text: &str) -> Vec<String> {
 #[test]
 fn no_published_package_embeds_a_file_of_its_surroundings() {
     for package in published() {
-        let folder =
-            Path::new(package["manifest_path"].as_str().unwrap()).parent().unwrap().to_owned();
-        let inside = folder.strip_prefix(repository("")).unwrap();
-        for (path, text) in sources(&folder, "rs") {
-            let within = Path::new(&path).strip_prefix(inside).unwrap();
+        let folder = format!("crates/{}", package["name"].as_str().unwrap());
+        let found = sources(&repository(&folder), "rs");
+        assert!(!found.is_empty(), "{folder}");
+        for (path, text) in found {
+            let within = Path::new(&path).strip_prefix(&folder).unwrap();
             assert_eq!(foreign_files(within, &text), [""; 0], "{path}");
         }
     }
