@@ -149,7 +149,7 @@ impl Args {
             printed = print(&format!("{}\n", doubts::with(answer)));
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
-            let text = format!("{compared}{origin}\n{}", observed::text(recording, &cost));
+            let text = format!("{compared}{}{origin}\n", observed::text(recording, &cost));
             say(&stdout_layout().fold(&text));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.

@@ -149,22 +149,22 @@ fn events(row: &Row) -> [Option<[f64; 3]>; 2] {
 
 /// The row of the table.
 fn told(row: &Row) -> String {
-    let [preemption, migration] = events(row).map(|it| {
-        it.map_or_else(
-            || "–".to_owned(),
-            |[us, low, high]| format!("{us:.0} [{low:.0}, {high:.0}]"),
-        )
-    });
-    let loss = row.loss.map_or_else(
-        || "– | –".to_owned(),
-        |it| {
-            let within = it.measured.low.zip(it.measured.high);
-            let within =
-                within.map_or_else(String::new, |(low, high)| format!(" [{low:.1}, {high:.1}]"));
-            format!("{:.1} | {:.1}{within}", it.predicted, it.measured.value)
-        },
-    );
-    format!("| {} | {preemption} | {migration} | {loss} |", row.name)
+    let within = |[us, low, high]: [f64; 3]| format!("{us:.0} [{low:.0}, {high:.0}]");
+    let [preemption, migration] = events(row).map(|it| it.map_or_else(none, within));
+    let [predicted, measured] = row.loss.map_or_else(|| [none(), none()], loss_told);
+    format!("| {} | {preemption} | {migration} | {predicted} | {measured} |", row.name)
+}
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+/// The predicted loss, and the measured one with its interval.
+fn loss_told(loss: Loss) -> [String; 2] {
+    let Median { value, low, high } = loss.measured;
+    let ends =
+        low.zip(high).map_or_else(String::new, |(low, high)| format!(" [{low:.1}, {high:.1}]"));
+    [format!("{:.1}", loss.predicted), format!("{value:.1}{ends}")]
 }
 
 fn table(rows: &[Row]) -> String {
