@@ -254,6 +254,11 @@ fn a_thread_that_pins_itself_is_left_alone() {
     assert!(all.iter().map(|it| it.tried).sum::<u64>() > 0);
 }
 
+#[expect(clippy::print_stdout, reason = "a test that looks at nothing says so")]
+fn skipped(why: &str) {
+    println!("skipped: {why}");
+}
+
 /// A short measurement of a running program that counts in `count`.
 fn briefly(folder: &Path, pid: &str) -> Output {
     let words = "measure program-costs --progress count --rounds 2 --event preemption --block 30ms -o x.parquet --force --pid";
@@ -303,7 +308,7 @@ fn a_program_that_is_stopped_makes_no_progress() {
 fn a_program_of_another_user_is_refused_with_the_right_that_is_missing() {
     // SAFETY: it reads the effective user.
     if unsafe { libc::geteuid() } != 0 {
-        println!("skipped: another user's program (not root, so there is none to start)");
+        skipped("another user's program (not root, so there is none to start)");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

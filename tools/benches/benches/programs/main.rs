@@ -6,7 +6,11 @@
 //! without events are compared with each other: what differs there is a false effect. Then programs that people run are measured, and
 //! the loss that `record` predicts for them beside a load is compared with their CPU time beside it and without it.
 //! `make bench-programs` runs this; `-- OUT.json known` and `-- OUT.json strangers` run one half.
-#![expect(clippy::print_stdout, reason = "the table is what this program is for")]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "the table is what this program is for, and figures go to stderr"
+)]
 
 mod company;
 mod known;
