@@ -195,7 +195,7 @@ impl Servers {
         self.instances.iter().map(|instance| instance.busy).collect()
     }
 
-    /// What came between two readings of [`Servers::busy`] comes again, and takes `time`.
+    /// Repeats the work between two readings of [`Servers::busy`], which takes `time`.
     pub(super) fn pass_again(&mut self, [before, after]: [&[Picos]; 2], time: Picos) {
         for ((instance, before), after) in self.instances.iter_mut().zip(before).zip(after) {
             instance.free += time;

@@ -82,7 +82,7 @@ pub(super) struct TimingImage {
     waits: Vec<Picos>,
 }
 
-/// What is counted of the visits of one CPU in one manner.
+/// The counts of one CPU's visits in one manner.
 #[derive(Debug)]
 pub(super) struct TimingCounts {
     walks: u64,
@@ -102,7 +102,7 @@ pub(super) struct PendingVisit {
     fetches: bool,
     /// The core's clock may not be up yet.
     pub(super) waking: bool,
-    /// When its accesses happen.
+    /// The times of its accesses.
     at: Picos,
     /// The time that finding the address took.
     found: Picos,
@@ -285,7 +285,7 @@ impl VisitTiming {
         })
     }
 
-    /// What has been counted so far of such visits.
+    /// The counts of such visits so far.
     pub(super) fn counts(&self, cpu: usize, huge: bool, fetches: bool) -> TimingCounts {
         let tlb = self.translation.tlb(cpu, huge, fetches);
         TimingCounts {
