@@ -200,7 +200,7 @@ mod tests {
         let few = Samples { have: 4, takes: 32 };
         let (judged, why) = outcome(0.0, 0.0, 9, few);
         assert_eq!(judged, AimVerdict::NotJudged);
-        assert!(why[0].contains("4 samples") && why[0].contains("takes 32"), "{why:?}");
+        assert!(why[0].contains("4 samples") && why[0].contains("needs 32"), "{why:?}");
         let none = Aim::of(None, None, (ErrorLaw::Relative, LIMITS), ENOUGH);
         assert_eq!((none.outcome, none.is_open()), (AimVerdict::NotJudged, true));
     }
