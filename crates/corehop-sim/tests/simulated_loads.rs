@@ -247,7 +247,7 @@ fn a_preemption_in_which_nothing_takes_the_cpu_is_refused_with_the_remedy() {
     assert_eq!(refusal(polluters("0"), Absence::Load), Ok(()));
     for load in [on("0"), polluters("0")] {
         let error = refusal(load, Absence::Preemptor).unwrap_err();
-        assert!(error.contains("CPU 0 alone") && error.contains("--load-cpus"), "{error}");
+        assert!(error.contains("only CPU 0") && error.contains("--load-cpus"), "{error}");
     }
     // The device goes on while another thread has the CPU.
     let own = Load::Dma { transfer: Transfer::Direct, cpus: cpus("0") };

@@ -13,7 +13,7 @@ fn with_fewer_samples_than_a_study_takes_its_aim_is_not_judged() {
         String::from_utf8(output.stdout).unwrap()
     };
     let text = run(&[]);
-    assert!(text.contains("aim not judged") && text.contains("2 samples a value"), "{text}");
+    assert!(text.contains("aim not judged") && text.contains("2 samples per value"), "{text}");
     assert!(!text.contains("aim reached"), "{text}");
     let answer: serde_json::Value = serde_json::from_str(&run(&["--json"])).unwrap();
     assert_eq!(answer["studies"][0]["aim"]["outcome"], "not_judged");

@@ -54,7 +54,7 @@ fn regions_under_fixed_priorities_are_the_least_tolerance_above() {
 fn what_the_analyses_do_not_cover_is_told_with_the_task_and_the_field() {
     let late = tasks(&[(1, 4, 4), (1, 4, 9)]);
     let told = fixed::regions(&late).unwrap_err().to_string();
-    assert!(told.contains("task 1: deadline_us is 9: expected at most period_us"), "{told}");
+    assert!(told.contains("task 1: deadline_us is 9, expected at most period_us"), "{told}");
     let of = |wcet, jitter| TaskParameters {
         wcet,
         period: Time::new(9),
@@ -64,7 +64,7 @@ fn what_the_analyses_do_not_cover_is_told_with_the_task_and_the_field() {
     let jittery =
         TaskSet::new(1, &[of(Time::new(1), Time::ZERO), of(Time::new(1), Time::new(2))]).unwrap();
     for told in [edf::regions(jittery.tasks()), fixed::regions(jittery.tasks())] {
-        assert!(told.unwrap_err().to_string().contains("task 1: jitter_us is 2: expected 0"));
+        assert!(told.unwrap_err().to_string().contains("task 1: jitter_us is 2, expected 0"));
     }
     let full = tasks(&[(3, 4, 4), (3, 8, 8)]);
     assert!(edf::regions(&full).unwrap_err().to_string().contains("misses deadlines under edf"));

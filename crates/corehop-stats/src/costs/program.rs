@@ -55,8 +55,8 @@ impl EventCosts for ProgramPricesAfter<'_> {
         let (below, above) = (at.checked_sub(1).and_then(|it| all.get(it)), all.get(at));
         let none = || NoCost(format!("{event}: none was caused in the program"));
         match (below, above) {
-            (Some(low), Some(high)) => Ok(between(low, high, us)),
-            (None, Some(one)) | (Some(one), None) => Ok(known(one)),
+            (Some(low), Some(high)) if high.length_us > Some(us) => Ok(between(low, high, us)),
+            (_, Some(one)) | (Some(one), None) => Ok(known(one)),
             (None, None) => Err(none()),
         }
     }

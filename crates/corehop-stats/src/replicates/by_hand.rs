@@ -242,7 +242,7 @@ fn each_reason_for_no_interval_has_its_number() {
         assert_eq!(why.to_string(), said);
     }
     let dependent = NoInterval::Dependent { worth: 2.345 }.to_string();
-    assert!(dependent.contains("worth only 2.3 independent ones"), "{dependent}");
+    assert!(dependent.contains("count only as 2.3 independent ones"), "{dependent}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn options_that_cannot_be_meant_are_refused_with_their_values() {
     for (more, code, what) in [
         (&["--for", "0s", "--", "true"][..], 2, "--for 0 ns is too short"),
         (&["--for", "300ms", "--", "true"], 2, "--for 300 ms is too short"),
-        (&["redis"], 2, "`pgrep redis` finds it"),
+        (&["redis"], 2, "`pgrep redis` finds the number"),
         (&["--pairs", "3", "1"], 2, "unexpected argument '--pairs'"),
         (&["--start", "9000", "--", "true"], 2, "9000"),
         (&["--on", "xeon_e5520", "--start", "9000"], 2, "9000"),

@@ -242,7 +242,7 @@ mod tests {
             (of("", r#", "bcet_us": 1"#, ""), "no chains"),
             (of(&chain(r#""tasks": ["a", "z"]"#), "", ""), "no task has that name"),
             (of(&chain(r#""tasks": []"#), "", ""), "tasks is empty"),
-            (of(&chain(r#""tasks": ["a", "a"]"#), "", ""), "twice"),
+            (of(&chain(r#""tasks": ["a", "a"]"#), "", ""), "duplicated"),
             (of(&event(r#"["a", "b"]"#), "", r#", "jitter_us": 2"#), "jitter"),
             (of(&chain(r#""tasks": ["a", "b"]"#), r#", "bcet_us": 7"#, ""), "bcet_us is 7"),
             (of(&chain(r#""tasks": ["a"], "activation": "x""#), "", ""), "activation is \"x\""),

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(ways("3:0-3,7"), Ok(Ways { level: 3, mask: 0x8f }));
         assert_eq!(ways("2:31"), Ok(Ways { level: 2, mask: 1 << 31 }));
         for text in ["", "3", "x:1", "3:", "3:4-2", "3:32", "3:1,,2"] {
-            assert!(ways(text).unwrap_err().contains("for instance"), "{text}");
+            assert!(ways(text).unwrap_err().contains("for example"), "{text}");
         }
     }
 
