@@ -153,7 +153,7 @@ fn what_stops_a_real_time_thread_is_told() {
         ("a greedy fair server", greedy, "fair-server", Warning, "90 %", "echo 50000000"),
         ("a group without a budget", no_budget, "rt-group", Warning, "no real-time", budget),
         ("a kernel with a choice", dynamic, "preemption-model", Note, "full", "another kernel"),
-        ("chosen at the start", by_parameter, "preemption-model", Note, "voluntary", "Nothing"),
+        ("chosen at the start", by_parameter, "preemption-model", Note, "voluntary", "No command"),
     ]);
     let served = changed("proc/sys/kernel/sched_rt_runtime_us: 1000000");
     assert_eq!(about(&found(&served, &good_answers()), "rt-throttling").severity, Fine);
@@ -354,7 +354,7 @@ fn what_cannot_be_observed_is_told() {
     let finding = about(&findings, "rseq");
     assert!(finding.severity == Warning && finding.remark.is_some(), "{finding:?}");
     let unasked = found(&tree(GOOD), &Probes::default());
-    assert!(about(&unasked, "not-told").found.ends_with("of: rseq"), "{unasked:?}");
+    assert!(about(&unasked, "not-told").found.ends_with("report: rseq"), "{unasked:?}");
 }
 
 /// The properties of every finding, on any host.

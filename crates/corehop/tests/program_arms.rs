@@ -271,7 +271,7 @@ fn the_costs_of_this_host_are_used_unless_others_are_named() {
     let user = User::new();
     let Some(without) = user.recorded(&["--", "true"]) else { return };
     let none = "no costs: none are kept for this host";
-    assert!(said(&without).starts_with(none), "{}", said(&without));
+    assert!(said(&without).contains(none), "{}", said(&without));
     assert!(said(&without).contains("fit FILE.parquet --default"), "{}", said(&without));
     user.keep_costs(&user.platform(None));
     let kept = user.recorded(&["--json", "--", "true"]).unwrap();
@@ -366,7 +366,7 @@ fn samples_of_this_host_are_kept_and_not_replaced_without_force() {
         return eprintln!("skipped: too busy for a valid sample: {}", said(&fitted));
     }
     assert_eq!(fitted.status.code(), Some(0), "{}", said(&fitted));
-    let text = String::from_utf8_lossy(&fitted.stdout).into_owned();
+    let text = String::from_utf8_lossy(&fitted.stdout).replace('\n', " ");
     assert!(text.contains("kept as the costs of this host"), "{text}");
     let again = user.corehop(&["advise", "fit", &file, "--default"]);
     assert_eq!(again.status.code(), Some(2), "{}", said(&again));

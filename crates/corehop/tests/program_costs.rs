@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use corehop_plan::experiment::{Argument, Interventions, ProgramCosts, Target};
@@ -15,7 +16,19 @@ use corehop_plan::units::{Bytes, Cpu, Nanos};
 use corehop_plan::workload::{Event, Pattern, Polluter};
 use serde_json::{Value, json};
 
+/// The turn of a test: one measurement at a time moves threads on a host.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn corehop(folder: &Path, words: &[&str]) -> Output {
+    let _turn = turn();
+    at_once(folder, words)
+}
+
+/// Runs the program, whatever other tests do.
+fn at_once(folder: &Path, words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
     command.args(words).current_dir(folder).output().unwrap()
 }
@@ -195,7 +208,7 @@ fn a_command_without_progress_is_run_again_and_again() {
 
 #[test]
 fn a_killed_measurement_puts_the_program_back() {
-    let folder = tempfile::tempdir().unwrap();
+    let (_turn, folder) = (turn(), tempfile::tempdir().unwrap());
     let counter = Counter::start(folder.path());
     let before = counter.allowed();
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
@@ -261,8 +274,13 @@ fn skipped(why: &str) {
 
 /// A short measurement of a running program that counts in `count`.
 fn briefly(folder: &Path, pid: &str) -> Output {
+    let _turn = turn();
+    briefly_at_once(folder, pid)
+}
+
+fn briefly_at_once(folder: &Path, pid: &str) -> Output {
     let words = "measure program-costs --progress count --rounds 2 --event preemption --block 30ms -o x.parquet --force --pid";
-    corehop(folder, &words.split(' ').chain([pid]).collect::<Vec<_>>())
+    at_once(folder, &words.split(' ').chain([pid]).collect::<Vec<_>>())
 }
 
 #[test]
@@ -311,7 +329,7 @@ fn a_program_of_another_user_is_refused_with_the_right_that_is_missing() {
         skipped("another user's program (not root, so there is none to start)");
         return;
     }
-    let folder = tempfile::tempdir().unwrap();
+    let (_turn, folder) = (turn(), tempfile::tempdir().unwrap());
     let at = folder.path();
     fs::set_permissions(at, fs::Permissions::from_mode(0o777)).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_corehop"), at.join("corehop")).unwrap();
@@ -337,14 +355,14 @@ fn a_program_of_another_user_is_refused_with_the_right_that_is_missing() {
 
 #[test]
 fn two_measurements_at_once_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
+    let (_turn, folder) = (turn(), tempfile::tempdir().unwrap());
     let counter = Counter::start(folder.path());
     let mut first = Command::new(env!("CARGO_BIN_EXE_corehop"));
     let words = ["measure", "program-costs", "--progress", "count", "--rounds", "1000", "--pid"];
     first.args(words).arg(counter.pid()).current_dir(folder.path());
     let first = Counter(first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     std::thread::sleep(Duration::from_secs(2));
-    let output = briefly(folder.path(), &counter.pid());
+    let output = briefly_at_once(folder.path(), &counter.pid());
     drop(first);
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
 }
