@@ -412,7 +412,7 @@ fn without_privileges_the_error_says_which_and_what_gives_it() {
         .unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
-    assert!(text.contains("answer the kernel refuses a BPF map"), "{text}");
+    assert!(text.contains("answer the kernel denies a BPF map"), "{text}");
     assert!(text.contains("cap_bpf,cap_perfmon"), "{text}");
 }
 

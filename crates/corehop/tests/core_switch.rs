@@ -147,7 +147,7 @@ fn what_cannot_be_measured_is_refused_by_name() {
     refused(&["--pair", "0:1", "--cpus", "0,1"], 2, "--cpus");
     refused(&["--on", "m5_cs", "--call", "pwrite"], 3, "--on live");
     refused(&["--on", "m5_c"], 3, "one usable CPU");
-    refused(&["--mechanism", "strong-v4"], 3, "only in simulation");
+    refused(&["--mechanism", "strong-v4"], 3, "simulated only");
 }
 
 #[test]

@@ -219,7 +219,7 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["--scheduler", "edf", "--dry-run"][..], 2, "g-edf"),
         (&["--tasks", "0", "--dry-run"], 2, "0 tasks"),
         (&["--sets", "0", "--dry-run"], 2, "0 sets"),
-        (&["--tasks", "5", "--utilisation", "0.5..0.1", "--dry-run"], 2, "in order"),
+        (&["--tasks", "5", "--utilisation", "0.5..0.1", "--dry-run"], 2, "the lower first"),
         (&["--tasks", "5", "--duration", "0s", "--dry-run"], 2, "duration"),
         (&["--tasks", "5", "--share", "0%", "--dry-run"], 2, "5%"),
         (&["--tasks", "5", "--cpus", "4095", "--dry-run"], 2, "4095"),

@@ -96,7 +96,7 @@ fn with_lent_rights_no_library_of_the_user_is_loaded() {
     let mut command = Command::new(&program);
     command.args(words(line)).args(["--workload", "/none.so:f", "-o", "run.parquet"]);
     command.current_dir(&own).uid(NOBODY).gid(NOBODY);
-    refused(command, 3, &["/none.so:f", "refused", "setcap"]);
+    refused(command, 3, &["/none.so:f", "rejected", "setcap"]);
 }
 
 #[test]

@@ -161,6 +161,6 @@ fn a_load_that_has_the_preemptors_cpu_alone_is_refused_and_leaves_no_file() {
     let run = [&["measure", "synthetic", "-q"][..], &ON, &alone].concat();
     let mut command = corehop(&run);
     command.arg("-o").arg(&file);
-    refused(command, 3, &["buslock", "CPU 0 alone", "--load-cpus"]);
+    refused(command, 3, &["buslock", "only CPU 0", "--load-cpus"]);
     assert!(!file.exists());
 }
