@@ -296,7 +296,7 @@ check_hotplug_task_set() {
         code=$?
         echo 1 >/sys/devices/system/cpu/cpu4/online
         equals "exit code of $scheduler" 6 $code
-        grep -q "CPUs 4 were taken offline" answer || fail "it does not say that CPU 4 went offline"
+        grep -q "CPUs 4 went offline" answer || fail "it does not say that CPU 4 went offline"
         nothing_left
         corehop report contents --rows 100000 tasks.jobs.parquet >answer
         kept="$kept $scheduler $(wc -l <answer) jobs,"
