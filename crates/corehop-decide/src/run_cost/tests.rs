@@ -290,7 +290,7 @@ fn what_a_thread_pays_is_never_more_than_its_cpu_time_whatever_its_absences() {
 
 /// `make test-deep` runs it: 100,000 answers, of four sizes each.
 #[test]
-#[ignore = "takes a minute in a release build"]
+#[ignore = "takes ten minutes in a release build"]
 fn none_of_a_hundred_thousand_answers_is_more_than_the_cpu_time() {
     is_within_the_cpu_time(25_000);
 }
