@@ -57,7 +57,7 @@ def test_what_was_measured_before_ctrl_c_comes_with_the_exception(tmp_path: Path
 
 
 def test_a_plan_that_is_damaged_is_refused() -> None:
-    with pytest.raises(corehop.Damaged, match="not a plan"):
+    with pytest.raises(corehop.Damaged, match="cannot read the plan"):
         corehop.measure(plan=json.dumps({"schema": 1}))
 
 

@@ -64,7 +64,7 @@ def test_what_makes_no_sense_is_an_error_that_names_it() -> None:
         ({"samples": [1, 2]}, "1,2.*--samples"),
         ({"cpus": "0-"}, "0-.*--cpus"),
         ({"cpus": [99]}, "99 is not among the usable CPUs"),
-        ({"on": "pdp11"}, "unknown platform `pdp11`: known are .*xeon_l7455"),
+        ({"on": "pdp11"}, "unknown platform `pdp11`: use one of .*xeon_l7455"),
     ]
     for options, words in cases:
         with pytest.raises(corehop.Usage, match=f"(?s){words}"):

@@ -47,7 +47,8 @@ def test_a_library_that_is_missing_is_named_with_the_command(library: str) -> No
         "import corehop\n"
         f"corehop.load({str(DATA / 'quick.parquet')!r}).to_{library}()\n"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    # Not from this folder, whose sources have no extension.
+    said = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True)
     assert said.stderr.endswith(f"ImportError: {library} is not installed: pip install {library}\n")
 
 
