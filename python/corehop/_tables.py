@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -28,19 +29,20 @@ def imported(name: str) -> Any:
         raise ImportError(f"{name} is not installed: pip install {name}", name=name) from error
 
 
-class ArrowColumns:
+class ArrowColumns(ABC):
     """Columns and rows of an Arrow table: `table["column"]`, iteration over rows, pandas and polars."""
 
+    @abstractmethod
     def _names(self) -> list[str]:
-        raise NotImplementedError
+        """The names of the columns."""
 
+    @abstractmethod
     def column(self, name: str) -> list[Any]:
         """The values of a column, as a list."""
-        raise NotImplementedError
 
+    @abstractmethod
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The rows as an Arrow stream, without a copy."""
-        raise NotImplementedError
 
     def __getitem__(self, name: str) -> list[Any]:
         """The values of a column, as a list.
@@ -74,13 +76,13 @@ class ArrowColumns:
         return frame
 
 
-class RowList:
+class RowList(ABC):
     """Rows that are dicts: `answer["column"]`, iteration over rows, pandas and polars."""
 
     @property
+    @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
         """The rows, each as a dict."""
-        raise NotImplementedError
 
     def __getitem__(self, name: str) -> Any:
         """The values of a column, as a list; None where a row lacks the value.

@@ -13,7 +13,7 @@ use crate::host_costs;
 use crate::input;
 
 /// The load of a host that does nothing else, where a file has several.
-const IDLE: &str = "idle";
+pub const IDLE: &str = "idle";
 
 /// The source of costs, and which of them to use.
 #[derive(Debug, Clone, Default)]

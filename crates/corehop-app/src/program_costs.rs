@@ -8,10 +8,8 @@ use corehop_stats::program_costs::{ProgramCost, ProgramCostResults};
 use serde_json::{Value, json};
 
 use crate::answer::Answer;
+use crate::costs::IDLE;
 use crate::host_costs;
-
-/// The load of the costs that programs are compared with.
-const IDLE: &str = "idle";
 
 /// Adds to an answer the working sets of synthetic jobs to which events cost as much as to the program, by the costs of this
 /// host that are kept, or why there are none.
@@ -25,7 +23,7 @@ pub fn orient(answer: &mut Answer, results: &ProgramCostResults) {
         return;
     }
     let (lines, sets): (Vec<String>, Value) = match host_costs::kept() {
-        Ok(Some((kept, _))) => sets(&seen, &kept),
+        Ok(Some((kept, _))) => sets(&seen, kept),
         Ok(None) => (
             vec![unknown(&format!("no costs of this host are kept; {}", host_costs::REMEDY))],
             Value::Null,
@@ -43,12 +41,11 @@ fn unknown(why: &str) -> String {
     format!("The equivalent working set is unknown: {why}.")
 }
 
-fn sets(costs: &[&ProgramCost], kept: &HostCosts) -> (Vec<String>, Value) {
-    let source = CostSource::Model(kept.model.clone());
+fn sets(costs: &[&ProgramCost], kept: HostCosts) -> (Vec<String>, Value) {
+    let (date, source) = (shown::line(&kept.date), CostSource::Model(kept.model));
     let found = costs.iter().filter_map(|it| Some((*it, set(it, &source)?)));
     let found: Vec<(&ProgramCost, EquivalentSet)> = found.collect();
     let line = |(it, set): &(&ProgramCost, EquivalentSet)| {
-        let date = shown::line(&kept.date);
         format!(
             "{}: costs as much as to a synthetic job {} (costs of this host, {date}).",
             it.event,

@@ -177,7 +177,7 @@ impl DeploymentSteps<'_> {
 
     /// Whether no option names costs, so that a step measures the costs.
     fn measures_costs(&self) -> bool {
-        !self.0.charges.costs.is_given() && self.0.charges.costs.file().is_none()
+        !self.0.charges.costs.is_given()
     }
 
     /// A file that a step writes.

@@ -26,13 +26,11 @@ use super::costs::CostArgs;
 use super::measure::to::Out;
 use super::measure::{on, outline};
 use crate::output::{OutputFile, print, say, stdout_layout};
+use corehop_app::costs::IDLE;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 use corehop_app::run::{RunOptions, RunOutcome, of_arms, silent};
-
-/// The background load of costs that were kept.
-const IDLE: &str = "idle";
 
 /// The program to record, and the costs to charge.
 #[derive(Debug, clap::Args)]
