@@ -68,6 +68,7 @@ const TESTS: &[Test] = tests![
     stopped::a_stopped_supervisor_is_told_and_the_change_is_not_made,
     stopped::between_changes_a_stopped_supervisor_is_told_within_seconds,
     stopped::an_owner_that_beats_and_is_stopped_finds_its_changes_taken_back,
+    stopped::an_owner_that_changes_settings_all_the_time_is_not_taken_for_a_silent_one,
     stopped::an_owner_whose_main_thread_ends_before_another_one_is_restored,
     stopped::the_rest_of_a_dead_run_with_a_stopped_supervisor_is_told_and_restored,
     stopped::loads_end_whatever_their_processes_are_called,

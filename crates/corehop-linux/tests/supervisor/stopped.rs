@@ -45,8 +45,6 @@ pub(crate) fn between_changes_a_stopped_supervisor_is_told_within_seconds() {
 
 pub(crate) fn an_owner_that_beats_and_is_stopped_finds_its_changes_taken_back() {
     let mut run = Run::begin_with_a_change();
-    // A beat within a second of an answer is not sent.
-    std::thread::sleep(std::time::Duration::from_millis(1_100));
     run.must("beat");
     kill(run.own(), libc::SIGSTOP);
     eventually("the changes are taken back", || run.setting() == "before");
@@ -59,9 +57,23 @@ pub(crate) fn an_owner_that_beats_and_is_stopped_finds_its_changes_taken_back() 
     assert!(answer.contains("took its changes back"), "{answer}");
 }
 
+pub(crate) fn an_owner_that_changes_settings_all_the_time_is_not_taken_for_a_silent_one() {
+    let mut run = Run::begin_with_a_change();
+    let begun = std::time::Instant::now();
+    // Longer than the supervisor waits, and each change asks for an answer of its own.
+    for number in 0.. {
+        run.must("beat");
+        run.change(&format!("number {number}"));
+        if begun.elapsed() > std::time::Duration::from_millis(6_500) {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(run.setting().starts_with("number"), "{}", run.setting());
+}
+
 pub(crate) fn an_owner_whose_main_thread_ends_before_another_one_is_restored() {
     let mut run = Run::begin_with_a_change();
-    std::thread::sleep(std::time::Duration::from_millis(1_100));
     run.must("beat");
     run.tell("lose-main");
     eventually("the changes are taken back", || run.setting() == "before");

@@ -84,6 +84,8 @@ struct SupervisorSession {
     lifeline: UnixStream,
     /// When the supervisor answered last.
     answered: Instant,
+    /// The question to it: [`watch::BEAT`] once this process has promised to go on asking, [`watch::ALIVE`] before.
+    question: u8,
     /// The lock on the whole host, where this run has taken it; the supervisor shares it.
     whole: Option<Lock>,
 }
@@ -198,7 +200,10 @@ impl Guard {
     pub fn beat(&self) -> Result<(), SupervisorError> {
         let mut slot = self.shared.lock();
         let Some(active) = slot.as_mut() else { return Ok(()) };
-        active.ask("none; the changes so far are taken back", NOW_AND_THEN, watch::BEAT)
+        // Answers to changes made meanwhile may be recent all the time: the promise itself waits for none of them.
+        let promised = std::mem::replace(&mut active.question, watch::BEAT) == watch::BEAT;
+        let recent = if promised { NOW_AND_THEN } else { Duration::ZERO };
+        active.attend("none; the changes so far are taken back", recent)
     }
 
     /// Takes one change back before the end of the run. Does nothing the second time, and for a
@@ -337,6 +342,7 @@ impl SupervisorSession {
                 supervisor,
                 lifeline,
                 answered: Instant::now(),
+                question: watch::ALIVE,
                 whole: None,
             }),
             Err(error) => {
@@ -349,18 +355,13 @@ impl SupervisorSession {
 
     /// Replaces a supervisor that was killed, and asks one that was not for an answer unless its last is `recent`.
     fn attend(&mut self, change: &str, recent: Duration) -> Result<(), SupervisorError> {
-        self.ask(change, recent, watch::ALIVE)
-    }
-
-    /// The same, with this question.
-    fn ask(&mut self, change: &str, recent: Duration, word: u8) -> Result<(), SupervisorError> {
         if matches!(self.supervisor.try_wait(), Ok(None)) {
             if self.answered.elapsed() < recent {
                 return Ok(());
             }
             let pid = self.supervisor.id();
             let silent = |state| SupervisorError::Silent { pid, state, change: change.to_owned() };
-            match watch::ask(&self.lifeline, pid, word).map_err(silent)? {
+            match watch::ask(&self.lifeline, pid, self.question).map_err(silent)? {
                 SupervisorReply::Watches => {
                     self.answered = Instant::now();
                     return Ok(());
