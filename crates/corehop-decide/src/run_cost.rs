@@ -389,7 +389,7 @@ impl<'a> Pricing<'a> {
     /// Sizes beyond the largest measured one cost at least as much as that, and have no upper bound.
     fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<CostBounds, String> {
         if selected.costs.is_of_one_set() {
-            return bounds_at(selected, event, 0.0);
+            return self.bounds_at(selected, event, 0.0);
         }
         let measured = selected.costs.measured(event);
         let largest = measured.iter().copied().fold(0.0, f64::max);
@@ -404,7 +404,7 @@ impl<'a> Pricing<'a> {
         // Nothing to lose costs nothing.
         let mut found = (low == 0.0).then_some(CostBounds::NOTHING);
         for size in between.chain([low, high]).filter(|&size| size > 0.0) {
-            let one = bounds_at(selected, event, size)?;
+            let one = self.bounds_at(selected, event, size)?;
             found = Some(found.map_or(one, |all| all.or(one)));
         }
         let mut found = found.unwrap_or(CostBounds::NOTHING);
@@ -413,13 +413,19 @@ impl<'a> Pricing<'a> {
         }
         Ok(found)
     }
-}
 
-/// The cost of an event at one size.
-fn bounds_at(selected: &Selected<'_>, event: Event, kib: f64) -> Result<CostBounds, String> {
-    let cost = selected.costs.cost(event, kib).map_err(|why| why.to_string())?;
-    let low_us = cost.low_us.unwrap_or(cost.us);
-    Ok(CostBounds { us: Some(cost.us), low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) })
+    /// The cost of an event at one size. A table states a cost; a measured one without an interval, of too few samples, bounds nothing.
+    fn bounds_at(
+        &self,
+        selected: &Selected<'_>,
+        event: Event,
+        kib: f64,
+    ) -> Result<CostBounds, String> {
+        let cost = selected.costs.cost(event, kib).map_err(|why| why.to_string())?;
+        let stated = matches!(self.prices.source, CostSource::Table(_)).then_some(cost.us);
+        let low_us = cost.low_us.or(stated).unwrap_or(0.0);
+        Ok(CostBounds { us: Some(cost.us), low_us, high_us: cost.high_us.or(stated) })
+    }
 }
 
 #[cfg(test)]

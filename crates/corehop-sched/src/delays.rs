@@ -37,6 +37,9 @@ pub(super) fn by_the_highest(
         let note = format!("A delay is the upper end of {by}{highest}; an event can cost more.");
         if let Some(share) = beyond {
             let remedy = match costs.quantiles().len() {
+                _ if costs.is_of_one_set() => {
+                    "costs of a program are means: `measure synthetic` measures quantiles"
+                }
                 1 => "without --statistic the highest quantile is charged that the samples give",
                 _ => "more samples give a higher quantile",
             };

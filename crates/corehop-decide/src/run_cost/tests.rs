@@ -6,7 +6,8 @@ use corehop_plan::samples::{
     Absences, Bar, Bars, CpuHoldTime, ObservedThread, RecordingFacts, Rooms,
 };
 use corehop_plan::units::Cpu;
-use corehop_stats::costs::CostTable;
+use corehop_stats::costs::{CostTable, ProgramPrices};
+use corehop_stats::program_costs::{EventCost, ProgramCost, ProgramCostResults};
 
 const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
     idle,preemption,max,64,10\nidle,preemption,max,256,30\n\
@@ -281,6 +282,35 @@ fn a_refill_ends_with_the_cpu_time_until_the_next_absence() {
     // A working set without an upper bound of its cost cannot take more than all of it.
     let beyond = cost(WssRange::known("7.5MiB".parse().unwrap()), &recording);
     assert!(beyond.total.unwrap().high_us.unwrap() <= 46.0 + 1e-9, "{beyond:?}");
+}
+
+#[test]
+fn a_measured_cost_without_an_interval_bounds_nothing_but_the_cpu_time_does() {
+    let (platform, mut prices) = (platform(), ProgramCostResults::default());
+    let mut recording = recording(&platform);
+    let at = Absence { cpu_ns: Some(7_000), ..absence(1, 0, 0, 1_000_000) };
+    recording.absences = counted(&[at]);
+    recording.threads[0].cpu_ns = Some(47_000);
+    prices.costs = vec![ProgramCost {
+        event: Event::Preemption,
+        length_us: Some(1_000.0),
+        polluter: None,
+        rounds: 3,
+        invalid: BTreeMap::new(),
+        events: 9,
+        tried: 9,
+        cost: Some(EventCost { us: 12.0, interval: None }),
+        by_dose: Vec::new(),
+        bend: None,
+        floor: None,
+        effect_percent: None,
+        exchange_ns: None,
+    }];
+    let source = CostSource::Program(ProgramPrices::of(prices).unwrap());
+    let prices = Prices { source: &source, selection: Selection::default() };
+    let answer = run_cost(&recording, Some(&prices), WssRange::known(Bytes::new(0))).unwrap();
+    let bounds = CostBounds { us: Some(12.0), low_us: 0.0, high_us: Some(40.0) };
+    assert_eq!(answer.classes[0].cost, Some(bounds), "{answer:?}");
 }
 
 #[test]

@@ -50,6 +50,10 @@ impl EventCosts for RankedCosts<'_> {
     fn measured(&self, event: Event) -> Vec<f64> {
         self.largest.measured(event)
     }
+
+    fn is_of_one_set(&self) -> bool {
+        self.largest.is_of_one_set()
+    }
 }
 
 /// The quantile that bounds costs, by the samples.
