@@ -28,3 +28,4 @@ pub mod place;
 pub mod pinning;
 pub mod offload;
 pub mod calibrate;
+pub mod charge;

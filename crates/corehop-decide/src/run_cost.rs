@@ -14,7 +14,7 @@ mod waits;
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, Lengths, ObservedThread, Recording};
@@ -28,7 +28,7 @@ use happened::{Happened, ThreadCpuTimes, events, sum};
 pub use waits::{Occupant, ProcessCost, Waits};
 
 /// The working-set sizes that the program may have had.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WssRange {
     /// The smallest.
     pub low: Bytes,
@@ -61,7 +61,7 @@ impl WssRange {
 }
 
 /// An amount between two bounds, in microseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CostBounds {
     /// The expected amount; None where only bounds are known, as for an unknown working set.
     pub us: Option<f64>,
@@ -107,7 +107,7 @@ impl CostBounds {
 }
 
 /// The absences of one class.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassCost {
     /// The event of resuming.
     pub event: Event,
@@ -134,7 +134,7 @@ pub struct ClassCost {
 }
 
 /// The cost to one thread.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadCost {
     /// The thread.
     pub tid: u32,
@@ -153,7 +153,7 @@ pub struct ThreadCost {
 }
 
 /// The cost of cache affinity to a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunCost {
     /// The waiting for CPUs.
     pub waits: Waits,
@@ -175,6 +175,27 @@ pub struct RunCost {
     pub total: Option<CostBounds>,
     /// The same as shares of the time the run took.
     pub share: Option<(f64, Option<f64>)>,
+}
+
+/// The cost of a recording as its end told it, among the facts of its file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChargedRecording {
+    /// The cost.
+    pub cost: RunCost,
+    /// The cost of refilled caches in each run, by its number, where the recording has several.
+    pub refills: BTreeMap<u64, CostBounds>,
+    /// The origin of the costs of events, in a sentence; the reason, where there are none.
+    pub costs: String,
+}
+
+impl ChargedRecording {
+    /// The name of the fact.
+    pub const FACT: &'static str = "charged";
+
+    /// The cost among the facts of a file, if its recording was charged.
+    pub fn of(facts: &serde_json::Map<String, serde_json::Value>) -> Option<Self> {
+        Self::deserialize(facts.get(Self::FACT)?).ok()
+    }
 }
 
 /// Costs, as a user names them.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use corehop_decide::program_runs::{RunComparison, RunFigures, arms};
-use corehop_decide::run_cost::{RunCost, uncosted};
+use corehop_decide::run_cost::{ChargedRecording, RunCost, uncosted};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{MissingFile, Provenance, Recording, RecordingFacts, RowKind, Rows};
 use corehop_plan::shown;
@@ -14,15 +14,17 @@ use corehop_stats::summarise::{FromFile, Summarise};
 
 pub(crate) use self::Recordings as Summary;
 
-/// A recorded program, without the cost of its events.
+/// A recorded program.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     /// The comparison of its arms, if it has some.
     pub comparison: Option<RunComparison>,
     /// The recording.
     pub recording: Recording,
-    /// Its events by class, thread and preempter.
+    /// Its events by class, thread and preempter, with their cost where the end of the recording told it.
     pub cost: RunCost,
+    /// The origin of the costs of events, or the reason why there are none, in a sentence.
+    pub costs: Option<String>,
     /// The machine that it ran on.
     pub platform: Platform,
 }
@@ -31,10 +33,13 @@ impl Recorded {
     /// None if the file does not describe its machine.
     fn of(RecordingFiles { provenance, recording, .. }: RecordingFiles) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
-        let cost = uncosted(&recording, &platform);
-        let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
+        let charged = ChargedRecording::of(&provenance.machine);
+        let none = || (uncosted(&recording, &platform), BTreeMap::new(), None);
+        let told = |it: ChargedRecording| (it.cost, it.refills, Some(it.costs));
+        let (cost, refills, costs) = charged.map_or_else(none, told);
+        let runs = RunFigures::of_recording(&recording, &refills);
         let comparison = arms(&runs, 0.05).ok().filter(|it| !it.arms.is_empty());
-        Some(Self { comparison, recording, cost, platform })
+        Some(Self { comparison, recording, cost, costs, platform })
     }
 }
 

@@ -66,6 +66,11 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     assert_eq!(bars as u64, answer["absences"].as_u64().unwrap());
     let threads = answer["threads"].as_array().unwrap().len();
     assert_eq!((rows(&kept), rows(&path("run.threads.parquet"))), (bars, threads));
+    // What the end of the run said stays in the file.
+    let told = program(&["report", &kept]);
+    let told = String::from_utf8_lossy(&told.stdout).replace("\n  ", " ");
+    let origin = answer["costs"].as_str().unwrap();
+    assert!(told.contains(origin) && told.contains("cache affinity cost"), "{origin}: {told}");
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("When threads were away") && page.contains("preempted by") == by_bpf);
 }

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use corehop_decide::run_cost::ChargedRecording;
 use corehop_plan::experiment::{Experiment, Plan, RunPosition, SamplingUnit, share};
 use corehop_plan::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_plan::platform::Platform;
@@ -27,6 +28,7 @@ use corehop_system::supervisor::interrupt;
 use serde_json::json;
 
 use crate::answer::Answer;
+use crate::charge::RecordingCharge;
 use crate::failure::{Exit, Failure};
 use crate::words::counted;
 use outputs::{Outputs, RunFiles};
@@ -74,6 +76,8 @@ pub struct RunOptions {
     pub budget: Option<Duration>,
     /// The view of the run while it is under way.
     pub view: Opens,
+    /// The costs that the events of a recorded program are charged with.
+    pub charge: Option<RecordingCharge>,
 }
 
 /// Replicates of a run by which a host is described, or its description is judged.
@@ -89,6 +93,7 @@ impl RunOptions {
             replicates: OF_A_HOST,
             budget: None,
             view,
+            charge: None,
         }
     }
 }
@@ -121,6 +126,8 @@ pub struct RunOutcome {
     pub provenance: Provenance,
     /// The results of the rows.
     pub tally: RunTally,
+    /// The cost of a recorded program's events, where the run was charged.
+    pub charged: Option<ChargedRecording>,
     taken: u64,
     valid: u64,
 }
@@ -288,7 +295,7 @@ impl RunOptions {
             Ok(())
         };
         let ended = run();
-        Self::end(underway, ended, machine, provenance)
+        self.end(underway, ended, machine, provenance)
     }
 
     /// One more replicate for the cells that lack samples of a class which the machine has shown.
@@ -318,7 +325,7 @@ impl RunOptions {
             // All of it has run.
             Err(_) => Ok(()),
         };
-        self.answer(&Self::end(underway, ended, machine, provenance)?)
+        self.answer(&self.end(underway, ended, machine, provenance)?)
     }
 
     fn begin(
@@ -354,7 +361,8 @@ impl RunOptions {
 
     /// Turns the streams into files, says what is missing, and decides the exit code.
     fn end(
-        underway: Underway,
+        &self,
+        mut underway: Underway,
         ended: Result<(), Failure>,
         machine: &dyn Machine,
         mut provenance: Provenance,
@@ -380,12 +388,26 @@ impl RunOptions {
             }
             return Err(failure);
         }
+        underway.tally.end(&provenance);
+        let charged = self.charge(&underway.tally, &mut provenance)?;
         let interrupted = stopped_by == Some("interrupt");
         let exit = if interrupted { Exit::Interrupted } else { Exit::Done };
         let (taken, valid) = (underway.taken, underway.valid);
-        let (RunFiles { files, spool }, mut tally) = underway.keep(machine, &mut provenance)?;
-        tally.end(&provenance);
-        Ok(RunOutcome { exit, files, spool, provenance, tally, taken, valid })
+        let (RunFiles { files, spool }, tally) = underway.keep(machine, &mut provenance)?;
+        Ok(RunOutcome { exit, files, spool, provenance, tally, charged, taken, valid })
+    }
+
+    /// The cost of a recorded program's events, which stays in the file.
+    fn charge(
+        &self,
+        tally: &RunTally,
+        provenance: &mut Provenance,
+    ) -> Result<Option<ChargedRecording>, Failure> {
+        let Some(charge) = &self.charge else { return Ok(None) };
+        let (recording, platform) = tally.recording(provenance)?;
+        let charged = charge.of_recording(recording, &platform)?;
+        provenance.machine.insert(ChargedRecording::FACT.to_owned(), json!(charged));
+        Ok(Some(charged))
     }
 
     /// The answer of a run.

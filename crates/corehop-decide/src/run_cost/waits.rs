@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{CostBounds, ThreadCost};
 use corehop_plan::samples::{Bars, ObservedThread, Recording};
 
 /// The waiting of a run's threads for CPUs.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Waits {
     /// The time that threads waited, summed up, in nanoseconds; None if unknown of all.
     pub waited_ns: Option<u64>,
@@ -28,7 +28,7 @@ pub struct Waits {
 }
 
 /// Threads of one name that had a CPU that threads of the program waited for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
     /// Their name.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Occupant {
 }
 
 /// The cost to the threads of one process.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessCost {
     /// The process.
     pub pid: u32,

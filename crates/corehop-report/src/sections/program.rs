@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Recorded programs.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::figure::PageSection;
 use super::super::{observed, observed_page, program_runs};
@@ -38,11 +38,23 @@ pub(super) fn notes(data: &Results) -> Vec<String> {
         let firsts = observed::firsts(&it.recording, &it.cost);
         let head = observed::head(&it.recording);
         let notes = observed::notes(&it.recording, &it.cost);
-        arms.into_iter().chain(firsts).chain([head]).chain(notes).collect::<Vec<_>>()
+        arms.into_iter()
+            .chain(firsts)
+            .chain([head])
+            .chain(notes)
+            .chain(it.costs.clone())
+            .collect::<Vec<_>>()
     };
     data.program.iter().flat_map(of).collect()
 }
 
 pub(super) fn results(data: &Results) -> Vec<Value> {
-    data.program.iter().map(|it| observed::json(&it.recording, &it.cost)).collect()
+    let of = |it: &Recorded| {
+        let mut result = observed::json(&it.recording, &it.cost);
+        if let Some(costs) = &it.costs {
+            result["costs"] = json!(costs);
+        }
+        result
+    };
+    data.program.iter().map(of).collect()
 }

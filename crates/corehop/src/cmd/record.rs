@@ -7,7 +7,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use corehop_decide::run_cost::{Prices, WssRange, refills, run_cost};
+use corehop_decide::run_cost::ChargedRecording;
 use corehop_linux::live::{LiveMachine, LiveMachineOptions};
 use corehop_plan::experiment::{Argument, Experiment, Program, Target};
 use corehop_plan::platform::Platform;
@@ -15,7 +15,6 @@ use corehop_plan::samples::{FileError, Reader, RecordedAbsence, Recording};
 use corehop_plan::units::Bytes;
 use corehop_report::observed::TraceWriter;
 use corehop_report::{metrics, observed, observed_page, program_runs};
-use corehop_stats::costs::{CostSource, Selection};
 
 use serde_json::json;
 
@@ -26,7 +25,7 @@ use super::costs::CostArgs;
 use super::measure::to::Out;
 use super::measure::{on, outline};
 use crate::output::{OutputFile, print, say, stdout_layout};
-use corehop_app::costs::IDLE;
+use corehop_app::charge::RecordingCharge;
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
@@ -92,8 +91,7 @@ impl Args {
         let target = self.target()?;
         let arms = self.arms.experiment(&target, self.estimate_wss)?;
         // Costs that make no sense are refused before the program runs.
-        let costs = self.costs.request().chosen()?;
-        let prices = costs.source.as_ref().map(|source| self.prices(source)).transpose()?;
+        let charge = Some(RecordingCharge::of(&self.costs.request(), self.wss)?);
         let once = Program::once(target, self.estimate_wss);
         let (experiment, replicates): (&dyn Experiment, u32) = match &arms {
             Some(arms) => (arms, self.arms.blocks()),
@@ -107,7 +105,8 @@ impl Args {
         // The terminal belongs to the program: no progress is shown.
         let destination = self.out.destination(self.arms.draws().resumes());
         let spool = self.trace.as_deref().map(spool_folder);
-        let run = RunOptions { spool, replicates, view: silent, ..self.out.to_run(destination) };
+        let run =
+            RunOptions { spool, replicates, view: silent, charge, ..self.out.to_run(destination) };
         let output_to_stderr = self.out.wants_stdout();
         let mut machine = LiveMachine::new(
             platform,
@@ -115,7 +114,7 @@ impl Args {
         );
         let mut ended = run.carry_out(&mut machine, experiment, seed)?;
         let rows = self.trace.as_ref().map(|_| recorded_rows(&mut ended)).transpose()?.flatten();
-        self.answer(&ended, rows, prices.as_ref(), &costs.origin, drawings)
+        self.answer(&ended, rows, drawings)
     }
 
     /// Writes the drawings of a recording, and prints the answer.
@@ -123,31 +122,28 @@ impl Args {
         &self,
         ended: &RunOutcome,
         rows: Option<Reader<File>>,
-        prices: Option<&Prices<'_>>,
-        origin: &str,
         [page, trace, metrics]: [Option<OutputFile>; 3],
     ) -> Result<Exit, Failure> {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
-        let wss = self.wss(recording, &platform);
-        let cost = run_cost(recording, prices, wss)?;
-        let of_runs = prices.filter(|_| self.arms.is_repeated());
-        let refills = of_runs.map(|prices| refills(recording, prices, wss)).transpose()?;
-        let comparison = of_arms(recording, &refills.unwrap_or_default())?;
-        let drawn = page
-            .map_or(Ok(()), |file| file.write(observed_page::page(recording, &cost, &platform)));
+        let Some(ChargedRecording { cost, refills, costs: origin }) = &ended.charged else {
+            return Err(Failure::says(Exit::Failed, "this recording was not charged"));
+        };
+        let comparison = of_arms(recording, refills)?;
+        let drawn =
+            page.map_or(Ok(()), |file| file.write(observed_page::page(recording, cost, &platform)));
         let traced = trace.zip(rows).map_or(Ok(()), |(file, mut rows)| {
             file.fill(|out| write_trace(BufWriter::new(out), &mut rows, recording, &platform))
         });
-        let measured = metrics.map_or(Ok(()), |file| file.write(metrics::of_run(recording, &cost)));
+        let measured = metrics.map_or(Ok(()), |file| file.write(metrics::of_run(recording, cost)));
         let mut printed = Ok(());
         if self.out.json {
-            let mut answer = observed::json(recording, &cost);
+            let mut answer = observed::json(recording, cost);
             answer["costs"] = json!(origin);
             answer["comparison"] = json!(comparison);
             printed = print(&format!("{}\n", doubts::with(answer)));
         } else if self.out.stream.is_none() {
             let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
-            let text = format!("{compared}{}{origin}\n", observed::text(recording, &cost));
+            let text = format!("{compared}{}{origin}\n", observed::text(recording, cost));
             say(&stdout_layout().fold(&text));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
@@ -163,35 +159,6 @@ impl Args {
             0 => Exit::Done,
             other => Exit::Of(other),
         }))
-    }
-
-    /// The working set: as given, as estimated, or the whole possible range.
-    fn wss(&self, recording: &Recording, platform: &Platform) -> WssRange {
-        let unknown = || WssRange::unknown(recording.facts.rss_bytes, platform);
-        let estimated =
-            || WssRange::sampled(&recording.facts.touched_bytes).unwrap_or_else(unknown);
-        self.wss.map_or_else(estimated, WssRange::known)
-    }
-
-    /// The chosen costs; fails early if there are none.
-    fn prices<'a>(&self, source: &'a CostSource) -> Result<Prices<'a>, Failure> {
-        let usual = match source {
-            CostSource::Model(_) | CostSource::Program(_) => Some("mean"),
-            CostSource::Table(table) => {
-                let has =
-                    |word: &&str| table.selections().any(|(_, statistic, _)| statistic == *word);
-                ["mean", "avg", "max"].into_iter().find(has)
-            }
-        };
-        let chosen = self.costs.request().choice;
-        let statistic = chosen.statistic.or_else(|| usual.map(str::to_owned));
-        // Costs that were not named are those of the program alone on the machine, if there are such.
-        let loads = source.loads();
-        let idle = loads.len() > 1 && !self.costs.request().is_given() && loads.contains(&IDLE);
-        let load = chosen.load.or_else(|| idle.then(|| IDLE.to_owned()));
-        let selection = Selection { load, statistic, ..chosen };
-        source.selected(&selection)?;
-        Ok(Prices { source, selection })
     }
 
     /// The files for the page, the trace and the metrics.

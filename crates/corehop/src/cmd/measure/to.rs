@@ -179,6 +179,7 @@ impl Out {
             replicates: 1,
             budget: self.budget.map(outline::duration),
             view,
+            charge: None,
         }
     }
 
