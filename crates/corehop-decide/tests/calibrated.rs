@@ -77,8 +77,7 @@ fn hidden() -> Platform {
     second.size.as_mut().unwrap().check = Check::Contradicted { why: "a test".to_owned() };
     second.effective = Some(Fact::assumed(Bytes::from_kib(384), ""));
     let (supplier, distance, time) = (Supplier::Peer, Some(Distance::L3), nanos(45));
-    it.latencies =
-        vec![LatencyRow { supplier, level: None, state: None, distance, home: None, time }];
+    it.latencies = vec![LatencyRow { distance, ..LatencyRow::of(supplier, time) }];
     let loss = |millis: u64, kib: u64, share: &[u32]| Loss {
         length: Nanos::from_millis(millis),
         wss: Bytes::from_kib(kib),

@@ -1,23 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Service times that change slowly and by chance.
 //!
-//! A state holds for a time of its own and is then drawn again, whatever was before. The factor is a power of one
-//! ratio, its exponent a number of heads among [`COINS`] coins: nearly the log-normal law, with a mean of one, and from
-//! arithmetic that every CPU does alike.
+//! A service time holds for a time of its own and is then drawn again, whatever was before. It is a sum of stages that are each
+//! as good as exponentially distributed (Erlang's law), from arithmetic that every CPU does alike.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Drift;
 
 use super::times::Picos;
 
-/// The coins whose heads decide a factor.
-const COINS: u32 = 16;
-
 /// The service times of one server, and when the present one ends.
 #[derive(Debug, Clone)]
 pub(super) struct Drifting {
-    /// By the number of heads.
-    services: [Picos; COINS as usize + 1],
+    mean: Picos,
+    /// The stages whose sum a service time is.
+    stages: u32,
     /// The mean time for which one holds.
     hold: Picos,
     draw: DrawStream,
@@ -26,10 +23,8 @@ pub(super) struct Drifting {
 impl Drifting {
     /// Service times around `mean`.
     pub(super) fn new(drift: &Drift, mean: Picos) -> Self {
-        let hold = drift.hold.value.get() * 1_000;
-        let factors = factors(f64::from(drift.spread.value) / 1e3);
-        let services = factors.map(|factor| (mean as f64 * factor).round() as Picos);
-        Self { services, hold: hold.max(1), draw: DrawStream::new(0, 0) }
+        let hold = (drift.hold.value.get() * 1_000).max(1);
+        Self { mean, stages: drift.stages.value.max(1), hold, draw: DrawStream::new(0, 0) }
     }
 
     /// From here on other chances.
@@ -39,28 +34,20 @@ impl Drifting {
 
     /// The next service time, and how long it holds: from nothing to twice the mean.
     pub(super) fn next(&mut self) -> (Picos, Picos) {
-        let heads = (self.draw.bits() >> (64 - COINS)).count_ones();
-        (self.services[heads as usize], 1 + self.draw.below(2 * self.hold))
+        let sum: f64 = (0..self.stages).map(|_| exponential(self.draw.bits())).sum();
+        let service = self.mean as f64 * sum / f64::from(self.stages);
+        (service.round() as Picos, 1 + self.draw.below(2 * self.hold))
     }
 }
 
-/// The factors by the number of heads, of mean one and this standard deviation.
+/// An exponentially distributed number of mean one, from 64 random bits.
 ///
-/// With `s²` the ratio of neighbours, `a = (s + 1/s) / 2` and n coins the mean of `s^(2k - n)` is `aⁿ` and that of its
-/// square `(2a² - 1)ⁿ`; so `1 + spread² = (2 - 1/a²)ⁿ`.
-fn factors(spread: f64) -> [f64; COINS as usize + 1] {
-    // The sixteenth root: four square roots, as exact on every CPU.
-    let root = (0..COINS.ilog2()).fold(1.0 + spread * spread, |value: f64, _| value.sqrt());
-    let square = 1.0 / (2.0 - root);
-    let ratio = square.sqrt() + (square - 1.0).max(0.0).sqrt();
-    let mean = (0..COINS / 2).fold(1.0, |product, _| product * square);
-    let lowest = (0..COINS).fold(1.0 / mean, |factor, _| factor / ratio);
-    let mut next = lowest;
-    std::array::from_fn(|_| {
-        let factor = next;
-        next *= ratio * ratio;
-        factor
-    })
+/// Of a uniform number `u = 2^-(z + 1) (1 + f)` the binary logarithm is `f - z - 1` to within 0.09, by a straight line between
+/// powers of two; its mean is -1.5. The standard deviation is 0.96.
+fn exponential(bits: u64) -> f64 {
+    let zeros = bits.leading_zeros();
+    let fraction = (bits.checked_shl(zeros + 1).unwrap_or(0) >> 12) as f64 / (1_u64 << 52) as f64;
+    (f64::from(zeros + 1) - fraction) / 1.5
 }
 
 #[cfg(test)]
@@ -69,36 +56,43 @@ mod tests {
     use corehop_plan::platform::Fact;
     use corehop_plan::units::Nanos;
 
+    fn drifting(stages: u32) -> Drifting {
+        let (stages, hold) = (Fact::assumed(stages, ""), Fact::assumed(Nanos::new(1), ""));
+        Drifting::new(&Drift { stages, hold }, 3_000_000)
+    }
+
     #[test]
-    fn factors_have_the_mean_one_and_the_spread_that_is_asked_for() {
-        for spread in [0.0, 0.1, 0.45, 1.0, 2.0] {
-            let factors = factors(spread);
-            let mut weight = 1.0_f64;
-            let (mut mean, mut squares) = (0.0, 0.0);
-            for (heads, factor) in factors.iter().enumerate() {
-                mean += weight * factor;
-                squares += weight * factor * factor;
-                weight *= (16 - heads) as f64 / (heads + 1) as f64;
-            }
-            let (mean, squares) = (mean / 65_536.0, squares / 65_536.0);
-            assert!((mean - 1.0).abs() < 1e-9, "{spread}: {mean}");
-            let deviation = (squares - mean * mean).max(0.0).sqrt();
-            assert!((deviation - spread).abs() < 1e-6, "{spread}: {deviation}");
+    fn service_times_have_the_mean_and_the_spread_of_a_sum_of_stages() {
+        for stages in [1, 2, 4, 16] {
+            let mut drifting = drifting(stages);
+            let draw = |_| drifting.next().0 as f64 / 3e6;
+            let factors: Vec<f64> = (0..40_000).map(draw).collect();
+            let mean = factors.iter().sum::<f64>() / factors.len() as f64;
+            let squares = factors.iter().map(|it| (it - mean).powi(2)).sum::<f64>();
+            let spread = (squares / factors.len() as f64).sqrt();
+            let expected = 0.96 / f64::from(stages).sqrt();
+            assert!((mean - 1.0).abs() < 0.02, "{stages}: {mean}");
+            assert!((spread / expected - 1.0).abs() < 0.03, "{stages}: {spread} for {expected}");
+        }
+    }
+
+    #[test]
+    fn one_stage_is_as_often_above_a_value_as_the_exponential_law_says() {
+        let mut drifting = drifting(1);
+        let factors: Vec<f64> = (0..40_000).map(|_| drifting.next().0 as f64 / 3e6).collect();
+        for value in [0.2_f64, 0.5, 1.0, 2.0, 4.0] {
+            let above = factors.iter().filter(|&&it| it > value).count() as f64 / 40_000.0;
+            assert!((above / (-value).exp() - 1.0).abs() < 0.2, "{value}: {above}");
         }
     }
 
     #[test]
     fn states_hold_as_long_as_stated_on_average_and_differ_from_draw_to_draw() {
-        let drift =
-            Drift { spread: Fact::assumed(450, ""), hold: Fact::assumed(Nanos::new(1), "") };
-        let mut drifting = Drifting::new(&drift, 3_000);
+        let mut drifting = drifting(4);
         let all: Vec<(Picos, Picos)> = (0..4_000).map(|_| drifting.next()).collect();
-        let mean = |values: Vec<Picos>| values.iter().sum::<Picos>() / values.len() as Picos;
-        let service = mean(all.iter().map(|it| it.0).collect());
-        let hold = mean(all.iter().map(|it| it.1).collect());
-        assert!(service.abs_diff(3_000) < 100 && hold.abs_diff(1_000) < 50, "{service} {hold}");
-        let mut other = Drifting::new(&drift, 3_000);
-        other.redraw(1, 7);
-        assert_ne!((0..8).map(|_| other.next()).collect::<Vec<_>>(), all[..8]);
+        let hold = all.iter().map(|it| it.1).sum::<Picos>() / all.len() as Picos;
+        assert!(hold.abs_diff(1_000) < 50, "{hold}");
+        drifting.redraw(1, 7);
+        assert_ne!((0..8).map(|_| drifting.next()).collect::<Vec<_>>(), all[..8]);
     }
 }

@@ -3,7 +3,8 @@
 //! another kind may have caches and a clock of their own.
 
 use corehop_plan::platform::{
-    Affinity, Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, Platform, Supplier,
+    Affinity, Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, LineRequest,
+    Platform, Supplier,
 };
 use corehop_plan::units::Cpu;
 
@@ -15,7 +16,7 @@ pub type Picos = u64;
 
 const LEVELS: usize = MAX_LEVELS + 1;
 /// Room for every combination of a place's fields, each in bits of its own.
-const PLACES: usize = 1 << 10;
+const PLACES: usize = 1 << 11;
 const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
@@ -32,7 +33,7 @@ pub struct OutcomeTimes {
 /// The time of every kind of outcome on one kind of core, and what the core needs besides.
 #[derive(Debug, Clone)]
 pub struct CoreTimes {
-    /// By supplier, level, state, distance, home: see [`place`].
+    /// By request, supplier, level, state, distance, home: see [`AccessPath::place`].
     table: Box<[Picos; PLACES]>,
     /// The time of a core for each access to a word, the cache aside.
     pub work: Picos,
@@ -40,14 +41,6 @@ pub struct CoreTimes {
     pub parallelism: u64,
     /// The misses that a core can have under way at most.
     pub outstanding: u64,
-}
-
-#[inline(always)]
-fn place(supplier: Supplier, level: usize, state: Found, distance: Distance, home: Home) -> usize {
-    const { assert!(LEVELS <= 8) };
-    let (state, home) = ((state as usize) << 1, home as usize);
-    ((supplier as usize) << 8 | (level & 7) << 5 | (distance as usize) << 2 | state | home)
-        & (PLACES - 1)
 }
 
 impl OutcomeTimes {
@@ -98,19 +91,8 @@ pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<P
 impl CoreTimes {
     fn new(compiler: &Compiler<'_>) -> Result<Self, SpecError> {
         let mut table = Box::new([0; PLACES]);
-        for supplier in [Supplier::Own, Supplier::Peer, Supplier::Memory] {
-            for level in 0..LEVELS {
-                for state in [Found::Clean, Found::Dirty] {
-                    for distance in DISTANCES {
-                        for home in [Home::Local, Home::Remote] {
-                            let way =
-                                AccessPath { supplier, level: level as u32, state, distance, home };
-                            table[place(supplier, level, state, distance, home)] =
-                                compiler.time(&way)?;
-                        }
-                    }
-                }
-            }
+        for way in AccessPath::all() {
+            table[way.place()] = compiler.time(&way)?;
         }
         let work = compiler.core(|core| core.work.as_ref());
         let number = |fact: Option<&Fact<u32>>, otherwise| {
@@ -127,13 +109,13 @@ impl CoreTimes {
     /// The time from load to use.
     #[inline(always)]
     pub fn of(&self, outcome: &AccessOutcome, home: Home) -> Picos {
-        let level = outcome.level as usize;
-        self.table[place(outcome.supplier, level, outcome.state, outcome.distance, home)]
+        self.table[AccessPath::of(outcome, home).place()]
     }
 }
 
 /// One way that an access can go.
 struct AccessPath {
+    request: LineRequest,
     supplier: Supplier,
     level: u32,
     state: Found,
@@ -142,6 +124,40 @@ struct AccessPath {
 }
 
 impl AccessPath {
+    /// The way that an access went. One that invalidated copies took the line for itself.
+    #[inline(always)]
+    fn of(outcome: &AccessOutcome, home: Home) -> Self {
+        let request =
+            if outcome.invalidated > 0 { LineRequest::Ownership } else { LineRequest::Copy };
+        let &AccessOutcome { supplier, level, state, distance, .. } = outcome;
+        Self { request, supplier, level: u32::from(level), state, distance, home }
+    }
+
+    /// Every way.
+    fn all() -> impl Iterator<Item = Self> {
+        let suppliers = [Supplier::Own, Supplier::Peer, Supplier::Memory];
+        let requests = || [LineRequest::Copy, LineRequest::Ownership].into_iter();
+        let states = || [Found::Clean, Found::Dirty].into_iter();
+        let homes = || [Home::Local, Home::Remote].into_iter();
+        let levels =
+            suppliers.into_iter().flat_map(|it| (0..LEVELS as u32).map(move |at| (it, at)));
+        let farther = levels.flat_map(|it| DISTANCES.map(|distance| (it, distance)));
+        let asked = farther.flat_map(move |it| requests().map(move |request| (it, request)));
+        let found = asked.flat_map(move |it| states().map(move |state| (it, state)));
+        found.flat_map(move |((((supplier, level), distance), request), state)| {
+            homes().map(move |home| Self { request, supplier, level, state, distance, home })
+        })
+    }
+
+    #[inline(always)]
+    fn place(&self) -> usize {
+        const { assert!(LEVELS <= 8) };
+        let (request, supplier) = ((self.request as usize) << 10, (self.supplier as usize) << 8);
+        let (level, distance) = ((self.level as usize & 7) << 5, (self.distance as usize) << 2);
+        let (state, home) = ((self.state as usize) << 1, self.home as usize);
+        (request | supplier | level | distance | state | home) & (PLACES - 1)
+    }
+
     /// The number of stated properties that a row fits; none where it does not fit.
     fn fit(&self, row: &LatencyRow) -> Option<u32> {
         fn one<T: PartialEq>(stated: Option<&T>, is: &T) -> Option<u32> {
@@ -157,7 +173,8 @@ impl AccessPath {
             one(row.level.as_ref(), &self.level)?
                 + one(row.state.as_ref(), &self.state)?
                 + one(row.distance.as_ref(), &self.distance)?
-                + one(row.home.as_ref(), &self.home)?,
+                + one(row.home.as_ref(), &self.home)?
+                + one(row.request.as_ref(), &self.request)?,
         )
     }
 }
@@ -263,7 +280,7 @@ mod tests {
 
     fn row(supplier: Supplier, cycles: u64) -> LatencyRow {
         let time = Fact::assumed(Latency::cycles(cycles), "");
-        LatencyRow { supplier, level: None, state: None, distance: None, home: None, time }
+        LatencyRow::of(supplier, time)
     }
 
     fn x5650() -> Platform {
@@ -313,6 +330,17 @@ mod tests {
         assert_eq!(cycles(&platform, l3, Home::Local), 200);
         let near = AccessOutcome { distance: Distance::L3, ..REMOTE_DIRTY };
         assert_eq!(cycles(&platform, near, Home::Local), 100);
+    }
+
+    #[test]
+    fn a_copy_of_a_line_and_the_line_itself_have_times_of_their_own() {
+        let mut platform = x5650();
+        let owned =
+            LatencyRow { request: Some(LineRequest::Ownership), ..row(Supplier::Peer, 178) };
+        platform.latencies = vec![row(Supplier::Peer, 273), owned];
+        let taken = AccessOutcome { invalidated: 1, ..REMOTE_DIRTY };
+        let times = [REMOTE_DIRTY, taken].map(|it| cycles(&platform, it, Home::Local));
+        assert_eq!(times, [273, 178]);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //!
 //! `COREHOP_UPDATE_QUESTIONS=1 cargo test -p corehop --test questions -- --nocapture` runs the recipes in full with
 //! `target/release/corehop` (build it first) and writes what the last command of each recipe printed below the recipe, in the README
-//! and in the page of the question, with the machine and the date. `COREHOP_UPDATE_QUESTIONS=5,7` does so for these questions.
+//! and in the page of the question, with the machine and the date. `COREHOP_UPDATE_QUESTIONS=5,7` does so for these questions. Each
+//! page begins with the first sentence of its output.
 //!
 //! The rule for what is quoted: standard output, or standard error where standard output is empty, without lines that begin with
 //! `note:`; the README has the first 9 lines (18 of question 2, whose margin is below the verdict) and the page the first 24, and `…`
@@ -161,6 +162,21 @@ fn each_page_has_the_recipe_of_the_readme_and_begins_its_output_with_that_of_the
 }
 
 #[test]
+fn each_page_begins_with_the_sentence_that_answers_its_question() {
+    for page in (1..=10).map(page_of) {
+        assert_eq!(
+            text(&page),
+            opening(&page),
+            "{page}: COREHOP_UPDATE_QUESTIONS=openings writes it"
+        );
+    }
+    let output = "a.parquet has 3 rows:\nsee.\n\nIt costs\n2.5 us. More.\n\nx\n";
+    assert_eq!(quoted::answer(output), "It costs 2.5 us.");
+    assert_eq!(quoted::answer("gzip lost 1 %\n  of its time\nmore\n"), "gzip lost 1 % of its time");
+    assert_eq!(quoted::opened("# T\n\n> old\n\ntext\n", "new"), "# T\n\n> new\n\ntext\n");
+}
+
+#[test]
 fn a_recipe_is_a_fenced_block_of_commands_with_its_output_below() {
     let page = "### 1. Why?\n\ntext\n\n```sh\ncorehop a  # why\ncorehop b \\\n  -o c\n```\n\n```text\nyes\n```\n\n```sh\nalone\n```\n";
     let found = recipes(page);
@@ -197,5 +213,16 @@ fn full_runs_write_their_outputs_into_readme_and_pages() {
             }
         }
     }
+    for page in (1..=10).map(page_of) {
+        let opened = opening(&page);
+        std::fs::write(repository(&page), opened).unwrap();
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// A page as it begins with the sentence of its first output.
+fn opening(page: &str) -> String {
+    let text = text(page);
+    let answer = quoted::answer(&recipes(&text)[0].output);
+    quoted::opened(&text, &answer)
 }

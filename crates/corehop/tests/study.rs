@@ -144,6 +144,21 @@ fn what_is_no_study_is_an_error_that_names_the_file() {
 }
 
 #[test]
+fn a_study_that_compares_no_two_schedulers_begins_with_the_best_at_both_ends() {
+    let scratch = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(fig5().join("study.toml")).unwrap();
+    let (before, crossover) = text.split_once("[[crossover]]").unwrap();
+    let (_, after) = crossover.split_once("[choices.periods]").unwrap();
+    let path = scratch.path().join("study.toml");
+    fs::write(&path, format!("{before}[choices.periods]{after}")).unwrap();
+    let output = study(&[path.to_str().unwrap(), "--sets", "20"]);
+    let all = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(all).unwrap().replace("\n  ", " ");
+    let best = "The most weighted schedulability has g-edf at 0 us (1.0000";
+    assert!(said.contains(best) && said.contains("at 2000 us"), "{said}");
+}
+
+#[test]
 fn the_number_of_threads_changes_nothing() {
     let folder = fig5().to_str().unwrap();
     let with =

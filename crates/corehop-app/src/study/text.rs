@@ -10,16 +10,35 @@ use corehop_stats::costs::Selected;
 
 use crate::layout::{Paint, TerminalLayout};
 
-/// Up to which delay one scheduler is preferable to another: the first such finding, or the number of sets.
+/// Up to which delay one scheduler is preferable to another: the first such finding, or the best scheduler at the least and the
+/// greatest delay.
 pub fn sentence(outcome: &StudyCounts) -> String {
     let counted = format!("{} task sets a cap, seed {}", outcome.sets(), outcome.study.seed);
     let first = outcome.study.readings.iter().enumerate().find_map(|(at, reading)| {
         let line = crossings(outcome, at).lines().next()?.trim().to_owned();
         Some(format!("{line} ({}, {counted}).", reading.name))
     });
-    let count = outcome.study.readings.len();
-    let s = if count == 1 { "" } else { "s" };
-    first.unwrap_or_else(|| format!("{counted}, were tested in {count} reading{s}."))
+    let best = || {
+        let reading = outcome.study.readings.first()?;
+        let last = reading.delays.len().checked_sub(1)?;
+        let (least, greatest) =
+            (most_weight(outcome, reading, 0)?, most_weight(outcome, reading, last)?);
+        let of = if last == 0 { least } else { format!("{least}, {greatest}") };
+        Some(format!("The most weighted schedulability has {of} ({}, {counted}).", reading.name))
+    };
+    first.or_else(best).unwrap_or_else(|| format!("{counted}: no scheduler was tested."))
+}
+
+/// `G-EDF at 500 us (0.6210 ±0.0040)`: the scheduler with the greatest W at a delay of the first reading.
+fn most_weight(outcome: &StudyCounts, reading: &StudyReading, d: usize) -> Option<String> {
+    let weighted =
+        (0..reading.schedulers.len()).filter_map(|s| Some((outcome.weighted(0, s, d)?, s)));
+    let (w, s) = weighted.max_by(|(a, _), (b, _)| a.value.total_cmp(&b.value))?;
+    let reach = f64::midpoint(w.high - w.value, w.value - w.low);
+    Some(format!(
+        "{} at {} us ({:.4} ±{reach:.4})",
+        reading.schedulers[s].name, reading.delays[d], w.value
+    ))
 }
 
 /// A table of each reading, and up to which delay a scheduler is preferable.

@@ -280,14 +280,8 @@ fn state_peer(platform: &mut Platform, distances: &[Distance], time: &Fact<Laten
         let own =
             |row: &LatencyRow| row.supplier == Supplier::Peer && row.distance == Some(distance);
         platform.latencies.retain(|row| !own(row));
-        platform.latencies.push(LatencyRow {
-            supplier: Supplier::Peer,
-            level: None,
-            state: None,
-            distance: Some(distance),
-            home: None,
-            time: time.clone(),
-        });
+        let row = LatencyRow::of(Supplier::Peer, time.clone());
+        platform.latencies.push(LatencyRow { distance: Some(distance), ..row });
     }
 }
 

@@ -97,14 +97,20 @@ pub struct SmallSetSampling {
     pub samples: u32,
 }
 
-/// Contention that lasts: a server whose service time drifts.
+/// Contention that lasts: a server whose service time drifts, and what it takes the place of.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerContention {
     /// The server's name in the platform file.
     pub server: String,
+    /// Its mean service time, if that is not the platform file's.
+    #[serde(default)]
+    pub service: Option<Fact<Latency>>,
     /// Its drift.
     pub drift: Drift,
+    /// The servers of the platform file that this study leaves out.
+    #[serde(default)]
+    pub without: Vec<String>,
 }
 
 /// Some cells of a table of costs.
@@ -273,17 +279,21 @@ impl TableStudy {
         &self,
         platform: &'a Platform,
     ) -> Result<Cow<'a, Platform>, ValidationError> {
-        let Some(ServerContention { server, drift }) = &self.contention else {
-            return Ok(Cow::Borrowed(platform));
-        };
+        let Some(contention) = &self.contention else { return Ok(Cow::Borrowed(platform)) };
         let mut platform = platform.clone();
-        let found = platform.servers.iter_mut().find(|it| it.name == *server);
-        let found = found.ok_or_else(|| ValidationError::NoServer {
+        let no_server = |server: &str| ValidationError::NoServer {
             study: self.id.clone(),
-            server: server.clone(),
+            server: server.to_owned(),
             platform: platform.id.clone(),
-        })?;
-        found.drift = Some(drift.clone());
+        };
+        let place = |name: &str| platform.servers.iter().position(|it| it.name == *name);
+        let place = |name: &str| place(name).ok_or_else(|| no_server(name));
+        let at = place(&contention.server)?;
+        contention.without.iter().try_for_each(|name| place(name).map(drop))?;
+        let found = &mut platform.servers[at];
+        found.drift = Some(contention.drift.clone());
+        found.service = contention.service.clone().unwrap_or_else(|| found.service.clone());
+        platform.servers.retain(|it| !contention.without.contains(&it.name));
         Ok(Cow::Owned(platform))
     }
 

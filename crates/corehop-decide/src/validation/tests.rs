@@ -9,7 +9,7 @@ use super::switches::SwitchStudy;
 use super::tables::TableStudy;
 use super::{Lab, PublishedStudy, all};
 use corehop_plan::experiment::{Body, Plan, Step};
-use corehop_plan::platform::{Hertz, Latency, Platform};
+use corehop_plan::platform::{Fact, Hertz, Latency, Platform};
 use corehop_plan::units::Nanos;
 use corehop_plan::workload::{Absence, Event, Load};
 
@@ -111,7 +111,7 @@ fn a_server_drifts_only_in_a_study_that_says_so_and_a_missing_one_is_named() {
     let platform = Platform::named("xeon_l7455").unwrap().unwrap();
     let drifting = |server: &str| {
         table(&format!(
-            "contention = {{ server = \"{server}\", drift = {{ spread = {{ value = 1000, source = \"measured\" }}, \
+            "contention = {{ server = \"{server}\", drift = {{ stages = {{ value = 2, source = \"measured\" }}, \
              hold = {{ value = \"25 ms\", source = \"measured\" }} }} }}"
         ))
     };
@@ -124,6 +124,13 @@ fn a_server_drifts_only_in_a_study_that_says_so_and_a_missing_one_is_named() {
     };
     assert_eq!(drifts(&table("")), []);
     assert_eq!(drifts(&drifting("memory")), [("memory".to_owned(), Nanos::from_millis(25))]);
+    let mut other = drifting("memory");
+    let contention = other.contention.as_mut().unwrap();
+    contention.service = Some(Fact::assumed(Latency::Picos(7), ""));
+    contention.without = vec!["level-3 port".to_owned()];
+    let servers = other.on(&platform).unwrap().servers.clone();
+    let memory = servers.iter().find(|it| it.name == "memory").unwrap();
+    assert_eq!((servers.len(), memory.service.value), (2, Latency::Picos(7)));
     let error = drifting("tape").on(&platform).unwrap_err().to_string();
     assert!(
         error.contains("made-up needs a [[server]] named tape, and xeon_l7455 has none"),

@@ -129,6 +129,16 @@ words! {
 }
 
 words! {
+    /// The request of a core for a line that others hold.
+    LineRequest, "a request for a line" {
+        /// A copy: the others keep theirs.
+        Copy = "copy",
+        /// The line for itself, to write to it: the copies of the others are invalidated.
+        Ownership = "ownership",
+    }
+}
+
+words! {
     /// The memory that a line belongs to.
     Home, "a home of a line" {
         /// The node of the CPU that asks.
@@ -241,8 +251,18 @@ pub struct LatencyRow {
     /// The memory to which the line belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Home>,
+    /// The request: a copy of a modified line and a change of ownership take different times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<LineRequest>,
     /// The time.
     pub time: Fact<Latency>,
+}
+
+impl LatencyRow {
+    /// The time of every line of a supplier.
+    pub const fn of(supplier: Supplier, time: Fact<Latency>) -> Self {
+        Self { supplier, level: None, state: None, distance: None, home: None, request: None, time }
+    }
 }
 
 /// A bus, channel or link that serves one line at a time, first come, first served.
@@ -275,8 +295,9 @@ pub struct Server {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drift {
-    /// The standard deviation of the service time, in thousandths of its mean.
-    pub spread: Fact<u32>,
+    /// The number of stages that the service time is the sum of, each exponentially distributed (Erlang's law): its standard
+    /// deviation is its mean over the square root of this number.
+    pub stages: Fact<u32>,
     /// The mean time for which the service time stays constant.
     pub hold: Fact<Nanos>,
 }

@@ -40,9 +40,9 @@ pub use groups::CpuGroups;
 pub use hash::Index;
 pub use loss::Loss;
 pub use mechanism::{
-    CacheMechanism, Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow, Lookup,
-    PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Slices, SnoopFilter, Supplier,
-    Tlb, Traffic, Writes,
+    CacheMechanism, Coherence, Core, Distance, Drift, Found, Home, Inclusion, LatencyRow,
+    LineRequest, Lookup, PrefetchKind, Prefetcher, Protocol, Replacement, Server, Side, Slices,
+    SnoopFilter, Supplier, Tlb, Traffic, Writes,
 };
 pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;

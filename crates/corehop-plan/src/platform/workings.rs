@@ -8,8 +8,8 @@ use super::{Cache, CacheKind, Found, Inclusion, Index, Platform};
 /// The entries of a TLB for which the simulation allocates; those of today have some thousands.
 const MOST_ENTRIES: u32 = 1 << 20;
 
-/// The greatest spread of a service time, in thousandths of its mean.
-const MOST_SPREAD: u32 = 3_000;
+/// The most stages of a service time: beyond, it hardly changes.
+const MOST_STAGES: u32 = 1_000;
 
 /// The most banks of a node: those of today have some hundreds.
 const MOST_BANKS: u32 = 1 << 16;
@@ -217,8 +217,9 @@ fn latency(
 }
 
 fn same_case(a: &LatencyRow, b: &LatencyRow) -> bool {
-    (a.supplier, a.level, a.state, a.distance, a.home)
-        == (b.supplier, b.level, b.state, b.distance, b.home)
+    let case =
+        |it: &LatencyRow| (it.supplier, it.level, it.state, it.distance, it.home, it.request);
+    case(a) == case(b)
 }
 
 fn servers(platform: &Platform) -> ConsistencyResult {
@@ -237,9 +238,9 @@ fn servers(platform: &Platform) -> ConsistencyResult {
             "it carries no transfers that could have a distance".to_owned()
         })?;
         if let Some(drift) = &server.drift {
-            let spread = drift.spread.value;
-            require(spread <= MOST_SPREAD, fact("drift.spread.value"), || {
-                format!("{spread} thousandths of the mean: at most {MOST_SPREAD}")
+            let stages = drift.stages.value;
+            require((1..=MOST_STAGES).contains(&stages), fact("drift.stages.value"), || {
+                format!("{stages} stages: between 1 and {MOST_STAGES}")
             })?;
         }
         let twin = platform.servers[..place].iter().any(|other| other.name == server.name);

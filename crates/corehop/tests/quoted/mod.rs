@@ -70,6 +70,36 @@ pub(crate) fn cut(output: &str, lines: usize) -> String {
     if output.lines().count() > lines { first + "…\n" } else { first }
 }
 
+/// The first sentence of an output that answers the question, on one line; what only names the file of the rows is no answer. A
+/// line that is not indented below one that is begins another sentence.
+pub(crate) fn answer(output: &str) -> String {
+    let sentence = |paragraph: &str| {
+        let (mut words, mut was_indented) = (Vec::new(), false);
+        for line in paragraph.lines() {
+            let is_indented = line.starts_with(' ');
+            if was_indented && !is_indented {
+                break;
+            }
+            was_indented = is_indented;
+            words.extend(line.split_whitespace());
+        }
+        let all = words.join(" ");
+        all.split_once(". ").map_or(all.clone(), |(first, _)| format!("{first}."))
+    };
+    let answers = |it: &String| !it.contains(".parquet has ");
+    output.split("\n\n").map(sentence).find(answers).unwrap_or_default()
+}
+
+/// The page with its answer's sentence below the title, as a quotation.
+pub(crate) fn opened(page: &str, answer: &str) -> String {
+    let (title, rest) = page.split_once("\n\n").unwrap_or((page, ""));
+    let rest = match rest.strip_prefix("> ") {
+        Some(quoted) => quoted.split_once("\n\n").map_or("", |(_, rest)| rest),
+        None => rest,
+    };
+    format!("{title}\n\n> {answer}\n\n{rest}")
+}
+
 /// The output of the last command of a recipe, run in full in an empty folder by this binary.
 ///
 /// # Errors
