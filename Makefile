@@ -8,7 +8,7 @@ VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 PREFIX  ?= /usr/local
 
-.PHONY: run install uninstall toolchain test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist release lab bpf lint clean
+.PHONY: run install uninstall toolchain test test-deep soundness mutants deploy-live models stress fuzz kills bench bench-servers bench-place bench-programs bench-regret repeat dist release lab bpf lint docs clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -41,7 +41,7 @@ shim: toolchain
 	cargo shim
 
 ## Everything: format and lints, Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
-## Python package, the report in a headless browser. Tests, program, extension and the off-load library have one profile, that of
+## Python package, the report and the documentation site in a headless browser. Tests, program, extension and the off-load library have one profile, that of
 ## what is shipped; the static binary is the second compilation, and digests of simulations are compared in a small unoptimised one.
 test: shim lint
 	tests/rust.py
@@ -53,6 +53,7 @@ test: shim lint
 	tests/install.sh $(CURDIR)/$(STATIC)
 	tests/lab.sh $(STATIC)
 	COREHOP_BINARY=$(CURDIR)/$(STATIC) tests/python.sh $(VENV)
+	$(MAKE) --no-print-directory docs
 	tests/browser.sh $(VENV)
 
 ## `make test`, and then what takes hours: all studies by their numbers, more plans by their digests, ten times the calls under
@@ -181,6 +182,10 @@ lint: toolchain
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	cargo clippy --locked -p corehop-shim --features preload -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+## The documentation site with its search, in out/docs; every link of the site is followed. (mdBook is built once, below target/.)
+docs: toolchain
+	packaging/site.py
 
 clean:
 	rm -rf target out dist python/corehop.data $(VENV)

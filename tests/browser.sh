@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Opens the report in a headless browser. Takes the folder of a virtual environment, which it makes
+# Opens the report and the documentation site (`make docs`) in a headless browser. Takes the folder of a virtual environment, which it makes
 # if there is none; installs Debian's chromium if there is none and that is allowed.
 set -eu
 venv=${1:-.venv}

@@ -4,6 +4,8 @@
 //!
 //! `COREHOP_UPDATE_DOCS=1 cargo test -p corehop --test docs` brings the generated parts up to date.
 
+mod site;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
