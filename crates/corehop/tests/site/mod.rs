@@ -1,9 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of the documentation site: docs/README.md lists each of them once.
+//! The pages of the documentation site: docs/README.md lists each of them once. The glossary is what `corehop help WORD` knows.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
-use super::{links, pages};
+use corehop_report::glossary::{GlossaryEntry, entries};
+
+use super::{cell, links, pages};
+
+/// The heading of a word in the glossary: its first letter, or `0–9` for a word that begins with another sign.
+fn heading(word: &str) -> String {
+    let first = word.chars().next().filter(|sign| sign.is_ascii_alphabetic());
+    first.map_or_else(|| "0–9".to_owned(), |letter| letter.to_uppercase().to_string())
+}
+
+/// Whether the glossary has an entry. Columns have a page of their own, and some headings need no explanation.
+fn is_listed(entry: &GlossaryEntry) -> bool {
+    !entry.kind.starts_with("a column of") && entry.meaning != "The heading is literal."
+}
+
+/// The words with their kinds and meanings, by heading. A word of several kinds with one meaning stands once.
+pub(crate) fn glossary() -> String {
+    let mut kinds: BTreeMap<(String, String, String, String), Vec<String>> = BTreeMap::new();
+    for GlossaryEntry { word, kind, meaning } in entries().into_iter().filter(is_listed) {
+        let key = (heading(&word), word.to_lowercase(), word, meaning);
+        let of_word = kinds.entry(key).or_default();
+        if !of_word.contains(&kind) {
+            of_word.push(kind);
+        }
+    }
+    let (mut text, mut letter) = (String::new(), String::new());
+    for ((of, _, word, meaning), kinds) in kinds {
+        if of != letter {
+            let gap = if letter.is_empty() { "" } else { "\n" };
+            writeln!(text, "{gap}## {of}\n\n| word | kind | meaning |\n|---|---|---|").unwrap();
+            letter = of;
+        }
+        let (word, kinds) = (cell(&word), cell(&kinds.join(", ")));
+        writeln!(text, "| `{word}` | {kinds} | {} |", cell(&meaning)).unwrap();
+    }
+    text
+}
 
 /// The pages below docs/ that the list does not have exactly once, with the number of their entries.
 fn unlisted(pages: &BTreeMap<String, String>) -> BTreeMap<&str, usize> {
@@ -26,4 +63,14 @@ fn a_page_that_is_missing_from_the_list_or_doubled_is_found() {
         ["docs/a.md", "docs/b.md", "docs/c.md"].map(|it| (it.to_owned(), String::new()));
     let pages = BTreeMap::from([("docs/README.md".to_owned(), list), a, b, c]);
     assert_eq!(unlisted(&pages), BTreeMap::from([("b.md", 2), ("c.md", 0)]));
+}
+
+#[test]
+fn the_glossary_has_words_once_and_by_letter() {
+    let page = glossary();
+    let lines: Vec<&str> = page.lines().collect();
+    let at = |begin: &str| lines.iter().position(|line| line.starts_with(begin)).unwrap();
+    assert!(at("## P") < at("| `preemption` | a word of the field, an event |"));
+    assert!(at("| `preemption` |") < at("## Q") && at("## B") < at("## P"));
+    assert_eq!(lines.iter().filter(|line| line.starts_with("| `preemption` |")).count(), 1);
 }
