@@ -205,6 +205,7 @@ class ReportOptions(TypedDict, total=False):
     only: str | Sequence[str] | None
     estimator: str | None
     output: str | os.PathLike[str] | None
+    bundle: str | os.PathLike[str] | None
     force: bool
     quiet: bool
 

@@ -48,5 +48,6 @@ pub mod validation_svg;
 pub mod validation;
 pub mod validation_text;
 mod headings;
+pub mod bundle;
 pub mod glossary;
 pub mod listing;

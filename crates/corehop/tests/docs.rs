@@ -4,6 +4,7 @@
 //!
 //! `COREHOP_UPDATE_DOCS=1 cargo test -p corehop --test docs` brings the generated parts up to date.
 
+mod gallery;
 mod site;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -325,7 +326,7 @@ type Part = (&'static str, &'static str, fn() -> String);
 
 #[test]
 fn the_generated_parts_are_up_to_date() {
-    let parts: [Part; 10] = [
+    let parts: [Part; 11] = [
         ("docs/reference/cli.md", "commands", commands),
         ("docs/reference/samples.md", "kinds", kinds),
         ("docs/reference/samples.md", "rows", rows),
@@ -336,6 +337,7 @@ fn the_generated_parts_are_up_to_date() {
         ("docs/reference/findings.md", "findings", findings),
         ("docs/reference/tests.md", "tests", tests),
         ("docs/reference/glossary.md", "glossary", site::glossary),
+        ("docs/gallery.md", "gallery", site::gallery),
     ];
     let mut stale = BTreeSet::new();
     for (path, name, part) in parts {

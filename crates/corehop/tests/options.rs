@@ -166,7 +166,7 @@ const MODES: [Mode; 38] = [
 ];
 
 /// A value of each option that takes one, different from its default; `verb:option` is for one verb.
-const VALUES: &str = "bytes=128B budget=90s call=getppid chains=4 colours=4 command=true compute=3us \
+const VALUES: &str = "bytes=128B bundle=out.tar budget=90s call=getppid chains=4 colours=4 command=true compute=3us \
     confidence=80% cluster-level=2 costs=pmo.csv cpus=1 changing=4KiB delay=77us duration=4s convert:duration=7 event=none \
     estimator=ratio fibonacci=10 from-trace=trace.lackey gem5=out.py items=64 job-colours=0 job-ways=1:0 \
     length=3ms load=constructed load-cpus=1 margin=35% mechanism=v4 mover=handover node=0 on=epyc_7313 \

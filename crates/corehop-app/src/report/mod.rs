@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results as a table, a screen, data or a page; and the contents of one file.
 
+mod bundle;
 mod contents;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,8 @@ pub struct ReportRequest {
     pub only: Vec<String>,
     /// The file for a page.
     pub output: Option<PathBuf>,
+    /// The file for a bundle of the results.
+    pub bundle: Option<PathBuf>,
     /// Whether existing files may be replaced.
     pub force: bool,
     /// The estimator of delays; the difference where none is named.
@@ -77,7 +80,7 @@ pub enum ReportBody {
     Data(String),
 }
 
-/// Reports, and writes the page that is wanted.
+/// Reports, and writes the page and the bundle that are wanted.
 ///
 /// # Errors
 /// Exit 2 for a request that makes no sense, and those of all [readers](crate::input).
@@ -88,7 +91,8 @@ pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
         return Err(Failure::says(Exit::Usage, what));
     }
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
-    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
+    let asked = [args.output.as_ref(), args.bundle.as_ref()];
+    let [output, bundle] = OutputFile::all_asked(asked, &inputs, args.force)?;
     if let [one] = args.files.as_slice()
         && let Some(outcome) = input::counts(one)?
     {
@@ -106,6 +110,9 @@ pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
     }
     let mut data = input::gather(&args.files, args.estimator.unwrap_or(Estimator::Difference))?;
     of_cells(args, form, &data)?;
+    if let Some(file) = &bundle {
+        bundle::write(file, &args.files, &data)?;
+    }
     if let Some(file) = &output {
         file.write(page::page(&data))?;
     }
@@ -210,6 +217,7 @@ fn without_cells(
     output: Option<OutputFile>,
     page: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
+    bundle::refuse(args.bundle.is_some())?;
     if args.estimator.is_some() {
         let what =
             "--estimator computes delays of cells, and this file has no cells: omit --estimator";

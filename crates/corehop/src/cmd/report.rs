@@ -32,7 +32,7 @@ pub(crate) struct ReportOptions {
     /// `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: screen (one terminal screen; the default without -o), text (all statistics), csv (for other
+    /// Print a table: screen (one terminal screen; the default without -o and --bundle), text (all statistics), csv (for other
     /// programs), or json.
     #[arg(long, value_name = "FORM")]
     table: Option<ReportFormat>,
@@ -43,6 +43,10 @@ pub(crate) struct ReportOptions {
     /// Write a page: one self-contained HTML file.
     #[arg(short, long, value_name = "REPORT.html")]
     output: Option<PathBuf>,
+    /// Write one archive for a gallery of machines: the quick run, its conditions and the platform file of this machine,
+    /// with their provenance. A missing part is named.
+    #[arg(long, value_name = "FILE.tar")]
+    bundle: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
     /// The estimator of a sample's delay (see `corehop help estimator`) [default: difference]
@@ -88,11 +92,13 @@ impl ReportOptions {
     fn request(&self) -> ReportRequest {
         let json = self.json.then_some(ReportForm::Json);
         let form = json.or(self.table.map(ReportForm::from));
+        let writes = self.output.is_some() || self.bundle.is_some();
         ReportRequest {
             files: self.files.clone(),
-            form: form.or(self.output.is_none().then_some(ReportForm::Screen)),
+            form: form.or((!writes).then_some(ReportForm::Screen)),
             only: self.only.clone(),
             output: self.output.clone(),
+            bundle: self.bundle.clone(),
             force: self.force.force,
             estimator: self.estimator,
             width: output::width(),

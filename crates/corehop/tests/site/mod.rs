@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The pages of the documentation site: docs/README.md lists each of them once. The glossary is what `corehop help WORD` knows.
+//! The pages of the documentation site: docs/README.md lists each of them once. The glossary is what `corehop help WORD`
+//! knows, and the gallery has the folders of `data/`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
 
+use corehop_fixtures::repository;
 use corehop_report::glossary::{GlossaryEntry, entries};
 
+use super::gallery::{GalleryEntry, altered, entry};
 use super::{cell, links, pages};
 
 /// The heading of a word in the glossary: its first letter, or `0–9` for a word that begins with another sign.
@@ -51,6 +56,35 @@ fn unlisted(pages: &BTreeMap<String, String>) -> BTreeMap<&str, usize> {
     counted.filter(|&(_, count)| count != 1).collect()
 }
 
+/// The folders of `data/`, in the order of their names.
+fn folders() -> Vec<PathBuf> {
+    let all = fs::read_dir(repository("data")).unwrap().map(|entry| entry.unwrap().path());
+    let mut folders: Vec<PathBuf> = all.filter(|path| path.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+/// The entries of the gallery, the newest first.
+pub(crate) fn gallery() -> String {
+    let mut table = String::from("| data | machine | Linux | measured |\n|---|---|---|---|\n");
+    let mut text = String::new();
+    for folder in folders().iter().rev() {
+        let Some(entry) = entry(folder) else { continue };
+        let name = folder.file_name().unwrap().to_str().unwrap();
+        let GalleryEntry { file, machine, kernel, day, headline } = entry;
+        writeln!(table, "| [{name}](../data/{name}/README.md) | {machine} | {kernel} | {day} |")
+            .unwrap();
+        writeln!(text, "\n## {name}\n\n{headline}\n\n    corehop report data/{name}/{file}")
+            .unwrap();
+    }
+    table + &text
+}
+
+/// The bundles of `data/` with a part that was changed after it was measured.
+fn altered_bundles() -> Vec<String> {
+    folders().iter().flat_map(|folder| altered(folder)).collect()
+}
+
 #[test]
 fn the_list_of_pages_has_every_page_once() {
     assert_eq!(unlisted(&pages()), BTreeMap::new(), "docs/README.md is the order of the site");
@@ -73,4 +107,9 @@ fn the_glossary_has_words_once_and_by_letter() {
     assert!(at("## P") < at("| `preemption` | a word of the field, an event |"));
     assert!(at("| `preemption` |") < at("## Q") && at("## B") < at("## P"));
     assert_eq!(lines.iter().filter(|line| line.starts_with("| `preemption` |")).count(), 1);
+}
+
+#[test]
+fn every_bundle_of_the_gallery_is_as_it_was_written() {
+    assert_eq!(altered_bundles(), Vec::<String>::new(), "parts that differ from provenance.json");
 }

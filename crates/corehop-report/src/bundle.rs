@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A bundle: the results of one machine with their provenance, as `corehop report --bundle` writes them and `data/` keeps them.
+
+use std::fmt::Write as _;
+
+use corehop_plan::shown;
+use serde_json::{Value, json};
+
+/// The provenance of a bundle: the file `provenance.json` in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundleProvenance {
+    /// The version of corehop that wrote the bundle.
+    pub corehop: String,
+    /// The command that wrote the bundle.
+    pub command: Vec<String>,
+    /// The moment at which the bundle was written, as UTC in ISO 8601.
+    pub date: String,
+    /// The machine of all parts.
+    pub machine: BundledMachine,
+    /// The files of results.
+    pub parts: Vec<BundledPart>,
+}
+
+/// The machine of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundledMachine {
+    /// The id of its platform.
+    pub id: String,
+    /// Its name, for people.
+    pub name: String,
+    /// The release of its kernel; empty if the runs do not say it.
+    pub kernel: String,
+}
+
+/// A file of results in a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundledPart {
+    /// The file's name in the bundle.
+    pub file: String,
+    /// The SHA-256 of its bytes, in hexadecimal.
+    pub sha256: String,
+    /// The number of its bytes.
+    pub bytes: u64,
+    /// The run that wrote the file; None for a platform file, which has the source of each value instead.
+    pub run: Option<BundledRun>,
+}
+
+/// The run behind a part of a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BundledRun {
+    /// The version of corehop that measured.
+    pub corehop: String,
+    /// The command of the run.
+    pub command: Vec<String>,
+    /// The start of the run, as UTC in ISO 8601.
+    pub date: String,
+    /// The experiment.
+    pub experiment: String,
+    /// The number of rows in the file.
+    pub rows: u64,
+}
+
+impl BundleProvenance {
+    /// The day of the first part that is a run, as `2026-11-28`; the day of the bundle if no part is one.
+    fn day(&self) -> &str {
+        let date = self.parts.iter().find_map(|part| Some(&part.run.as_ref()?.date));
+        let date = date.unwrap_or(&self.date);
+        date.split('T').next().unwrap_or_default()
+    }
+
+    /// The folder into which the bundle unpacks: the day and the machine. The name has letters, digits, `-` and `_` alone, and at
+    /// most 64 of them, whatever the files say.
+    pub fn folder(&self) -> String {
+        let plain =
+            |sign: char| if sign.is_ascii_alphanumeric() || sign == '-' { sign } else { '_' };
+        format!("{}-{}", self.day(), self.machine.id).chars().map(plain).take(64).collect()
+    }
+
+    /// The contents of `provenance.json`.
+    pub fn json(&self) -> Value {
+        let BundledMachine { id, name, kernel } = &self.machine;
+        json!({
+            "corehop": self.corehop, "command": self.command, "date": self.date,
+            "machine": {"id": id, "name": name, "kernel": kernel},
+            "parts": self.parts.iter().map(BundledPart::json).collect::<Vec<_>>(),
+        })
+    }
+
+    /// The page of the bundle, in Markdown.
+    pub fn readme(&self) -> String {
+        let BundledMachine { name, kernel, .. } = &self.machine;
+        let mut text = format!("# {}, {}\n\n", in_cell(name), in_cell(self.day()));
+        // Writing to a string cannot fail.
+        if !kernel.is_empty() {
+            let _ = writeln!(text, "Linux {}.\n", in_cell(kernel));
+        }
+        text += "`provenance.json` has the command, the date and the SHA-256 of each file.\n\n";
+        text += "| file | command | rows |\n|---|---|---|\n";
+        for BundledPart { file, run, .. } in &self.parts {
+            let (command, rows) = run.as_ref().map_or_else(Default::default, |run| {
+                (format!("`{}`", in_cell(&typed(&run.command))), run.rows.to_string())
+            });
+            let _ = writeln!(text, "| `{file}` | {command} | {rows} |");
+        }
+        text + "\nThese data are under CC-BY-4.0.\n"
+    }
+}
+
+impl BundledPart {
+    fn json(&self) -> Value {
+        let run = self.run.as_ref().map(|BundledRun { corehop, command, date, experiment, rows }| {
+            json!({
+                "corehop": corehop, "command": command, "date": date, "experiment": experiment, "rows": rows,
+            })
+        });
+        json!({"file": self.file, "sha256": self.sha256, "bytes": self.bytes, "run": run})
+    }
+}
+
+/// A command as a person types it: `corehop` in place of the program's path.
+fn typed(command: &[String]) -> String {
+    let rest = command.iter().skip(1).map(String::as_str);
+    std::iter::once("corehop").chain(rest).collect::<Vec<_>>().join(" ")
+}
+
+/// Text of a file in a line of Markdown: nothing of it ends a cell, a line or code.
+fn in_cell(text: &str) -> String {
+    shown::line(text).replace('|', "\\|").replace('`', "'").replace('<', "&lt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bundle(id: &str, name: &str) -> BundleProvenance {
+        let run = BundledRun {
+            corehop: "0.1.0".into(),
+            command: ["/opt/corehop", "measure", "synthetic", "-o", "a|b.parquet"]
+                .map(Into::into)
+                .into(),
+            date: "2026-11-22T19:42:21Z".into(),
+            experiment: "synthetic".into(),
+            rows: 6843,
+        };
+        let part = |file: &str, run| BundledPart {
+            file: file.into(),
+            sha256: String::new(),
+            bytes: 1,
+            run,
+        };
+        BundleProvenance {
+            corehop: "0.1.0".into(),
+            command: Vec::new(),
+            date: "2026-11-28T00:00:00Z".into(),
+            machine: BundledMachine { id: id.into(), name: name.into(), kernel: "6.18.44".into() },
+            parts: vec![part("quick.parquet", Some(run)), part("platform.toml", None)],
+        }
+    }
+
+    #[test]
+    fn the_folder_has_the_day_of_the_run_and_no_sign_that_leads_out_of_it() {
+        assert_eq!(bundle("amd_epyc", "").folder(), "2026-11-22-amd_epyc");
+        assert_eq!(bundle("../../etc/x y", "").folder(), "2026-11-22-______etc_x_y");
+        assert_eq!(bundle(&"x".repeat(200), "").folder().len(), 64);
+    }
+
+    #[test]
+    fn the_page_names_the_machine_and_every_part_in_a_sound_table() {
+        let page = bundle("m", "AMD | EPYC\n# fake").readme();
+        assert!(page.starts_with("# AMD \\| EPYC"), "{page}");
+        assert!(!page.contains("\n# fake") && page.contains("Linux 6.18.44."), "{page}");
+        assert!(
+            page.contains(
+                "| `quick.parquet` | `corehop measure synthetic -o a\\|b.parquet` | 6843 |"
+            )
+        );
+        assert!(page.contains("| `platform.toml` |  |  |"), "{page}");
+    }
+}
