@@ -34,8 +34,10 @@ const NOT_RUN: [(&str, &str, &str); 1] = [(
 /// Every document with recipes, by its path.
 fn documents() -> Vec<(String, String)> {
     let mut paths = Vec::new();
-    for folder in ["docs/guide", "docs/concepts", "docs/questions", "docs/reference", "docs"] {
-        let files = fs::read_dir(repository(folder)).unwrap();
+    let folders =
+        ["tutorials", "guide", "concepts", "questions", "reference"].map(|it| format!("docs/{it}"));
+    for folder in folders.into_iter().chain(["docs".to_owned()]) {
+        let files = fs::read_dir(repository(&folder)).unwrap();
         let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
         let is_page = |name: &String| Path::new(name).extension().is_some_and(|it| it == "md");
         let pages = names.filter(is_page);
