@@ -87,8 +87,10 @@ fn a_bundle_unpacks_into_what_the_gallery_reads() {
     assert_eq!(unpacked.file_name().unwrap(), "2026-11-22-amd_epyc_2_cpus");
     assert_eq!(entry(&unpacked), entry(&repository(DATA)));
     let entry = entry(&unpacked).unwrap();
-    assert_eq!((&*entry.file, &*entry.day), ("quick.parquet", "2026-11-22"));
-    assert_eq!(entry.kernel, "6.18.44, PREEMPT_DYNAMIC");
+    assert_eq!((&*entry.day, &*entry.kernel), ("2026-11-22", "6.18.44, PREEMPT_DYNAMIC"));
+    assert!(
+        entry.headline.starts_with("On amd_epyc_2_cpus (AMD EPYC, 2 CPUs, a guest under kvm), ")
+    );
     let page = fs::read_to_string(unpacked.join("README.md")).unwrap();
     assert!(page.starts_with(&format!("# {}, 2026-11-22\n", entry.machine)), "{page}");
     for [from, part] in [["quick.parquet"; 2], ["conditions.parquet"; 2]] {

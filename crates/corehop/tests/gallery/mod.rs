@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An entry of the gallery of measured machines: a folder with files of rows. `corehop report --bundle` writes such
+//! An entry of the gallery of measured machines: a folder with a quick run. `corehop report --bundle` writes such
 //! folders.
 
 use std::fs;
@@ -11,8 +11,6 @@ use serde_json::Value;
 /// A machine of the gallery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GalleryEntry {
-    /// The file that is shown.
-    pub(crate) file: String,
     /// The machine's name.
     pub(crate) machine: String,
     /// The kernel's version, and its way of preemption.
@@ -34,15 +32,6 @@ fn printed(folder: &Path, words: &[&str]) -> String {
     String::from_utf8(answer.stdout).unwrap()
 }
 
-/// The names of the files of rows in a folder: the quick run first.
-fn rows_in(folder: &Path) -> Vec<String> {
-    let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-    let names = names.filter_map(|name| name.into_string().ok());
-    let mut rows: Vec<String> = names.filter(|name| name.ends_with(".parquet")).collect();
-    rows.sort_by_key(|name| (name != "quick.parquet", name.clone()));
-    rows
-}
-
 /// `6.18.44, PREEMPT_DYNAMIC`: no more of the kernel's release than its version.
 fn kernel(host: &Value) -> String {
     let word = |key: &str| host[key].as_str().unwrap_or_default().to_owned();
@@ -53,22 +42,26 @@ fn kernel(host: &Value) -> String {
     preemption.map_or_else(|| version.to_owned(), |model| format!("{version}, {model}"))
 }
 
-/// The entry of a folder; None if no file of the folder has rows.
+/// The run that the gallery shows of each machine, so that all sentences have the same design.
+pub(crate) const SHOWN: &str = "quick.parquet";
+
+/// The entry of a folder; None without a quick run.
 pub(crate) fn entry(folder: &Path) -> Option<GalleryEntry> {
-    let file = rows_in(folder).into_iter().next()?;
+    if !folder.join(SHOWN).exists() {
+        return None;
+    }
     let about: Value =
-        serde_json::from_str(&printed(folder, &["report", "contents", "--json", &file])).unwrap();
+        serde_json::from_str(&printed(folder, &["report", "contents", "--json", SHOWN])).unwrap();
     let of = &about["provenance"];
     let platform = of["platform"].as_str().unwrap();
     let name = platform.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));
-    let report = printed(folder, &["report", &file]);
+    let report = printed(folder, &["report", SHOWN]);
     let sentence = report.lines().take_while(|line| !line.is_empty());
     Some(GalleryEntry {
         machine: name.expect("the platform has a name").to_owned(),
         kernel: kernel(&of["machine"]["host"]),
         day: of["date"].as_str().unwrap().split('T').next().unwrap().to_owned(),
         headline: sentence.collect::<Vec<_>>().join(" "),
-        file,
     })
 }
 

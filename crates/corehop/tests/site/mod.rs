@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use corehop_fixtures::repository;
 use corehop_report::glossary::{GlossaryEntry, entries};
 
-use super::gallery::{GalleryEntry, altered, entry};
+use super::gallery::{GalleryEntry, SHOWN, altered, entry};
 use super::{cell, links, pages};
 
 /// The heading of a word in the glossary: its first letter, or `0–9` for a word that begins with another sign.
@@ -71,10 +71,10 @@ pub(crate) fn gallery() -> String {
     for folder in folders().iter().rev() {
         let Some(entry) = entry(folder) else { continue };
         let name = folder.file_name().unwrap().to_str().unwrap();
-        let GalleryEntry { file, machine, kernel, day, headline } = entry;
+        let GalleryEntry { machine, kernel, day, headline } = entry;
         writeln!(table, "| [{name}](../data/{name}/README.md) | {machine} | {kernel} | {day} |")
             .unwrap();
-        writeln!(text, "\n## {name}\n\n{headline}\n\n    corehop report data/{name}/{file}")
+        writeln!(text, "\n## {name}\n\n{headline}\n\n    corehop report data/{name}/{SHOWN}")
             .unwrap();
     }
     table + &text
