@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 use corehop_fixtures::repository;
+use corehop_plan::samples::{BatchWriter, PreemptionLength, Provenance, RowKind};
 use gallery::{altered, entry};
 use tempfile::TempDir;
 
@@ -54,7 +55,7 @@ fn bundled(folder: &Path, files: &[String]) -> (Output, PathBuf) {
     (corehop(folder, &words), folder.join("mine.tar"))
 }
 
-/// What the program says of a bundle that it refuses.
+/// The refusal of a bundle of these files.
 fn refusal(files: &[String]) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (output, archive) = bundled(folder.path(), files);
@@ -159,11 +160,69 @@ fn a_simulated_run_and_parts_of_several_machines_are_refused() {
     assert!(said.contains("another machine than that of the samples"), "{said}");
     let said = refusal(&[input("simulated.parquet"), conditions.clone(), other]);
     assert!(said.contains("simulated.parquet was not measured on a machine"), "{said}");
-    let epyc = data("quick.parquet");
     let xeon = repository("data/2026-11-21-guest-2cpu/quick.parquet").to_str().unwrap().to_owned();
-    assert_ne!(epyc, xeon);
     let said = refusal(&[xeon, conditions, input("platform.toml")]);
     assert!(said.contains("of several machines (amd_epyc_2_cpus, "), "{said}");
+}
+
+/// A file of one absence, as a live run of `experiment` on the machine of [`DATA`] writes it, under this kernel and installation.
+fn run_of(folder: &Path, experiment: &str, kernel: &str, identity: &str) -> String {
+    let path = folder.join(format!("{experiment}.parquet"));
+    let host =
+        serde_json::json!({"kind": "live", "host": {"kernel": kernel, "identity": identity}});
+    let provenance = Provenance {
+        experiment: experiment.into(),
+        platform: fs::read_to_string(input("platform.toml")).unwrap(),
+        machine: host.as_object().unwrap().clone(),
+        ..Provenance::default()
+    };
+    let file = fs::File::create(&path).unwrap();
+    let mut part = BatchWriter::begin(file, RowKind::PreemptionLengths, &provenance).unwrap();
+    let row = PreemptionLength {
+        machine: "amd_epyc_2_cpus".into(),
+        seed: 1,
+        job: 0,
+        cell: 0,
+        load: "idle".into(),
+        cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 1_000_000,
+        length_ns: 1_050_000.0,
+        policy: "fifo:2".into(),
+        replicate: None,
+    };
+    part.append(&vec![row].into()).unwrap();
+    part.end().unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn parts_of_several_kernels_or_installations_are_refused_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle_with = |kernel: &str, identity: &str| {
+        let quick = run_of(folder.path(), "synthetic", "6.1.0", "one");
+        [quick, run_of(folder.path(), "conditions", kernel, identity), input("platform.toml")]
+    };
+    let said = refusal(&bundle_with("6.2.0", "one"));
+    assert!(said.contains("of several kernels (6.1.0, 6.2.0)"), "{said}");
+    let said = refusal(&bundle_with("6.1.0", "two"));
+    assert!(said.contains("of several installations (one, two)"), "{said}");
+    let (output, archive) = bundled(folder.path(), &bundle_with("6.1.0", "one"));
+    assert!(output.status.success() && archive.exists(), "{output:?}");
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_refused_with_the_way_to_finish_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let quick = run_of(folder.path(), "synthetic", "6.1.0", "one");
+    let file = fs::File::options().write(true).open(&quick).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 8).unwrap();
+    let [_, conditions, platform] = whole();
+    let said = refusal(&[quick, conditions, platform]);
+    assert!(
+        said.contains("synthetic.parquet is incomplete (") && said.contains("--resume"),
+        "{said}"
+    );
 }
 
 /// The refusal of a report, which has the words of no bundle.

@@ -15,7 +15,7 @@ use super::{cell, links, pages};
 
 /// The heading of a word in the glossary: its first letter, or `0–9` for a word that begins with another sign.
 fn heading(word: &str) -> String {
-    let first = word.chars().next().filter(|sign| sign.is_ascii_alphabetic());
+    let first = word.chars().next().filter(char::is_ascii_alphabetic);
     first.map_or_else(|| "0–9".to_owned(), |letter| letter.to_uppercase().to_string())
 }
 

@@ -32,10 +32,11 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     let end = padded.len() - 8;
     padded[end..].copy_from_slice(&(8 * bytes.len() as u64).to_be_bytes());
     let state = padded.chunks_exact(64).fold(START, with_block);
-    state.iter().map(|word| format!("{word:08x}")).collect()
+    state.map(|word| format!("{word:08x}")).concat()
 }
 
 /// The state after a block of 64 bytes.
+#[expect(clippy::many_single_char_names, reason = "the standard names the words of the state so")]
 fn with_block(state: [u32; 8], block: &[u8]) -> [u32; 8] {
     let words = schedule(block);
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = state;
