@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::LazyLock;
 
-use corehop_fixtures::repository;
+use corehop_fixtures::{repository, text};
 use corehop_plan::samples::{BatchWriter, PreemptionLength, Provenance, RowKind};
 use gallery::{altered, entry};
 use tempfile::TempDir;
@@ -139,6 +139,21 @@ fn a_missing_part_is_named_with_the_command_that_makes_it() {
     assert!(said.contains("no conditions.parquet (`corehop measure conditions"), "{said}");
     let said = refusal(&[conditions]);
     assert!(said.contains("no quick.parquet") && said.contains("no platform.toml"), "{said}");
+}
+
+#[test]
+fn the_recipe_has_five_commands_and_measures_what_a_refusal_asks_for() {
+    let page = text("docs/contribute-a-machine.md");
+    let recipe = page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let commands: Vec<&str> = recipe.lines().collect();
+    let [quick, conditions, platform] = whole();
+    let said = refusal(&[conditions]) + &refusal(&[quick, platform]);
+    assert_eq!(commands.len(), 5);
+    for command in &commands[1..4] {
+        assert!(said.contains(&format!("(`{command}`)")), "{command}: {said}");
+        let written = command.rsplit(' ').next().unwrap();
+        assert!(commands[4].contains(&format!(" {written} ")), "{written}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use corehop_fixtures::repository;
 use corehop_report::glossary::{GlossaryEntry, entries};
 
 use super::gallery::{GalleryEntry, SHOWN, altered, entry};
-use super::{cell, links, pages};
+use super::{cell, links, pages, verbs};
 
 /// The heading of a word in the glossary: its first letter, or `0–9` for a word that begins with another sign.
 fn heading(word: &str) -> String {
@@ -112,4 +112,27 @@ fn the_glossary_has_words_once_and_by_letter() {
 #[test]
 fn every_bundle_of_the_gallery_is_as_it_was_written() {
     assert_eq!(altered_bundles(), Vec::<String>::new(), "parts that differ from provenance.json");
+}
+
+/// The commands in code of a text, without the program's name and options.
+fn commands_in(text: &str) -> Vec<String> {
+    let code = text.split('`').skip(1).step_by(2).filter_map(|code| code.strip_prefix("corehop "));
+    let verb = |code: &str| {
+        let words =
+            code.split(' ').take_while(|word| word.chars().all(|it| it.is_ascii_lowercase()));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    code.map(verb).filter(|verb| !verb.is_empty()).collect()
+}
+
+#[test]
+fn every_command_of_a_form_for_issues_exists() {
+    let folder = repository(".github/ISSUE_TEMPLATE");
+    let forms =
+        fs::read_dir(folder).unwrap().map(|it| fs::read_to_string(it.unwrap().path()).unwrap());
+    let commands: Vec<String> = forms.flat_map(|form| commands_in(&form)).collect();
+    let known = verbs();
+    let unknown: Vec<_> = commands.iter().filter(|command| !known.contains(command)).collect();
+    assert!(commands.len() >= 3 && unknown.is_empty(), "{unknown:?} of {commands:?}");
+    assert_eq!(commands_in("a `corehop no such --x` b `corehop --version`"), ["no such"]);
 }
