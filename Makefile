@@ -41,8 +41,9 @@ shim: toolchain
 	cargo shim
 
 ## Everything: format and lints, Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
-## Python package, the report and the documentation site in a headless browser. Tests, program, extension and the off-load library have one profile, that of
-## what is shipped; the static binary is the second compilation, and digests of simulations are compared in a small unoptimised one.
+## Python package, the report and the documentation site in a headless browser. Tests, program, extension and the off-load library
+## have one profile, that of what is shipped; the static binary is the second compilation, and digests of simulations are compared
+## in a small unoptimised one.
 test: shim lint
 	tests/rust.py
 	cargo test --release --locked --doc
