@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two results, or two folders of results, compared quantity by quantity.
 
+mod commands;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -83,18 +85,30 @@ pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
             Err(Failure::says(Exit::Usage, what))
         }
         (Some(b), _) => {
+            if let Some([a, b]) = commands::of_two_exports(&args.a, b)? {
+                return results(args, &a, &b, None);
+            }
             let [a, from] = [file(&args.a, estimator)?, file(b, estimator)?];
             results(args, &a, &from, beside(args, b)?.as_ref())
         }
-        (None, _) if recording(&args.a)? => arms(args),
-        (None, _) => {
-            let what = format!(
-                "missing second result: only a recording with arms can be compared alone, and {} has no arms",
-                shown::path(&args.a)
-            );
-            Err(Failure::says(Exit::Usage, what))
-        }
+        (None, _) => alone(args),
     }
+}
+
+/// Compares the parts of one file: the arms of a recording, or the commands of an export of hyperfine.
+fn alone(args: &ComparisonRequest) -> Result<Answer, Failure> {
+    if let Some([a, b]) = commands::of_one_export(&args.a)? {
+        return results(args, &a, &b, None);
+    }
+    if recording(&args.a)? {
+        return arms(args);
+    }
+    let what = format!(
+        "missing second result: only a recording with arms, or an export of hyperfine with two commands, can be compared \
+         alone, and {} has no arms",
+        shown::path(&args.a)
+    );
+    Err(Failure::says(Exit::Usage, what))
 }
 
 /// Compares the quantities of two results; `beside` has what is shown of two recordings without a test.
@@ -174,7 +188,8 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
 
 /// Whether a file has the rows of a recorded program. Answers are no files of rows.
 fn recording(path: &Path) -> Result<bool, Failure> {
-    Ok(AnswerFile::read(path)?.is_none() && input::is_recording(path)?)
+    let is_other = AnswerFile::read(path)?.is_some() || input::timed_commands(path)?.is_some();
+    Ok(!is_other && input::is_recording(path)?)
 }
 
 /// The quantities of a file.
@@ -187,6 +202,10 @@ fn file(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
 /// Takes the quantities of a file.
 fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
+    if let Some(timed) = input::timed_commands(path)? {
+        commands::take_all(results, path, &timed);
+        return Ok(());
+    }
     match AnswerFile::read(path)? {
         Some(AnswerFile::Placement(log)) if !results.take_placement(&log) => Err(nothing(
             "no window has the program's progress, so nothing can be compared: name a source of progress (`corehop place --progress`)",
@@ -241,7 +260,11 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     let mut results = Quantities::new(estimator);
     for file in files.iter().filter(|it| is_result(it)) {
         let of_rows = file.extension().is_some_and(|it| it == "parquet");
-        if !of_rows && AnswerFile::read(file)?.is_none() {
+        // Other files are told by their contents.
+        let is_answer = |file: &Path| -> Result<bool, Failure> {
+            Ok(AnswerFile::read(file)?.is_some() || input::timed_commands(file)?.is_some())
+        };
+        if !of_rows && !is_answer(file)? {
             note(&format!("{} is not a result, and is ignored", shown::path(file)));
             continue;
         }

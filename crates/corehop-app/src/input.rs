@@ -13,10 +13,12 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use corehop_decide::hyperfine::{self, TimedCommand};
 use corehop_decide::placer::log::{LogError, PlacementLog};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{
-    FileError, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample, seen,
+    FileError, HYPERFINE, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample,
+    seen,
 };
 use corehop_plan::shown;
 use corehop_plan::workload::set_file;
@@ -506,6 +508,24 @@ pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
         Err(NotAnAnswer::NotOurs) => Ok(None),
         Err(error) => Err(Failure::new(Exit::Damaged, error).context(shown::path(path))),
     }
+}
+
+/// The commands that hyperfine timed, if a file is its export.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn timed_commands(path: &Path) -> Result<Option<Vec<TimedCommand>>, Failure> {
+    if rows_begin(path) {
+        return Ok(None);
+    }
+    // The next open reports a missing or foreign file.
+    let Ok(text) = text(path) else { return Ok(None) };
+    if seen(text.as_bytes()).is_none_or(|format| format.what != HYPERFINE) {
+        return Ok(None);
+    }
+    hyperfine::parse(&text)
+        .map(Some)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
 }
 
 /// The counts in a file, if it has any.

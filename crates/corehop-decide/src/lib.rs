@@ -8,6 +8,7 @@ pub mod simulated;
 pub mod advice;
 pub mod gate;
 pub mod comparison;
+pub mod hyperfine;
 pub mod collected;
 pub mod program_runs;
 pub mod move_cost;

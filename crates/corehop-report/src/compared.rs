@@ -88,6 +88,7 @@ fn remedy(experiment: &str, replicates: u64) -> String {
             STEPS_OF_A_RENEWAL * n
         ),
         "place" => format!("place for {n} windows of either result (`place --for`)"),
+        "hyperfine" => format!("time {n} runs of either command (`hyperfine --runs {n}`)"),
         "offload" => {
             format!(
                 "write {n} answers of either result into a folder each (`answer-1.json`, `answer-2.json`, …)"
@@ -445,6 +446,7 @@ mod tests {
         ] {
             assert_eq!(remedy(experiment, 3), words);
         }
+        assert!(remedy("hyperfine", 3).ends_with("(`hyperfine --runs 3`)"));
         assert!(remedy("offload", 3).starts_with("write 3 answers of either result into a folder"));
     }
 }

@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+/// An export of hyperfine.
+pub const HYPERFINE: &str = "times of hyperfine (JSON)";
+
 /// The bytes that are enough to tell a format.
 pub const ENOUGH: usize = 4096;
 
@@ -65,7 +68,7 @@ impl FileFormat {
     }
 }
 
-/// The format of a text, by a mark within it; the first that fits.
+/// The format of a text, by the marks within it (all of those that `&` joins); the first that fits.
 const JSON: &[Magic] = &[
     (
         b"\"corehop-offload",
@@ -96,6 +99,7 @@ const JSON: &[Magic] = &[
     (b"\"budget_us\"", "a supply (JSON)", "`corehop check --supply` reads it"),
     (b"\"timer\"", "an rt-app workload (JSON)", "`corehop convert tasks FILE` reads it"),
     (b"\"global\"", "an rt-app workload (JSON)", "`corehop convert tasks FILE` reads it"),
+    (b"\"results\"&\"command\"", HYPERFINE, "`corehop compare` reads it"),
     (b"\"traceEvents\"", "a trace of Chrome (JSON)", "Perfetto reads it"),
     (b"\"nbformat\"", "a notebook", "Jupyter reads it"),
     (
@@ -212,7 +216,10 @@ fn is_toml(text: &str) -> bool {
 fn of_text(text: &str) -> Option<FileFormat> {
     let lower = text.to_ascii_lowercase();
     let marked = |list: &[Magic]| {
-        let holds = |mark: &[u8]| std::str::from_utf8(mark).is_ok_and(|mark| lower.contains(mark));
+        let holds = |marks: &[u8]| {
+            let marks = std::str::from_utf8(marks);
+            marks.is_ok_and(|marks| marks.split('&').all(|mark| lower.contains(mark)))
+        };
         list.iter().find(|(mark, ..)| holds(&mark.to_ascii_lowercase())).map(to_seen)
     };
     match text.chars().next()? {
@@ -254,6 +261,7 @@ mod tests {
                 "corehop check",
             ),
             (b"{\"tasks\": {}, \"global\": {}}", "rt-app", "corehop convert"),
+            (b"{\"results\": [{\"command\": \"ls\"}]}", "hyperfine", "corehop compare"),
             (b"{\"a\": 1}", "JSON", "corehop check"),
             (b"schema = 1\nid = \"a\"\n", "platform file", "corehop sim platform"),
             (b"a,b,c\n1,2,3\n", "CSV", "--costs"),

@@ -13,9 +13,10 @@ use crate::output::{stdout_layout, told};
 
 /// Compare two results, or two folders of results: two kernels, two hosts, before and after.
 ///
-/// A result is a file of any experiment of `corehop measure`, a log of `place -o`, or an answer of `offload -o`. Two folders are
-/// compared file by file, by name; files that differ only in a number at the end (`get-1.json`, `get-2.json`) are replicates
-/// of one result. One recording with arms (`--arm`) is compared by pairs of its runs, and needs no second file.
+/// A result is a file of any experiment of `corehop measure`, a log of `place -o`, an answer of `offload -o`, or an export of
+/// hyperfine (`--export-json`). Two folders are compared file by file, by name; files that differ only in a number at the end
+/// (`get-1.json`, `get-2.json`) are replicates of one result. One recording with arms (`--arm`) is compared by pairs of its
+/// runs, and needs no second file. Nor does an export of hyperfine with two commands: the first is the baseline.
 ///
 /// Exit code 0: nothing has an outcome of --fail-on, and everything could have had one. Exit code 1: something has such an
 /// outcome; or B lacks what A has; or there are so few replicates that no slowdown could have shown. The answer says which
