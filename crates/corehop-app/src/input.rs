@@ -21,8 +21,6 @@ use corehop_plan::samples::{
     seen,
 };
 use corehop_plan::shown;
-use corehop_plan::workload::set_file;
-use corehop_plan::workload::task::TaskSet;
 use corehop_report::off_load::{NotAnAnswer, OffLoadAnswer};
 use corehop_results::{FileNote, FileSystem, Results};
 use corehop_sched::study::{StoreError, StudyCounts};
@@ -210,14 +208,6 @@ pub fn parsed<T, E: Error + Send + Sync + 'static>(
     parse(&text).map_err(|error| {
         Failure::new(Exit::Damaged, error).context(named_with_format(path, &text, wanted))
     })
-}
-
-/// The task set in a file.
-///
-/// # Errors
-/// Those of [all readers](self#errors).
-pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
-    parsed(path, "a task set (JSON)", set_file::parse)
 }
 
 /// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.

@@ -10,6 +10,7 @@ pub mod layout;
 pub mod file;
 pub mod doubts;
 pub mod input;
+pub mod task_files;
 pub mod answers;
 pub mod here;
 pub mod host_costs;

@@ -157,3 +157,44 @@ fn overheads_by_the_number_of_tasks_are_read_and_written() {
     std::fs::write(&file, "CXS,TASK-COUNT\n-1,20\n").unwrap();
     assert_eq!(convert(&file, &["--to", "schedcat"]).status.code(), Some(4));
 }
+
+#[test]
+fn a_table_of_tasks_is_converted_and_checked_directly() {
+    let scratch = tempfile::tempdir().unwrap();
+    let csv = scratch.path().join("tasks.txt");
+    fs::write(&csv, "name,C [ms],T [ms]\nvideo,2,10\naudio,1,5\n").unwrap();
+    let set = text(&convert(&csv, &["--to", "tasks", "--cpus", "2"]));
+    let json = serde_json::from_str::<serde_json::Value>(&set).unwrap();
+    assert_eq!((&json["cpus"], &json["tasks"][1]["wcet_us"]), (&2.into(), &1000.into()));
+    let mut check = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let output = check.arg("check").arg(&csv).output().unwrap();
+    let said = unfolded(&String::from_utf8(output.stderr).unwrap());
+    assert!(output.status.code() == Some(0) && said.contains("1 is assumed"), "{said}");
+}
+
+#[test]
+fn a_time_without_a_unit_needs_the_option_and_no_other_form_takes_the_option() {
+    let table = "tasks:\n  - C: 1\n    T: 4\n";
+    let (exit, set, said) = converted(table, &["--to", "tasks"]);
+    let said = unfolded(&said);
+    assert!(exit == Some(4) && set.is_empty() && said.contains("task 0: `C` is 1"), "{said}");
+    let (exit, set, said) = converted(table, &["--to", "tasks", "--unit", "ms"]);
+    assert!(exit == Some(0) && set.contains("\"wcet_us\": 1000"), "{said}");
+    let workload = r#"{"tasks": {"a": {"run": 1, "timer": {"ref": "unique", "period": 4}}}}"#;
+    for (text, form) in [(workload, "tasks"), (table, "rt-app")] {
+        let (exit, _, said) = converted(text, &["--to", form, "--unit", "ms"]);
+        assert!(exit == Some(2) && said.contains("--unit"), "{form}: {said}");
+    }
+    let (exit, _, said) = converted(table, &["--to", "tasks", "--unit", "minutes"]);
+    assert!(exit == Some(2) && said.contains("known are: ns, us, ms, s"), "{said}");
+}
+
+#[test]
+fn a_file_of_no_known_format_is_refused_with_the_formats_that_are_read() {
+    for text in ["a,b,c\n1,2,3\n", "<a/>", "dear reader\n", "#!/bin/sh\n"] {
+        let (exit, _, said) = converted(text, &["--to", "tasks"]);
+        let said = unfolded(&said);
+        assert!(exit == Some(4) && said.contains("a table of tasks (CSV), or"), "{text}: {said}");
+        assert!(said.contains("an rt-app workload (JSON)"), "{text}: {said}");
+    }
+}

@@ -27,6 +27,7 @@ use crate::file::folder as make_folder;
 use crate::input;
 use crate::layout::{Paint, TerminalLayout};
 use crate::run::LIVE_SHARE;
+use crate::task_files;
 use crate::voice::note;
 use crate::words::counted;
 
@@ -76,7 +77,7 @@ pub fn deploy(request: &DeploymentRequest) -> Result<Answer, Failure> {
         let what = "several steps read the set: name a file instead of -";
         return Err(Failure::says(Exit::Usage, what));
     }
-    let set = input::task_set(&request.file)?;
+    let set = task_files::task_set(&request.file)?;
     let steps = DeploymentSteps(request);
     make_folder(folder)
         .map_err(|error| Failure::says(Exit::Usage, format!("--folder: {}", error.sentence())))?;
@@ -86,7 +87,7 @@ pub fn deploy(request: &DeploymentRequest) -> Result<Answer, Failure> {
         let text = "nothing ran, because the answer is not yes\n".to_owned();
         return Ok(Answer { sentence, json: verdict, text, exit: Exit::No });
     }
-    let placed = input::task_set(&folder.join("placed.json"))?;
+    let placed = task_files::task_set(&folder.join("placed.json"))?;
     fits(&placed, folder)?;
     let jobs = steps.jobs()?;
     let kept = BoundCheck::of(&bounds(&placed, &verdict)?, &jobs);

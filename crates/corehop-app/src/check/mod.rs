@@ -21,6 +21,7 @@ use crate::failure::{Exit, Failure};
 use crate::file::OutputFile;
 use crate::input;
 use crate::layout::TerminalLayout;
+use crate::task_files;
 use crate::voice::note;
 pub use asked::{AskedSet, CheckedSet, SetAnswer, SetQuestion, SetSurvey};
 pub use charges::{ChargeRequest, ChargedDelays};
@@ -57,7 +58,7 @@ pub fn check(request: &CheckRequest) -> Result<Answer, Failure> {
     let charges = &request.charges;
     let [output, gantt] = request.output_files()?;
     let platform = request.platform.as_deref().map(input::platform).transpose()?;
-    let set = input::task_set(&request.file)?;
+    let set = task_files::task_set(&request.file)?;
     let set = if charges.ignore_cpus { set.unplaced() } else { set };
     request.refuse_files_of_a_survey()?;
     let named = request.test.as_deref();

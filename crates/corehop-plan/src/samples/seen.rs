@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::workload::foreign::{self, columns};
+
 /// An export of hyperfine.
 pub const HYPERFINE: &str = "times of hyperfine (JSON)";
 
@@ -150,8 +152,13 @@ const TOML: FileFormat = FileFormat {
 };
 const YAML: FileFormat = FileFormat {
     what: "YAML",
-    reader: "corehop does not read YAML; task sets are JSON (`corehop check`)",
+    reader: "corehop reads tables of tasks as YAML (`corehop check`, `corehop convert tasks`)",
 };
+
+/// The readers of task sets of other programs.
+const TASKS: &str = "`corehop check` and `corehop convert tasks` read it";
+const TASK_CSV: FileFormat = FileFormat { what: foreign::CSV, reader: TASKS };
+const TASK_YAML: FileFormat = FileFormat { what: foreign::YAML, reader: TASKS };
 
 fn to_seen(&(_, what, reader): &Magic) -> FileFormat {
     FileFormat { what, reader }
@@ -192,6 +199,19 @@ fn uncommented(text: &str) -> &str {
     rest.map_or(text, uncommented)
 }
 
+/// Whether the first line without a comment is the head of a table of tasks.
+fn is_task_table(text: &str) -> bool {
+    text.lines().find(|line| !line.starts_with('#')).is_some_and(columns::is_head)
+}
+
+/// Whether the keys of YAML state an execution time and a period, as those of tasks do.
+fn is_task_yaml(text: &str) -> bool {
+    let keys = text.split(['\n', '{', ',', '}']).filter_map(|part| part.split_once(':'));
+    let keys = keys.filter_map(|(key, _)| columns::heading(key.trim_start_matches([' ', '-'])));
+    let known: Vec<columns::Column> = keys.map(|key| key.column).collect();
+    ["wcet_us", "period_us"].iter().all(|field| known.contains(&columns::Column::Time(field)))
+}
+
 /// Whether every line is one of YAML: a key with a colon, an item, or part of what is above.
 fn is_yaml(text: &str) -> bool {
     let lines = || text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
@@ -201,7 +221,9 @@ fn is_yaml(text: &str) -> bool {
     };
     let fits = |line: &str| is_key(line) || line.starts_with([' ', '-']);
     lines().count() > 1
-        && lines().next().is_some_and(|line| is_key(line) || line == "---")
+        && lines()
+            .next()
+            .is_some_and(|line| is_key(line) || line == "---" || line.starts_with("- "))
         && lines().all(fits)
 }
 
@@ -211,6 +233,11 @@ fn is_toml(text: &str) -> bool {
     let is_table = |line: &str| line.starts_with('[') && line.trim_end().ends_with(']');
     let is_key = |line: &str| line.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
     first.is_some_and(|line| is_table(line) || is_key(line))
+}
+
+/// YAML, and the kind of table that the YAML is.
+fn of_yaml(text: &str) -> Option<FileFormat> {
+    is_yaml(text).then(|| if is_task_yaml(text) { TASK_YAML } else { YAML })
 }
 
 fn of_text(text: &str) -> Option<FileFormat> {
@@ -228,7 +255,8 @@ fn of_text(text: &str) -> Option<FileFormat> {
             marked(JSON)
         }
         '<' => marked(MARKUP),
-        _ => marked(TEXT).or_else(|| is_toml(text).then_some(TOML)).or_else(|| is_yaml(text).then_some(YAML)).or_else(|| {
+        _ if is_task_table(text) => Some(TASK_CSV),
+        _ => marked(TEXT).or_else(|| is_toml(text).then_some(TOML)).or_else(|| of_yaml(text)).or_else(|| {
             let commas = |line: &str| line.matches(',').count();
             let mut lines = text.lines().filter(|line| !line.starts_with('#'));
             let (head, next) = (lines.next().map(commas)?, lines.next().map(commas));
@@ -272,7 +300,10 @@ mod tests {
                 "corehop convert",
             ),
             (b"{\"curves\": [{}]", "cost model", "corehop advise predict"),
-            (b"cpus: 2\ntasks:\n  - wcet_us: 3\n", "YAML", "does not read YAML"),
+            (b"cpus: 2\ntasks:\n  - x: 3\n", "YAML", "tables of tasks as YAML"),
+            (b"cpus: 2\ntasks:\n  - {C: 1ms, T: 4ms}\n", "tasks (YAML)", "corehop check"),
+            (b"- C: 1ms\n  T: 4ms\n", "tasks (YAML)", "corehop convert tasks"),
+            (b"# mine\nname;C [ms];T [ms]\na;1;4\n", "tasks (CSV)", "corehop convert tasks"),
             (b"# mine\n[tool]\nname = 1\n", "TOML", "corehop check study"),
             (b"\x00\xff\xfe\x80", "no text", ""),
             (b"MEASURED\xc3", "", ""),

@@ -25,6 +25,7 @@ pub mod placement;
 pub mod set_file;
 pub mod linux;
 pub mod rt_app;
+pub mod foreign;
 pub mod generate;
 
 words! {

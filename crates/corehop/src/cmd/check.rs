@@ -37,7 +37,8 @@ pub(crate) struct Ask {
     /// "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
     /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}. Times are in microseconds with up to three
     /// decimals, or text with a unit ("1.5 ms"). Tests that charge cache reloads also read "block_reload_ns" beside
-    /// "cpus", and "ucb" and "ecb" of each task. - reads standard input.
+    /// "cpus", and "ucb" and "ecb" of each task. Files of other programs that `corehop convert tasks` reads are accepted
+    /// too, if they state every unit. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// Run this test instead of the scheduler's tests, or all tests as a survey; `corehop help NAME` describes a test

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_plan::samples::{FileError, copy_parquet};
 use corehop_plan::shown;
-use corehop_plan::workload::rt_app::RtAppError;
+use corehop_plan::workload::foreign::{Stated, TimeUnit};
 use corehop_plan::workload::task::MOST_CPUS;
 use corehop_plan::workload::{rt_app, set_file};
 use corehop_sched::overhead::table::OverheadTable;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::output::{AnswerBody, Force, OutputFile, answer, counted, either, note, stdout_layout};
 use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure, refuse};
-use corehop_app::input;
+use corehop_app::{input, task_files};
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 /// The forms to convert to.
 #[derive(Debug, clap::Subcommand)]
 enum ConversionFormat {
-    /// Convert an rt-app workload to a task set for `corehop check`.
+    /// Convert a task set of another program to JSON for `corehop check`: an rt-app workload, or a table of tasks (CSV, YAML).
     Tasks(TaskConversionOptions),
     /// Convert a task set to an rt-app workload.
     RtApp(RtApp),
@@ -64,9 +64,12 @@ struct ConvertOptions {
 struct TaskConversionOptions {
     #[command(flatten)]
     files: ConvertOptions,
-    /// Number of CPUs; default: the CPUs that the workload names, at least one.
+    /// Number of CPUs; default: the CPUs that the file names, at least one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
+    /// The unit of times that have no unit in the file: ns, us, ms or s. Without this option such a time is an error.
+    #[arg(long, value_name = "UNIT")]
+    unit: Option<TimeUnit>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -108,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.form {
         ConversionFormat::Tasks(it) => {
             it.files
-                .rewritten("tasks", "an rt-app workload (JSON)", input::text, |text| it.set(text))
+                .rewritten("tasks", &task_files::convertible(), input::text, |text| it.set(text))
         }
         ConversionFormat::RtApp(it) => {
             it.files.rewritten("rt-app", "a task set (JSON)", input::text, |text| it.workload(text))
@@ -235,10 +238,7 @@ impl RowsForm {
 
 impl TaskConversionOptions {
     fn set(&self, text: &str) -> Result<String, Failure> {
-        let read = rt_app::read(text, self.cpus).map_err(|error| match error {
-            RtAppError::Cpus(_) => Failure::new(Exit::Usage, error),
-            error => Failure::new(Exit::Damaged, error),
-        })?;
+        let read = task_files::converted(text, Stated { cpus: self.cpus, unit: self.unit })?;
         say_all(&read.notes);
         Ok(format!("{:#}\n", set_file::write(&read.set)))
     }

@@ -10,7 +10,7 @@ use corehop_sched::limited::remedy::Remedies;
 use crate::cmd::costs::CostArgs;
 use crate::output::either;
 use corehop_app::failure::{Exit, Failure};
-use corehop_app::input;
+use corehop_app::task_files;
 
 /// Advise which task of a set on one CPU to make non-preemptive for how long, and what that saves.
 ///
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 /// Computes what limited preemption saves for the set in a file.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let file = args.file.as_path();
-    let set = input::task_set(file)?;
+    let set = task_files::task_set(file)?;
     let chosen = args.costs.request().chosen()?;
     let Some(source) = chosen.source else {
         let what = format!("--costs: {}", chosen.origin);

@@ -22,9 +22,9 @@ use super::partitioning::SetSamplingOptions;
 use super::to::{Extent, SeedOptions, To};
 use crate::output::note;
 use corehop_app::failure::{Exit, Failure, refuse};
-use corehop_app::input;
 use corehop_app::quantities::{length, percent, ratio};
 use corehop_app::run::LIVE_SHARE;
+use corehop_app::task_files;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
@@ -238,7 +238,7 @@ fn of_file(
     path: &Path,
     asked: &TaskSetRequest<'_>,
 ) -> Result<(TaskOrigin, CpuList, Option<Scheduler>), Failure> {
-    let set = input::task_set(path)?;
+    let set = task_files::task_set(path)?;
     let usable = asked.platform.usable();
     let count = set.cpus() as usize;
     let cpus = if asked.cpus.is_empty() {

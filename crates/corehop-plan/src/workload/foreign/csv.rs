@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables of tasks as CSV: a head with the columns, then a line for each task.
+
+use super::TaskFileError;
+use super::table::{TaskRow, TaskTable};
+
+/// Reads a table whose cells are separated by commas, semicolons or tabs, whichever the head has. Lines that begin with `#` are comments.
+pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
+    let text = text.trim_start_matches('\u{feff}');
+    let mut lines = (1..)
+        .zip(text.lines())
+        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let syntax = |line: usize, what: String| TaskFileError::Syntax {
+        format: "CSV",
+        what: format!("line {line}: {what}"),
+    };
+    let Some((_, head)) = lines.next() else {
+        return Err(syntax(1, "there is no head with the names of the columns".to_owned()));
+    };
+    let separator = separator(head);
+    let head = cells(head, separator);
+    let mut rows = Vec::new();
+    for (number, line) in lines {
+        let cells = cells(line, separator);
+        if cells.len() != head.len() {
+            let (has, expected) = (cells.len(), head.len());
+            return Err(syntax(
+                number,
+                format!("{has} cells, but the head has {expected} columns"),
+            ));
+        }
+        let place = format!("line {number}");
+        rows.push(TaskRow { place, cells: head.iter().cloned().zip(cells).collect() });
+    }
+    Ok(TaskTable { rows, ..TaskTable::default() })
+}
+
+/// The separator that a line has most of.
+pub(super) fn separator(line: &str) -> char {
+    let count = |separator: &char| line.matches(*separator).count();
+    // The last of the largest wins: a comma, where there is none at all.
+    [';', '\t', ','].into_iter().max_by_key(count).unwrap_or(',')
+}
+
+/// The cells of a line without spaces around them. A quoted cell may contain separators; `""` in such a cell is a quote.
+pub(super) fn cells(line: &str, separator: char) -> Vec<String> {
+    let (mut cells, mut cell, mut is_quoted) = (Vec::new(), String::new(), false);
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' if is_quoted && letters.peek() == Some(&'"') => {
+                letters.next();
+                cell.push('"');
+            }
+            '"' if is_quoted || cell.trim().is_empty() => is_quoted = !is_quoted,
+            _ if letter == separator && !is_quoted => {
+                cells.push(std::mem::take(&mut cell).trim().to_owned());
+            }
+            _ => cell.push(letter),
+        }
+    }
+    cells.push(cell.trim().to_owned());
+    cells
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_split_outside_of_quotes() {
+        assert_eq!(cells(r#" a , "b, ""c""",,"#, ','), ["a", "b, \"c\"", "", ""]);
+        assert_eq!(cells("x\t y", separator("a\tb")), ["x", "y"]);
+        assert_eq!(cells("a;1,5", separator("a;b")), ["a", "1,5"]);
+    }
+}
