@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_decide::hyperfine::{self, TimedCommand};
 use corehop_decide::placer::log::{LogError, PlacementLog};
-use corehop_plan::platform::Platform;
+use corehop_plan::platform::{Platform, foreign};
 use corehop_plan::samples::{
     FileError, HYPERFINE, MissingFile, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample,
     seen,
@@ -35,6 +35,7 @@ use serde_json::Value;
 
 use crate::doubts;
 use crate::failure::{Exit, Failure};
+use crate::voice::note;
 
 /// No text that a verb reads is longer.
 const MOST_TEXT: u64 = 64 << 20;
@@ -210,18 +211,20 @@ pub fn parsed<T, E: Error + Send + Sync + 'static>(
     })
 }
 
-/// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
+/// The platform of this name, or in this file. A name with a slash, or with `.toml`, `.json` or `.xml` at its end, is a file.
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
 pub fn platform(name: &str) -> Result<Platform, Failure> {
-    let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
+    let is_file = Path::new(name)
+        .extension()
+        .is_some_and(|kind| ["toml", "json", "xml"].iter().any(|&it| kind == it));
     if !is_file && !name.contains('/') {
         let Some(platform) = Platform::named(name) else {
             let known: Vec<_> = Platform::names().collect();
             let known = known.join(", ");
             let sentence = format!(
-                "unknown platform `{name}`: use one of {known}, or a file whose name ends in .toml"
+                "unknown platform `{name}`: use one of {known}, or a file whose name ends in .toml (.json of `lscpu -J`, .xml of hwloc)"
             );
             return Err(Failure::says(Exit::Usage, sentence));
         };
@@ -230,12 +233,19 @@ pub fn platform(name: &str) -> Result<Platform, Failure> {
     platform_in(Path::new(name))
 }
 
-/// The platform in this file.
+/// The platform in this file: a platform file, or the description of another program.
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
 pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
+    let described = seen(text.as_bytes()).and_then(|format| foreign::read(format.what, &text));
+    if let Some(described) = described {
+        let described = described
+            .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))?;
+        described.notes.iter().for_each(|sentence| note(sentence));
+        return Ok(described.platform);
+    }
     Platform::from_toml(&text).map_err(|error| {
         Failure::from(error).context(named_with_format(path, &text, "a platform file (TOML)"))
     })

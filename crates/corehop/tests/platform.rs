@@ -263,3 +263,28 @@ fn a_configuration_of_gem5_connects_every_cache_and_says_what_it_cannot_express(
         assert_eq!(corehop(&arguments).status.code(), Some(2));
     }
 }
+
+#[test]
+fn the_descriptions_of_other_programs_are_platforms_with_notes_of_what_they_leave_out() {
+    let folder = TempDir::new().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let cpu = |cpu: u32| format!(r#"{{"cpu": {cpu}, "socket": 0, "core": {cpu}}}"#);
+    let lscpu = write("a.json", &format!("{{\"cpus\": [{},{}]}}", cpu(0), cpu(1)));
+    let output = folder.path().join("a.toml");
+    let (text, notes) = answer_with_notes(&[&lscpu, "-o", output.to_str().unwrap()]);
+    assert!(text.contains("2 CPUs in 2 cores and 1 package"), "{text}");
+    let notes = notes.replace("\n      ", " ");
+    assert!(notes.contains("note: no cache is stated") && notes.contains("[[tlb]]"), "{notes}");
+    let written = Platform::from_toml(&fs::read_to_string(output).unwrap()).unwrap();
+    assert_eq!(written.cores.source.to_string(), "cited: lscpu -J");
+    let hwloc = write("b.xml", "<topology><object type=\"Machine\"/></topology>");
+    let (code, said) = complaint(&[&hwloc]);
+    assert!(code == 4 && said.contains("no object of the type Package"), "{said}");
+    let other = write("c.xml", "<simulation/>");
+    let (code, said) = complaint(&[&other]);
+    assert!(code == 4 && said.contains("XML"), "{said}");
+}

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::units::{Bytes, Cpu, CpuList};
 
 pub mod fact;
+pub mod foreign;
 pub mod groups;
 pub mod quantity;
 pub mod affinity;

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use crate::platform::foreign::{HWLOC, LSCPU};
 use crate::workload::foreign::{self, columns};
 
 /// An export of hyperfine.
@@ -70,6 +71,9 @@ impl FileFormat {
     }
 }
 
+/// The readers of machines that other programs describe.
+const PLATFORM: &str = "`corehop sim platform FILE` and `--on FILE` read it";
+
 /// The format of a text, by the marks within it (all of those that `&` joins); the first that fits.
 const JSON: &[Magic] = &[
     (
@@ -102,6 +106,9 @@ const JSON: &[Magic] = &[
     (b"\"timer\"", "an rt-app workload (JSON)", "`corehop convert tasks FILE` reads it"),
     (b"\"global\"", "an rt-app workload (JSON)", "`corehop convert tasks FILE` reads it"),
     (b"\"results\"&\"command\"", HYPERFINE, "`corehop compare` reads it"),
+    (b"\"lscpu\"&\"field\"", LSCPU, PLATFORM),
+    (b"\"cpus\"&\"socket\"", LSCPU, PLATFORM),
+    (b"\"caches\"&\"one-size\"", LSCPU, PLATFORM),
     (b"\"traceEvents\"", "a trace of Chrome (JSON)", "Perfetto reads it"),
     (b"\"nbformat\"", "a notebook", "Jupyter reads it"),
     (
@@ -112,14 +119,11 @@ const JSON: &[Magic] = &[
 ];
 
 const MARKUP: &[Magic] = &[
+    (b"<topology", HWLOC, PLATFORM),
     (b"<!doctype html", "an HTML page", "a browser shows it"),
     (b"<html", "an HTML page", "a browser shows it"),
     (b"<svg", "a drawing (SVG)", "a browser shows it"),
-    (
-        b"",
-        "XML",
-        "corehop does not read XML; task sets are JSON (`corehop check`, `corehop convert`)",
-    ),
+    (b"", "XML", "corehop reads the XML of hwloc (`corehop sim platform`)"),
 ];
 
 const TEXT: &[Magic] = &[
@@ -276,7 +280,7 @@ mod tests {
     #[test]
     fn a_file_is_named_by_what_it_begins_with_and_its_reader_with_it() {
         for (bytes, what, reader) in [
-            (&b"<?xml version=\"1.0\"?>\n<taskset/>"[..], "XML", "task sets are JSON"),
+            (&b"<?xml version=\"1.0\"?>\n<taskset/>"[..], "XML", "sim platform"),
             (b"\xef\xbb\xbf<!DOCTYPE html><html>", "HTML", "browser"),
             (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
             (b"PK\x03\x04rest", "ZIP", "unzip"),
@@ -290,6 +294,9 @@ mod tests {
             ),
             (b"{\"tasks\": {}, \"global\": {}}", "rt-app", "corehop convert"),
             (b"{\"results\": [{\"command\": \"ls\"}]}", "hyperfine", "corehop compare"),
+            (b"{\"lscpu\": [{\"field\": \"x\"}]}", "lscpu", "corehop sim platform"),
+            (b"{\"cpus\": [{\"cpu\": 0, \"socket\": 0}]}", "lscpu", "--on"),
+            (b"<!DOCTYPE topology>\n<topology>", "hwloc", "corehop sim platform"),
             (b"{\"a\": 1}", "JSON", "corehop check"),
             (b"schema = 1\nid = \"a\"\n", "platform file", "corehop sim platform"),
             (b"a,b,c\n1,2,3\n", "CSV", "--costs"),

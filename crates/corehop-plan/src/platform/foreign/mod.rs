@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Platforms from the descriptions of other programs: `lscpu -J` and the XML of hwloc.
+//!
+//! Such a description has CPUs, cores, packages, caches and nodes. What the description does not state stays absent, and every fact
+//! names its source.
+
+use std::collections::BTreeMap;
+
+use super::{
+    Cache, CacheKind, Clock, Coherence, Core, CpuGroups, Fact, Memory, Node, PageSizes, Platform,
+    PlatformError, SCHEMA,
+};
+use crate::units::{Bytes, Cpu, CpuList};
+
+mod hwloc;
+mod lscpu;
+#[cfg(test)]
+mod tests;
+
+/// The JSON of lscpu.
+pub const LSCPU: &str = "a description of lscpu (JSON)";
+/// The XML of hwloc.
+pub const HWLOC: &str = "a topology of hwloc (XML)";
+
+/// Why a description is no platform.
+#[derive(Debug, thiserror::Error)]
+pub enum DescriptionError {
+    /// The text breaks the rules of its format.
+    #[error("not valid {format}: {what}")]
+    Syntax {
+        /// The format.
+        format: &'static str,
+        /// The error, with its place.
+        what: String,
+    },
+    /// The description lacks something that a platform needs, or a value makes no sense.
+    #[error("{0}")]
+    Incomplete(String),
+    /// The facts exclude each other.
+    #[error(transparent)]
+    Facts(#[from] PlatformError),
+}
+
+/// A platform with sentences about what its description leaves open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedPlatform {
+    /// The platform.
+    pub platform: Platform,
+    /// Sentences.
+    pub notes: Vec<String>,
+}
+
+/// The platform that a text of this `format` describes; None of another format.
+///
+/// # Errors
+/// [`DescriptionError`], which names what is missing and the command that states the missing part.
+pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, DescriptionError>> {
+    let read = match format {
+        LSCPU => lscpu::read(text),
+        HWLOC => hwloc::read(text),
+        _ => return None,
+    };
+    Some(read.and_then(MachineDescription::platform))
+}
+
+/// An instance of a cache.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CacheInstance {
+    shape: CacheShape,
+    cpus: CpuList,
+}
+
+/// The properties that all instances of a cache of a platform share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct CacheShape {
+    level: u32,
+    kind: CacheKind,
+    size: Option<u64>,
+    ways: Option<u32>,
+    line: Option<u64>,
+}
+
+/// The parts of a description.
+#[derive(Debug, Default)]
+struct MachineDescription {
+    source: &'static str,
+    vendor: Option<String>,
+    model: Option<String>,
+    hypervisor: Option<String>,
+    packages: Vec<CpuList>,
+    cores: Vec<CpuList>,
+    caches: Vec<CacheInstance>,
+    /// Number, CPUs and memory in bytes of each node.
+    nodes: Vec<(u32, CpuList, Option<u64>)>,
+    notes: Vec<String>,
+}
+
+impl MachineDescription {
+    fn fact<T>(&self, value: T) -> Fact<T> {
+        Fact::cited(value, self.source)
+    }
+
+    fn platform(self) -> Result<ImportedPlatform, DescriptionError> {
+        let cpus = CpuList::new(self.cores.iter().flat_map(CpuList::iter));
+        let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
+        let model = plain(self.model.as_deref().unwrap_or("unnamed processor"));
+        let name = format!("{model}, {} {noun}", cpus.len());
+        let text = |text: &Option<String>| text.clone().map(|text| self.fact(text));
+        let platform = Platform {
+            schema: SCHEMA,
+            id: id(&name),
+            name,
+            vendor: text(&self.vendor),
+            model: text(&self.model),
+            hypervisor: text(&self.hypervisor),
+            online: None,
+            allowed: None,
+            packages: self.fact(CpuGroups::new(self.packages.clone())),
+            cores: self.fact(CpuGroups::new(self.cores.clone())),
+            clock: Clock::default(),
+            pages: PageSizes::default(),
+            memory: Memory::default(),
+            core_kinds: Vec::new(),
+            caches: self.caches(),
+            tlbs: Vec::new(),
+            prefetchers: Vec::new(),
+            coherence: Coherence::default(),
+            core: Core::default(),
+            latencies: Vec::new(),
+            servers: Vec::new(),
+            exchange: None,
+            distance: None,
+            losses: Vec::new(),
+            nodes: self.nodes(),
+            cpus: self.fact(cpus),
+        };
+        platform.validate()?;
+        Ok(ImportedPlatform { platform, notes: self.notes })
+    }
+
+    /// The caches: instances of one shape are one cache.
+    fn caches(&self) -> Vec<Cache> {
+        let mut shapes: BTreeMap<CacheShape, Vec<CpuList>> = BTreeMap::new();
+        for instance in &self.caches {
+            shapes.entry(instance.shape).or_default().push(instance.cpus.clone());
+        }
+        let cache = |(shape, cpus): (CacheShape, Vec<CpuList>)| Cache {
+            level: shape.level,
+            kind: shape.kind,
+            size: shape.size.map(|size| self.fact(Bytes::new(size))),
+            effective: None,
+            ways: shape.ways.map(|ways| self.fact(ways)),
+            line: shape.line.map(|line| self.fact(Bytes::new(line))),
+            sets: None,
+            instances: self.fact(CpuGroups::new(cpus)),
+            latency: None,
+            mechanism: super::CacheMechanism::default(),
+        };
+        shapes.into_iter().map(cache).collect()
+    }
+
+    fn nodes(&self) -> Vec<Node> {
+        let node = |(id, cpus, memory): &(u32, CpuList, Option<u64>)| Node {
+            id: *id,
+            cpus: self.fact(cpus.clone()),
+            memory: memory.map(|bytes| self.fact(Bytes::new(bytes))),
+            distances: None,
+        };
+        self.nodes.iter().map(node).collect()
+    }
+}
+
+/// A name as an id: lower-case letters, digits and single underscores.
+fn id(name: &str) -> String {
+    let lower = name.to_ascii_lowercase();
+    let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("_")
+}
+
+/// The maker's name of a processor without marks and without its frequency.
+fn plain(model: &str) -> String {
+    let model = model.split('@').next().unwrap_or(model);
+    let marks = ["(R)", "(TM)", "(r)", "(tm)", " CPU"];
+    let plain = marks.into_iter().fold(model.to_owned(), |text, mark| text.replace(mark, ""));
+    plain.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// The CPUs of each group, by the group's key.
+fn grouped<K: Ord>(members: impl IntoIterator<Item = (K, Cpu)>) -> BTreeMap<K, CpuList> {
+    let mut groups: BTreeMap<K, Vec<Cpu>> = BTreeMap::new();
+    for (key, cpu) in members {
+        groups.entry(key).or_default().push(cpu);
+    }
+    groups.into_iter().map(|(key, cpus)| (key, CpuList::new(cpus))).collect()
+}
+
+/// The level and the kind that a name such as `L1d` or `l2` states.
+fn cache_name(name: &str) -> Option<(u32, CacheKind)> {
+    let rest = name.trim().strip_prefix(['L', 'l'])?;
+    let (level, kind) = match rest.strip_suffix(['d', 'D']) {
+        Some(level) => (level, CacheKind::Data),
+        None => match rest.strip_suffix(['i', 'I']) {
+            Some(level) => (level, CacheKind::Instruction),
+            None => (rest, CacheKind::Unified),
+        },
+    };
+    Some((level.parse().ok()?, kind))
+}
