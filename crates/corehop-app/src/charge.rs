@@ -20,12 +20,15 @@ pub struct RecordingCharge {
 }
 
 impl RecordingCharge {
-    /// The costs that are asked for, for a program of this working set.
+    /// The costs that were chosen by a request, for a program of this working set.
     ///
     /// # Errors
-    /// As [`CostRequest::chosen`]; exit 2 where the choice is not among the costs.
-    pub fn of(request: &CostRequest, wss: Option<Bytes>) -> Result<Self, Failure> {
-        let costs = request.chosen()?;
+    /// Exit 2 where the choice is not among the costs.
+    pub fn of(
+        costs: ChosenCosts,
+        request: &CostRequest,
+        wss: Option<Bytes>,
+    ) -> Result<Self, Failure> {
         let selection = match &costs.source {
             Some(source) => selection(source, request)?,
             None => Selection::default(),

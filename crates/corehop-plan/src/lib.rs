@@ -20,3 +20,4 @@ pub mod experiment;
 pub mod samples;
 pub mod machine;
 pub mod host;
+pub mod replay;

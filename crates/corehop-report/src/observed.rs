@@ -402,7 +402,10 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
             "{brief} preemptions shorter than 10 µs were counted with their mean length, and have no rows"
         ));
     }
-    notes.push(took(recording));
+    match &recording.facts.trace {
+        Some(sentences) => notes.extend(sentences.iter().cloned()),
+        None => notes.push(took(recording)),
+    }
     notes
 }
 
@@ -451,12 +454,18 @@ fn losses(recording: &Recording) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if lines.is_empty() { vec!["nothing was lost".to_owned()] } else { lines }
+    if lines.is_empty() {
+        let of_trace = recording.facts.trace.is_some();
+        let none = if of_trace { "the trace states no loss" } else { "nothing was lost" };
+        lines.push(none.to_owned());
+    }
+    lines
 }
 
 /// The one machine-readable answer.
 pub fn json(recording: &Recording, cost: &RunCost) -> Value {
-    json!({
+    let is_own = recording.facts.trace.is_none();
+    let mut answer = json!({
         "what": recording.facts.what,
         "status": recording.facts.status,
         "rung": recording.facts.method,
@@ -471,11 +480,15 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
         "throttled_ns": cost.waits.barred.map(|it| it.waiting_ns()),
         "limits": recording.facts.limits,
         "cpu_ns": cost.waits.cpu_ns,
-        "took": recording.facts.took,
-        "took_share_of_a_cpu": recording.facts.took.share(recording.facts.span_ns),
+        "took": is_own.then_some(recording.facts.took),
+        "took_share_of_a_cpu": is_own.then(|| recording.facts.took.share(recording.facts.span_ns)),
         "threads": recording.known_threads(),
         "cost": cost,
-    })
+    });
+    if let Some(sentences) = &recording.facts.trace {
+        answer["trace"] = json!(sentences);
+    }
+    answer
 }
 
 /// The run in the trace-event format, which Perfetto and Chrome show: a row for each thread, a bar for

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 /// The files that the command lines name.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("sys/devices/system/cpu/present", "0-1\n"),
     (
         "set.json",
@@ -73,6 +73,12 @@ const FILES: [(&str, &str); 11] = [
         "#,
     ),
     ("supply.json", "{\"cpus\": \"0-7\", \"period_us\": 1000, \"budget_us\": 900}"),
+    (
+        "sched.txt",
+        "a-1 [000] 1.000001: sched_switch: a:1 [120] R ==> b:2 [120]\n\
+         b-2 [000] 1.000101: sched_switch: b:2 [120] R ==> a:1 [120]\n\
+         a-1 [000] 1.000301: sched_switch: a:1 [120] R ==> b:2 [120]\n",
+    ),
     ("trace.lackey", "I  0401ab70,3\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n"),
 ];
 
@@ -115,7 +121,7 @@ fn made() -> &'static Path {
 type Mode = (&'static str, &'static [&'static str]);
 
 /// The modes: each looks at every option of its verb.
-const MODES: [Mode; 38] = [
+const MODES: [Mode; 39] = [
     ("convert tasks", &["convert tasks workload.json"]),
     ("convert rt-app", &["convert rt-app plain.json"]),
     ("convert costs", &["convert costs costs.csv"]),
@@ -163,6 +169,7 @@ const MODES: [Mode; 38] = [
     ),
     ("measure plan", &["measure plan plan.json --on m5_cc --dry-run", "--json"]),
     ("record", &["record --dry-run -- true", "--json"]),
+    ("record from", &["record from sched.txt --costs costs.csv --load idle"]),
 ];
 
 /// A value of each option that takes one, different from its default; `verb:option` is for one verb.
@@ -360,7 +367,7 @@ fn every_option_of_the_other_verbs_is_used_or_refused_by_name() {
 }
 
 fn is_measurement(verb: &str) -> bool {
-    verb.starts_with("measure") || verb == "record"
+    verb.starts_with("measure") || verb.starts_with("record")
 }
 
 /// Whether a verb reads results.

@@ -151,6 +151,7 @@ pub fn record(
         ran: host.follower.ran(),
         allowed: host.allowed,
         limits: host.limits.so_far(),
+        trace: None,
         took: Took { own_ns, switches: host.follower.end(switches), ..Took::default() },
     };
     Ok((facts, end))

@@ -41,5 +41,5 @@ pub use damage::{Damage, Verification};
 pub use error::FileError;
 pub use missing::MissingFile;
 pub use provenance::Provenance;
-pub use seen::{ENOUGH, FileFormat, HYPERFINE, seen};
+pub use seen::{ENOUGH, FileFormat, HYPERFINE, TRACE, seen};
 pub use store::{BatchWriter, FileKind, Reader, copy_parquet, write_parquet};

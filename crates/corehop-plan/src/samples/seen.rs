@@ -3,11 +3,15 @@
 
 use std::fmt;
 
+use crate::kinds::trace_line;
 use crate::platform::foreign::{HWLOC, LSCPU};
 use crate::workload::foreign::{self, columns};
 
 /// An export of hyperfine.
 pub const HYPERFINE: &str = "times of hyperfine (JSON)";
+
+/// Events of the kernel's scheduler as text.
+pub const TRACE: &str = "a trace of the kernel (text)";
 
 /// The bytes that are enough to tell a format.
 pub const ENOUGH: usize = 4096;
@@ -49,8 +53,16 @@ const MAGICS: &[Magic] = &[
     (b"BZh", "bzip2", "unpack it with `bunzip2` first"),
     (b"\x04\x22\x4d\x18", "lz4", "unpack it with `unlz4` first"),
     (b"PK\x03\x04", "a ZIP archive", "unpack it with `unzip` first"),
-    (b"PERFILE2", "a recording of perf", "`perf script` reads it"),
-    (b"\x17\x08\x44tracing", "a recording of trace-cmd", "`trace-cmd report` reads it"),
+    (
+        b"PERFILE2",
+        "a recording of perf",
+        "`perf script -i FILE | corehop record from -` records its threads",
+    ),
+    (
+        b"\x17\x08\x44tracing",
+        "a recording of trace-cmd",
+        "`trace-cmd report FILE | corehop record from -` records its threads",
+    ),
     (b"\xc1\x1f\xfc\xc1", "a trace in CTF (LTTng)", "`babeltrace2` reads it"),
     (b"SQLite format 3\x00", "an SQLite database", "`sqlite3` reads it"),
     (b"\x89HDF\r\n", "HDF5", "h5py and `h5dump` read it"),
@@ -60,7 +72,7 @@ const MAGICS: &[Magic] = &[
     (b"\x93NUMPY", "an array of NumPy", "numpy.load reads it"),
     (b"\xff\xfe", "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8` first"),
     (b"\xfe\xff", "text in UTF-16", "convert it with `iconv -f UTF-16 -t UTF-8` first"),
-    (b"# tracer:", "a trace of ftrace", "`trace-cmd` and KernelShark read it"),
+    (b"# tracer:", TRACE, "`corehop record from FILE` reads it"),
     (b"#!", "a script", "a shell runs it"),
 ];
 
@@ -260,6 +272,9 @@ fn of_text(text: &str) -> Option<FileFormat> {
         }
         '<' => marked(MARKUP),
         _ if is_task_table(text) => Some(TASK_CSV),
+        _ if text.lines().any(|line| trace_line::event(line).is_some()) => {
+            Some(FileFormat { what: TRACE, reader: "`corehop record from FILE` reads it" })
+        }
         _ => marked(TEXT).or_else(|| is_toml(text).then_some(TOML)).or_else(|| of_yaml(text)).or_else(|| {
             let commas = |line: &str| line.matches(',').count();
             let mut lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -310,6 +325,12 @@ mod tests {
             (b"cpus: 2\ntasks:\n  - x: 3\n", "YAML", "tables of tasks as YAML"),
             (b"cpus: 2\ntasks:\n  - {C: 1ms, T: 4ms}\n", "tasks (YAML)", "corehop check"),
             (b"- C: 1ms\n  T: 4ms\n", "tasks (YAML)", "corehop convert tasks"),
+            (
+                b"version = 6\na-1 [000] 1.5: sched_wakeup: x:3 [120]\n",
+                "trace of the kernel",
+                "record from",
+            ),
+            (b"# tracer: nop\n", "trace of the kernel", "record from"),
             (b"# mine\nname;C [ms];T [ms]\na;1;4\n", "tasks (CSV)", "corehop convert tasks"),
             (b"# mine\n[tool]\nname = 1\n", "TOML", "corehop check study"),
             (b"\x00\xff\xfe\x80", "no text", ""),

@@ -109,7 +109,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
-        Verb::Record(args) => args.run(),
+        Verb::Record(args) => cmd::record::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
         Verb::Compare(args) => cmd::compare::run(&args),
         Verb::Advise(args) => cmd::advise::run(&args),

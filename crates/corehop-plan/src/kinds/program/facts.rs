@@ -51,6 +51,10 @@ pub struct RecordingFacts {
     /// The control groups of the program, and those above, that limit its CPU time; None if they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<GroupLimit>>,
+    /// Of a recording that was read from a trace of another program: sentences about what the trace does not state, and what of the
+    /// trace was not used. None of a recording by corehop.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Vec<String>>,
     /// The cost of recording.
     pub took: Took,
 }

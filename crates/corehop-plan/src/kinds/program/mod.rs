@@ -9,6 +9,7 @@ mod facts;
 mod record;
 mod rooms;
 mod rows;
+pub mod trace_line;
 
 pub use absences::{AbsenceCount, AbsenceKind, Absences, LastAbsence, Lengths};
 pub use bars::{Bar, Bars};

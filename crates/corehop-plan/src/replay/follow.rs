@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The threads of a trace: which have a CPU, since when the others do not, and why.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::kinds::program::trace_line::{TraceEvent, TraceLine, TracedThread};
+use crate::kinds::{Absence, ObservedThread, ProgramRecord};
+use crate::units::Cpu;
+
+/// A thread that has left its CPU.
+#[derive(Debug, Clone)]
+struct Departure {
+    ns: u64,
+    cpu: Cpu,
+    preempted: bool,
+    ran_ns: u64,
+    cpu_ns: u64,
+    by: Option<(u32, String)>,
+}
+
+/// A thread so far.
+#[derive(Debug, Clone, Default)]
+struct FollowedThread {
+    counts: ObservedThread,
+    /// The CPU that the thread has, and since when.
+    running: Option<(Cpu, u64)>,
+    departure: Option<Departure>,
+    woken_ns: Option<u64>,
+    cpu_ns: u64,
+    waited_ns: u64,
+}
+
+/// The threads that are followed.
+#[derive(Debug, Default)]
+pub(super) struct FollowedThreads {
+    /// The process to follow; None for all.
+    pid: Option<u32>,
+    /// Threads that belong to the process without a line that says so: those that its threads started.
+    started: BTreeSet<u32>,
+    threads: BTreeMap<u32, FollowedThread>,
+    /// The CPUs of which a line was seen.
+    known: BTreeSet<Cpu>,
+    /// The time that the threads had each CPU, in nanoseconds.
+    pub(super) ran: BTreeMap<Cpu, u64>,
+    /// Absences that have ended.
+    pub(super) records: Vec<ProgramRecord>,
+}
+
+impl FollowedThreads {
+    pub(super) fn new(pid: Option<u32>) -> Self {
+        Self { pid, ..Self::default() }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.threads.is_empty()
+    }
+
+    pub(super) fn take(&mut self, line: &TraceLine) {
+        if let (Some(pid), Some(of)) = (self.pid, line.pid)
+            && pid == of
+        {
+            self.started.insert(line.current.tid);
+        }
+        let is_first = self.known.insert(line.cpu);
+        if let Some(thread) = self.followed(&line.current) {
+            thread.counts.pid = line.pid.unwrap_or(thread.counts.pid);
+            if is_first && thread.departure.is_none() {
+                // Whatever began earlier is not part of the trace.
+                thread.running = Some((line.cpu, line.ns));
+            }
+        }
+        match &line.event {
+            TraceEvent::Switch { prev, preempted, next } => {
+                self.leaves(prev, *preempted, next, (line.cpu, line.ns));
+                self.comes(next, (line.cpu, line.ns));
+            }
+            TraceEvent::Wake(thread) => {
+                if let Some(thread) = self.followed(thread)
+                    && thread.running.is_none()
+                {
+                    thread.woken_ns.get_or_insert(line.ns);
+                }
+            }
+            TraceEvent::Migrate(thread) => {
+                if let Some(thread) = self.followed(thread) {
+                    thread.counts.migrations += 1;
+                }
+            }
+            TraceEvent::Fork { parent, child } => {
+                if self.pid.is_some() && self.is_followed(parent.tid) {
+                    self.started.insert(child.tid);
+                }
+            }
+            TraceEvent::Other(_) => {}
+        }
+    }
+
+    /// Whether a thread is followed; idle CPUs are no threads.
+    fn is_followed(&self, tid: u32) -> bool {
+        let of_process = |pid| tid == pid || self.started.contains(&tid);
+        tid != 0 && self.pid.is_none_or(of_process)
+    }
+
+    fn followed(&mut self, thread: &TracedThread) -> Option<&mut FollowedThread> {
+        if !self.is_followed(thread.tid) {
+            return None;
+        }
+        let followed = self.threads.entry(thread.tid).or_default();
+        let counts = &mut followed.counts;
+        counts.tid = thread.tid;
+        if counts.pid == 0 {
+            counts.pid = thread.tid;
+        }
+        // ftrace writes this name where it knows none.
+        if thread.name != "<...>" || counts.name.is_empty() {
+            counts.name.clone_from(&thread.name);
+        }
+        Some(followed)
+    }
+
+    fn leaves(
+        &mut self,
+        thread: &TracedThread,
+        preempted: bool,
+        next: &TracedThread,
+        (cpu, ns): (Cpu, u64),
+    ) {
+        let Some(it) = self.followed(thread) else { return };
+        let unseen = it.departure.take().filter(|_| it.running.is_none());
+        let ran_ns = it.running.take().map_or(0, |(_, since)| ns - since);
+        it.cpu_ns += ran_ns;
+        it.woken_ns = None;
+        let counts = &mut it.counts;
+        *(if preempted { &mut counts.preemptions } else { &mut counts.voluntary }) += 1;
+        counts.unseen += u64::from(unseen.is_some());
+        let by = (preempted && next.tid != 0).then(|| (next.tid, next.name.clone()));
+        it.departure = Some(Departure { ns, cpu, preempted, ran_ns, cpu_ns: it.cpu_ns, by });
+        if let Some(departure) = unseen {
+            self.ended(thread.tid, departure, (cpu, ns), false);
+        }
+        *self.ran.entry(cpu).or_default() += ran_ns;
+    }
+
+    fn comes(&mut self, thread: &TracedThread, (cpu, ns): (Cpu, u64)) {
+        let Some(it) = self.followed(thread) else { return };
+        it.running = Some((cpu, ns));
+        let (departure, woken_ns) = (it.departure.take(), it.woken_ns.take());
+        let is_preempted = departure.as_ref().filter(|it| it.preempted).map(|it| it.ns);
+        it.waited_ns += is_preempted.or(woken_ns).map_or(0, |since| ns - since);
+        if let Some(departure) = departure {
+            self.ended(thread.tid, departure, (cpu, ns), true);
+        }
+    }
+
+    /// Counts an absence, and keeps a preemption or a change of the CPU.
+    fn ended(&mut self, tid: u32, departure: Departure, (cpu, ns): (Cpu, u64), seen: bool) {
+        let Some(it) = self.threads.get_mut(&tid) else { return };
+        let is_moved = departure.cpu != cpu;
+        it.counts.cpu_changes += u64::from(is_moved);
+        if departure.preempted {
+            it.counts.preempted_ns += ns - departure.ns;
+        }
+        if departure.preempted || is_moved {
+            self.records.push(ProgramRecord::Absence(Absence {
+                tid,
+                out_ns: departure.ns,
+                in_ns: ns,
+                seen,
+                from: departure.cpu,
+                to: cpu,
+                preempted: departure.preempted,
+                pinned: false,
+                ran_ns: departure.ran_ns,
+                cpu_ns: Some(departure.cpu_ns),
+                by: departure.by,
+            }));
+        }
+    }
+
+    /// The threads at the end of the trace.
+    pub(super) fn end(
+        &mut self,
+        ns: u64,
+        has_wakes: bool,
+        has_migrations: bool,
+    ) -> Vec<ObservedThread> {
+        let ran = &mut self.ran;
+        let ended = |mut it: FollowedThread| {
+            if let Some((cpu, since)) = it.running {
+                it.cpu_ns += ns - since;
+                *ran.entry(cpu).or_default() += ns - since;
+            }
+            let migrations =
+                if has_migrations { it.counts.migrations } else { it.counts.cpu_changes };
+            ObservedThread {
+                migrations,
+                cpu_ns: Some(it.cpu_ns),
+                waited_ns: has_wakes.then_some(it.waited_ns),
+                ..it.counts
+            }
+        };
+        std::mem::take(&mut self.threads).into_values().map(ended).collect()
+    }
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop record from`: a trace of another program as a recording.
+
+use std::path::{Path, PathBuf};
+
+use corehop_app::charge::RecordingCharge;
+use corehop_app::costs::ChosenCosts;
+use corehop_app::failure::{Exit, Failure};
+use corehop_app::input;
+use corehop_app::run::{Destination, RunOptions, silent};
+use corehop_plan::experiment::{Argument, Program, Target};
+use corehop_plan::replay::TraceMachine;
+use corehop_plan::shown;
+use corehop_plan::units::Bytes;
+use corehop_stats::campaign::sampling::Goal;
+
+use super::answer::{DrawingOptions, RecordingAnswer, TextTarget, recorded_rows};
+use crate::cmd::costs::CostArgs;
+use crate::cmd::measure::on;
+use crate::output::{Force, note};
+
+/// Read a trace of the scheduler as a recording: text of `perf sched script`, `trace-cmd report`, ftrace or Perfetto.
+///
+/// The answer has the absences of the threads, their causes and their cost, as that of `corehop record`. What the trace does not
+/// state is unknown, and the answer names the missing parts and the lines that are not understood.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FromOptions {
+    /// The trace as text; - reads standard input.
+    #[arg(value_name = "FILE|-")]
+    file: PathBuf,
+    /// Record this process or thread and the processes that it starts; default: all threads of the trace
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// The machine of the trace, as a platform's name or a file, for the classes of migrations; default: this host
+    #[arg(long, value_name = "NAME|FILE")]
+    platform: Option<String>,
+    /// The file to write; `FILE.part` until it is complete
+    #[arg(short, long, value_name = "FILE.parquet")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    costs: CostArgs,
+    /// The working set of the program, if known
+    #[arg(long, value_name = "SIZE")]
+    wss: Option<Bytes>,
+    #[command(flatten)]
+    drawings: DrawingOptions,
+}
+
+impl FromOptions {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = on::platform(self.platform.as_deref().unwrap_or(on::LIVE))?;
+        let request = self.costs.request();
+        let charge = RecordingCharge::of(self.costs()?, &request, self.wss)?;
+        let given = [request.file(), self.output.as_deref(), Some(self.file.as_path())];
+        let drawings = self.drawings.files(&given, self.force)?;
+        let source = input::stream(&self.file)?;
+        if self.platform.is_none() {
+            note("the trace is taken as one of this host: --platform names another machine");
+        }
+        let mut machine = TraceMachine::new(platform, source, self.name(), self.pid);
+        let run = self.options(charge);
+        let mut ended = run
+            .carry_out(&mut machine, &self.experiment(), 1)
+            .map_err(|failure| failure.context(shown::path(&self.file)))?;
+        let is_wanted = self.drawings.wants_rows();
+        let rows = is_wanted.then(|| recorded_rows(&mut ended)).transpose()?.flatten();
+        let answer = RecordingAnswer {
+            json: self.json,
+            is_repeated: false,
+            text: TextTarget::Stdout,
+        };
+        answer.give(&ended, rows, drawings)
+    }
+
+    /// The costs that are named. The costs of this host apply to this host alone.
+    fn costs(&self) -> Result<ChosenCosts, Failure> {
+        let request = self.costs.request();
+        if request.is_given() || self.platform.is_none() {
+            return request.chosen();
+        }
+        request.refuse_without_costs()?;
+        let origin = "no costs: those of this host do not apply to another machine (--costs FILE)";
+        Ok(ChosenCosts { source: None, origin: origin.to_owned() })
+    }
+
+    /// The recording in words.
+    fn name(&self) -> String {
+        let file = shown::path(&self.file);
+        self.pid.map_or_else(|| file.clone(), |pid| format!("process {pid} in {file}"))
+    }
+
+    fn experiment(&self) -> Program {
+        let file = Path::new(&self.file).as_os_str().as_encoded_bytes().to_vec();
+        let target =
+            self.pid.map_or_else(|| Target::Command(vec![Argument::new(file)]), Target::Process);
+        Program::once(target, false)
+    }
+
+    fn options(&self, charge: RecordingCharge) -> RunOptions {
+        let destination = self.output.as_ref().map(|path| Destination::File {
+            path: path.clone(),
+            resume: false,
+            force: self.force.into(),
+        });
+        RunOptions {
+            destination,
+            spool: self.drawings.spool(),
+            goal: Goal::Count,
+            replicates: 1,
+            budget: None,
+            view: silent,
+            charge: Some(charge),
+        }
+    }
+}
