@@ -132,13 +132,31 @@ const JSON: &[Magic] = &[
 
 const MARKUP: &[Magic] = &[
     (b"<topology", HWLOC, PLATFORM),
+    (b"<taskset", foreign::SCHEDCAT, TASKS),
+    (b"<testpoint", foreign::SCHEDCAT, TASKS),
+    (b"<simulation", foreign::SIMSO, TASKS),
+    (b"<cheddar", foreign::CHEDDAR, TASKS),
+    (
+        b"<mast_mdl:mast_model",
+        "a model of MAST (XML)",
+        "corehop does not read MAST; write tasks as CSV or YAML (`corehop convert tasks`)",
+    ),
     (b"<!doctype html", "an HTML page", "a browser shows it"),
     (b"<html", "an HTML page", "a browser shows it"),
     (b"<svg", "a drawing (SVG)", "a browser shows it"),
-    (b"", "XML", "corehop reads the XML of hwloc (`corehop sim platform`)"),
+    (
+        b"",
+        "XML",
+        "corehop reads the XML of hwloc (`corehop sim platform`) and of SchedCAT, SimSo and Cheddar (`corehop check`)",
+    ),
 ];
 
 const TEXT: &[Magic] = &[
+    (
+        b"processing_resource&scheduling_server",
+        "a model of MAST",
+        "corehop does not read MAST; write tasks as CSV or YAML (`corehop convert tasks`)",
+    ),
     (
         b"preemption_length",
         "a cost table (CSV)",
@@ -295,7 +313,7 @@ mod tests {
     #[test]
     fn a_file_is_named_by_what_it_begins_with_and_its_reader_with_it() {
         for (bytes, what, reader) in [
-            (&b"<?xml version=\"1.0\"?>\n<taskset/>"[..], "XML", "sim platform"),
+            (&b"<?xml version=\"1.0\"?>\n<other/>"[..], "XML", "sim platform"),
             (b"\xef\xbb\xbf<!DOCTYPE html><html>", "HTML", "browser"),
             (b"\x1f\x8b\x08\x00", "gzip", "gunzip"),
             (b"PK\x03\x04rest", "ZIP", "unzip"),
@@ -311,6 +329,10 @@ mod tests {
             (b"{\"results\": [{\"command\": \"ls\"}]}", "hyperfine", "corehop compare"),
             (b"{\"lscpu\": [{\"field\": \"x\"}]}", "lscpu", "corehop sim platform"),
             (b"{\"cpus\": [{\"cpu\": 0, \"socket\": 0}]}", "lscpu", "--on"),
+            (b"<?xml version=\"1.0\"?>\n<taskset>", "SchedCAT", "corehop check"),
+            (b"<?xml version=\"1.0\"?>\n<simulation duration=\"1\">", "SimSo", "convert tasks"),
+            (b"<cheddar>", "Cheddar", "corehop check"),
+            (b"Processing_Resource (\n);\nScheduling_Server (\n);", "MAST", "does not read MAST"),
             (b"<!DOCTYPE topology>\n<topology>", "hwloc", "corehop sim platform"),
             (b"{\"a\": 1}", "JSON", "corehop check"),
             (b"schema = 1\nid = \"a\"\n", "platform file", "corehop sim platform"),

@@ -13,6 +13,7 @@ pub mod columns;
 mod table;
 mod csv;
 mod yaml;
+mod xml;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,12 @@ use table::TaskTable;
 
 /// A table of tasks as CSV.
 pub const CSV: &str = "a table of tasks (CSV)";
+/// A task set of SchedCAT.
+pub const SCHEDCAT: &str = "a task set of SchedCAT (XML)";
+/// A simulation of SimSo.
+pub const SIMSO: &str = "a simulation of SimSo (XML)";
+/// A model of Cheddar.
+pub const CHEDDAR: &str = "a model of Cheddar (XML)";
 /// A table of tasks as YAML.
 pub const YAML: &str = "a table of tasks (YAML)";
 
@@ -95,7 +102,13 @@ impl TaskFileError {
 type TableReader = fn(&str) -> Result<TaskTable, TaskFileError>;
 
 /// The formats with their readers.
-const READERS: [(&str, TableReader); 2] = [(CSV, csv::read), (YAML, yaml::read)];
+const READERS: [(&str, TableReader); 5] = [
+    (CSV, csv::read),
+    (YAML, yaml::read),
+    (SCHEDCAT, xml::schedcat),
+    (SIMSO, xml::simso),
+    (CHEDDAR, xml::cheddar),
+];
 
 /// The formats that [`read`] knows, as `seen` names them.
 pub fn formats() -> impl Iterator<Item = &'static str> {

@@ -102,3 +102,81 @@ fn an_option_that_contradicts_the_file_is_refused() {
         "{error}"
     );
 }
+
+const SCHEDCAT_SET: &str = r#"<?xml version="1.0"?>
+<taskset><properties utilization="0.7"/>
+  <task id="1" wcet="2.5" period="10" partition="0" wss="64"/>
+  <task id="2" wcet="3" period="20" deadline="15" partition="1" response_time="4"/></taskset>"#;
+
+#[test]
+fn a_set_of_schedcat_is_in_microseconds_and_says_so() {
+    let (set, notes) = told(SCHEDCAT, SCHEDCAT_SET);
+    let expected = serde_json::json!({"cpus": 2, "tasks": [
+        {"name": "1", "wcet_us": 2.5, "period_us": 10, "cpus": [0], "wss_kib": 64},
+        {"name": "2", "wcet_us": 3, "period_us": 20, "deadline_us": 15, "cpus": [1]}]});
+    assert_eq!(set, expected);
+    assert!(notes.contains("times are taken as microseconds"), "{notes}");
+}
+
+const SIMULATION: &str = r#"<simulation duration="420000000" cycles_per_ms="1000000" etm="wcet">
+  <sched className="schedulers/EDF.py" overhead="0"/><caches memory_access_time="100"/>
+  <processors><processor name="CPU 1" id="1"/><processor name="CPU 2" id="2"/></processors>
+  <tasks><task name="T1" id="1" period="7" activationDate="0" WCET="3.3333333333" deadline="7" instructions="0" mix="0.5"
+    base_cpi="1.0" task_type="Periodic" abort_on_miss="yes" list_activation_dates=""/></tasks></simulation>"#;
+
+#[test]
+fn a_simulation_of_simso_is_in_milliseconds_on_its_processors() {
+    let (set, notes) = told(SIMSO, SIMULATION);
+    let task = serde_json::json!({"name": "T1", "wcet_us": 3333.334, "period_us": 7000});
+    assert_eq!(set, serde_json::json!({"cpus": 2, "tasks": [task]}));
+    for words in
+        ["`schedulers/EDF.py` is not read", "caches, costs", "`offset` not used", "rounded"]
+    {
+        assert!(notes.contains(words), "{words}: {notes}");
+    }
+}
+
+const MODEL: &str = r#"<cheddar><core_units><core_unit id="1"><name>c</name></core_unit></core_units>
+  <processors><mono_core_processor id="2"><name>p</name><core><core_unit ref="1"/></core></mono_core_processor></processors>
+  <tasks><periodic_task id="3"><name>a</name><cpu_name>p</cpu_name><capacity>2</capacity><deadline>8</deadline>
+      <priority>1</priority><start_time>0</start_time><period>10</period></periodic_task>
+    <periodic_task id="4"><name>b</name><cpu_name>p</cpu_name><capacity>1</capacity><deadline>5</deadline>
+      <priority>9</priority><period>5</period></periodic_task></tasks></cheddar>"#;
+
+#[test]
+fn a_model_of_cheddar_needs_its_unit_and_its_largest_priority_is_rank_0() {
+    let error = of(CHEDDAR, MODEL, Stated::default()).unwrap_err().to_string();
+    assert!(error.contains("a time without a unit"), "{error}");
+    let stated = Stated { unit: Some(TimeUnit::Milli), cpus: None };
+    let read = of(CHEDDAR, MODEL, stated).unwrap();
+    let expected = serde_json::json!({"cpus": 1, "tasks": [
+        {"name": "a", "wcet_us": 2000, "period_us": 10000, "deadline_us": 8000, "priority": 8, "cpus": [0]},
+        {"name": "b", "wcet_us": 1000, "period_us": 5000, "priority": 0, "cpus": [0]}]});
+    assert_eq!(set_file::write(&read.set), expected);
+    let notes = read.notes.join("\n");
+    assert!(notes.contains("rank 0 is priority 9") && notes.contains("start_time"), "{notes}");
+    let one = of(CHEDDAR, &MODEL.replace(">9<", ">1<"), stated).unwrap();
+    assert!(one.set.tasks().iter().all(|task| task.priority().is_none()));
+}
+
+#[test]
+fn what_models_have_and_no_task_set_has_is_refused_by_line() {
+    let two = format!("<testpoint>{0}{0}</testpoint>", SCHEDCAT_SET.split_once("?>").unwrap().1);
+    let resources = SCHEDCAT_SET.replace("/></taskset>", "><resources/></task></taskset>");
+    for (format, text, words) in [
+        (SCHEDCAT, SCHEDCAT_SET.replace("wss=", "color="), "line 3, <task>: `color` is 64"),
+        (SCHEDCAT, resources, "line 4, <resources>"),
+        (SCHEDCAT, two, "2 task sets"),
+        (SCHEDCAT, SCHEDCAT_SET.replace("wcet=\"3\"", ""), "task 1 (`2`): wcet_us is missing"),
+        (SIMSO, SIMULATION.replace("\"Periodic\"", "\"APeriodic\""), "`task_type` is APeriodic"),
+        (SIMSO, SIMULATION.replace("mix=", "blend="), "`blend` is 0.5: not known"),
+        (SIMSO, SIMULATION.replace("mix=", "followed_by="), "starts another task"),
+        (CHEDDAR, MODEL.replace("periodic_task", "aperiodic_task"), "line 3, <aperiodic_task>"),
+        (CHEDDAR, MODEL.replace("<cpu_name>p", "<cpu_name>q"), "no mono_core_processor `q`"),
+        (CHEDDAR, MODEL.replace("<tasks>", "<dependency/><tasks>"), "<dependency>"),
+        (CHEDDAR, "<cheddar>".to_owned(), "not valid XML"),
+    ] {
+        let said = of(format, &text, Stated::default()).unwrap_err().to_string();
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
