@@ -251,6 +251,17 @@ pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     })
 }
 
+/// Enters the exchanges of a table of core-to-core-latency into the platform of the table.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn exchanges(path: &Path, platform: &mut Platform) -> Result<(), Failure> {
+    let online = platform.online().clone();
+    let read = |text: &str| foreign::core_to_core::exchanges(text, &online);
+    platform.exchange = Some(parsed(path, "a table of core-to-core-latency (CSV)", read)?);
+    Ok(())
+}
+
 /// The samples of delays in a file.
 ///
 /// # Errors

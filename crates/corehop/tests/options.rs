@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::sync::LazyLock;
 
 /// The files that the command lines name.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("sys/devices/system/cpu/present", "0-1\n"),
     (
         "set.json",
@@ -79,6 +79,7 @@ const FILES: [(&str, &str); 12] = [
          b-2 [000] 1.000101: sched_switch: b:2 [120] R ==> a:1 [120]\n\
          a-1 [000] 1.000301: sched_switch: a:1 [120] R ==> b:2 [120]\n",
     ),
+    ("exchange.csv", ",,,\n40,,,\n50,60,,\n70,80,90,\n"),
     ("trace.lackey", "I  0401ab70,3\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n"),
 ];
 
@@ -184,7 +185,7 @@ const VALUES: &str = "bytes=128B bundle=out.tar budget=90s call=getppid chains=4
     share=1% sharing=read sleeping-batch=7 sporadic=0.5 statistic=avg svg=out.svg gantt=out.svg sysfs-root=. \
     task-set=plain.json tasks=3 test=p-fp-bfd threads=3 through=pipe timeline=out.html trace=out.json \
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
-    workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup \
+    workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup unit=ms exchange=exchange.csv \
     pid=1 to=costs least=50us fail-on=unknown rows=2 live=a.parquet method=curve smr=0.5 mpmi=3 \
     deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms block=50ms metrics=out.prom report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
 

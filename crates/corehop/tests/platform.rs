@@ -288,3 +288,20 @@ fn the_descriptions_of_other_programs_are_platforms_with_notes_of_what_they_leav
     let (code, said) = complaint(&[&other]);
     assert!(code == 4 && said.contains("XML"), "{said}");
 }
+
+#[test]
+fn a_table_of_core_to_core_latency_enters_the_exchanges_of_its_platform() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let cpu = |cpu: u32| format!(r#"{{"cpu": {cpu}, "socket": 0, "core": {cpu}}}"#);
+    fs::write(path("a.json"), format!("{{\"cpus\": [{},{}]}}", cpu(0), cpu(1))).unwrap();
+    fs::write(path("t.csv"), ",\n41.5,\n").unwrap();
+    answer_with_notes(&[&path("a.json"), "--exchange", &path("t.csv"), "-o", &path("b.toml")]);
+    let written = Platform::from_toml(&fs::read_to_string(path("b.toml")).unwrap()).unwrap();
+    let exchange = written.exchange.unwrap();
+    assert_eq!(exchange.value[0].median, Latency::from_nanos(41.5));
+    assert!(exchange.source.to_string().starts_with("cited: core-to-core-latency"));
+    let (code, said) = complaint(&["xeon_x5650", "--exchange", &path("t.csv")]);
+    let said = said.replace("\n         ", " ");
+    assert!(code == 4 && said.contains("t.csv") && said.contains("has 2 CPUs"), "{said}");
+}

@@ -12,6 +12,7 @@ use super::{
 };
 use crate::units::{Bytes, Cpu, CpuList};
 
+pub mod core_to_core;
 mod hwloc;
 mod lscpu;
 #[cfg(test)]

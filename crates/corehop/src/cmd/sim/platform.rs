@@ -25,6 +25,10 @@ pub(crate) struct Args {
     /// platform` measures it).
     #[arg(value_name = "NAME|FILE|FOLDER")]
     platform: Option<String>,
+    /// Add the transfer times of cache lines from a table of core-to-core-latency (`--csv`), whose CPUs are those of the
+    /// platform that are online
+    #[arg(long, value_name = "FILE.csv")]
+    exchange: Option<PathBuf>,
     #[command(flatten)]
     described: DescriptionOptions,
 }
@@ -65,7 +69,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let files = args.described.files(args.platform.as_deref())?;
-    let platform = match &args.platform {
+    let mut platform = match &args.platform {
         Some(copy) if Path::new(copy).is_dir() => found(&SysRoot::at(copy))?,
         Some(name) => input::platform(name)?,
         None => found(&SysRoot::live())?,
@@ -73,6 +77,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     // Those that come with the program are as their studies need them.
     if args.platform.as_deref().is_some_and(|name| Platform::named(name).is_none()) {
         platform.gaps().iter().for_each(|gap| note(&gap.to_string()));
+    }
+    if let Some(path) = &args.exchange {
+        input::exchanges(path, &mut platform)?;
     }
     args.described.answer(&platform, files)
 }
