@@ -13,6 +13,7 @@ pub mod gem5;
 pub mod supply;
 pub mod table;
 pub mod figure;
+pub mod paste;
 mod scale;
 mod chart;
 pub mod answer;

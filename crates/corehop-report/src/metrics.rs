@@ -5,6 +5,8 @@
 
 use std::fmt::Write as _;
 
+use corehop_decide::placer::log::PlacementFindings;
+use corehop_decide::placer::trial::{TrialOutcome, TrialVerdict};
 use corehop_decide::run_cost::{ClassCost, RunCost};
 use corehop_plan::samples::Recording;
 use corehop_stats::program_costs::{EventCost, ProgramCost, ProgramCostResults};
@@ -98,6 +100,64 @@ pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
     ])
 }
 
+/// The windows, the trials and the kept placement of a placer.
+pub fn of_placement(of: &PlacementFindings) -> String {
+    let program = || ("program", of.targets.join(", "));
+    let one = |value: f64| vec![(vec![program()], value)];
+    let counter = |name, help, values| MetricFamily { name, kind: "counter", help, values };
+    let gauge = |name, help, values| MetricFamily { name, kind: "gauge", help, values };
+    let verdicts = ["better", "worse", "same", "invalid"].into_iter().map(|verdict| {
+        let times = of.trials.iter().filter(|it| word(&it.verdict) == verdict).count();
+        (vec![program(), ("verdict", verdict.to_owned())], times as f64)
+    });
+    let last = of.trials.iter().rev().find_map(|it| outcome(&it.verdict));
+    let ratio = |end: fn(&TrialOutcome) -> f64| last.map_or_else(Vec::new, |it| one(end(it)));
+    let kept = of.trials.last().is_some_and(|it| it.kept);
+    text(&[
+        counter("place_windows_total", "Windows that were observed.", one(of.windows as f64)),
+        counter(
+            "place_proposals_total",
+            "Placements that were proposed.",
+            one(of.proposals.len() as f64),
+        ),
+        counter(
+            "place_trials_total",
+            "Trials of placements, by their verdict.",
+            verdicts.collect(),
+        ),
+        gauge(
+            "place_kept",
+            "Whether the last placement that was tried is kept.",
+            one(f64::from(u8::from(kept))),
+        ),
+        gauge(
+            "place_progress_ratio",
+            "Progress with the last placement over progress without.",
+            ratio(|it| it.ratio),
+        ),
+        gauge("place_progress_low_ratio", "Lower end of its 95 % interval.", ratio(|it| it.low)),
+        gauge("place_progress_high_ratio", "Upper end of its 95 % interval.", ratio(|it| it.high)),
+    ])
+}
+
+/// The verdict of a trial as a label.
+const fn word(verdict: &TrialVerdict) -> &'static str {
+    match verdict {
+        TrialVerdict::Better(_) => "better",
+        TrialVerdict::Worse(_) => "worse",
+        TrialVerdict::Same(_) => "same",
+        TrialVerdict::Invalid { .. } => "invalid",
+    }
+}
+
+/// The measured outcome of a trial; None of a trial without a statement.
+const fn outcome(verdict: &TrialVerdict) -> Option<&TrialOutcome> {
+    match verdict {
+        TrialVerdict::Better(it) | TrialVerdict::Worse(it) | TrialVerdict::Same(it) => Some(it),
+        TrialVerdict::Invalid { .. } => None,
+    }
+}
+
 /// The families that have values, and the end.
 fn text(families: &[MetricFamily]) -> String {
     let mut text = String::new();
@@ -143,5 +203,26 @@ mod tests {
         assert_eq!(text(&[family(Vec::new())]), "# EOF\n");
         let nothing = of_costs(&ProgramCostResults::default());
         assert_eq!(nothing, "# EOF\n");
+    }
+
+    #[test]
+    fn a_placement_has_its_trials_by_verdict_and_the_progress_of_the_last() {
+        let outcome = corehop_decide::example::OUTCOME;
+        let of = corehop_decide::example::placed(&[(7, "0")], TrialVerdict::Better(outcome), true);
+        let text = of_placement(&of);
+        for line in [
+            "place_trials_total{",
+            "verdict=\"better\"} 1e0",
+            "verdict=\"worse\"} 0e0",
+            "place_kept{",
+            "# EOF",
+        ] {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        assert!(text.contains(&format!("}} {:e}\n", outcome.ratio)), "{text}");
+        let mut none = of;
+        none.trials.clear();
+        let text = of_placement(&none);
+        assert!(!text.contains("progress_ratio"), "what is unknown has no line: {text}");
     }
 }

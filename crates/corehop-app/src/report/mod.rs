@@ -11,7 +11,7 @@ use corehop_decide::placer::log::PlacementLog;
 use corehop_report::figure::FigureTable;
 use corehop_report::off_load::OffLoadAnswer;
 use corehop_report::study::page as study_page;
-use corehop_report::{listing, page, placement, screen, sections, table};
+use corehop_report::{listing, page, paste, placement, screen, sections, table};
 use corehop_results::Results;
 use corehop_sched::study::StudyCounts;
 use corehop_stats::estimator::Estimator;
@@ -58,6 +58,10 @@ pub enum ReportForm {
     Text,
     /// A statistic in each line, for other programs.
     Csv,
+    /// Tables in Markdown.
+    Markdown,
+    /// Tables in LaTeX.
+    Latex,
     /// Every cell with all its statistics.
     Json,
 }
@@ -123,6 +127,8 @@ pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
         Some(ReportForm::Screen) => ReportBody::Text(screen::screen(&data, args.width, whole)),
         Some(ReportForm::Text) => ReportBody::Text(text(&data, whole, args.width)),
         Some(ReportForm::Csv) => ReportBody::Data(in_csv(&data.jobs.summaries)),
+        Some(ReportForm::Markdown) => ReportBody::Data(pasted(&data, whole, paste::markdown)?),
+        Some(ReportForm::Latex) => ReportBody::Data(pasted(&data, whole, paste::latex)?),
         Some(ReportForm::Json) => {
             ReportBody::Data(format!("{:#}\n", doubts::with(everything(&data))))
         }
@@ -223,7 +229,9 @@ fn without_cells(
             "--estimator computes delays of cells, and this file has no cells: omit --estimator";
         return Err(Failure::says(Exit::Usage, what));
     }
-    if !args.only.is_empty() || matches!(form, Some(ReportForm::Csv)) {
+    let is_of_cells =
+        matches!(form, Some(ReportForm::Csv | ReportForm::Markdown | ReportForm::Latex));
+    if !args.only.is_empty() || is_of_cells {
         return Err(Failure::says(Exit::Usage, what));
     }
     output.map_or(Ok(()), |file| file.write(page()))
@@ -263,6 +271,23 @@ fn text(data: &Results, whole: bool, width: usize) -> String {
     table::text(&data.jobs.summaries, width)
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
+}
+
+/// The tables to paste into another text: the cells, and the other contents of the files unless cells were selected.
+fn pasted(
+    data: &Results,
+    whole: bool,
+    form: fn(&FigureTable) -> String,
+) -> Result<String, Failure> {
+    let others = if whole { sections::other_tables(data) } else { Vec::new() };
+    let tables = paste::cells(&data.jobs.summaries).into_iter().chain(others);
+    let text: String = tables.map(|table| form(&table)).collect();
+    if text.is_empty() {
+        let what =
+            "these files have no table: `corehop report contents FILE` shows what they contain";
+        return Err(Failure::says(Exit::No, what));
+    }
+    Ok(text)
 }
 
 /// The costs of the cells as a table for other programs.

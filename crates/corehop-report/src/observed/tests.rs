@@ -160,14 +160,26 @@ fn without_the_rows_of_the_threads_no_count_of_theirs_is_zero() {
 fn a_trace_has_a_row_for_each_thread_and_a_bar_for_each_absence() {
     let platform = Platform::named("xeon_l7455").unwrap().unwrap();
     let (recording, mut bytes) = (recording(), Vec::new());
-    let mut trace = TraceWriter::begin(&mut bytes, &recording, &platform).unwrap();
+    let unknown = WssRange::unknown(None, &platform);
+    let mut cost = run_cost(&recording, None, unknown).unwrap();
+    for class in &mut cost.classes {
+        let us = 2.0 * class.count as f64;
+        class.cost = Some(CostBounds { us: Some(us), low_us: us, high_us: Some(us) });
+    }
+    let mut trace = TraceWriter::begin(&mut bytes, &recording, &platform, &cost).unwrap();
     let absence = recording.absences.kept()[0].clone();
     let row = corehop_plan::samples::example::recorded_absence(&platform, &absence);
     trace.take(&[row]).unwrap();
     trace.end().unwrap();
     let trace: Value = serde_json::from_slice(&bytes).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
-    assert_eq!((events.len(), &events[0]["args"]["name"]), (2, &json!("sh")));
+    assert_eq!(events[0]["args"]["name"], "sh");
+    let of_cpus: Vec<&Value> = events.iter().filter(|it| it["pid"] == 0).collect();
+    let names: Vec<&Value> = of_cpus.iter().map(|it| &it["args"]["name"]).collect();
+    assert_eq!(names[0], "CPUs");
+    assert!(names.contains(&&json!("CPU 1: lost time, as expected")), "{of_cpus:#?}");
+    let lost = of_cpus.last().unwrap();
+    assert_eq!((&lost["ts"], &lost["dur"]), (&json!(4.0), &json!(2.0)));
     let bar = &events[1];
     assert_eq!((&bar["ts"], &bar["dur"], &bar["pid"]), (&json!(1.0), &json!(3.0), &json!(6)));
     assert_eq!(bar["name"], "preempted by make 0→1");

@@ -24,7 +24,7 @@ use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::host::Evidence;
 use corehop_plan::stop::Stop;
 use corehop_plan::units::Nanos;
-use corehop_report::placement;
+use corehop_report::{metrics, placement};
 use corehop_system::discover::SysRoot;
 use corehop_system::supervisor::interrupt;
 
@@ -109,6 +109,9 @@ pub(crate) struct LivePlacementOptions {
     /// placement
     #[arg(short, long, value_name = "LOG.jsonl")]
     output: Option<PathBuf>,
+    /// Write windows, trials and the measured effect in OpenMetrics format, for a node exporter's textfile collector
+    #[arg(long, value_name = "FILE.prom")]
+    metrics: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
     /// Print the answer as JSON to stdout; the program's output goes to stderr
@@ -140,7 +143,11 @@ fn on_this_host(args: &LivePlacementOptions) -> Result<Exit, Failure> {
     let placing = args.placing();
     placing.check()?;
     let input = args.progress.as_ref().and_then(ProgressSource::path);
-    let mut output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
+    let [mut output, metrics] = OutputFile::all_asked(
+        [args.output.as_ref(), args.metrics.as_ref()],
+        input.as_slice(),
+        args.force,
+    )?;
     let beside_program = !args.program.is_empty();
     let emission =
         args.emit.map(|form| Emission { form: form.into(), file: output.take(), beside_program });
@@ -192,12 +199,14 @@ fn on_this_host(args: &LivePlacementOptions) -> Result<Exit, Failure> {
         status = Some(host.end());
     }
     log.end(from_interrupts)?;
+    let measured = metrics.map_or(Ok(()), |file| file.write(metrics::of_placement(log.answer())));
     let said = match &emission {
         Some(it) => it.say(log.answer(), &platform, args.progress.as_ref()),
         None => say(log.answer(), args.json, beside_program).map(|()| Exit::Done),
     };
     let status = status.unwrap_or_else(|| host.end());
     let done = said?;
+    measured?;
     log.whole()?;
     Ok(match status {
         _ if interrupt::requested() => Exit::Interrupted,

@@ -33,7 +33,7 @@ pub(crate) struct ReportOptions {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table: screen (one terminal screen; the default without -o and --bundle), text (all statistics), csv (for other
-    /// programs), or json.
+    /// programs), markdown or latex (to paste), or json.
     #[arg(long, value_name = "FORM")]
     table: Option<ReportFormat>,
     /// Restrict the table to cells with this value of a column, for example `page=thp`, `load=idle`, `chains=4`. Can
@@ -65,6 +65,10 @@ enum ReportFormat {
     Text,
     /// One statistic per line, in the columns of the printed tables.
     Csv,
+    /// Tables in Markdown, to paste into an issue or a page.
+    Markdown,
+    /// Tables in LaTeX (booktabs), to paste into a paper.
+    Latex,
     /// Every cell with all its statistics; for task sets and `conditions` an object with more fields
     /// beside `cells`.
     Json,
@@ -76,6 +80,8 @@ impl From<ReportFormat> for ReportForm {
             ReportFormat::Screen => Self::Screen,
             ReportFormat::Text => Self::Text,
             ReportFormat::Csv => Self::Csv,
+            ReportFormat::Markdown => Self::Markdown,
+            ReportFormat::Latex => Self::Latex,
             ReportFormat::Json => Self::Json,
         }
     }

@@ -9,7 +9,7 @@ use corehop_app::doubts;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 use corehop_app::run::{RunOutcome, of_arms};
-use corehop_decide::run_cost::ChargedRecording;
+use corehop_decide::run_cost::{ChargedRecording, RunCost};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{FileError, Reader, RecordedAbsence, Recording};
 use corehop_report::observed::TraceWriter;
@@ -25,7 +25,7 @@ pub(super) struct DrawingOptions {
     /// Write a page with tables and a timeline of the threads with the longest absences
     #[arg(long, value_name = "FILE.html")]
     timeline: Option<PathBuf>,
-    /// Write the events in the trace-event format, for Perfetto
+    /// Write the events in the trace-event format, for Perfetto: tracks of threads and of CPUs, with the expected lost time
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
     /// Write times, events and their cost in OpenMetrics format, for a node exporter's textfile collector
@@ -94,7 +94,9 @@ impl RecordingAnswer {
         let drawn = page
             .map_or(Ok(()), |file| file.write(observed_page::page(recording, cost, &platform)));
         let traced = trace.zip(rows).map_or(Ok(()), |(file, mut rows)| {
-            file.fill(|out| write_trace(BufWriter::new(out), &mut rows, recording, &platform))
+            file.fill(|out| {
+                write_trace(BufWriter::new(out), &mut rows, (recording, cost), &platform)
+            })
         });
         let measured = metrics.map_or(Ok(()), |file| file.write(metrics::of_run(recording, cost)));
         let mut printed = Ok(());
@@ -151,10 +153,10 @@ pub(super) fn recorded_rows(ended: &mut RunOutcome) -> Result<Option<Reader<File
 fn write_trace(
     out: impl Write,
     rows: &mut Reader<File>,
-    recording: &Recording,
+    (recording, cost): (&Recording, &RunCost),
     platform: &Platform,
 ) -> Result<(), FileError> {
-    let mut trace = TraceWriter::begin(out, recording, platform)?;
+    let mut trace = TraceWriter::begin(out, recording, platform, cost)?;
     while let Some(rows) = rows.next_rows::<RecordedAbsence>()? {
         trace.take(&rows)?;
     }

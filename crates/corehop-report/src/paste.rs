@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables to paste into other texts: Markdown and LaTeX.
+
+use corehop_plan::shown;
+use corehop_plan::units::{Bytes, three_digits};
+use corehop_stats::quantile::Quantile;
+use corehop_stats::summary::CellSummary;
+
+use super::figure::FigureTable;
+
+/// The cells as one table: a row for each cell, with what tells the cells apart.
+pub fn cells(summaries: &[CellSummary]) -> Option<FigureTable> {
+    let first = summaries.first()?;
+    let caption = format!(
+        "Delay by {}, in µs: median with its 95 % interval, and the maximum",
+        first.estimator
+    );
+    let fields: Vec<Vec<(String, String)>> = summaries.iter().map(|it| told(it)).collect();
+    let names = fields[0].iter().map(|(name, _)| name.clone());
+    let differs = |name: &String| {
+        let of = |all: &Vec<(String, String)>| all.iter().find(|(it, _)| it == name).cloned();
+        fields.iter().any(|all| of(all) != of(&fields[0]))
+    };
+    let varying: Vec<String> = names.filter(differs).collect();
+    let mut table = FigureTable::new(caption, &["event", "working set"]);
+    table.head.extend(varying.iter().cloned());
+    table.head.extend(["median", "interval", "maximum", "samples"].map(str::to_owned));
+    let row = |(summary, fields): (&CellSummary, &Vec<(String, String)>)| {
+        let delay = summary.delay.as_ref();
+        let size = Bytes::new(summary.cell.wss_bytes);
+        let own = varying.iter().map(|name| {
+            fields
+                .iter()
+                .find(|(it, _)| it == name)
+                .map_or_else(unknown, |(_, value)| value.clone())
+        });
+        let median = delay.map(|it| it.median());
+        [summary.cell.event.to_string(), size.to_string()]
+            .into_iter()
+            .chain(own)
+            .chain([
+                median.map_or_else(unknown, |it| three_digits(it.estimate)),
+                median.and_then(interval).unwrap_or_else(unknown),
+                delay.map_or_else(unknown, |it| three_digits(it.max.value)),
+                summary.n_valid.to_string(),
+            ])
+            .collect()
+    };
+    table.rows = summaries.iter().zip(&fields).map(row).collect();
+    Some(table)
+}
+
+/// The properties of a cell beside its event and its working set.
+fn told(summary: &CellSummary) -> Vec<(String, String)> {
+    let all = summary.cell.fields().into_iter();
+    all.filter(|(name, _)| !["event", "wss_kib", "wss_bytes", "wss"].contains(&name.as_str()))
+        .collect()
+}
+
+fn unknown() -> String {
+    "–".to_owned()
+}
+
+/// `[1.2, 3.4]`; None where an end is unknown.
+fn interval(of: &Quantile) -> Option<String> {
+    Some(format!("[{}, {}]", three_digits(of.low?), three_digits(of.high?)))
+}
+
+/// A table in Markdown (GitHub), with its caption above.
+pub fn markdown(table: &FigureTable) -> String {
+    let escaped = |text: &String| shown::line(text).replace('\\', "\\\\").replace('|', "\\|");
+    let line = |fields: &[String]| {
+        let fields: Vec<String> = fields.iter().map(escaped).collect();
+        format!("| {} |\n", fields.join(" | "))
+    };
+    let caption = table.caption.trim();
+    let caption = if caption.is_empty() {
+        String::new()
+    } else {
+        format!("{}\n\n", escaped(&caption.to_owned()))
+    };
+    let rule: Vec<&str> =
+        (0..table.head.len()).map(|at| if at == 0 { "---" } else { "--:" }).collect();
+    let rows: String = table.rows.iter().map(|row| line(row)).collect();
+    format!("{caption}{}| {} |\n{rows}\n", line(&table.head), rule.join(" | "))
+}
+
+/// A table in LaTeX with the rules of booktabs.
+pub fn latex(table: &FigureTable) -> String {
+    let line = |fields: &[String]| {
+        let fields: Vec<String> = fields.iter().map(|text| tex(&shown::line(text))).collect();
+        format!("{} \\\\\n", fields.join(" & "))
+    };
+    let columns: String = (0..table.head.len()).map(|at| if at == 0 { 'l' } else { 'r' }).collect();
+    let rows: String = table.rows.iter().map(|row| line(row)).collect();
+    format!(
+        "% needs \\usepackage{{booktabs}}\n\\begin{{table}}\n\\centering\n\\caption{{{}}}\n\\begin{{tabular}}{{{columns}}}\n\\toprule\n{}\\midrule\n\
+         {rows}\\bottomrule\n\\end{{tabular}}\n\\end{{table}}\n\n",
+        tex(table.caption.trim()),
+        line(&table.head)
+    )
+}
+
+/// A text for LaTeX: the ten characters with a meaning are escaped, and signs of units are in ASCII.
+fn tex(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\\' => safe.push_str("\\textbackslash{}"),
+            '~' => safe.push_str("\\textasciitilde{}"),
+            '^' => safe.push_str("\\textasciicircum{}"),
+            '&' | '%' | '$' | '#' | '_' | '{' | '}' => {
+                safe.push('\\');
+                safe.push(letter);
+            }
+            'µ' | 'μ' => safe.push_str("$\\mu$"),
+            '±' => safe.push_str("$\\pm$"),
+            '×' => safe.push_str("$\\times$"),
+            '→' => safe.push_str("$\\rightarrow$"),
+            '–' => safe.push_str("--"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> FigureTable {
+        let mut table = FigureTable::new("Costs, 95 %", &["what", "µs"]);
+        table.rows = vec![vec!["a_b | c".to_owned(), "1.5".to_owned()]];
+        table
+    }
+
+    #[test]
+    fn markdown_has_a_rule_below_the_head_and_no_field_ends_a_column() {
+        let expected = "Costs, 95 %\n\n| what | µs |\n| --- | --: |\n| a_b \\| c | 1.5 |\n\n";
+        assert_eq!(markdown(&table()), expected);
+    }
+
+    #[test]
+    fn latex_has_the_rules_of_booktabs_and_no_letter_with_a_meaning() {
+        let text = latex(&table());
+        assert!(
+            text.contains("\\caption{Costs, 95 \\%}\n\\begin{tabular}{lr}\n\\toprule\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("what & $\\mu$s \\\\\n\\midrule\na\\_b | c & 1.5 \\\\\n\\bottomrule"),
+            "{text}"
+        );
+        assert_eq!(tex("\\{~^"), "\\textbackslash{}\\{\\textasciitilde{}\\textasciicircum{}");
+    }
+}
