@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use corehop_decide::hyperfine::{self, TimedCommand};
+use corehop_decide::hyperfine::{self, HyperfineCommand};
 use corehop_decide::placer::log::{LogError, PlacementLog};
 use corehop_plan::platform::{Platform, foreign};
 use corehop_plan::samples::{
@@ -525,7 +525,7 @@ pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
-pub fn timed_commands(path: &Path) -> Result<Option<Vec<TimedCommand>>, Failure> {
+pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Failure> {
     if rows_begin(path) {
         return Ok(None);
     }

@@ -5,7 +5,7 @@
 //! takes.
 
 use super::comparison::{Quantities, Quantity};
-use super::hyperfine::TimedCommand;
+use super::hyperfine::HyperfineCommand;
 use super::placer::log::PlacementLog;
 use super::program_runs::{RunFigures, RunQuantity};
 use corehop_plan::kinds::RowTime;
@@ -71,7 +71,7 @@ impl Quantities {
     }
 
     /// Takes the runs of a command that hyperfine timed, each a replicate, under a `name`.
-    pub fn take_command(&mut self, command: &TimedCommand, name: &str) {
+    pub fn take_command(&mut self, command: &HyperfineCommand, name: &str) {
         let of = quantity("hyperfine", "wall time of commands".to_owned(), 0, name.to_owned());
         for (run, &us) in (0..).zip(&command.us) {
             self.add(of.clone(), run, us);

@@ -37,7 +37,7 @@ pub enum HyperfineError {
 
 /// The runs of one command.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TimedCommand {
+pub struct HyperfineCommand {
     /// The command or its name, with the parameters that are not part of the command.
     pub command: String,
     /// The wall time of each run in microseconds, in the order of the runs.
@@ -50,14 +50,14 @@ pub struct TimedCommand {
 ///
 /// # Errors
 /// [`HyperfineError`], which names the result, the value, and what is expected.
-pub fn parse(text: &str) -> Result<Vec<TimedCommand>, HyperfineError> {
+pub fn parse(text: &str) -> Result<Vec<HyperfineCommand>, HyperfineError> {
     let tree: Value = serde_json::from_str(text)?;
     let results = tree["results"].as_array().filter(|list| !list.is_empty());
     let results = results.ok_or(HyperfineError::NoResults)?;
     results.iter().enumerate().map(|(at, result)| command(at, result)).collect()
 }
 
-fn command(at: usize, result: &Value) -> Result<TimedCommand, HyperfineError> {
+fn command(at: usize, result: &Value) -> Result<HyperfineCommand, HyperfineError> {
     let name = ["name", "command"].iter().find_map(|key| result[key].as_str());
     let wrong = |what: String| HyperfineError::BadResult {
         at,
@@ -77,7 +77,7 @@ fn command(at: usize, result: &Value) -> Result<TimedCommand, HyperfineError> {
         return Err(wrong("`times` is empty: no run was timed".to_owned()));
     }
     let us = runs.into_iter().collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    Ok(TimedCommand { command: named(name, &result["parameters"]), us, failed: failed(result) })
+    Ok(HyperfineCommand { command: named(name, &result["parameters"]), us, failed: failed(result) })
 }
 
 /// A time in seconds, as microseconds.

@@ -3,6 +3,7 @@
 
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, three_digits};
+use corehop_stats::delay::DelayStatistics;
 use corehop_stats::quantile::Quantile;
 use corehop_stats::summary::CellSummary;
 
@@ -15,7 +16,7 @@ pub fn cells(summaries: &[CellSummary]) -> Option<FigureTable> {
         "Delay by {}, in µs: median with its 95 % interval, and the maximum",
         first.estimator
     );
-    let fields: Vec<Vec<(String, String)>> = summaries.iter().map(|it| told(it)).collect();
+    let fields: Vec<Vec<(String, String)>> = summaries.iter().map(told).collect();
     let names = fields[0].iter().map(|(name, _)| name.clone());
     let differs = |name: &String| {
         let of = |all: &Vec<(String, String)>| all.iter().find(|(it, _)| it == name).cloned();
@@ -34,7 +35,7 @@ pub fn cells(summaries: &[CellSummary]) -> Option<FigureTable> {
                 .find(|(it, _)| it == name)
                 .map_or_else(unknown, |(_, value)| value.clone())
         });
-        let median = delay.map(|it| it.median());
+        let median = delay.map(DelayStatistics::median);
         [summary.cell.event.to_string(), size.to_string()]
             .into_iter()
             .chain(own)

@@ -85,7 +85,7 @@ fn the_rows_of_a_trace_are_those_of_a_recording_for_every_reader() {
 #[test]
 fn the_same_trace_in_the_form_of_perf_has_the_same_absences() {
     let folder = folder();
-    let perf: String = FTRACE
+    let perf: Vec<String> = FTRACE
         .lines()
         .filter(|line| line.contains(": sched_"))
         .map(|line| {
@@ -96,7 +96,7 @@ fn the_same_trace_in_the_form_of_perf_has_the_same_absences() {
             format!("{name:>16} {tid:>5} {rest}\n")
         })
         .collect();
-    fs::write(folder.path().join("perf.txt"), perf).unwrap();
+    fs::write(folder.path().join("perf.txt"), perf.concat()).unwrap();
     let of = |file: &str| {
         json(&folder, &format!("record from {file} --pid 7 --platform xeon_l7455 --json"))
     };

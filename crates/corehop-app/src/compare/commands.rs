@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use corehop_decide::comparison::Quantities;
-use corehop_decide::hyperfine::TimedCommand;
+use corehop_decide::hyperfine::HyperfineCommand;
 use corehop_plan::shown;
 use corehop_stats::estimator::Estimator;
 
@@ -39,7 +39,12 @@ pub(super) fn of_two_exports(a: &Path, b: &Path) -> Result<Option<[Quantities; 2
 }
 
 /// Two commands as two results with one cell, which has the names of both where they differ.
-fn one_by_one(a: &Path, b: &Path, one: &TimedCommand, other: &TimedCommand) -> [Quantities; 2] {
+fn one_by_one(
+    a: &Path,
+    b: &Path,
+    one: &HyperfineCommand,
+    other: &HyperfineCommand,
+) -> [Quantities; 2] {
     let name = if one.command == other.command {
         one.command.clone()
     } else {
@@ -53,14 +58,14 @@ fn one_by_one(a: &Path, b: &Path, one: &TimedCommand, other: &TimedCommand) -> [
 }
 
 /// Takes all commands of an export by their names.
-pub(super) fn take_all(results: &mut Quantities, path: &Path, commands: &[TimedCommand]) {
+pub(super) fn take_all(results: &mut Quantities, path: &Path, commands: &[HyperfineCommand]) {
     for command in commands {
         take(results, path, command, &command.command);
     }
 }
 
 /// Takes a command, and says which of its runs failed.
-fn take(results: &mut Quantities, path: &Path, command: &TimedCommand, name: &str) {
+fn take(results: &mut Quantities, path: &Path, command: &HyperfineCommand, name: &str) {
     let runs = command.us.len();
     if let Some(failed) = command.failed.filter(|&failed| failed > 0) {
         note(&format!(

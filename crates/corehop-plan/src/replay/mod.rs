@@ -9,7 +9,7 @@ use std::io::{self, BufRead};
 
 use serde_json::{Map, Value, json};
 
-use crate::experiment::{Body, Plan};
+use crate::experiment::Plan;
 use crate::kinds::program::trace_line::{self, TraceEvent};
 use crate::kinds::{EndedRun, ProgramRecord, RecordingFacts};
 use crate::machine::{Machine, MachineError, RunEnd, Sink};
@@ -59,7 +59,7 @@ impl TraceMachine {
     /// Reads the trace, and hands its absences over.
     fn replay(&mut self, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         let mut source = self.source.take().ok_or_else(|| {
-            failed("the trace was read already: open the trace once for each recording")
+            failed(&"the trace was read already: open the trace once for each recording")
         })?;
         let mut trace = TraceReading::new(self.pid);
         let mut line = Vec::new();
@@ -68,7 +68,7 @@ impl TraceMachine {
         };
         hand(&[ProgramRecord::Begin(0)])?;
         let mut end = RunEnd::Complete;
-        while read_line(&mut *source, &mut line).map_err(failed)? {
+        while read_line(&mut *source, &mut line).map_err(|error| failed(&error))? {
             trace.take(&String::from_utf8_lossy(&line));
             if trace.threads.records.len() >= AT_ONCE
                 && !hand(&std::mem::take(&mut trace.threads.records))?
@@ -93,7 +93,7 @@ impl TraceMachine {
     }
 }
 
-fn failed(why: impl ToString) -> MachineError {
+fn failed(why: &dyn std::fmt::Display) -> MachineError {
     MachineError::Failed { what: "reading the trace".to_owned(), why: why.to_string() }
 }
 
@@ -113,12 +113,11 @@ impl Machine for TraceMachine {
     }
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
-        match plan.body {
-            Body::Program(_) => self.replay(sink),
-            _ => Err(MachineError::Refused(
-                "a trace is the recording of a program, and runs no other plan".to_owned(),
-            )),
+        if plan.program().is_some() {
+            return self.replay(sink);
         }
+        let what = "a trace is the recording of a program, and runs no other plan";
+        Err(MachineError::Refused(what.to_owned()))
     }
 
     fn provenance(&self) -> Map<String, Value> {

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of traces as recordings.
+
 use super::*;
 use crate::kinds::{Absence, ObservedThread, Program, Target};
 use crate::machine::Records;

@@ -242,8 +242,8 @@ fn is_task_table(text: &str) -> bool {
 fn is_task_yaml(text: &str) -> bool {
     let keys = text.split(['\n', '{', ',', '}']).filter_map(|part| part.split_once(':'));
     let keys = keys.filter_map(|(key, _)| columns::heading(key.trim_start_matches([' ', '-'])));
-    let known: Vec<columns::Column> = keys.map(|key| key.column).collect();
-    ["wcet_us", "period_us"].iter().all(|field| known.contains(&columns::Column::Time(field)))
+    let known: Vec<columns::TaskColumn> = keys.map(|key| key.column).collect();
+    ["wcet_us", "period_us"].iter().all(|field| known.contains(&columns::TaskColumn::Time(field)))
 }
 
 /// Whether every line is one of YAML: a key with a colon, an item, or part of what is above.

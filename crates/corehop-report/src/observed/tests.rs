@@ -2,7 +2,8 @@
 //! A recorded run in words and as a trace.
 
 use super::*;
-use corehop_decide::run_cost::{WssRange, run_cost};
+use corehop_decide::run_cost::{WssRange, event, run_cost};
+use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absences, CpuHoldTime, RecordingFacts, SwitchesTook, Took};
 use corehop_plan::units::Cpu;
 

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use roxmltree::{Document, Node, ParsingOptions};
 
-use super::{CacheInstance, CacheShape, DescriptionError, MachineDescription};
+use super::{CacheInstance, DescribedCache, DescriptionError, MachineDescription};
 use crate::platform::CacheKind;
 use crate::units::{Cpu, CpuList};
 
@@ -32,7 +32,7 @@ pub(super) fn read(text: &str) -> Result<MachineDescription, DescriptionError> {
             "Core" => machine.cores.push(cpus(object)),
             "NUMANode" => machine.nodes.push(node(object)?),
             _ if kind.ends_with("Cache") && kind != "MemCache" => {
-                machine.caches.push(cache(object)?)
+                machine.caches.push(cache(object)?);
             }
             _ if NO_PART.contains(&kind) => {}
             _ => {
@@ -98,7 +98,7 @@ fn cache(object: Node<'_, '_>) -> Result<CacheInstance, DescriptionError> {
         Some(2) => CacheKind::Instruction,
         _ => CacheKind::Unified,
     };
-    let shape = CacheShape {
+    let shape = DescribedCache {
         level,
         kind,
         size: known("cache_size").map(i64::unsigned_abs),

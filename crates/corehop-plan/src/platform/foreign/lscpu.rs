@@ -4,7 +4,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{CacheInstance, CacheShape, DescriptionError, MachineDescription, cache_name, grouped};
+use super::{
+    CacheInstance, DescribedCache, DescriptionError, MachineDescription, cache_name, grouped,
+};
 use crate::platform::CacheKind;
 use crate::units::{Bytes, Cpu, CpuList};
 
@@ -38,9 +40,9 @@ pub(super) fn read(text: &str) -> Result<MachineDescription, DescriptionError> {
         ..MachineDescription::default()
     };
     if parts.cpus.is_empty() {
-        parts.from_summary(&mut machine)?;
+        parts.describe_by_summary(&mut machine)?;
     } else {
-        parts.from_rows(&mut machine)?;
+        parts.describe_by_rows(&mut machine)?;
     }
     if machine.model.is_none() {
         machine.notes.push("no model is stated: `lscpu -J` states the model".to_owned());
@@ -83,7 +85,7 @@ impl LscpuText {
     }
 
     /// The machine from a row for each CPU.
-    fn from_rows(&self, machine: &mut MachineDescription) -> Result<(), DescriptionError> {
+    fn describe_by_rows(&self, machine: &mut MachineDescription) -> Result<(), DescriptionError> {
         let (mut offline, mut seats) = (Vec::new(), Vec::new());
         for (at, row) in self.cpus.iter().enumerate() {
             let cpu = number(row.get("cpu")).and_then(|cpu| u32::try_from(cpu).ok()).map(Cpu);
@@ -148,14 +150,14 @@ impl LscpuText {
     }
 
     /// The size and the ways of a cache, by the rows of `-C`.
-    fn shape(&self, (level, kind): (u32, CacheKind)) -> CacheShape {
+    fn shape(&self, (level, kind): (u32, CacheKind)) -> DescribedCache {
         let is_named = |row: &&Map<String, Value>| {
             text(row.get("name")).as_deref().and_then(cache_name) == Some((level, kind))
         };
         let row = self.caches.iter().find(is_named);
         let of = |name: &str| row.and_then(|row| row.get(name));
         let size = text(of("one-size")).and_then(|size| size.parse::<Bytes>().ok());
-        CacheShape {
+        DescribedCache {
             level,
             kind,
             size: size.map(Bytes::get),
@@ -165,7 +167,10 @@ impl LscpuText {
     }
 
     /// The machine from the summary alone, where no other machine has the same summary.
-    fn from_summary(&self, machine: &mut MachineDescription) -> Result<(), DescriptionError> {
+    fn describe_by_summary(
+        &self,
+        machine: &mut MachineDescription,
+    ) -> Result<(), DescriptionError> {
         let of = |name: &str| self.field(name).and_then(|data| data.parse::<u64>().ok());
         let online =
             self.field("On-line CPU(s) list").and_then(|list| list.parse::<CpuList>().ok());
@@ -190,7 +195,7 @@ impl LscpuText {
             if let Some(named) = field.strip_suffix(" cache").and_then(cache_name) {
                 match summed(data, cpus.len() as u64) {
                     Some((size, is_private)) => {
-                        let shape = CacheShape { size: Some(size), ..self.shape(named) };
+                        let shape = DescribedCache { size: Some(size), ..self.shape(named) };
                         let shared = vec![cpus.clone()];
                         let each = if is_private { machine.cores.clone() } else { shared };
                         machine.caches.extend(each.into_iter().map(|cpus| CacheInstance { shape, cpus }));

@@ -67,13 +67,13 @@ pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, Descrip
 /// An instance of a cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CacheInstance {
-    shape: CacheShape,
+    shape: DescribedCache,
     cpus: CpuList,
 }
 
 /// The properties that all instances of a cache of a platform share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct CacheShape {
+struct DescribedCache {
     level: u32,
     kind: CacheKind,
     size: Option<u64>,
@@ -141,11 +141,11 @@ impl MachineDescription {
 
     /// The caches: instances of one shape are one cache.
     fn caches(&self) -> Vec<Cache> {
-        let mut shapes: BTreeMap<CacheShape, Vec<CpuList>> = BTreeMap::new();
+        let mut shapes: BTreeMap<DescribedCache, Vec<CpuList>> = BTreeMap::new();
         for instance in &self.caches {
             shapes.entry(instance.shape).or_default().push(instance.cpus.clone());
         }
-        let cache = |(shape, cpus): (CacheShape, Vec<CpuList>)| Cache {
+        let cache = |(shape, cpus): (DescribedCache, Vec<CpuList>)| Cache {
             level: shape.level,
             kind: shape.kind,
             size: shape.size.map(|size| self.fact(Bytes::new(size))),

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of the descriptions of other programs.
+
 use super::*;
 
 fn read_as(format: &str, text: &str) -> ImportedPlatform {

@@ -6,7 +6,7 @@ use crate::words::nearest_of;
 
 /// The meaning of a heading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
+pub enum TaskColumn {
     /// A text of the set: the name of the task.
     Name,
     /// A time, which goes to this field of a set in microseconds.
@@ -22,10 +22,10 @@ pub enum Column {
 }
 
 /// The headings without their units, in small letters and digits alone.
-const KNOWN: [(Column, &[&str]); 13] = [
-    (Column::Name, &["name", "task", "taskname", "id", "taskid", "label", "thread"]),
+const KNOWN: [(TaskColumn, &[&str]); 13] = [
+    (TaskColumn::Name, &["name", "task", "taskname", "id", "taskid", "label", "thread"]),
     (
-        Column::Time("wcet_us"),
+        TaskColumn::Time("wcet_us"),
         &[
             "c",
             "ci",
@@ -40,21 +40,21 @@ const KNOWN: [(Column, &[&str]); 13] = [
             "computation",
         ],
     ),
-    (Column::Time("bcet_us"), &["bcet"]),
+    (TaskColumn::Time("bcet_us"), &["bcet"]),
     (
-        Column::Time("period_us"),
+        TaskColumn::Time("period_us"),
         &["t", "ti", "period", "mit", "interarrival", "mininterarrival", "mininterarrivaltime"],
     ),
-    (Column::Time("deadline_us"), &["d", "di", "deadline", "relativedeadline"]),
-    (Column::Time("jitter_us"), &["j", "ji", "jitter", "releasejitter"]),
-    (Column::Time("blocking_us"), &["b", "bi", "blocking", "blockingtime"]),
-    (Column::Time("suspension_us"), &["suspension", "selfsuspension"]),
-    (Column::Time("budget_us"), &["budget"]),
-    (Column::Priority, &["prio", "priority", "rank"]),
-    (Column::Cpus, &["cpu", "cpus", "core", "cores", "processor", "partition", "affinity"]),
-    (Column::Wss, &["wss", "workingset", "workingsetsize"]),
+    (TaskColumn::Time("deadline_us"), &["d", "di", "deadline", "relativedeadline"]),
+    (TaskColumn::Time("jitter_us"), &["j", "ji", "jitter", "releasejitter"]),
+    (TaskColumn::Time("blocking_us"), &["b", "bi", "blocking", "blockingtime"]),
+    (TaskColumn::Time("suspension_us"), &["suspension", "selfsuspension"]),
+    (TaskColumn::Time("budget_us"), &["budget"]),
+    (TaskColumn::Priority, &["prio", "priority", "rank"]),
+    (TaskColumn::Cpus, &["cpu", "cpus", "core", "cores", "processor", "partition", "affinity"]),
+    (TaskColumn::Wss, &["wss", "workingset", "workingsetsize"]),
     (
-        Column::Unused,
+        TaskColumn::Unused,
         &["u", "ui", "util", "utilization", "utilisation", "density", "offset", "phase", "comment"],
     ),
 ];
@@ -79,7 +79,7 @@ const UNITS: [(&str, &str); 12] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heading {
     /// The meaning.
-    pub column: Column,
+    pub column: TaskColumn,
     /// The unit of the values without a unit, as texts with units write the unit.
     pub unit: Option<&'static str>,
 }
@@ -102,8 +102,8 @@ pub fn heading(text: &str) -> Option<Heading> {
     let unit = UNITS.iter().find(|(word, _)| *word == unit).map(|(_, unit)| *unit)?;
     let column = column(name)?;
     let fits = match column {
-        Column::Time(_) | Column::Unused => unit.ends_with('s'),
-        Column::Wss => unit.ends_with('B'),
+        TaskColumn::Time(_) | TaskColumn::Unused => unit.ends_with('s'),
+        TaskColumn::Wss => unit.ends_with('B'),
         _ => false,
     };
     fits.then_some(Heading { column, unit: Some(unit) })
@@ -135,9 +135,9 @@ pub(super) fn unknown(text: &str) -> String {
 /// Whether a line is the head of a table of tasks: a period and an execution time are among its cells.
 pub fn is_head(line: &str) -> bool {
     let cells = super::csv::cells(line, super::csv::separator(line));
-    let known: Vec<Column> =
+    let known: Vec<TaskColumn> =
         cells.iter().filter_map(|cell| heading(cell)).map(|heading| heading.column).collect();
-    ["wcet_us", "period_us"].iter().all(|field| known.contains(&Column::Time(field)))
+    ["wcet_us", "period_us"].iter().all(|field| known.contains(&TaskColumn::Time(field)))
 }
 
 /// A time in nanoseconds from its number and unit, rounded as asked; None of what is no time.
@@ -169,14 +169,14 @@ mod tests {
     #[test]
     fn headings_are_known_by_usual_names_with_and_without_units() {
         let of = |text: &str| heading(text).map(|it| (it.column, it.unit));
-        let time = |field, unit| Some((Column::Time(field), unit));
+        let time = |field, unit| Some((TaskColumn::Time(field), unit));
         for text in ["C [ms]", "wcet_ms", "WCET (ms)", "exec time/ms", "Runtime ms"] {
             assert_eq!(of(text), time("wcet_us", Some("ms")), "{text}");
         }
         assert_eq!(of("T"), time("period_us", None));
         assert_eq!(of("Deadline_µs"), time("deadline_us", Some("us")));
-        assert_eq!(of("cpus"), Some((Column::Cpus, None)));
-        assert_eq!(of("wss_kib"), Some((Column::Wss, Some("KiB"))));
+        assert_eq!(of("cpus"), Some((TaskColumn::Cpus, None)));
+        assert_eq!(of("wss_kib"), Some((TaskColumn::Wss, Some("KiB"))));
         for text in ["color", "wcet_kib", "name_ms", "wss_ms", "p", ""] {
             assert_eq!(of(text), None, "{text}");
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::columns::{self, Column, Heading};
+use super::columns::{self, Heading, TaskColumn};
 use super::{Stated, TaskFileError, TimeUnit};
 use crate::units::{Bytes, CpuList, UnitError};
 use crate::workload::rt_app::Workload;
@@ -126,7 +126,7 @@ impl TableReading {
             if value.is_empty() {
                 continue;
             }
-            if heading.column == Column::Unused {
+            if heading.column == TaskColumn::Unused {
                 self.unused.insert(text.clone());
                 continue;
             }
@@ -144,16 +144,16 @@ impl TableReading {
 
     fn field(&mut self, heading: Heading, value: &str) -> Result<(&'static str, Value), String> {
         Ok(match heading.column {
-            Column::Name => ("name", json!(value)),
-            Column::Time(field) => (field, json!(self.time(heading.unit, value, field)?)),
-            Column::Priority => {
+            TaskColumn::Name => ("name", json!(value)),
+            TaskColumn::Time(field) => (field, json!(self.time(heading.unit, value, field)?)),
+            TaskColumn::Priority => {
                 self.has_priorities = true;
                 let rank = value.parse::<u32>();
                 ("priority", json!(rank.map_err(|_| "expected a whole number from 0".to_owned())?))
             }
-            Column::Cpus => ("cpus", json!(cpus(value)?)),
-            Column::Wss => ("wss_kib", json!(kib(heading.unit, value)?)),
-            Column::Unused => unreachable!("an unused column has no field"),
+            TaskColumn::Cpus => ("cpus", json!(cpus(value)?)),
+            TaskColumn::Wss => ("wss_kib", json!(kib(heading.unit, value)?)),
+            TaskColumn::Unused => unreachable!("an unused column has no field"),
         })
     }
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tests of task sets in the files of other programs.
+
 use super::*;
 use crate::workload::set_file;
 

@@ -217,7 +217,9 @@ fn ranked(mut rows: Vec<TaskRow>, notes: &mut Vec<String>) -> Vec<TaskRow> {
     let Some(&largest) = values.last() else { return rows };
     if values.len() == 1 {
         notes.push("all tasks have one priority, which states no order and is not read".to_owned());
-        rows.iter_mut().for_each(|row| row.cells.retain(|cell| !is_priority(cell)));
+        for row in &mut rows {
+            row.cells.retain(|cell| !is_priority(cell));
+        }
         return rows;
     }
     notes
