@@ -170,7 +170,7 @@ const MODES: [Mode; 39] = [
     ),
     ("measure plan", &["measure plan plan.json --on m5_cc --dry-run", "--json"]),
     ("record", &["record --dry-run -- true", "--json"]),
-    ("record from", &["record from sched.txt --costs costs.csv --load idle"]),
+    ("record from", &["record from sched.txt --costs costs.csv --load idle --wss 64KiB"]),
 ];
 
 /// A value of each option that takes one, different from its default; `verb:option` is for one verb.

@@ -90,7 +90,8 @@ impl FromOptions {
 
     /// The recording in words.
     fn name(&self) -> String {
-        let file = shown::path(&self.file);
+        let is_stdin = self.file == Path::new("-");
+        let file = if is_stdin { "standard input".to_owned() } else { shown::path(&self.file) };
         self.pid.map_or_else(|| file.clone(), |pid| format!("process {pid} in {file}"))
     }
 
