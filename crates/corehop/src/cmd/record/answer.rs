@@ -91,8 +91,8 @@ impl RecordingAnswer {
             return Err(Failure::says(Exit::Failed, "this recording was not charged"));
         };
         let comparison = of_arms(recording, refills)?;
-        let drawn = page
-            .map_or(Ok(()), |file| file.write(observed_page::page(recording, cost, &platform)));
+        let drawn =
+            page.map_or(Ok(()), |file| file.write(observed_page::page(recording, cost, &platform)));
         let traced = trace.zip(rows).map_or(Ok(()), |(file, mut rows)| {
             file.fill(|out| {
                 write_trace(BufWriter::new(out), &mut rows, (recording, cost), &platform)

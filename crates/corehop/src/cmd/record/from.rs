@@ -69,11 +69,8 @@ impl FromOptions {
             .map_err(|failure| failure.context(shown::path(&self.file)))?;
         let is_wanted = self.drawings.wants_rows();
         let rows = is_wanted.then(|| recorded_rows(&mut ended)).transpose()?.flatten();
-        let answer = RecordingAnswer {
-            json: self.json,
-            is_repeated: false,
-            text: TextTarget::Stdout,
-        };
+        let answer =
+            RecordingAnswer { json: self.json, is_repeated: false, text: TextTarget::Stdout };
         answer.give(&ended, rows, drawings)
     }
 
