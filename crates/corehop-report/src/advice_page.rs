@@ -7,7 +7,8 @@ use super::decided::{
     constants_of, cost, isolation, partitioning, rules, time, together, withheld,
 };
 use super::escape::escape;
-use super::figure::{FigureTable, PageSection};
+use super::figure::{FigureTable, PageSection, SectionPlace};
+use super::front::PageFront;
 use super::html;
 use super::label::size;
 use corehop_decide::advice::{Advice, AdviceRule, AdvisedMove, AdvisedWait, Preference};
@@ -26,20 +27,30 @@ const KEY: f64 = 44.0;
 
 /// The page of the advice for what `title` names.
 pub fn page(advice: &Advice, title: &str) -> String {
-    let facts = [advice.sentence(), format!("{} rules", advice.rules.len())];
-    html::page_of(title, &facts, &sections(advice))
+    let front = PageFront {
+        title: title.to_owned(),
+        answer: advice.sentence(),
+        next: Some((
+            "corehop place PID".to_owned(),
+            "finds threads of a running program that gain from a move.",
+        )),
+        everything: "corehop advise FILE --json".to_owned(),
+        facts: vec![format!("{} rules", advice.rules.len())],
+        ..PageFront::default()
+    };
+    html::page_of(&front, sections(advice))
 }
 
 fn sections(advice: &Advice) -> Vec<PageSection> {
     let mut all: Vec<PageSection> = together(&advice.rules).map(of_rules).collect();
     if !advice.isolation.is_empty() {
-        let section = PageSection::new("isolation", "Savings by isolation").says(
+        let section = PageSection::new(SectionPlace::Detail, "isolation", "Savings by isolation").says(
             "The maximum saving of keeping other programs out of the job's cache lines: a preemption minus an absence of the same length in which nothing else ran.",
         );
         all.push(PageSection { tables: vec![isolation(&advice.isolation).shown()], ..section });
     }
     if !advice.constants.is_empty() {
-        let section = PageSection::new("constants", "Constants for schedulers").says(
+        let section = PageSection::new(SectionPlace::Detail, "constants", "Constants for schedulers").says(
             "The additional cost of a migration over resuming in place, after an absence of the same length in the same company (sched_migration_cost_ns in Linux); and the warm budget of a sched_ext scheduler, the time off the CPU after which half of the cost has accrued. A dash means that the interval contains zero, or that the measured lengths are not sufficient.",
         );
         let section = withheld(&advice.constants).fold(section, PageSection::says);
@@ -48,7 +59,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
         all.push(PageSection { tables, ..section });
     }
     if !advice.partitioning.is_empty() {
-        let section = PageSection::new("partitioning", "Savings by cache partitioning").says(
+        let section = PageSection::new(SectionPlace::Detail, "partitioning", "Savings by cache partitioning").says(
             "The same simulation with the last cache level divided in halves, one for the job and one for everyone else: by ways, and by page colours.",
         );
         all.push(PageSection {
@@ -61,7 +72,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
         ("lacking", "What the samples lack", &advice.lacking),
     ] {
         if !lines.is_empty() {
-            let section = PageSection::new(id, title);
+            let section = PageSection::new(SectionPlace::Trust, id, title);
             all.push(lines.iter().fold(section, |it, line| it.says(format!("{line}."))));
         }
     }
@@ -73,7 +84,7 @@ fn of_rules(rules: &[AdviceRule]) -> PageSection {
     let AdviceRule { load, company, .. } = &rules[0];
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
     let id = format!("map-{load}-{}{class}", company.preempted_by);
-    let section = PageSection::new(&id, &format!("Under load {load}, {company}")).says(
+    let section = PageSection::new(SectionPlace::Result, &id, &format!("Under load {load}, {company}")).says(
         "The advice for a preempted job, by working-set size and by expected wait for its CPU. Staying costs the wait and a preemption of that length; moving at once costs a migration. A field names the choice whose whole interval is below that of the other one. Point at a field to see the numbers.",
     );
     PageSection { drawing: Some(map(rules)), tables: vec![unbroken(rules).shown()], ..section }

@@ -41,7 +41,7 @@ fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
         cell.workload.as_deref().unwrap_or(cell.pattern.word()),
         cell.write_ratio,
         cell.load,
-        length(headline.length()),
+        preemption_length(headline.length()),
         first.company.brief(),
         beside(first, headline.control.as_ref(), differ),
     );
@@ -88,10 +88,11 @@ fn cost(cost: &HeadlineCost, quiet: bool, differ: bool) -> String {
     format!("{name} costs {} µs{}{error}", micros(cost.median_us), ends(cost, differ))
 }
 
-fn with_article(event: Event) -> String {
+/// `an L3 migration`.
+pub(super) fn with_article(event: Event) -> String {
     let name = event.word().replace('_', " ");
     let article = if name.starts_with('l') || name.starts_with('s') { "an" } else { "a" };
-    format!("{article} {}", title(&name))
+    format!("{article} {}", level_in_capitals(&name))
 }
 
 /// ` [261, 375]`, with the replicates if they differ between costs or give no interval.
@@ -106,7 +107,7 @@ fn ends(cost: &HeadlineCost, differ: bool) -> String {
 }
 
 /// `l3 migration` with the level in capitals.
-fn title(name: &str) -> String {
+fn level_in_capitals(name: &str) -> String {
     match name.split_once(' ') {
         Some((level @ ("l2" | "l3"), rest)) => format!("{} {rest}", level.to_uppercase()),
         Some(("smt", rest)) => format!("SMT {rest}"),
@@ -136,7 +137,7 @@ fn listed(group: &CompanyCosts, differ: bool) -> String {
 }
 
 /// `4 ms` of `fixed_4ms`; other lengths as their column has them.
-fn length(text: &str) -> String {
+pub(super) fn preemption_length(text: &str) -> String {
     match text.strip_prefix("fixed_") {
         Some(fixed) => {
             let digits = fixed.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(fixed.len());

@@ -160,9 +160,44 @@ impl FigureTable {
     }
 }
 
+/// The place of a section on a page. The order of these values is the order of every page, whatever was measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SectionPlace {
+    /// The figures and tables behind the answer.
+    #[default]
+    Result,
+    /// Other results of the same files.
+    Detail,
+    /// Reasons to trust or to doubt the results.
+    Trust,
+    /// The machine, and the state of the machine before the run.
+    Machine,
+    /// The origin of the data.
+    Origin,
+}
+
+impl SectionPlace {
+    /// All places, in the order of a page.
+    pub const ALL: [Self; 5] =
+        [Self::Result, Self::Detail, Self::Trust, Self::Machine, Self::Origin];
+
+    /// The heading of the sections at this place.
+    pub const fn heading(self) -> &'static str {
+        match self {
+            Self::Result => "The result in detail",
+            Self::Detail => "Further results",
+            Self::Trust => "Reasons to trust or doubt this",
+            Self::Machine => "The machine",
+            Self::Origin => "Origin of the data",
+        }
+    }
+}
+
 /// A part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageSection {
+    /// The place on a page.
+    pub place: SectionPlace,
     /// A name for links.
     pub id: String,
     /// The heading.
@@ -179,8 +214,8 @@ pub struct PageSection {
 
 impl PageSection {
     /// A section with a heading alone.
-    pub fn new(id: &str, title: &str) -> Self {
-        Self { id: id.to_owned(), title: title.to_owned(), ..Self::default() }
+    pub fn new(place: SectionPlace, id: &str, title: &str) -> Self {
+        Self { place, id: id.to_owned(), title: title.to_owned(), ..Self::default() }
     }
     /// Adds a paragraph.
     #[must_use]

@@ -15,6 +15,8 @@ pub mod table;
 pub mod figure;
 pub mod paste;
 mod scale;
+mod paper;
+pub mod front;
 mod chart;
 pub mod answer;
 pub mod costs;

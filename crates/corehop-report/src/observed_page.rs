@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::escape::escape;
-use super::figure::{FigureTable, PageSection};
+use super::figure::{FigureTable, PageSection, SectionPlace};
+use super::front::{PageFront, WordedChart, WordedLine};
 use super::html;
 use super::label::time;
 use super::observed::{
     classes, firsts, how_many_threads, notes, occupants, processes, threads, title,
 };
-use corehop_decide::run_cost::{RunCost, event};
+use corehop_decide::run_cost::{ClassCost, RunCost, event};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, Absences, ObservedThread, Recording};
 use corehop_plan::workload::Event;
@@ -37,7 +38,41 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
         format!("recorded by {}", recording.facts.method),
         platform.name.clone(),
     ];
-    html::page_of(&recording.facts.what, &facts, &sections(recording, cost, platform))
+    let front = PageFront {
+        title: recording.facts.what.clone(),
+        answer: firsts(recording, cost).join(" "),
+        chart: Some(chart(cost)).filter(|it| !it.lines.is_empty()),
+        next: Some(next()),
+        facts: facts.to_vec(),
+        ..PageFront::default()
+    };
+    html::page_of(&front, sections(recording, cost, platform))
+}
+
+/// The absences of each class, by their median length.
+pub(super) fn chart(cost: &RunCost) -> WordedChart {
+    let line = |it: &ClassCost| WordedLine {
+        words: match it.event {
+            Event::Preemption => format!("back on the same CPU ({} times)", it.count),
+            event => format!("after {} ({} times)", event.word().replace('_', " "), it.count),
+        },
+        value: it.median_length_us,
+        ends: None,
+        group: usize::from(it.event.is_migration()),
+    };
+    let some = cost.classes.iter().filter(|it| it.count > 0);
+    WordedChart {
+        quantity: "time that a thread was off its CPU in µs".to_owned(),
+        unit: "µs",
+        point: "median",
+        under: String::new(),
+        lines: some.map(line).collect(),
+    }
+}
+
+/// The next command after a recording.
+pub(super) fn next() -> (String, &'static str) {
+    ("corehop try -- PROGRAM".to_owned(), "tests whether the program runs faster on fewer CPUs.")
 }
 
 /// The sections of a run: its waiting, its preemptions and migrations, its timeline, its threads.
@@ -46,13 +81,13 @@ pub(super) fn sections(
     cost: &RunCost,
     platform: &Platform,
 ) -> Vec<PageSection> {
-    let mut waiting = PageSection::new("run-waiting", "The waiting");
+    let mut waiting = PageSection::new(SectionPlace::Result, "run-waiting", "The waiting");
     waiting.text = firsts(recording, cost);
     waiting.tables = filled([occupants(cost)]);
-    let mut what = PageSection::new("run-cost", "The cost");
+    let mut what = PageSection::new(SectionPlace::Result, "run-cost", "The cost");
     what.text = notes(recording, cost);
     what.tables = vec![classes(cost).shown()];
-    let timeline = PageSection::new("timeline", "When threads were away").says(
+    let timeline = PageSection::new(SectionPlace::Detail, "timeline", "When threads were away").says(
         "One row for each of the threads with the longest absences. A bar lasts from the thread's departure from its CPU to its return; the colour shows the kind of return. Blocking with a return to the same CPU is not shown. Point at a bar to see the preempter and the length; a trace for Perfetto (--trace) has all events.",
     );
     let left_out = recording.absences.times().saturating_sub(BARS as u64);
@@ -64,7 +99,7 @@ pub(super) fn sections(
         ))
     };
     let drawing = Some(drawing(recording, platform));
-    let who = PageSection::new("threads", "Processes and threads");
+    let who = PageSection::new(SectionPlace::Detail, "threads", "Processes and threads");
     let tables = filled([processes(cost), threads(cost)]);
     vec![waiting, what, PageSection { drawing, ..timeline }, PageSection { tables, ..who }]
 }

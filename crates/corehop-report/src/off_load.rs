@@ -5,7 +5,8 @@
 
 use serde_json::Value;
 
-use super::figure::{FigureTable, PageSection};
+use super::figure::{FigureTable, PageSection, SectionPlace};
+use super::front::{PageFront, WordedChart, WordedLine};
 use super::html;
 use super::table::plain;
 use corehop_plan::shown;
@@ -92,12 +93,47 @@ impl OffLoadAnswer {
 
     /// The page.
     pub fn page(&self) -> String {
-        let section = self
-            .sentences()
-            .into_iter()
-            .fold(PageSection::new("answer", "Cores that executed the calls"), PageSection::says);
+        let front = PageFront {
+            title: self.title(),
+            answer: self.sentence(),
+            chart: self.chart(),
+            next: Some((
+                "corehop measure core-switch".to_owned(),
+                "measures the cost of a switch for each mechanism on this host.",
+            )),
+            everything: "corehop report FILE.json --table json".to_owned(),
+            facts: self.facts(),
+            ..PageFront::default()
+        };
+        let section =
+            PageSection::new(SectionPlace::Result, "answer", "Cores that executed the calls");
+        let section = self.sentences().into_iter().skip(1).fold(section, PageSection::says);
         let tables = self.table().map(FigureTable::shown).into_iter().collect();
-        html::page_of(&self.title(), &self.facts(), &[PageSection { tables, ..section }])
+        html::page_of(&front, vec![PageSection { tables, ..section }])
+    }
+
+    /// The times of the first call that has both, on the program's cores and on the OS cores.
+    fn chart(&self) -> Option<WordedChart> {
+        let times = |row: &Value| {
+            let time = |key: &str| row.get(key).and_then(Value::as_f64);
+            Some((row.get("call")?.as_str()?.to_owned(), time("here_ns")?, time("there_ns")?))
+        };
+        let (call, here, there) = self.rows().iter().find_map(times)?;
+        let line = |(words, value, group): (&str, f64, usize)| WordedLine {
+            words: format!("{} {words}", shown::line(&call)),
+            value,
+            ends: None,
+            group,
+        };
+        Some(WordedChart {
+            quantity: "time of a call in ns".to_owned(),
+            unit: "ns",
+            point: "mean",
+            under: String::new(),
+            lines: [("on the program's own core", here, 0), ("on the OS core", there, 1)]
+                .map(line)
+                .to_vec(),
+        })
     }
 
     /// The program, or the machine that was simulated.

@@ -1,69 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of result files as a page: its title, the answer, its sections.
+//! The report of result files as a page: its first screen, its sections.
 
-use std::fmt::Write as _;
-
-use super::answer::answer;
-use super::escape::escape;
 use super::html;
-use super::sections::sections;
-use corehop_results::{FileNote, Results};
+use super::sections::{front, sections};
+use corehop_results::Results;
 
 /// The page.
 pub fn page(data: &Results) -> String {
-    html::whole(&title(data), &subtitle(data), &sections(data))
-}
-
-fn title(data: &Results) -> String {
-    let names: Vec<&str> = data
-        .machines
-        .iter()
-        .map(|machine| machine.platform.as_ref().map_or(machine.id.as_str(), |it| it.name.as_str()))
-        .collect();
-    if names.is_empty() {
-        return "Cost of preempting and migrating a job".to_owned();
-    }
-    format!("Cost of preempting and migrating a job on {}", names.join(" and "))
-}
-
-/// The answer; date, seed, files, number of samples; and a warning where rows are missing.
-fn subtitle(data: &Results) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(first) = data.files.first() {
-        parts.push(first.provenance.date.clone());
-        parts.push(format!("seed {}", first.provenance.seed));
-    }
-    let total = &data.budget.total;
-    if total.n_all > 0 {
-        parts.push(format!("{} of {} samples valid", total.n_valid, total.n_all));
-    }
-    let names: Vec<&str> = data.files.iter().map(|file| file.name.as_str()).collect();
-    parts.push(names.join(", "));
-    parts.retain(|part| !part.is_empty());
-    let mut html = answer(data).map_or_else(String::new, |sentence| {
-        format!("<p class=\"answer\">{}</p>", escape(&sentence))
-    });
-    html.push_str(&html::facts_line(&parts));
-    for (what, why) in warnings(data) {
-        let _ = write!(
-            html,
-            "<p class=\"warning\" role=\"note\"><strong>{what}:</strong> {}</p>",
-            escape(&why)
-        );
-    }
-    html
-}
-
-/// The doubts about the files, each with its heading.
-fn warnings(data: &Results) -> impl Iterator<Item = (&'static str, String)> {
-    let of_file = |file: &FileNote| {
-        let named = |why: &str| format!("{}: {why}", file.name);
-        let incomplete = file.incomplete.as_deref().map(|why| ("Incomplete", named(why)));
-        let doubt = file.verification.doubt().map(|why| ("No checksums", named(why)));
-        incomplete.into_iter().chain(doubt)
-    };
-    let missing = data.missing.iter().map(|file| ("Missing file", file.to_string()));
-    data.files.iter().flat_map(of_file).chain(missing)
+    html::page_of(&front(data), sections(data))
 }
 
 #[cfg(test)]

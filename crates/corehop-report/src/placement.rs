@@ -9,9 +9,10 @@ use serde_json::{Value, json};
 
 use super::escape::escape_xml;
 use super::figure::{
-    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
+    Style, ValueUnit, Variant,
 };
+use super::front::{MOST_LINES, PageFront, WordedChart, WordedLine};
 use super::{html, wake_cost};
 use corehop_decide::placer::Proposal;
 use corehop_decide::placer::log::{PlacementFindings, PlacementLog, TrialJudgement};
@@ -205,14 +206,47 @@ pub fn json(log: &PlacementLog) -> Value {
 
 /// The page of a log.
 pub fn page(log: &PlacementLog) -> String {
-    let facts = [
-        sentence(&log.answer),
+    let facts = vec![
         length(log),
         plural(log.answer.trials.len(), "trial"),
         format!("caches of CPUs {}", lists(log)),
     ];
     let title = format!("Placing {}", log.answer.targets.join(", "));
-    html::page_of(&title, &facts, &sections(log))
+    let front = PageFront {
+        title,
+        answer: sentence(&log.answer),
+        chart: trials(&log.answer),
+        next: Some((
+            "corehop place --progress SOURCE PID".to_owned(),
+            "tries the placement, and keeps the placement only if the program makes faster progress.",
+        )),
+        everything: "corehop report LOG.jsonl --table text".to_owned(),
+        facts,
+        ..PageFront::default()
+    };
+    html::page_of(&front, sections(log))
+}
+
+/// The progress of each trial that has a verdict, compared with the progress before.
+fn trials(answer: &PlacementFindings) -> Option<WordedChart> {
+    let line = |(at, it): (usize, &TrialJudgement)| {
+        let (TrialVerdict::Better(of) | TrialVerdict::Worse(of) | TrialVerdict::Same(of)) =
+            &it.verdict
+        else {
+            return None;
+        };
+        let words = format!("placement {}, compared with before", at + 1);
+        Some(WordedLine { words, value: of.ratio, ends: Some((of.low, of.high)), group: 0 })
+    };
+    let lines: Vec<WordedLine> =
+        answer.trials.iter().enumerate().filter_map(line).take(MOST_LINES).collect();
+    (!lines.is_empty()).then(|| WordedChart {
+        quantity: "progress with the placement, as a multiple of progress before".to_owned(),
+        unit: "times",
+        point: "ratio",
+        under: String::new(),
+        lines,
+    })
 }
 
 fn plural(count: usize, noun: &str) -> String {
@@ -228,14 +262,16 @@ fn sections(log: &PlacementLog) -> Vec<PageSection> {
         "{} Thicker lines mean more wake-ups, or hand-overs of data. Threads of one colour belong to the last placement together.",
         costs(log)
     );
-    let mut graph = PageSection::new("wake-graph", "Threads that belong together").says(text);
+    let mut graph =
+        PageSection::new(SectionPlace::Result, "wake-graph", "Threads that belong together")
+            .says(text);
     if log.answer.ties.is_empty() {
         graph = graph.says(NO_TIES);
     } else {
         graph.drawing = Some(drawing(&log.answer));
         graph.tables = vec![ties(&log.answer)];
     }
-    let mut trials = PageSection::new("trials", "Tried placements").says(
+    let mut trials = PageSection::new(SectionPlace::Result, "trials", "Tried placements").says(
         "Each placement was tried in alternating stretches with and without it. The ratio compares the progress of both, with a 95 % interval. A placement stays only if its interval lies above 1.",
     );
     if log.answer.proposals.is_empty() {
@@ -331,7 +367,7 @@ fn progress(log: &PlacementLog) -> Option<PageSection> {
         marks: Vec::new(),
         marked: "",
     };
-    let section = PageSection::new("progress", "Progress").says(
+    let section = PageSection::new(SectionPlace::Detail, "progress", "Progress").says(
         "One point per window. During a trial, windows with and without the placement alternate.",
     );
     Some(PageSection { figures: vec![figure], ..section })

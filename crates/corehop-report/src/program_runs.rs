@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs of a program side by side, as text: the answer first, then each quantity.
 
-use super::figure::{FigureTable, PageSection};
+use super::figure::{FigureTable, PageSection, SectionPlace};
 use super::table::{micros, plain, wrapped};
 use corehop_decide::gate::{CostChange, Gate};
 use corehop_decide::program_runs::{
@@ -101,7 +101,11 @@ fn within(table: &FigureTable, width: usize) -> String {
 pub(super) fn section(comparison: &RunComparison) -> PageSection {
     let tables = tables(comparison).into_iter().map(FigureTable::shown).collect();
     let text = answers(comparison);
-    PageSection { text, tables, ..PageSection::new("arms", "Does the change pay?") }
+    PageSection {
+        text,
+        tables,
+        ..PageSection::new(SectionPlace::Result, "arms", "Does the change pay?")
+    }
 }
 
 /// The answers in sentences: about each arm, and about what could have been seen.

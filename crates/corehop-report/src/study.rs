@@ -2,9 +2,10 @@
 //! A schedulability study as sections of a page: curves of W(D_c), crossovers, and tables of both.
 
 use super::figure::{
-    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace,
+    SeriesPoint, Style, ValueUnit, Variant,
 };
+use super::front::PageFront;
 use super::html;
 use super::study_svg::drawing;
 use corehop_plan::workload::task::Time;
@@ -14,16 +15,27 @@ use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
 /// Of the colours of a page, those that are told apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
 
-/// The page of a study.
-pub fn page(outcome: &StudyCounts) -> String {
+/// The page of a study, with the sentence that answers.
+pub fn page(outcome: &StudyCounts, answer: &str) -> String {
     let study = &outcome.study;
     let part = if outcome.is_whole() { "" } else { " (a part of the study)" };
-    let facts = [
+    let facts = vec![
         format!("{} sets per cap{part}", outcome.sets()),
         format!("seed {}", study.seed),
         format!("study {}", study.id),
     ];
-    html::page_of(&study.title, &facts, &sections(outcome))
+    let front = PageFront {
+        title: study.title.clone(),
+        answer: answer.to_owned(),
+        next: Some((
+            "corehop check TASKS.json".to_owned(),
+            "tests a task set of your own under these schedulers.",
+        )),
+        everything: "corehop report FILE.parquet --table text".to_owned(),
+        facts,
+        ..PageFront::default()
+    };
+    html::page_of(&front, sections(outcome))
 }
 
 fn sections(outcome: &StudyCounts) -> Vec<PageSection> {
@@ -58,7 +70,7 @@ fn curves(outcome: &StudyCounts) -> PageSection {
         marks: Vec::new(),
         marked: MARKED,
     };
-    let section = PageSection::new("by-delay", "Schedulability by delay")
+    let section = PageSection::new(SectionPlace::Result, "by-delay", "Schedulability by delay")
         .says(
             "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, over all utilisation caps, weighted by the cap. Every scheduler suffers its own delay: read each curve at the cost of that scheduler's preemptions and migrations.",
         )
@@ -198,12 +210,13 @@ fn schedulability(outcome: &StudyCounts) -> Option<PageSection> {
         marked: "",
     };
     let text = format!("The cells behind the curves, for the reading {}.", reading.name);
-    let section = PageSection::new("by-cap", "Schedulability by utilisation").says(text);
+    let section = PageSection::new(SectionPlace::Detail, "by-cap", "Schedulability by utilisation")
+        .says(text);
     Some(PageSection { figures: vec![figure], ..section })
 }
 
 fn held(outcome: &StudyCounts) -> Option<PageSection> {
     let held = outcome.study.held.as_ref()?;
     let text = format!("Reading closest to the paper: {}. {}", held.reading, held.why);
-    Some(PageSection::new("reading", "Reading of the source").says(text))
+    Some(PageSection::new(SectionPlace::Origin, "reading", "Reading of the source").says(text))
 }

@@ -2,7 +2,8 @@
 //! Published tables against the simulated machine, as a page: a drawing and a table for each.
 
 pub use super::dots::{Dot, Dots};
-use super::figure::{FigureTable, PageSection};
+use super::figure::{FigureTable, PageSection, SectionPlace};
+use super::front::PageFront;
 use super::html;
 use super::validation_svg::drawing;
 use super::validation_text;
@@ -74,7 +75,7 @@ impl Dots {
         let section = PageSection {
             drawing: Some(drawing(self)),
             tables: vec![table],
-            ..PageSection::new(&self.id, &self.title)
+            ..PageSection::new(SectionPlace::Result, &self.id, &self.title)
         };
         said.into_iter().fold(section, PageSection::says)
     }
@@ -103,7 +104,22 @@ impl Dot {
 pub fn page(seed: u64, all: &[Dots]) -> String {
     let sections: Vec<PageSection> = all.iter().map(Dots::section).collect();
     let facts = [format!("seed {seed}"), format!("{} drawings", all.len())];
-    html::page_of("Published tables against the simulated machine", &facts, &sections)
+    let judged = all.iter().filter_map(|it| it.judged.as_ref());
+    let (rows, tables) = (judged.clone().map(|it| it.rows).sum::<usize>(), judged.count());
+    let front = PageFront {
+        title: "Published tables against the simulated machine".to_owned(),
+        answer: format!(
+            "{rows} printed values of {tables} tables judge the simulated machine; each section states its errors."
+        ),
+        next: Some((
+            "corehop sim validate --svg FOLDER".to_owned(),
+            "writes each drawing to a file.",
+        )),
+        everything: "corehop sim validate --json".to_owned(),
+        facts: facts.to_vec(),
+        ..PageFront::default()
+    };
+    html::page_of(&front, sections)
 }
 
 #[cfg(test)]

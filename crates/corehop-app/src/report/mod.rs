@@ -206,7 +206,7 @@ fn counts(
     outcome: &StudyCounts,
 ) -> Result<ReportAnswer, Failure> {
     let what = "the counts of a study have no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints the counts)";
-    without_cells(args, form, what, output, || study_page(outcome))?;
+    without_cells(args, form, what, output, || study_page(outcome, &study::sentence(outcome)))?;
     Ok(tell(
         &study::sentence(outcome),
         form,

@@ -146,7 +146,7 @@ impl StudyForms {
         if let Some(file) = output {
             file.fill(|out| outcome.write(out))?;
         }
-        let page = page_file.map(|file| (file, page(outcome)));
+        let page = page_file.map(|file| (file, page(outcome, &sentence(outcome))));
         let drawn = picture_file.zip(picture(outcome));
         for (file, text) in page.into_iter().chain(drawn) {
             file.write(text)?;

@@ -87,7 +87,7 @@ fn group(
         let (from, to) = (area.x(scale, ends[0]), area.x(scale, ends[1]));
         let top = area.top + ROW * point.x + (ROW - BAR) / 2.0;
         let path = format!("<path d=\"M{from:.1} {top:.1}H{to:.1}v{BAR}H{from:.1}z\"");
-        let _ = if frame.titles {
+        let _ = if frame.titles && choice.titles > 0 {
             write!(svg, "{path}><title>{}</title></path>", escape(&values(choice, series, point)))
         } else {
             write!(svg, "{path}/>")

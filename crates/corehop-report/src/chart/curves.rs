@@ -9,8 +9,6 @@ use crate::escape::escape;
 use crate::figure::{AxisMark, FigureSeries, SeriesPoint, Style, ValueUnit};
 use crate::scale::{AxisScale, TickSpacing};
 
-/// A drawing with more points than this shows no values under the mouse, because the page would be heavy.
-const MANY: usize = 1_000;
 /// Beyond this many, discs are drawn in few bytes, and are harder to hit.
 const SEVERAL: usize = 300;
 
@@ -49,7 +47,8 @@ pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) 
         );
     }
     let points: usize = choice.variant.series.iter().map(|series| series.points.len()).sum();
-    let (titles, dots) = (frame.titles && points <= MANY, !frame.titles || points > SEVERAL);
+    let titles = frame.titles && points <= choice.titles;
+    let dots = !titles || points > SEVERAL;
     let canvas = Canvas { choice, area, x, y, titles, dots };
     svg.extend(choice.variant.series.iter().map(|series| canvas.series(series)));
     svg + "</svg>\n"

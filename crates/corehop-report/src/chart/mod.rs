@@ -18,6 +18,27 @@ mod axes;
 mod bars;
 mod curves;
 
+/// The parts of drawings that a page may leave out to stay small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct DrawingDetail {
+    /// The most points that say their values under the mouse, in the drawing that is shown at first.
+    pub(super) shown: usize,
+    /// The most such points in a drawing that is hidden at first.
+    pub(super) hidden: usize,
+    /// Whether hidden drawings are there for phones, too.
+    pub(super) narrow: bool,
+}
+
+impl DrawingDetail {
+    /// All parts. More points would make a page heavy.
+    pub(super) const ALL: Self = Self { shown: 1_000, hidden: 1_000, narrow: true };
+
+    /// All parts for drawings that are shown, with values at this many points.
+    pub(super) const fn of_shown(shown: usize) -> Self {
+        Self { shown, hidden: 0, narrow: false }
+    }
+}
+
 /// A part of a figure to be shown: a selection of its data, and a vertical axis.
 #[derive(Clone, Copy)]
 struct FigureSelection<'a> {
@@ -25,6 +46,10 @@ struct FigureSelection<'a> {
     variant: &'a Variant,
     view: usize,
     log: bool,
+    /// The most points that say their values under the mouse.
+    titles: usize,
+    /// Whether there is a drawing for a phone, too.
+    narrow: bool,
 }
 
 impl<'a> FigureSelection<'a> {
@@ -34,24 +59,27 @@ impl<'a> FigureSelection<'a> {
     }
 
     fn drawing(&self, title: &str) -> String {
-        [axes::WIDE, axes::NARROW]
-            .map(|frame| match self.figure.kind {
-                FigureKind::Curves => curves::drawing(self, frame, title),
-                FigureKind::Bars => bars::drawing(self, frame, title),
-            })
-            .concat()
+        let draw = |frame| match self.figure.kind {
+            FigureKind::Curves => curves::drawing(self, frame, title),
+            FigureKind::Bars => bars::drawing(self, frame, title),
+        };
+        let narrow = if self.narrow { draw(axes::NARROW) } else { String::new() };
+        draw(axes::WIDE) + &narrow
     }
 }
 
 /// All drawings of a figure; the first selection in its first unit is shown, the others are hidden.
-pub(super) fn plots(figure: &Figure, title: &str) -> String {
+pub(super) fn plots(figure: &Figure, title: &str, detail: DrawingDetail) -> String {
     let mut html = String::new();
     for (v, variant) in figure.variants.iter().enumerate() {
         for (view, axis) in figure.views.iter().enumerate() {
             for &log in scales(figure) {
                 let shown = v == 0 && view == 0 && log == first_scale(figure, axis);
                 let hidden = if shown { "" } else { " hidden" };
-                let drawing = FigureSelection { figure, variant, view, log }.drawing(title);
+                let titles = if shown { detail.shown } else { detail.hidden };
+                let narrow = shown || detail.narrow;
+                let selection = FigureSelection { figure, variant, view, log, titles, narrow };
+                let drawing = selection.drawing(title);
                 // Writing to a string cannot fail, here and below.
                 let _ = writeln!(
                     html,

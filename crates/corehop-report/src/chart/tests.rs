@@ -45,13 +45,20 @@ fn curves() -> Figure {
 
 fn drawing(view: usize, log: bool) -> String {
     let figure = curves();
-    let choice = FigureSelection { figure: &figure, variant: &figure.variants[0], view, log };
+    let choice = FigureSelection {
+        figure: &figure,
+        variant: &figure.variants[0],
+        view,
+        log,
+        titles: 1_000,
+        narrow: true,
+    };
     curves::drawing(&choice, axes::WIDE, "Cost")
 }
 
 #[test]
 fn every_selection_unit_and_scale_is_drawn_and_the_first_one_alone_is_shown() {
-    let html = plots(&curves(), "Cost");
+    let html = plots(&curves(), "Cost", DrawingDetail::ALL);
     assert_eq!(html.matches("<div class=\"plot\"").count(), 2 * 2 * 2);
     assert_eq!(html.matches("<svg").count(), 2 * 2 * 2 * 2, "for a screen and for a phone");
     let shown: Vec<&str> =
@@ -98,8 +105,14 @@ fn a_value_that_a_logarithm_cannot_show_breaks_the_line() {
 fn a_value_below_the_axis_is_not_drawn_at_its_end() {
     let mut figure = curves();
     figure.variants[0].series[0].points[0].y[0] = Some(1e-5);
-    let choice =
-        FigureSelection { figure: &figure, variant: &figure.variants[0], view: 0, log: true };
+    let choice = FigureSelection {
+        figure: &figure,
+        variant: &figure.variants[0],
+        view: 0,
+        log: true,
+        titles: 1_000,
+        narrow: true,
+    };
     let svg = curves::drawing(&choice, axes::WIDE, "Cost");
     assert_eq!(svg.matches("<title>preemption\nWSS: 4 KiB\nmedian").count(), 0, "{svg}");
     assert_eq!(svg.matches("<title>preemption\nWSS: 16 KiB\nmedian").count(), 1);
@@ -143,7 +156,7 @@ fn bars_are_stacked_each_sign_on_its_side() {
         }],
         ..curves()
     };
-    let html = plots(&figure, "Balance");
+    let html = plots(&figure, "Balance", DrawingDetail::ALL);
     assert_eq!(html.matches("<div class=\"plot\"").count(), 1);
     // From -4 to 10 in steps of 5: -5 to 10 are 250 to 842, so that 0 is at 447.3 and each µs takes 39.5.
     for bar in ["H684.1v18H447.3z", "H842.0v18H684.1z", "H289.5v18H447.3z", "H526.3v18H447.3z"] {
@@ -159,4 +172,13 @@ fn numbers_have_three_digits_and_sizes_their_unit() {
     assert_eq!(numbers, ["0", "0.0123", "1.5", "12.3", "123", "1234", "1.0e5", "1.0e-4", "-2"]);
     assert_eq!([4.0, 1536.0].map(|it| written(it, ValueUnit::Kib)), ["4 KiB", "1.5 MiB"]);
     assert_eq!(written(0.125, ValueUnit::Share), "12.5 %");
+}
+
+#[test]
+fn hidden_drawings_of_a_small_page_show_no_values_under_the_mouse_and_none_for_phones() {
+    let drawn = |detail| plots(&curves(), "Cost", detail);
+    let (all, few) = (drawn(DrawingDetail::ALL), drawn(DrawingDetail::of_shown(1_000)));
+    let count = |html: &str, what: &str| html.matches(what).count();
+    assert!(0 < count(&few, "<title>") && count(&few, "<title>") < count(&all, "<title>"));
+    assert_eq!((count(&few, "\"narrow\""), count(&few, "\"wide\"")), (1, count(&all, "\"wide\"")));
 }

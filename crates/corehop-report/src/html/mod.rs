@@ -4,36 +4,58 @@
 //! The words, tables, drawings and charts are in the HTML itself and are read without scripts; a script chooses which
 //! drawing of a chart is shown. Whatever comes from data is escaped by `escape`.
 
+mod front;
 mod key;
+mod thrift;
 
 use std::fmt::Write as _;
 
 use super::chart;
 use super::escape::escape;
-use super::figure::{FigureTable, PageSection};
+use super::figure::{Figure, FigureTable, PageSection, SectionPlace};
+use super::front::PageFront;
+use front::front_html;
+use thrift::PageThrift;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-
-/// A page of these sections, with facts below its title.
-pub(super) fn page_of(title: &str, facts: &[String], sections: &[PageSection]) -> String {
-    whole(title, &facts_line(facts), sections)
-}
 
 pub(super) fn facts_line(facts: &[String]) -> String {
     format!("<p class=\"facts\">{}</p>", escape(&facts.join(" · ")))
 }
 
-/// A page of these sections; `subtitle` is HTML below its title.
-pub(super) fn whole(title: &str, subtitle: &str, sections: &[PageSection]) -> String {
-    // Writing to a string cannot fail, here and below.
-    let mut body = String::new();
-    for section in sections {
-        body.push_str(&section_html(section));
+/// A page: the first screen, and these sections folded, by their places. The page is small enough: large tables and clouds
+/// of points are extracts where the whole does not fit.
+pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
+    let sections = in_order(sections);
+    let mut page = String::new();
+    for thrift in PageThrift::STEPS {
+        page = whole(front, &sections, thrift);
+        if page.len() <= thrift::MOST_BYTES {
+            break;
+        }
     }
-    let mut contents = String::new();
-    for PageSection { id, title, .. } in sections {
-        let _ = write!(contents, "<a href=\"#{}\">{}</a>", escape(id), escape(title));
+    page
+}
+
+/// The sections in the order of every page.
+fn in_order(mut sections: Vec<PageSection>) -> Vec<PageSection> {
+    sections.sort_by_key(|it| it.place);
+    sections
+}
+
+fn whole(front: &PageFront, sections: &[PageSection], thrift: PageThrift) -> String {
+    let mut body = String::new();
+    let mut writer = SectionWriter { everything: &front.everything, thrift, drawn: 0 };
+    for place in SectionPlace::ALL {
+        let mut here = sections.iter().filter(|it| it.place == place).peekable();
+        if here.peek().is_some() {
+            // Writing to a string cannot fail, here and below.
+            let _ = writeln!(body, "<p class=\"place\">{}</p>", place.heading());
+        }
+        for section in here {
+            body.push_str(&writer.section(section));
+        }
     }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -42,75 +64,146 @@ pub(super) fn whole(title: &str, subtitle: &str, sections: &[PageSection]) -> St
          <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
          </head>\n<body>\n<header>\n<div class=\"bar\"><span class=\"brand\">corehop</span>\
          <button type=\"button\" id=\"theme\" title=\"Dark or light\">Theme</button></div>\n\
-         <h1>{title}</h1>\n{subtitle}\n<nav aria-label=\"Contents\">{contents}</nav>\n</header>\n\
+         <h1>{title}</h1>\n{front}</header>\n\
          <main>\n{body}</main>\n<footer>Made by corehop {version}.</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
-        title = escape(title),
+        title = escape(&front.title),
+        front = front_html(front),
     )
 }
 
-fn section_html(section: &PageSection) -> String {
-    let id = escape(&section.id);
-    let mut html = format!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(&section.title));
-    let many = section.id == "trust";
-    if many {
-        html.push_str("<ul>");
-    }
-    for paragraph in &section.text {
-        let tag = if many { "li" } else { "p" };
-        let _ = writeln!(html, "<{tag}>{}</{tag}>", with_code(&escape(paragraph)));
-    }
-    if many {
-        html.push_str("</ul>\n");
-    }
-    if let Some(drawing) = &section.drawing {
-        // The drawing is our own SVG: what it writes from data it has escaped.
-        let _ = writeln!(
-            html,
-            "<figure class=\"drawing\" id=\"drawing-{id}\"><div class=\"tools\"><button type=\"button\" \
-             class=\"save\">SVG</button></div><div class=\"scroll\">{drawing}</div></figure>"
-        );
-    }
-    for figure in &section.figures {
-        let _ = writeln!(
-            html,
-            "<figure class=\"chart\" id=\"{}\">{}{}\n{}</figure>",
-            escape(&figure.id),
-            chart::controls(figure),
-            key::legend(figure),
-            chart::plots(figure, &section.title),
-        );
-    }
-    let folded = section.id == "provenance";
-    for table in &section.tables {
-        html.push_str(&if folded { facts_html(table) } else { table_html(table) });
-    }
-    html.push_str("</section>\n");
-    html
+/// Writes the sections of a page.
+struct SectionWriter<'a> {
+    /// The command that prints everything.
+    everything: &'a str,
+    thrift: PageThrift,
+    /// The bytes of the drawings so far.
+    drawn: usize,
 }
 
-fn table_html(table: &FigureTable) -> String {
-    let open = if table.open { " open" } else { "" };
-    let mut html = format!(
-        "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\"><table><thead><tr>",
-        escape(&table.caption)
-    );
-    for (place, name) in table.head.iter().enumerate() {
-        let mut fields = table.rows.iter().filter_map(|row| row.get(place));
-        let right = place > 0 && fields.all(|field| is_numeric(field));
-        let class = if right { " class=\"number\"" } else { "" };
-        let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(name));
-    }
-    html.push_str("</tr></thead><tbody>");
-    for row in &table.rows {
-        html.push_str("<tr>");
-        for (place, field) in row.iter().enumerate() {
-            html.push_str(&field_html(place, field));
+impl SectionWriter<'_> {
+    fn section(&mut self, section: &PageSection) -> String {
+        let id = escape(&section.id);
+        let mut html = format!(
+            "<section id=\"{id}\">\n<details class=\"fold\"><summary><h2>{}</h2></summary>\n",
+            escape(&section.title)
+        );
+        html.push_str(&paragraphs(section));
+        html.push_str(&self.drawing(section));
+        for figure in &section.figures {
+            html.push_str(&self.figure(figure, &section.title));
         }
-        html.push_str("</tr>\n");
+        let is_origin = section.place == SectionPlace::Origin;
+        for table in &section.tables {
+            html.push_str(&if is_origin { self.facts(table) } else { self.table(table) });
+        }
+        html + "</details>\n</section>\n"
     }
-    html.push_str("</tbody></table></div></details>\n");
-    html
+
+    /// The words about the rest of an extract.
+    fn rest(&self) -> String {
+        if self.everything.is_empty() {
+            return String::new();
+        }
+        format!(" <code>{}</code> prints everything.", escape(self.everything))
+    }
+
+    fn drawing(&mut self, section: &PageSection) -> String {
+        let Some(drawing) = &section.drawing else { return String::new() };
+        let id = escape(&section.id);
+        if self.drawn + drawing.len() > self.thrift.drawings {
+            return format!(
+                "<p class=\"extract\">The drawing is omitted because the page would be too large.{}</p>\n",
+                self.rest()
+            );
+        }
+        self.drawn += drawing.len();
+        // The drawing is our own SVG: what it writes from data it has escaped.
+        format!(
+            "<figure class=\"drawing\" id=\"drawing-{id}\"><div class=\"tools\"><button type=\"button\" \
+             class=\"save\">SVG</button></div><div class=\"scroll\">{drawing}</div></figure>\n"
+        )
+    }
+
+    fn figure(&self, figure: &Figure, title: &str) -> String {
+        let (figure, extract) = self.thrift.figure(figure);
+        let extract = extract.map_or_else(String::new, |what| {
+            format!("<p class=\"extract\">{what}{}</p>", self.rest())
+        });
+        format!(
+            "<figure class=\"chart\" id=\"{}\">{}{}\n{}{extract}</figure>\n",
+            escape(&figure.id),
+            chart::controls(&figure),
+            key::legend(&figure),
+            chart::plots(&figure, title, self.thrift.detail),
+        )
+    }
+
+    fn table(&self, table: &FigureTable) -> String {
+        let open = if table.open { " open" } else { "" };
+        let mut html = format!(
+            "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\"><table><thead><tr>",
+            escape(&table.caption)
+        );
+        for (place, name) in table.head.iter().enumerate() {
+            let mut fields = table.rows.iter().filter_map(|row| row.get(place));
+            let right = place > 0 && fields.all(|field| is_numeric(field));
+            let class = if right { " class=\"number\"" } else { "" };
+            let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(name));
+        }
+        html.push_str("</tr></thead><tbody>");
+        for row in table.rows.iter().take(self.thrift.rows) {
+            html.push_str("<tr>");
+            for (place, field) in row.iter().enumerate() {
+                html.push_str(&field_html(place, field));
+            }
+            html.push_str("</tr>\n");
+        }
+        html.push_str("</tbody></table></div>");
+        let left_out = table.rows.len().saturating_sub(self.thrift.rows);
+        if left_out > 0 {
+            let _ = write!(
+                html,
+                "<p class=\"extract\">An extract: the first {} of {} rows.{}</p>",
+                self.thrift.rows,
+                table.rows.len(),
+                self.rest()
+            );
+        }
+        html + "</details>\n"
+    }
+
+    /// A list of facts, folded away; the end of a very long fact is left out.
+    fn facts(&self, table: &FigureTable) -> String {
+        let mut html =
+            format!("<details class=\"facts\"><summary>{}</summary><dl>", escape(&table.caption));
+        for row in &table.rows {
+            if let [name, value] = row.as_slice() {
+                let text: String = value.chars().take(self.thrift.fact).collect();
+                let cut = if text.len() < value.len() {
+                    "… (`corehop report contents FILE --json` prints the whole value)"
+                } else {
+                    ""
+                };
+                let value = escape(&(text + cut));
+                let value =
+                    if value.contains('\n') { format!("<pre>{value}</pre>") } else { value };
+                let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape(name));
+            }
+        }
+        html + "</dl></details>\n"
+    }
+}
+
+/// The text of a section: points where each paragraph is a reason of its own.
+fn paragraphs(section: &PageSection) -> String {
+    let is_list = section.id == "trust";
+    let tag = if is_list { "li" } else { "p" };
+    let mut html = if is_list { "<ul>".to_owned() } else { String::new() };
+    for paragraph in &section.text {
+        let _ = writeln!(html, "<{tag}>{}</{tag}>", with_code(&escape(paragraph)));
+    }
+    html + if is_list { "</ul>\n" } else { "" }
 }
 
 /// A field: the first of a row is its head, numbers stand to the right, words that judge stand out.
@@ -137,21 +230,6 @@ fn is_numeric(field: &str) -> bool {
     let value = field.trim_start_matches(super::table::IN_ERROR);
     value.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')
         && field.chars().count() < 60
-}
-
-/// A list of facts, folded away.
-fn facts_html(table: &FigureTable) -> String {
-    let mut html =
-        format!("<details class=\"facts\"><summary>{}</summary><dl>", escape(&table.caption));
-    for row in &table.rows {
-        if let [name, value] = row.as_slice() {
-            let value = escape(value);
-            let value = if value.contains('\n') { format!("<pre>{value}</pre>") } else { value };
-            let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape(name));
-        }
-    }
-    html.push_str("</dl></details>\n");
-    html
 }
 
 /// Turns text between backticks into code.

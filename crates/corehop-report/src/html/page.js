@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Chooses which drawing of a figure is shown, saves drawings, switches dark and light, and opens tables for paper. Nothing is
+// Chooses which drawing of a figure is shown, saves drawings, switches dark and light, and opens the fold of a link. Nothing is
 // drawn or computed here, and nothing is fetched.
 (function () {
   "use strict";
@@ -92,18 +92,27 @@
   });
   document.getElementById("theme").onclick = () => { root.dataset.theme = isDark() ? "light" : "dark"; };
 
-  // Paper is light and cannot be clicked: every table is open on it.
+  // A link to a part opens the fold of that part.
+  function unfold() {
+    const part = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!part) return;
+    const folds = [part.querySelector("details.fold")];
+    for (let around = part.closest("details"); around; around = around.parentElement.closest("details")) folds.push(around);
+    folds.filter(Boolean).forEach((fold) => { fold.open = true; });
+    part.scrollIntoView();
+  }
+  window.addEventListener("hashchange", unfold);
+  if (location.hash) unfold();
+
+  // Paper is light. What is open is printed, and the first screen with its figure.
   let before = null;
   window.addEventListener("beforeprint", () => {
-    const open = [...document.querySelectorAll("details.table")].map((table) => [table, table.open]);
-    before = { theme: root.dataset.theme, open };
+    before = { theme: root.dataset.theme };
     root.dataset.theme = "light";
-    before.open.forEach(([table]) => { table.open = true; });
   });
   window.addEventListener("afterprint", () => {
     if (!before) return;
     if (before.theme) root.dataset.theme = before.theme; else delete root.dataset.theme;
-    before.open.forEach(([table, open]) => { table.open = open; });
     before = null;
   });
 })();

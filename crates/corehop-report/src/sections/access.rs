@@ -4,8 +4,8 @@
 use super::cost::{cache_marks, statistics, wss_axis};
 use super::panel::with_interval;
 use crate::figure::{
-    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
+    Style, ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
@@ -44,7 +44,7 @@ pub(super) fn access(data: &Results) -> Option<PageSection> {
     Some(PageSection {
         figures: vec![figure],
         tables,
-        ..PageSection::new("access", "Access time by working-set size").says(
+        ..PageSection::new(SectionPlace::Detail, "access", "Access time by working-set size").says(
             "Each access waits for the previous one, one per line in random order. While a working set fits into a cache, an access has the latency of that cache: a plateau. Invalid lines come from memory; modified lines displace other lines that have to be written back first.",
         )
     })

@@ -5,8 +5,8 @@
 use super::cost::statistics;
 use super::panel::percent;
 use crate::figure::{
-    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
+    Style, ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::samples::Cause;
@@ -46,7 +46,7 @@ pub(super) fn budget(data: &Results) -> Option<PageSection> {
             fates("by event and load", &budget.by_event, &causes),
             fates("by working-set size", &budget.by_wss, &causes),
         ],
-        ..PageSection::new("budget", "Disturbance budget").says(format!(
+        ..PageSection::new(SectionPlace::Trust, "budget", "Disturbance budget").says(format!(
             "Of {} samples {} are valid unchanged, and {} are valid after disturbed segments were cut out of a touch; the rest are flagged with their causes. A sample with several causes counts once, under the most significant cause.",
             total.n_all,
             percent(total.clean_share),
@@ -133,7 +133,11 @@ pub(super) fn verdicts(data: &Results) -> Option<PageSection> {
     }
     (!tables.is_empty()).then(|| PageSection {
         tables,
-        ..PageSection::new("verdicts", "Observations of the studies, tested here")
+        ..PageSection::new(
+            SectionPlace::Trust,
+            "verdicts",
+            "Observations of the studies, tested here",
+        )
     })
 }
 
@@ -224,7 +228,7 @@ pub(super) fn balance(data: &Results) -> Option<PageSection> {
     (!tables.is_empty()).then(|| PageSection {
         figures,
         tables,
-        ..PageSection::new("balance", "Closing balance").says(
+        ..PageSection::new(SectionPlace::Trust, "balance", "Closing balance").says(
             "If every line of the working set comes from the next level that still has it, the delay is lines × (latency there − warm time of a line). The difference is the residual. Lines that were not evicted make the residual negative, and so does a latency measured with larger sets (memory is faster for a small set, whose translations and rows stay cached). Transfers between caches, write-backs and translation make the residual positive. Events with unknown latencies are omitted: those of a cache without a plateau in the access-time curve.",
         )
     })

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
 
-use crate::figure::{FigureTable, PageSection};
+use crate::figure::{FigureTable, PageSection, SectionPlace};
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_results::Results;
 use corehop_stats::conditions::{Spreading, VarianceShare};
@@ -9,7 +9,7 @@ use corehop_stats::conditions::{Spreading, VarianceShare};
 /// A table for each run of `conditions`.
 pub(super) fn conditions(data: &Results) -> Option<PageSection> {
     data.jobs.spreads.first()?;
-    let section = PageSection::new("conditions", "Causes of the spread").says(
+    let section = PageSection::new(SectionPlace::Result, "conditions", "Causes of the spread").says(
         "Each step of the run renewed one thing and kept the rest. A share is a share of the variance between the steps' medians. The shares add up to 100 %. A share whose interval includes 0 is not significant. An estimate below 0 is noise. “Alone” is the standard deviation of a median if only this part varied. Covariates are not separate parts: they correlate with a part.",
     );
     let section = notes(data).fold(section, PageSection::says);

@@ -3,8 +3,8 @@
 
 use super::panel::{Panel, colour, count, median, panels, with_interval};
 use crate::figure::{
-    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace,
+    SeriesPoint, Style, ValueUnit, Variant,
 };
 use crate::table::{micros, spread_text};
 use corehop_plan::platform::Platform;
@@ -37,7 +37,7 @@ pub(super) fn cost(data: &Results) -> Option<PageSection> {
     Some(PageSection {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
-        ..PageSection::new("cost", "Cost by working-set size").says(
+        ..PageSection::new(SectionPlace::Result, "cost", "Cost by working-set size").says(
             "The additional time of a resumed touch compared with a warm touch. A maximum grows with the number of samples, which is stated with it. A logarithmic axis cannot show values at or below zero; the tables have them.",
         )
     })

@@ -2,7 +2,7 @@
 //! Measurements of the machine itself: lines from CPU to CPU, accesses at each level, and what
 //! became of the stated facts.
 
-use crate::figure::{FigureTable, PageSection};
+use crate::figure::{FigureTable, PageSection, SectionPlace};
 use crate::{exchange_svg, label};
 use corehop_plan::platform::observed::Exchange;
 use corehop_plan::platform::{Check, Platform};
@@ -16,7 +16,7 @@ pub(super) fn exchange(data: &Results) -> Option<PageSection> {
     let known: Vec<&Platform> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
     known.first()?;
-    let mut section = PageSection::new("exchange", "The machine, measured");
+    let mut section = PageSection::new(SectionPlace::Machine, "exchange", "The machine, measured");
     let measured = known.iter().filter(|platform| platform.exchange.is_some());
     let drawings: String = measured.clone().filter_map(|it| exchange_svg::draw(it)).collect();
     if !drawings.is_empty() {

@@ -3,14 +3,13 @@
 
 use serde_json::Value;
 
+use super::kind_front::{KindFront, replicated};
 use super::{TerminalTables, tables_of};
-use crate::figure::{FigureTable, PageSection};
+use crate::figure::{FigureTable, PageSection, SectionPlace};
+use crate::front::{WordedChart, WordedLine};
 use corehop_results::Results;
 use corehop_stats::gain::TAKEN;
 use corehop_stats::gangs::{GangOutcome, SharingSummary};
-
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 0;
 
 /// None: other tables have these headings, too.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
@@ -20,11 +19,43 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let table = table(&data.gangs);
     let section = (!data.gangs.is_empty()).then(|| PageSection {
         tables: vec![table.shown()],
-        ..PageSection::new("sharing", "Threads with common data").says(format!(
+        ..PageSection::new(SectionPlace::Result, "sharing", "Threads with common data").says(format!(
             "Each program ran with and without a common cache for its threads, or with all threads on one CPU, or moved from the farther place to the nearer place halfway. Times are those of the slowest thread per iteration: means of simulated runs, medians of live runs. SMR is the share of last-level misses that another package answers; MPmI is the number of last-level misses per million instructions. The ratio is shared to separate, or on a machine without a second cache same to shared: below 1 the nearer placing pays. The predicted ratio needs only the misses without a common cache: {TAKEN}, fitted to the 87 printed rows of Kamali (2010). `corehop sim validate kamali-regression` reports its error.",
         ))
     });
     section.into_iter().collect()
+}
+
+/// The times of the first program, by the place of its threads.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let first = data.gangs.first()?;
+    let places = [
+        ("all threads on one CPU", &first.same),
+        ("threads below a common cache", &first.shared),
+        ("threads without a common cache", &first.separate),
+    ];
+    let line = |(words, side): (&str, &Option<GangOutcome>)| {
+        let value = side.as_ref()?.round_ns;
+        Some(WordedLine { words: words.to_owned(), value, ends: None, group: 0 })
+    };
+    let lines: Vec<WordedLine> = places.into_iter().filter_map(line).collect();
+    let told = lines.iter().map(|it| format!("{:.1} ns with {}", it.value, it.words));
+    let told = told.collect::<Vec<_>>().join(", ");
+    let program = format!("{} {}", first.program, first.parameters).trim().to_owned();
+    let replicates = data.gangs.iter().filter_map(|it| it.replicates);
+    Some(KindFront {
+        title: "Threads with common data".to_owned(),
+        answer: Some(format!("{program}: an iteration takes {told}.")),
+        chart: Some(WordedChart {
+            quantity: "time of an iteration of the slowest thread in ns".to_owned(),
+            unit: "ns",
+            point: "one value for all runs",
+            under: program,
+            lines,
+        }),
+        checks: replicated("replicates of each program", replicates).into_iter().collect(),
+        next: ("corehop place PID".to_owned(), "finds such threads in a running program."),
+    })
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

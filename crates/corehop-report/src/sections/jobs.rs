@@ -9,9 +9,6 @@ use super::{
 use crate::figure::PageSection;
 use corehop_results::Results;
 
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 0;
-
 /// None: other tables have these headings, too.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
@@ -30,6 +27,11 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
         length::asked_and_got(data),
     ];
     all.into_iter().flatten().collect()
+}
+
+/// The costs of the answer.
+pub(super) fn front(data: &Results) -> Option<super::kind_front::KindFront> {
+    super::jobs_front::front(data)
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

@@ -4,8 +4,8 @@
 use super::cost::statistics;
 use super::panel::{colour, with_interval};
 use crate::figure::{
-    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
+    Style, ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
@@ -50,7 +50,7 @@ pub(super) fn scatter(data: &Results) -> Option<PageSection> {
     any.then(|| PageSection {
         figures: vec![figure],
         tables: vec![table],
-        ..PageSection::new("length", "Delay by preemption length").says(
+        ..PageSection::new(SectionPlace::Detail, "length", "Delay by preemption length").says(
             "One point per sample. Disturbed samples, which include the disturbance, can be shown in addition to the valid samples. Large clouds are thinned evenly; the table states the number of points, and the highest point is always shown.",
         )
     })
@@ -149,7 +149,7 @@ pub(super) fn asked_and_got(data: &Results) -> Option<PageSection> {
     Some(PageSection {
         figures: vec![figure],
         tables: vec![table],
-        ..PageSection::new("asked", "Requested and actual preemption lengths").says(
+        ..PageSection::new(SectionPlace::Detail, "asked", "Requested and actual preemption lengths").says(
             "A relation of delay and length is only as accurate as the match of actual and requested length. The excess includes the timer and the wake-up.",
         )
     })

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine, and what was found on it.
 
-use crate::figure::{FigureTable, PageSection};
+use crate::figure::{FigureTable, PageSection, SectionPlace};
 use crate::platform_svg;
+use corehop_plan::platform::{MissingClass, Platform};
 use corehop_results::Results;
 
 /// The drawing of each machine, and the classes that cannot be measured.
@@ -10,7 +11,7 @@ pub(super) fn machines(data: &Results) -> Option<PageSection> {
     let known: Vec<_> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
     let first = known.first()?;
-    let mut section = PageSection::new("machine", "The machine");
+    let mut section = PageSection::new(SectionPlace::Machine, "machine", "The machine");
     section.drawing = Some(known.iter().map(|it| platform_svg::draw(it)).collect());
     if let Some(hypervisor) = &first.hypervisor {
         section.text.push(format!(
@@ -20,12 +21,21 @@ pub(super) fn machines(data: &Results) -> Option<PageSection> {
     }
     let mut table =
         FigureTable::new("Classes that cannot be measured here", &["class", "because"]).shown();
-    for class in known.iter().flat_map(|it| it.missing_classes()) {
+    for class in missing_classes(data) {
         table.rows.push(vec![class.affinity.event().to_owned(), class.why]);
     }
     section.tables = vec![table];
     section.tables.retain(|table| !table.rows.is_empty());
     Some(section)
+}
+
+/// The classes that no two CPUs of a machine have, without those of which the files have rows: a hypervisor that moves its
+/// virtual CPUs makes distances that the machine does not declare.
+pub(super) fn missing_classes(data: &Results) -> Vec<MissingClass> {
+    let measured: Vec<&str> = data.jobs.summaries.iter().map(|it| it.cell.event.word()).collect();
+    let known = data.machines.iter().filter_map(|machine| machine.platform.as_ref());
+    let missing = known.flat_map(Platform::missing_classes);
+    missing.filter(|class| !measured.contains(&class.affinity.event())).collect()
 }
 
 /// The findings of the doctor, those that matter most first.
@@ -49,7 +59,7 @@ pub(super) fn findings(data: &Results) -> Option<PageSection> {
     }
     (!table.rows.is_empty()).then(|| PageSection {
         tables: vec![table],
-        ..PageSection::new("findings", "Findings of the doctor")
+        ..PageSection::new(SectionPlace::Machine, "findings", "Findings of the doctor")
             .says("Limits of this host, and threats to a measurement. `corehop help WORD` explains each finding.")
     })
 }

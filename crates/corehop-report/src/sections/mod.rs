@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The parts of a report, made from its data: words, figures and tables.
 //!
-//! Each kind of measurement has a module with its name, found by the registry of kinds. The module has the place of the kind
-//! on a page, its sections there, its tables and notes in a terminal, the headings of these tables with their meanings, and its
+//! Each kind of measurement has a module with its name, found by the registry of kinds. The module has the sections of the
+//! kind on a page, its part of the first screen, its tables and notes in a terminal, the headings of these tables with their meanings, and its
 //! results as objects for other programs.
 
 mod access;
@@ -12,6 +12,8 @@ mod cost;
 mod exchange;
 mod gangs;
 mod jobs;
+mod jobs_front;
+mod kind_front;
 mod length;
 mod machine;
 mod origin;
@@ -26,6 +28,7 @@ mod switches;
 mod tasks;
 
 use super::figure::{FigureTable, PageSection};
+use super::front::PageFront;
 use corehop_plan::for_each_kind;
 use corehop_results::Results;
 use serde_json::Value;
@@ -43,11 +46,15 @@ macro_rules! of_kinds {
         /// The headings that only the tables of one kind have, each with its meaning.
         pub(super) const HEADINGS: &[&[(&str, &str)]] = &[$($name::HEADINGS),+];
 
-        /// The sections of each kind, in the order of a page.
+        /// The sections of each kind.
         fn of_kinds(data: &Results) -> impl Iterator<Item = PageSection> {
-            let mut all = vec![$(($name::ON_PAGE, $name::sections(data))),+];
-            all.sort_by_key(|(place, _)| *place);
-            all.into_iter().flat_map(|(_, sections)| sections)
+            [$($name::sections(data)),+].into_iter().flatten()
+        }
+
+        /// The first screen of the first kind that was measured.
+        pub fn front(data: &Results) -> PageFront {
+            let kinds = [$($name::front(data)),+];
+            kind_front::front(data, kinds.into_iter().flatten().next())
         }
 
         /// The tables of each kind.
@@ -91,7 +98,7 @@ fn tables_of(sections: impl IntoIterator<Item = PageSection>) -> Vec<FigureTable
     sections.into_iter().flat_map(|section| section.tables).collect()
 }
 
-/// The sections that the data support, in the order of reading: the picture first.
+/// The sections that the data support. A page sorts the sections by their [place](crate::figure::SectionPlace).
 pub fn sections(data: &Results) -> Vec<PageSection> {
     let account = [
         account::budget(data),

@@ -3,14 +3,14 @@
 
 use serde_json::Value;
 
-use crate::figure::{FigureTable, PageSection};
+use crate::figure::{FigureTable, PageSection, SectionPlace};
 use corehop_results::{FileNote, Results};
 
 /// The provenance of every file.
 pub(super) fn origin(data: &Results) -> Option<PageSection> {
     (!data.files.is_empty()).then(|| PageSection {
         tables: data.files.iter().map(provenance).collect(),
-        ..PageSection::new("provenance", "Provenance")
+        ..PageSection::new(SectionPlace::Origin, "provenance", "Provenance")
     })
 }
 

@@ -3,13 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::figure::{FigureTable, PageSection};
+use super::super::figure::{FigureTable, PageSection, SectionPlace};
 use super::super::overheads;
 use super::TerminalTables;
+use super::kind_front::{KindFront, first_file};
+use crate::front::{MOST_LINES, SurenessCheck, WordedChart, WordedLine};
+use crate::table::micros;
 use corehop_results::Results;
-
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 1;
+use corehop_stats::overheads::OverheadSummary;
 
 /// None: other tables have these headings, too.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
@@ -20,9 +21,53 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let section = (!tables.is_empty()).then(|| PageSection {
         text: notes(data),
         tables: tables.into_iter().map(FigureTable::shown).collect(),
-        ..PageSection::new("overheads", "Scheduling overheads of the kernel")
+        ..PageSection::new(SectionPlace::Result, "overheads", "Scheduling overheads of the kernel")
     });
     section.into_iter().collect()
+}
+
+/// The times of an overhead that a 99th percentile needs.
+const ENOUGH: usize = 100;
+
+/// The largest overheads.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let mut largest: Vec<&OverheadSummary> = data.overheads.summaries.iter().collect();
+    largest.sort_by(|a, b| b.p50_us.total_cmp(&a.p50_us));
+    let first = largest.first()?;
+    let fewest = data.overheads.summaries.iter().map(|it| it.n).min().unwrap_or(0);
+    let enough =
+        format!("{fewest} times of each overhead or more; a 99th percentile needs {ENOUGH}");
+    let (median, rare) = (micros(first.p50_us), micros(first.p99_us));
+    Some(KindFront {
+        title: "Scheduling overheads of the kernel".to_owned(),
+        answer: Some(format!(
+            "The largest of {} scheduling overheads is {}: median {median} µs, 99th percentile {rare} µs, from {} times.",
+            data.overheads.summaries.len(),
+            in_words(first),
+            first.n,
+        )),
+        chart: Some(WordedChart {
+            quantity: "time of one event in µs, the largest overheads".to_owned(),
+            unit: "µs",
+            point: "median",
+            under: String::new(),
+            lines: largest.iter().take(MOST_LINES).map(|it| line(it)).collect(),
+        }),
+        checks: vec![SurenessCheck::new(fewest >= ENOUGH, enough)],
+        next: (
+            format!("corehop check TASKS.json --overheads {}", first_file(data)),
+            "tests a task set with these overheads.",
+        ),
+    })
+}
+
+fn line(it: &OverheadSummary) -> WordedLine {
+    WordedLine { words: in_words(it), value: it.p50_us, ends: None, group: 0 }
+}
+
+fn in_words(it: &OverheadSummary) -> String {
+    let tasks = if it.tasks > 0 { format!(", {} tasks", it.tasks) } else { String::new() };
+    format!("{} ({}{tasks})", it.what, it.vantage)
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The main result, and how far to trust it.
 
+use super::machine;
 use super::panel::{count, median, panels, percent};
-use crate::figure::{FigureTable, PageSection};
+use crate::figure::{FigureTable, PageSection, SectionPlace};
 use crate::table::{self, IN_ERROR, micros};
 use corehop_plan::finding::Severity;
-use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
 use corehop_results::{FileNote, Results};
@@ -50,7 +50,7 @@ pub(super) fn overview(data: &Results) -> Option<PageSection> {
         }));
     }
     let total = &data.budget.total;
-    let section = PageSection::new("overview", "In short")
+    let section = PageSection::new(SectionPlace::Detail, "overview", "In short")
         .says(
             "The additional time of a thread after an absence, because its working set is no longer in its caches: the time of the first touch after the event minus the time of a warm touch. Columns are working-set sizes.",
         )
@@ -91,11 +91,12 @@ pub(super) fn trust(data: &Results) -> Option<PageSection> {
     for machine in &data.machines {
         let grave = machine.findings.iter().filter(|it| it.severity >= Severity::Warning);
         points.extend(grave.map(|finding| format!("{}. {}", capital(&finding.found), finding.why)));
-        let missing = machine.platform.iter().flat_map(Platform::missing_classes);
-        points.extend(missing.map(|class| {
-            format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
-        }));
     }
+    points.extend(
+        machine::missing_classes(data).into_iter().map(|class| {
+            format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
+        }),
+    );
     points.extend(few_replicates(&data.jobs.summaries));
     points.extend(drifting(&data.jobs.summaries));
     points.extend(data.files.iter().filter_map(distance));
@@ -104,8 +105,10 @@ pub(super) fn trust(data: &Results) -> Option<PageSection> {
     points.extend(stopped_by_the_data(data));
     points.extend(censored(&data.jobs.summaries));
     points.extend(weak_certificates(&data.jobs.summaries));
-    (!points.is_empty())
-        .then(|| PageSection { text: points, ..PageSection::new("trust", "How far to trust this") })
+    (!points.is_empty()).then(|| PageSection {
+        text: points,
+        ..PageSection::new(SectionPlace::Trust, "trust", "How far to trust this")
+    })
 }
 
 /// A clause as the beginning of a sentence.

@@ -6,10 +6,8 @@ use serde_json::{Value, json};
 use super::super::figure::PageSection;
 use super::super::{observed, observed_page, program_runs};
 use super::TerminalTables;
+use super::kind_front::KindFront;
 use corehop_results::{Recorded, Results};
-
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 4;
 
 /// None: other tables have these headings, too.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
@@ -22,6 +20,20 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
         arms.into_iter().chain(sections).collect::<Vec<_>>()
     };
     data.program.iter().flat_map(of).collect()
+}
+
+/// What a recorded program waited for, and the cost of its absences.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let first = data.program.first()?;
+    let answer = observed::firsts(&first.recording, &first.cost);
+    let answer = first.comparison.as_ref().map_or(answer, program_runs::answers);
+    Some(KindFront {
+        title: "Preemptions and migrations of a program".to_owned(),
+        answer: Some(answer.join(" ")),
+        chart: Some(observed_page::chart(&first.cost)),
+        checks: Vec::new(),
+        next: observed_page::next(),
+    })
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

@@ -4,16 +4,15 @@
 use serde_json::{Value, json};
 
 use super::super::figure::{
-    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
+    Style, ValueUnit, Variant,
 };
 use super::super::program_costs;
 use super::TerminalTables;
+use super::kind_front::{KindFront, replicated};
+use crate::front::{MOST_LINES, WordedChart, WordedLine};
 use corehop_results::Results;
 use corehop_stats::program_costs::{DoseCost, ProgramCost, ProgramCostResults};
-
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 1;
 
 /// The headings that only these tables have.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
@@ -36,7 +35,11 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
         text: notes(data),
         figures: vec![doses(&data.program_costs)],
         tables: tables.into_iter().map(FigureTable::shown).collect(),
-        ..PageSection::new("program-costs", "Cost of an event for the program")
+        ..PageSection::new(
+            SectionPlace::Result,
+            "program-costs",
+            "Cost of an event for the program",
+        )
     });
     section.into_iter().collect()
 }
@@ -74,6 +77,38 @@ fn dose(of: &DoseCost) -> SeriesPoint {
         high: vec![of.cost.interval.map(|it| ms(it.high))],
         note: format!("{} events", of.events),
     }
+}
+
+/// The costs of each class of event.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let results = &data.program_costs;
+    let rounds = results.costs.iter().map(|it| it.rounds);
+    (!results.is_empty()).then(|| KindFront {
+        title: "Cost of a preemption and a migration for a program".to_owned(),
+        answer: Some(program_costs::sentence(results)),
+        chart: Some(WordedChart {
+            quantity: "additional CPU time for each event in µs".to_owned(),
+            unit: "µs",
+            point: "mean over the events",
+            under: results.program.clone(),
+            lines: results.costs.iter().filter_map(line).take(MOST_LINES).collect(),
+        }),
+        checks: replicated("rounds of each event", rounds).into_iter().collect(),
+        next: (
+            "corehop record -- PROGRAM".to_owned(),
+            "counts how often the program pays such a cost.",
+        ),
+    })
+}
+
+fn line(it: &ProgramCost) -> Option<WordedLine> {
+    let cost = it.cost?;
+    Some(WordedLine {
+        words: format!("after {}", program_costs::named(it)),
+        value: cost.us,
+        ends: cost.interval.map(|it| (it.low, it.high)),
+        group: usize::from(it.event.is_migration()),
+    })
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

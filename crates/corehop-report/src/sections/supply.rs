@@ -3,13 +3,14 @@
 
 use serde_json::{Value, json};
 
-use super::super::figure::{FigureTable, PageSection};
+use super::super::figure::{FigureTable, PageSection, SectionPlace};
 use super::super::supply;
 use super::TerminalTables;
+use super::kind_front::{KindFront, first_file};
+use crate::front::{MOST_LINES, SurenessCheck, WordedChart, WordedLine};
+use crate::table::micros;
 use corehop_results::Results;
-
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 2;
+use corehop_sched::supply::SupplySummary;
 
 /// The headings that only these tables have.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
@@ -33,9 +34,57 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let section = (!tables.is_empty()).then(|| PageSection {
         text: notes(data),
         tables: tables.into_iter().map(FigureTable::shown).collect(),
-        ..PageSection::new("supply", "Supply of the CPUs")
+        ..PageSection::new(SectionPlace::Result, "supply", "Supply of the CPUs")
     });
     section.into_iter().collect()
+}
+
+/// The seconds for which a CPU must be watched to see rare gaps.
+const ENOUGH_S: f64 = 10.0;
+
+/// The CPUs that lost the most.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let first = data.supply.first()?;
+    let mut most: Vec<(f64, &SupplySummary)> =
+        data.supply.iter().filter_map(|it| Some((it.most_lost_us[2]?, it))).collect();
+    most.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let line = |&(value, it): &(f64, &SupplySummary)| WordedLine {
+        words: format!("CPU {}", it.cpu),
+        value,
+        ends: None,
+        group: 0,
+    };
+    let watched = format!(
+        "each CPU was watched for {:.1} s; rare gaps need {ENOUGH_S:.0} s",
+        first.watched_s
+    );
+    Some(KindFront {
+        title: "Time that the CPUs supplied".to_owned(),
+        answer: most.first().map(least),
+        chart: Some(WordedChart {
+            quantity: "most time missing in any 40 ms, in µs".to_owned(),
+            unit: "µs",
+            point: "maximum",
+            under: String::new(),
+            lines: most.iter().take(MOST_LINES).map(line).collect(),
+        }),
+        checks: vec![SurenessCheck::new(first.watched_s >= ENOUGH_S, watched)],
+        next: (
+            format!("corehop check TASKS.json --supply {}", first_file(data)),
+            "tests a task set with the supply of these CPUs.",
+        ),
+    })
+}
+
+/// The sentence of the CPU that supplied the least.
+fn least(&(us, it): &(f64, &SupplySummary)) -> String {
+    format!(
+        "CPU {} supplied the least: in the worst 40 ms, {} µs were missing; over {:.1} s, {:.2} % of the time.",
+        it.cpu,
+        micros(us),
+        it.watched_s,
+        it.lost_percent
+    )
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

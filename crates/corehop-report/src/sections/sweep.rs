@@ -4,8 +4,8 @@
 use super::cost::{point, statistics, table};
 use super::panel::{Panel, panels, percent};
 use crate::figure::{
-    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SeriesPoint, Style,
-    ValueUnit, Variant,
+    Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace,
+    SeriesPoint, Style, ValueUnit, Variant,
 };
 use crate::table::micros;
 use corehop_plan::units::Bytes;
@@ -34,7 +34,7 @@ pub(super) fn sweep(data: &Results) -> Option<PageSection> {
         marks: Vec::new(),
         marked: "shortest length that can fill a cache",
     };
-    let section = PageSection::new("sweep", "Cost by preemption length")
+    let section = PageSection::new(SectionPlace::Result, "sweep", "Cost by preemption length")
         .says(
             "A polluter, or the load, replaces the job for increasing times. The delay grows until every useful line is evicted. Its limit is cold minus warm.",
         )

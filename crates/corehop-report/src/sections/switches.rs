@@ -4,16 +4,16 @@
 use serde_json::{Value, json};
 
 use super::super::figure::{
-    Axis, Figure, FigureKind, FigureSeries, PageSection, SeriesPoint, Style, ValueUnit, Variant,
+    Axis, Figure, FigureKind, FigureSeries, PageSection, SectionPlace, SeriesPoint, Style,
+    ValueUnit, Variant,
 };
 use super::super::switching;
 use super::TerminalTables;
+use super::kind_front::{KindFront, replicated};
+use crate::front::{MOST_LINES, WordedChart, WordedLine};
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_results::Results;
 use corehop_stats::switches::{SwitchResults, SwitchSummary};
-
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 3;
 
 /// None: other tables have these headings, too.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
@@ -25,11 +25,48 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
         figures: figure(&data.switches.summaries).into_iter().collect(),
         // That of every way is on demand.
         tables: tables.into_iter().enumerate().map(|(at, it)| if at < 2 { it.shown() } else { it }).collect(),
-        ..notes(data).into_iter().fold(PageSection::new("switches", "Core switches"), PageSection::says).says(
+        ..notes(data).into_iter().fold(PageSection::new(SectionPlace::Result, "switches", "Core switches"), PageSection::says).says(
             "A switch costs half of the additional time of a call on the other core, there and back. Batches of all mechanisms alternate. A caller that waits for each call gains only if the call itself is faster there; a caller with several outstanding calls gains from the point that the table states.",
         )
     });
     section.into_iter().collect()
+}
+
+/// The least costly ways of the first call, and the call without a switch.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let all = &data.switches.summaries;
+    let first = &all.first()?.of;
+    let mut ways: Vec<&SwitchSummary> =
+        all.iter().filter(|it| it.of == *first && it.outstanding == 1).collect();
+    ways.sort_by(|a, b| a.mean_ns.estimate.total_cmp(&b.mean_ns.estimate));
+    let replicates = all.iter().map(|it| it.mean_ns.replicates);
+    Some(KindFront {
+        title: "Cost of switching cores for one call".to_owned(),
+        answer: notes(data).into_iter().next(),
+        chart: Some(WordedChart {
+            quantity: "time of a call in ns, the least costly ways".to_owned(),
+            unit: "ns",
+            point: "mean",
+            under: format!("{}, CPU {} to {}", first.call, first.from_cpu, first.to_cpu),
+            lines: ways.iter().take(MOST_LINES).map(|it| line(it)).collect(),
+        }),
+        checks: replicated("replicates of each mechanism", replicates).into_iter().collect(),
+        next: (
+            "corehop offload --os-cores 1 -- PROGRAM".to_owned(),
+            "measures whether off-load pays for a whole program.",
+        ),
+    })
+}
+
+fn line(it: &SwitchSummary) -> WordedLine {
+    let is_own = it.mechanism == SwitchMechanism::None;
+    let other = || format!("on the other core, by {}", it.mechanism);
+    WordedLine {
+        words: if is_own { "on the caller's own core".to_owned() } else { other() },
+        value: it.mean_ns.estimate,
+        ends: it.mean_ns.interval.map(|it| (it.low, it.high)),
+        group: usize::from(!is_own),
+    }
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {

@@ -4,9 +4,11 @@
 
 use serde_json::{Value, json};
 
-use super::super::figure::{FigureTable, PageSection};
+use super::super::figure::{FigureTable, PageSection, SectionPlace};
 use super::account::word;
+use super::kind_front::KindFront;
 use super::{TerminalTables, tables_of};
+use crate::front::{MOST_LINES, WordedChart, WordedLine};
 use corehop_plan::samples::JobOutcome;
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_results::Results;
@@ -18,15 +20,39 @@ use corehop_stats::tasks::{
 /// The tasks that are listed: those that were latest.
 const LISTED: usize = 10;
 
-/// The place of these sections on a page.
-pub(super) const ON_PAGE: u8 = 0;
-
 /// None: other tables have these headings, too.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
 /// Tables of all that is known of them.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     data.tasks.as_ref().map(|report| section(data, report)).into_iter().collect()
+}
+
+/// The deadlines of each scheduler.
+pub(super) fn front(data: &Results) -> Option<KindFront> {
+    let tasks = data.tasks.as_ref().filter(|it| !it.schedulers.is_empty())?;
+    let line = |it: &SchedulerSummary| WordedLine {
+        words: format!("{}, load {}", it.under.scheduler, it.under.load),
+        value: 100.0 * it.misses.ratio,
+        ends: it.misses.interval.map(|it| (100.0 * it.low, 100.0 * it.high)),
+        group: 0,
+    };
+    Some(KindFront {
+        title: "Task sets under their schedulers".to_owned(),
+        answer: None,
+        chart: Some(WordedChart {
+            quantity: "jobs that missed their deadline in %".to_owned(),
+            unit: "%",
+            point: "share of all jobs",
+            under: String::new(),
+            lines: tasks.schedulers.iter().take(MOST_LINES).map(line).collect(),
+        }),
+        checks: Vec::new(),
+        next: (
+            "corehop check TASKS.json".to_owned(),
+            "tests whether a task set always meets its deadlines.",
+        ),
+    })
 }
 
 pub(super) fn tables(data: &Results) -> TerminalTables {
@@ -49,7 +75,7 @@ fn section(data: &Results, report: &TaskReport) -> PageSection {
         effects(&report.effects),
     ];
     let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(FigureTable::shown);
-    let mut section = PageSection::new("task-sets", "Task sets under their schedulers").says(
+    let mut section = PageSection::new(SectionPlace::Result, "task-sets", "Task sets under their schedulers").says(
         "Only jobs that followed the method gave samples; other jobs are counted by their course. Maxima cover the same number of samples for each number of tasks (k_min). Shares have 95 % intervals, computed as if jobs missed their deadlines independently.",
     );
     section.tables = tables.collect();

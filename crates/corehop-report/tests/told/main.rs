@@ -42,7 +42,7 @@ mod verbs;
 fn outline(sections: &[PageSection]) -> String {
     let mut text = String::new();
     for section in sections {
-        let PageSection { id, title, text: says, drawing, figures, tables } = section;
+        let PageSection { place: _, id, title, text: says, drawing, figures, tables } = section;
         // Writing to a string cannot fail.
         let _ = writeln!(text, "\n# {id}: {title}");
         text.extend(says.iter().map(|it| format!("{it}\n")));

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The first screen of a page: the answer, its sureness, a chart in words, and the next command. Each kind of result fills it.
+
+use super::paper::{PaperDrawing, PointForm, TextSide, room};
+use super::scale::AxisScale;
+use super::table::{interval, micros};
+
+/// The first screen of a page.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageFront {
+    /// The title.
+    pub title: String,
+    /// The answer in sentences; empty if nothing answers.
+    pub answer: String,
+    /// The checks that say how sure the answer is.
+    pub checks: Vec<SurenessCheck>,
+    /// The chart; None where the answer has no numbers to compare.
+    pub chart: Option<WordedChart>,
+    /// The next command, and what the command does.
+    pub next: Option<(String, &'static str)>,
+    /// The command that prints everything, for the rest of a long table.
+    pub everything: String,
+    /// Facts about the data, in a line.
+    pub facts: Vec<String>,
+    /// Doubts about the files, each with its heading.
+    pub warnings: Vec<(&'static str, String)>,
+}
+
+/// A check of the data behind an answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SurenessCheck {
+    /// The observation, in words.
+    pub text: String,
+    /// Whether the observation supports the answer.
+    pub holds: bool,
+}
+
+impl SurenessCheck {
+    /// A check with its observation.
+    pub fn new(holds: bool, text: impl Into<String>) -> Self {
+        Self { text: text.into(), holds }
+    }
+}
+
+/// Values with words, on a common axis.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordedChart {
+    /// The quantity with its unit, for the axis.
+    pub quantity: String,
+    /// The unit behind a value.
+    pub unit: &'static str,
+    /// The statistic of each value.
+    pub point: &'static str,
+    /// The condition under which all lines were measured, below the axis; may be empty.
+    pub under: String,
+    /// The lines.
+    pub lines: Vec<WordedLine>,
+}
+
+/// A value of a chart with the words that say what was measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WordedLine {
+    /// The words.
+    pub words: String,
+    /// The value.
+    pub value: f64,
+    /// The ends of its 95 % interval, if known.
+    pub ends: Option<(f64, f64)>,
+    /// The group: lines of one group are compared, and have one colour and one form.
+    pub group: usize,
+}
+
+/// The lines that a chart has at most.
+pub const MOST_LINES: usize = 5;
+const WIDTH: f64 = 460.0;
+/// The height of a line with its words, the room above the lines, and the room for the axis below.
+const ROW: f64 = 44.0;
+const TOP: f64 = 6.0;
+const AXIS: f64 = 52.0;
+const LEFT: f64 = 14.0;
+const INK: &str = "1c2733";
+const DIM: &str = "5b6876";
+const GRID: &str = "d9dfe6";
+/// Colours that are told apart with any colour vision (Okabe and Ito), each with a form for paper without colours.
+const GROUPS: [(&str, PointForm); 3] =
+    [("0072b2", PointForm::Disc), ("d55e00", PointForm::Square), ("007a5a", PointForm::Diamond)];
+
+impl WordedChart {
+    /// The drawing of the chart.
+    pub(super) fn drawing(&self) -> PaperDrawing {
+        let bottom = TOP + ROW * self.lines.len() as f64;
+        let height = bottom + AXIS + if self.under.is_empty() { 0.0 } else { 18.0 };
+        let mut drawing = PaperDrawing::new(WIDTH, height, &self.in_words());
+        let scale = self.scale();
+        self.axis(&mut drawing, &scale, bottom);
+        for (at, line) in self.lines.iter().enumerate() {
+            self.line(&mut drawing, &scale, line, TOP + ROW * at as f64);
+        }
+        drawing
+    }
+
+    /// An axis that includes zero.
+    fn scale(&self) -> AxisScale {
+        let ends = |line: &WordedLine| line.ends.map_or([line.value; 2], |(low, high)| [low, high]);
+        let values: Vec<f64> =
+            self.lines.iter().flat_map(|it| [ends(it), [it.value; 2]].concat()).collect();
+        let low = values.iter().copied().fold(0.0, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        AxisScale::even(low, high)
+    }
+
+    fn axis(&self, drawing: &mut PaperDrawing, scale: &AxisScale, bottom: f64) {
+        for tick in scale.ticks() {
+            let x = place(scale, tick);
+            drawing.stroke((x, TOP), (x, bottom + 4.0), 1.0, GRID);
+            drawing.text((x, bottom + 18.0), 12.0, TextSide::Middle, DIM, &ticked(tick));
+        }
+        drawing.stroke((LEFT, bottom), (WIDTH - LEFT, bottom), 1.0, DIM);
+        let middle = WIDTH / 2.0;
+        drawing.text((middle, bottom + 38.0), 12.0, TextSide::Middle, DIM, &self.quantity);
+        drawing.text((middle, bottom + 56.0), 12.0, TextSide::Middle, DIM, &self.under);
+    }
+
+    fn line(&self, drawing: &mut PaperDrawing, scale: &AxisScale, line: &WordedLine, top: f64) {
+        let (colour, form) = GROUPS[line.group % GROUPS.len()];
+        let value = format!("{} {}", micros(line.value), self.unit);
+        let left = WIDTH - LEFT - room(&value, 13.0, true) - 10.0;
+        let words = cut(&line.words, left - LEFT);
+        drawing.text((LEFT, top + 15.0), 13.0, TextSide::Right, INK, &words);
+        drawing.bold((WIDTH - LEFT, top + 15.0), 13.0, TextSide::Left, &value);
+        let y = top + 30.0;
+        if let Some((low, high)) = line.ends {
+            let (low, high) = (place(scale, low), place(scale, high));
+            drawing.stroke((low, y), (high, y), 2.5, colour);
+            for end in [low, high] {
+                drawing.stroke((end, y - 5.0), (end, y + 5.0), 2.0, colour);
+            }
+        }
+        drawing.point((place(scale, line.value), y), form, colour);
+    }
+
+    /// The chart for a reader who cannot see it.
+    fn in_words(&self) -> String {
+        let line = |it: &WordedLine| {
+            let ends = it.ends.map_or_else(String::new, |(low, high)| {
+                format!(" {}", interval(Some(low), Some(high)))
+            });
+            format!("{}: {} {}{ends}", it.words, micros(it.value), self.unit)
+        };
+        let lines: Vec<String> = self.lines.iter().map(line).collect();
+        format!("{}. {}", self.quantity, lines.join("; "))
+    }
+}
+
+fn place(scale: &AxisScale, value: f64) -> f64 {
+    LEFT + 10.0 + (WIDTH - 2.0 * LEFT - 20.0) * scale.place(value)
+}
+
+/// A tick's number, without digits that every tick has.
+fn ticked(value: f64) -> String {
+    if value == value.round() { format!("{value:.0}") } else { micros(value) }
+}
+
+/// Words that fit into this room.
+fn cut(words: &str, most: f64) -> String {
+    let mut words = words.to_owned();
+    if room(&words, 13.0, false) <= most {
+        return words;
+    }
+    while room(&words, 13.0, false) + 13.0 > most && words.pop().is_some() {}
+    format!("{}…", words.trim_end())
+}
+
+/// A word of a command line as a shell reads it.
+pub fn shell_word(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/+:=,".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart() -> WordedChart {
+        let line = |words: &str, value, ends, group| WordedLine {
+            words: words.to_owned(),
+            value,
+            ends,
+            group,
+        };
+        WordedChart {
+            quantity: "cost in µs".to_owned(),
+            unit: "µs",
+            point: "median",
+            under: String::new(),
+            lines: vec![
+                line("after 4 ms, nothing else ran", 240.0, Some((54.0, 376.0)), 0),
+                line("after 4 ms, another job ran", 288.0, None, 1),
+            ],
+        }
+    }
+
+    #[test]
+    fn a_chart_says_its_lines_in_words_and_draws_the_intervals_it_knows() {
+        let svg = chart().drawing().svg();
+        for words in [
+            "after 4 ms, nothing else ran",
+            "another job ran",
+            ">240 µs<",
+            ">288 µs<",
+            ">cost in µs<",
+        ] {
+            assert!(svg.contains(words), "{words}: {svg}");
+        }
+        assert!(svg.contains(
+            "aria-label=\"cost in µs. after 4 ms, nothing else ran: 240 µs [54.0, 376]; after"
+        ));
+        // An interval is a line with two ends.
+        assert_eq!(svg.matches("stroke=\"#0072b2\"").count(), 3);
+        assert_eq!(svg.matches("#d55e00").count(), 1);
+    }
+
+    #[test]
+    fn groups_differ_in_colour_and_in_form() {
+        for (at, (colour, form)) in GROUPS.iter().enumerate() {
+            let others = GROUPS.iter().skip(at + 1);
+            assert!(others.clone().all(|other| other.0 != *colour && other.1 != *form));
+        }
+    }
+
+    #[test]
+    fn words_too_long_for_their_room_end_with_dots() {
+        let mut chart = chart();
+        chart.lines[0].words = "x".repeat(200);
+        let svg = chart.drawing().svg();
+        assert!(svg.contains("xx…<"), "{svg}");
+    }
+
+    #[test]
+    fn a_file_name_with_other_letters_is_quoted() {
+        assert_eq!(shell_word("out/quick.parquet"), "out/quick.parquet");
+        assert_eq!(shell_word("it's; rm"), "'it'\\''s; rm'");
+        assert_eq!(shell_word(""), "''");
+    }
+}

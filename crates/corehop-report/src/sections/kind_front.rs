@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The first screen of a report: each kind of measurement has its part, and the files have theirs.
+
+use corehop_plan::finding::Severity;
+use corehop_results::{FileNote, Results};
+
+use crate::front::{PageFront, SurenessCheck, WordedChart, shell_word};
+
+/// The part of a kind of measurement.
+pub(super) struct KindFront {
+    /// The title of the page, without the machine.
+    pub(super) title: String,
+    /// The answer; None if the sentence of the terminal answers.
+    pub(super) answer: Option<String>,
+    /// The chart; None without numbers to compare.
+    pub(super) chart: Option<WordedChart>,
+    /// The checks of this kind.
+    pub(super) checks: Vec<SurenessCheck>,
+    /// The next command, and what the command does.
+    pub(super) next: (String, &'static str),
+}
+
+/// The first screen of these data; `kind` is the part of the first kind that was measured.
+pub(super) fn front(data: &Results, kind: Option<KindFront>) -> PageFront {
+    let everything = format!("corehop report {} --table text", files(data));
+    let mut front = PageFront {
+        everything,
+        facts: facts(data),
+        warnings: warnings(data),
+        ..PageFront::default()
+    };
+    let title = kind.as_ref().map_or("Cost of preempting and migrating a job", |it| &it.title);
+    front.title = titled(title, data);
+    let Some(kind) = kind else { return front };
+    front.answer = kind.answer.unwrap_or_else(|| crate::listing::answer(data));
+    front.checks = kind.checks;
+    front.checks.extend(of_files(data));
+    front.checks.extend(doctor(data));
+    front.chart = kind.chart.filter(|it| !it.lines.is_empty());
+    front.next = Some(kind.next);
+    front
+}
+
+fn titled(title: &str, data: &Results) -> String {
+    let name = |machine: &corehop_results::MachineNote| {
+        machine.platform.as_ref().map_or(machine.id.clone(), |it| it.name.clone())
+    };
+    let names: Vec<String> = data.machines.iter().map(name).collect();
+    if names.is_empty() { title.to_owned() } else { format!("{title} on {}", names.join(" and ")) }
+}
+
+/// The files as words of a command.
+fn files(data: &Results) -> String {
+    let names: Vec<String> = data.files.iter().map(|it| shell_word(&it.name)).collect();
+    if names.is_empty() { "FILE".to_owned() } else { names.join(" ") }
+}
+
+/// The first file as a word of a command.
+pub(super) fn first_file(data: &Results) -> String {
+    data.files.first().map_or_else(|| "FILE".to_owned(), |it| shell_word(&it.name))
+}
+
+/// Date, seed, number of samples, files.
+fn facts(data: &Results) -> Vec<String> {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(first) = data.files.first() {
+        parts.push(first.provenance.date.clone());
+        parts.push(format!("seed {}", first.provenance.seed));
+    }
+    let total = &data.budget.total;
+    if total.n_all > 0 {
+        parts.push(format!("{} of {} samples valid", total.n_valid, total.n_all));
+    }
+    let names: Vec<&str> = data.files.iter().map(|file| file.name.as_str()).collect();
+    parts.push(names.join(", "));
+    parts.retain(|part| !part.is_empty());
+    parts
+}
+
+/// The doubts about the files, each with its heading.
+fn warnings(data: &Results) -> Vec<(&'static str, String)> {
+    let of_file = |file: &FileNote| {
+        let named = |why: &str| format!("{}: {why}", file.name);
+        let incomplete = file.incomplete.as_deref().map(|why| ("Incomplete", named(why)));
+        let doubt = file.verification.doubt().map(|why| ("No checksums", named(why)));
+        incomplete.into_iter().chain(doubt)
+    };
+    let missing = data.missing.iter().map(|file| ("Missing file", file.to_string()));
+    data.files.iter().flat_map(of_file).chain(missing).collect()
+}
+
+/// Whether the files are whole.
+fn of_files(data: &Results) -> Option<SurenessCheck> {
+    let parts = data.files.iter().filter(|it| it.incomplete.is_some()).count();
+    (parts > 0).then(|| {
+        SurenessCheck::new(false, format!("{parts} of {} files are incomplete", data.files.len()))
+    })
+}
+
+/// Whether the doctor warned about the host.
+fn doctor(data: &Results) -> Option<SurenessCheck> {
+    let findings = || data.machines.iter().flat_map(|it| &it.findings);
+    findings().next()?;
+    let grave = findings().filter(|it| it.severity >= Severity::Warning).count();
+    let text = match grave {
+        0 => "the doctor found no obstacle on this host".to_owned(),
+        1 => "the doctor has a warning about this host".to_owned(),
+        _ => format!("the doctor has {grave} warnings about this host"),
+    };
+    Some(SurenessCheck::new(grave == 0, text))
+}
+
+/// Whether statistics have enough replicates for an interval, from the replicates of each.
+pub(super) fn replicated(
+    what: &str,
+    replicates: impl Iterator<Item = usize>,
+) -> Option<SurenessCheck> {
+    use corehop_stats::replicates::FEWEST_REPLICATES;
+    let fewest = replicates.min()?;
+    Some(SurenessCheck::new(
+        fewest >= FEWEST_REPLICATES,
+        format!("{fewest} {what} or more; an interval needs {FEWEST_REPLICATES}"),
+    ))
+}
