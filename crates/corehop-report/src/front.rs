@@ -106,7 +106,8 @@ impl WordedChart {
             self.lines.iter().flat_map(|it| [ends(it), [it.value; 2]].concat()).collect();
         let low = values.iter().copied().fold(0.0, f64::min);
         let high = values.iter().copied().fold(0.0, f64::max);
-        AxisScale::even(low, high)
+        // Without any value above or below zero, the axis still needs a length.
+        AxisScale::even(low, if high > low { high } else { low + 1.0 })
     }
 
     fn axis(&self, drawing: &mut PaperDrawing, scale: &AxisScale, bottom: f64) {
@@ -171,6 +172,12 @@ fn cut(words: &str, most: f64) -> String {
     format!("{}…", words.trim_end())
 }
 
+/// Clauses as one sentence.
+pub(super) fn in_a_sentence(clauses: &[String]) -> String {
+    let clauses: Vec<&str> = clauses.iter().map(|it| it.trim_end_matches('.')).collect();
+    if clauses.is_empty() { String::new() } else { format!("{}.", clauses.join("; ")) }
+}
+
 /// A word of a command line as a shell reads it.
 pub fn shell_word(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/+:=,".contains(letter);
@@ -229,6 +236,22 @@ mod tests {
             let others = GROUPS.iter().skip(at + 1);
             assert!(others.clone().all(|other| other.0 != *colour && other.1 != *form));
         }
+    }
+
+    #[test]
+    fn values_of_zero_have_an_axis_from_zero_on() {
+        let mut chart = chart();
+        for line in &mut chart.lines {
+            (line.value, line.ends) = (0.0, None);
+        }
+        let svg = chart.drawing().svg();
+        assert!(svg.contains(">0<") && !svg.contains(">-"), "{svg}");
+    }
+
+    #[test]
+    fn clauses_become_one_sentence() {
+        assert_eq!(in_a_sentence(&["a b".to_owned(), "c.".to_owned()]), "a b; c.");
+        assert_eq!(in_a_sentence(&[]), "");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::escape::escape;
 use super::figure::{FigureTable, PageSection, SectionPlace};
-use super::front::{PageFront, WordedChart, WordedLine};
+use super::front::{PageFront, WordedChart, WordedLine, in_a_sentence};
 use super::html;
 use super::label::time;
 use super::observed::{
@@ -40,7 +40,7 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
     ];
     let front = PageFront {
         title: recording.facts.what.clone(),
-        answer: firsts(recording, cost).join(" "),
+        answer: in_a_sentence(&firsts(recording, cost)),
         chart: Some(chart(cost)).filter(|it| !it.lines.is_empty()),
         next: Some(next()),
         facts: facts.to_vec(),

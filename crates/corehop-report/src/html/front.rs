@@ -40,7 +40,11 @@ fn badge(checks: &[SurenessCheck]) -> String {
         return String::new();
     }
     let hold = checks.iter().filter(|it| it.holds).count();
-    let class = if hold == checks.len() { "good" } else { "bad" };
+    let class = match hold {
+        0 => "bad",
+        _ if hold == checks.len() => "good",
+        _ => "partly",
+    };
     let mut html = format!(
         "<div class=\"badge\"><p class=\"{class}\">How sure: {hold} of {} checks hold</p><ul>",
         checks.len()
@@ -96,7 +100,7 @@ mod tests {
     #[test]
     fn a_check_that_fails_is_counted_and_seen_without_colours() {
         let html = badge(&[SurenessCheck::new(true, "a"), SurenessCheck::new(false, "<b>")]);
-        assert!(html.contains("class=\"bad\">How sure: 1 of 2 checks hold"), "{html}");
+        assert!(html.contains("class=\"partly\">How sure: 1 of 2 checks hold"), "{html}");
         assert!(html.contains("aria-label=\"fails\">✗</span>&lt;b&gt;"), "{html}");
         assert_eq!(badge(&[]), "");
     }

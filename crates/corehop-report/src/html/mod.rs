@@ -94,8 +94,16 @@ impl SectionWriter<'_> {
             html.push_str(&self.figure(figure, &section.title));
         }
         let is_origin = section.place == SectionPlace::Origin;
-        for table in &section.tables {
+        for table in section.tables.iter().take(self.thrift.tables) {
             html.push_str(&if is_origin { self.facts(table) } else { self.table(table) });
+        }
+        let left_out = section.tables.len().saturating_sub(self.thrift.tables);
+        if left_out > 0 {
+            let _ = writeln!(
+                html,
+                "<p class=\"extract\">An extract: {left_out} further tables are omitted.{}</p>",
+                self.rest()
+            );
         }
         html + "</details>\n</section>\n"
     }

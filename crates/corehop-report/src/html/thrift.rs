@@ -16,6 +16,8 @@ pub(crate) struct PageThrift {
     pub(crate) points: usize,
     /// What the drawings of figures have beside their lines.
     pub(crate) detail: DrawingDetail,
+    /// Tables of a section.
+    pub(crate) tables: usize,
     /// Rows of a table.
     pub(crate) rows: usize,
     /// Bytes of all drawings that are not figures.
@@ -35,9 +37,10 @@ impl PageThrift {
         Self::of(1, 30, DrawingDetail::of_shown(0), 16),
     ];
 
-    /// Long facts and large drawings shrink with the rows of tables.
+    /// Tables are as many as selections need; long facts and large drawings shrink with the rows of tables.
     const fn of(variants: usize, points: usize, detail: DrawingDetail, rows: usize) -> Self {
-        Self { variants, points, detail, rows, drawings: 60_000 + 600 * rows, fact: 50 * rows }
+        let (drawings, fact) = (60_000 + 600 * rows, 50 * rows);
+        Self { variants, points, detail, tables: 3 * variants, rows, drawings, fact }
     }
 
     /// The part of a figure that is drawn, and the sentence about the rest.

@@ -35,24 +35,33 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     })
 }
 
+/// The control first, then the costs of each company.
 fn chart(headline: &Headline) -> WordedChart {
     let cell = &headline.cell;
     let length = preemption_length(headline.length());
-    let line = |(group, company, cost): (usize, &Company, &HeadlineCost)| WordedLine {
+    let line = |group: usize, company: &Company, cost: &HeadlineCost| WordedLine {
         words: words(&length, company, cost.event),
         value: cost.median_us,
         ends: cost.interval_us,
         group,
     };
-    let groups = headline.groups.iter().enumerate();
+    // A company in which nothing ran has the control among its costs.
+    let told = headline.groups.iter().any(|it| it.is_quiet());
+    let control = headline.control.as_ref().filter(|_| !told);
+    let groups = headline.groups.iter().zip(usize::from(!told)..);
     let costs =
-        groups.flat_map(|(at, it)| it.costs.iter().map(move |cost| (at, &it.company, cost)));
+        groups.flat_map(|(it, at)| it.costs.iter().map(move |cost| (at, &it.company, cost)));
+    let control = control.map(|it| line(0, &Company::nothing(), it));
     WordedChart {
         quantity: "cost of one absence in µs".to_owned(),
         unit: "µs",
         point: "median",
         under: format!("working set {}, load {}", Bytes::new(cell.wss_bytes), cell.load),
-        lines: costs.take(MOST_LINES).map(line).collect(),
+        lines: control
+            .into_iter()
+            .chain(costs.map(|(at, company, cost)| line(at, company, cost)))
+            .take(MOST_LINES)
+            .collect(),
     }
 }
 
@@ -72,10 +81,7 @@ fn words(length: &str, company: &Company, event: Event) -> String {
 /// Whether the distances of the CPUs changed during the run, which changes the class of a migration.
 fn classes(data: &Results, headline: &Headline) -> Option<SurenessCheck> {
     if headline.simulated {
-        return Some(SurenessCheck::new(
-            false,
-            "simulated: nothing was measured on a real machine",
-        ));
+        return None;
     }
     let of = |file: &FileNote| -> Option<Classes> {
         serde_json::from_value(file.provenance.machine.get("distance")?.clone()).ok()

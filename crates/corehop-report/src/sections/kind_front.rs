@@ -34,6 +34,7 @@ pub(super) fn front(data: &Results, kind: Option<KindFront>) -> PageFront {
     let Some(kind) = kind else { return front };
     front.answer = kind.answer.unwrap_or_else(|| crate::listing::answer(data));
     front.checks = kind.checks;
+    front.checks.extend(simulated(data));
     front.checks.extend(of_files(data));
     front.checks.extend(doctor(data));
     front.chart = kind.chart.filter(|it| !it.lines.is_empty());
@@ -89,6 +90,15 @@ fn warnings(data: &Results) -> Vec<(&'static str, String)> {
     data.files.iter().flat_map(of_file).chain(missing).collect()
 }
 
+/// Whether the numbers come from a simulated machine.
+fn simulated(data: &Results) -> Option<SurenessCheck> {
+    let kinds = data.files.iter().filter_map(|it| it.provenance.machine.get("kind"));
+    let is_simulated = kinds.into_iter().any(|it| it.as_str() == Some("simulated"));
+    is_simulated.then(|| {
+        SurenessCheck::new(false, "the machine is simulated; nothing was measured on a real one")
+    })
+}
+
 /// Whether the files are whole.
 fn of_files(data: &Results) -> Option<SurenessCheck> {
     let parts = data.files.iter().filter(|it| it.incomplete.is_some()).count();
@@ -119,6 +129,6 @@ pub(super) fn replicated(
     let fewest = replicates.min()?;
     Some(SurenessCheck::new(
         fewest >= FEWEST_REPLICATES,
-        format!("{fewest} {what} or more; an interval needs {FEWEST_REPLICATES}"),
+        format!("{what}: at least {fewest}; an interval needs {FEWEST_REPLICATES}"),
     ))
 }

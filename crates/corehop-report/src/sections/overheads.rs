@@ -36,7 +36,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     let first = largest.first()?;
     let fewest = data.overheads.summaries.iter().map(|it| it.n).min().unwrap_or(0);
     let enough =
-        format!("{fewest} times of each overhead or more; a 99th percentile needs {ENOUGH}");
+        format!("times of each overhead: at least {fewest}; a 99th percentile needs {ENOUGH}");
     let (median, rare) = (micros(first.p50_us), micros(first.p99_us));
     Some(KindFront {
         title: "Scheduling overheads of the kernel".to_owned(),

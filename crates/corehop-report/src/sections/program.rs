@@ -7,6 +7,7 @@ use super::super::figure::PageSection;
 use super::super::{observed, observed_page, program_runs};
 use super::TerminalTables;
 use super::kind_front::KindFront;
+use crate::front::in_a_sentence;
 use corehop_results::{Recorded, Results};
 
 /// None: other tables have these headings, too.
@@ -29,7 +30,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     let answer = first.comparison.as_ref().map_or(answer, program_runs::answers);
     Some(KindFront {
         title: "Preemptions and migrations of a program".to_owned(),
-        answer: Some(answer.join(" ")),
+        answer: Some(in_a_sentence(&answer)),
         chart: Some(observed_page::chart(&first.cost)),
         checks: Vec::new(),
         next: observed_page::next(),

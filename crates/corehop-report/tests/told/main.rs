@@ -4,6 +4,7 @@
 //!
 //! `COREHOP_UPDATE_TOLD=1` writes the texts anew: look at each line that changes.
 
+mod pages;
 mod rows;
 
 use std::fmt::Write as _;
