@@ -34,7 +34,8 @@ def sample_files(folder):
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
-    """The pages: `whole` of four experiments and a measured machine, `torn` of a killed run, `hostile` with bad names."""
+    """The pages: `whole` of four experiments and a measured machine, `torn` of a killed run, `hostile` with bad names,
+    and of measurements that are in the repository, and on a simulated machine."""
     folder = tmp_path_factory.mktemp("reports")
     sample_files(folder)
     whole = ["synthetic", "access-time", "preemption-length", "polluter-sweep"]
@@ -43,7 +44,14 @@ def reports(tmp_path_factory):
         "torn": ["torn.part"],
         "hostile": ["hostile.parquet"],
     }
-    pages = {}
+    data = ROOT / "data"
+    inputs["quick"] = [str(data / "2026-11-21-guest-2cpu" / name)
+                       for name in ("quick.parquet", "quick-access.parquet", "quick-length.parquet")]
+    inputs["conditions"] = [str(data / "2026-11-22-guest-2cpu" / "conditions.parquet")]
+    inputs["switches"] = [str(data / "2026-11-24-guest-2cpu" / "switches.parquet")]
+    pages = {"study": folder / "study.html"}
+    study = [program(), "check", "study", "bastoni-fig5", "--sets", "1", "--page", str(pages["study"])]
+    subprocess.run(study, cwd=folder, check=True)
     for name, files in inputs.items():
         pages[name] = folder / f"{name}.html"
         command = [program(), "report", *files, "-o", str(pages[name])]
@@ -77,7 +85,7 @@ def visit(browser, reports):
         if not request.url.startswith(("file:", "data:", "blob:")):
             complaints.append(f"request for {request.url}")
 
-    def open_report(name="whole", **options):
+    def open_report(name="whole", folded=False, **options):
         options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options}
         context = browser.new_context(offline=True, accept_downloads=True, **options)
         contexts.append(context)
@@ -88,6 +96,8 @@ def visit(browser, reports):
         page.on("console", lambda message: message.type in ("error", "warning")
                 and complaints.append(f"console: {message.text}"))
         page.goto(reports[name].as_uri())
+        if not folded:
+            page.evaluate("document.querySelectorAll('details.fold').forEach((it) => { it.open = true; })")
         return page
 
     yield open_report

@@ -159,7 +159,7 @@ fn place(scale: &AxisScale, value: f64) -> f64 {
 
 /// A tick's number, without digits that every tick has.
 fn ticked(value: f64) -> String {
-    if value == value.round() { format!("{value:.0}") } else { micros(value) }
+    if value.fract() == 0.0 { format!("{value:.0}") } else { micros(value) }
 }
 
 /// Words that fit into this room.

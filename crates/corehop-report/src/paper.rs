@@ -147,7 +147,7 @@ fn document(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut places = String::new();
     for (at, object) in objects.iter().enumerate() {
         // Writing to a string cannot fail, here and below.
-        let _ = write!(places, "{:010} 00000 n \n", pdf.len());
+        let _ = writeln!(places, "{:010} 00000 n ", pdf.len());
         pdf.extend(format!("{} 0 obj\n", at + 1).bytes());
         pdf.extend(object);
         pdf.extend(b"\nendobj\n");
@@ -256,15 +256,13 @@ fn corners((x, y): (f64, f64), form: PointForm) -> [(f64, f64); 4] {
 /// A circle as four curves.
 fn circle((x, y): (f64, f64)) -> String {
     let (r, k) = (RADIUS, RADIUS * ROUND);
-    let curve = |c: [f64; 6]| {
-        let at = |n: usize| if n % 2 == 0 { x + c[n] } else { y + c[n] };
-        format!("{:.2} {:.2} {:.2} {:.2} {:.2} {:.2} c", at(0), at(1), at(2), at(3), at(4), at(5))
-    };
+    let place = |(right, up): (f64, f64)| format!("{:.2} {:.2}", x + right, y + up);
+    let curve = |points: [(f64, f64); 3]| points.map(place).join(" ") + " c";
     let curves = [
-        curve([r, k, k, r, 0.0, r]),
-        curve([-k, r, -r, k, -r, 0.0]),
-        curve([-r, -k, -k, -r, 0.0, -r]),
-        curve([k, -r, r, -k, r, 0.0]),
+        curve([(r, k), (k, r), (0.0, r)]),
+        curve([(-k, r), (-r, k), (-r, 0.0)]),
+        curve([(-r, -k), (-k, -r), (0.0, -r)]),
+        curve([(k, -r), (r, -k), (r, 0.0)]),
     ];
     format!("{:.2} {y:.2} m {}", x + r, curves.join(" "))
 }

@@ -142,11 +142,11 @@ impl Marker {
     fn path(self, x: f64, y: f64, r: f64) -> String {
         let w = 2.0 * r;
         match self {
-            Self::Disc => format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {w} 0a{r} {r} 0 1 0 -{w} 0z", x - r),
-            Self::Diamond => format!("M{x:.1} {:.1}l{r} {r} -{r} {r} -{r} -{r}z", y - r),
+            Self::Disc => format!("M{:.1} {y:.1}a{r} {r} 0 1 0 {w} 0a{r} {r} 0 1 0-{w} 0z", x - r),
+            Self::Diamond => format!("M{x:.1} {:.1}l{r} {r}-{r} {r}-{r}-{r}z", y - r),
             Self::Square => format!("M{:.1} {:.1}h{w}v{w}h-{w}z", x - r, y - r),
             Self::Hourglass => format!("M{:.1} {:.1}h{w}l-{w} {w}h{w}z", x - r, y - r),
-            Self::Triangle => format!("M{x:.1} {:.1}l{r} {w} -{w} 0z", y - r),
+            Self::Triangle => format!("M{x:.1} {:.1}l{r} {w}h-{w}z", y - r),
             Self::Dot => format!("M{x:.1} {y:.1}h0"),
         }
     }
@@ -263,7 +263,8 @@ impl Canvas<'_> {
             (Marker::Disc, style) if self.dots && style != Style::Hollow => Marker::Dot,
             (marker, _) => marker,
         };
-        let size = if is_cloud(series) { 2.5 } else { 3.2 };
+        // Whole numbers keep drawings with many points small.
+        let size = if is_cloud(series) { 2.0 } else { 3.0 };
         let shown = series.points.iter().filter_map(|point| {
             let path = marker.path(self.at(point.x), self.level(&point.y)?, size);
             Some((point, path))

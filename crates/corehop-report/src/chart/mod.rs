@@ -27,15 +27,18 @@ pub(super) struct DrawingDetail {
     pub(super) hidden: usize,
     /// Whether hidden drawings are there for phones, too.
     pub(super) narrow: bool,
+    /// Whether selections that are hidden at first have all units and scales, or only the first ones.
+    pub(super) all_views: bool,
 }
 
 impl DrawingDetail {
     /// All parts. More points would make a page heavy.
-    pub(super) const ALL: Self = Self { shown: 1_000, hidden: 1_000, narrow: true };
+    pub(super) const ALL: Self =
+        Self { shown: 1_000, hidden: 1_000, narrow: true, all_views: true };
 
     /// All parts for drawings that are shown, with values at this many points.
     pub(super) const fn of_shown(shown: usize) -> Self {
-        Self { shown, hidden: 0, narrow: false }
+        Self { shown, hidden: 0, narrow: false, all_views: false }
     }
 }
 
@@ -74,7 +77,11 @@ pub(super) fn plots(figure: &Figure, title: &str, detail: DrawingDetail) -> Stri
     for (v, variant) in figure.variants.iter().enumerate() {
         for (view, axis) in figure.views.iter().enumerate() {
             for &log in scales(figure) {
-                let shown = v == 0 && view == 0 && log == first_scale(figure, axis);
+                let first = view == 0 && log == first_scale(figure, axis);
+                let shown = v == 0 && first;
+                if v > 0 && !first && !detail.all_views {
+                    continue;
+                }
                 let hidden = if shown { "" } else { " hidden" };
                 let titles = if shown { detail.shown } else { detail.hidden };
                 let narrow = shown || detail.narrow;

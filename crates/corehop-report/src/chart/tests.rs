@@ -180,5 +180,7 @@ fn hidden_drawings_of_a_small_page_show_no_values_under_the_mouse_and_none_for_p
     let (all, few) = (drawn(DrawingDetail::ALL), drawn(DrawingDetail::of_shown(1_000)));
     let count = |html: &str, what: &str| html.matches(what).count();
     assert!(0 < count(&few, "<title>") && count(&few, "<title>") < count(&all, "<title>"));
-    assert_eq!((count(&few, "\"narrow\""), count(&few, "\"wide\"")), (1, count(&all, "\"wide\"")));
+    assert_eq!(count(&few, "\"narrow\""), 1);
+    // One of the two selections is shown at first; the other has one drawing.
+    assert_eq!(count(&few, "\"wide\""), count(&all, "\"wide\"") / 2 + 1);
 }

@@ -10,7 +10,7 @@ use crate::front::{PageFront, SurenessCheck, WordedChart};
 pub(super) fn front_html(front: &PageFront) -> String {
     let mut html = String::new();
     if !front.answer.is_empty() {
-        let _ = write!(html, "<p class=\"answer\">{}</p>\n", escape(&front.answer));
+        let _ = writeln!(html, "<p class=\"answer\">{}</p>", escape(&front.answer));
     }
     for (what, why) in &front.warnings {
         // Writing to a string cannot fail, here and below.

@@ -24,19 +24,36 @@ pub(super) fn facts_line(facts: &[String]) -> String {
     format!("<p class=\"facts\">{}</p>", escape(&facts.join(" · ")))
 }
 
-/// A page: the first screen, and these sections folded, by their places. The page is small enough: large tables and clouds
-/// of points are extracts where the whole does not fit.
+/// A page: the first screen, and these sections folded, by their places. The page is small enough: if everything does not fit,
+/// the largest sections become extracts.
 pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     let sections = in_order(sections);
-    let mut page = String::new();
-    for thrift in PageThrift::STEPS {
-        page = whole(front, &sections, thrift);
-        if page.len() <= thrift::MOST_BYTES {
-            break;
-        }
+    let around = whole(front, &[], &[]).len();
+    let all = |parts: &[String]| around + parts.iter().map(String::len).sum::<usize>();
+    let write = |at: usize, step: usize| {
+        let writer =
+            SectionWriter { everything: &front.everything, thrift: PageThrift::STEPS[step] };
+        writer.section(&sections[at])
+    };
+    let mut parts: Vec<String> = (0..sections.len()).map(|at| write(at, 0)).collect();
+    let mut steps = vec![0; parts.len()];
+    while all(&parts) > thrift::MOST_BYTES - PLACES {
+        let open = (0..parts.len()).filter(|&at| steps[at] + 1 < PageThrift::STEPS.len());
+        let weight = |at: usize| parts[at].len() / usize::from(keeps(&sections[at]));
+        let Some(largest) = open.max_by_key(|&at| weight(at)) else { break };
+        steps[largest] += 1;
+        parts[largest] = write(largest, steps[largest]);
     }
-    page
+    whole(front, &sections, &parts)
 }
+
+/// How many times as large as other sections a section may stay: the result is what a reader came for.
+fn keeps(section: &PageSection) -> u8 {
+    if section.place == SectionPlace::Result { 6 } else { 1 }
+}
+
+/// Room for the headings of places.
+const PLACES: usize = 1_000;
 
 /// The sections in the order of every page.
 fn in_order(mut sections: Vec<PageSection>) -> Vec<PageSection> {
@@ -44,18 +61,17 @@ fn in_order(mut sections: Vec<PageSection>) -> Vec<PageSection> {
     sections
 }
 
-fn whole(front: &PageFront, sections: &[PageSection], thrift: PageThrift) -> String {
+/// The page of these sections, whose HTML is in `parts`.
+fn whole(front: &PageFront, sections: &[PageSection], parts: &[String]) -> String {
     let mut body = String::new();
-    let mut writer = SectionWriter { everything: &front.everything, thrift, drawn: 0 };
-    for place in SectionPlace::ALL {
-        let mut here = sections.iter().filter(|it| it.place == place).peekable();
-        if here.peek().is_some() {
+    let mut before = None;
+    for (section, part) in sections.iter().zip(parts) {
+        if before != Some(section.place) {
             // Writing to a string cannot fail, here and below.
-            let _ = writeln!(body, "<p class=\"place\">{}</p>", place.heading());
+            let _ = writeln!(body, "<p class=\"place\">{}</p>", section.place.heading());
         }
-        for section in here {
-            body.push_str(&writer.section(section));
-        }
+        before = Some(section.place);
+        body.push_str(part);
     }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -72,17 +88,15 @@ fn whole(front: &PageFront, sections: &[PageSection], thrift: PageThrift) -> Str
     )
 }
 
-/// Writes the sections of a page.
+/// Writes a section of a page.
 struct SectionWriter<'a> {
     /// The command that prints everything.
     everything: &'a str,
     thrift: PageThrift,
-    /// The bytes of the drawings so far.
-    drawn: usize,
 }
 
 impl SectionWriter<'_> {
-    fn section(&mut self, section: &PageSection) -> String {
+    fn section(&self, section: &PageSection) -> String {
         let id = escape(&section.id);
         let mut html = format!(
             "<section id=\"{id}\">\n<details class=\"fold\"><summary><h2>{}</h2></summary>\n",
@@ -116,16 +130,15 @@ impl SectionWriter<'_> {
         format!(" <code>{}</code> prints everything.", escape(self.everything))
     }
 
-    fn drawing(&mut self, section: &PageSection) -> String {
+    fn drawing(&self, section: &PageSection) -> String {
         let Some(drawing) = &section.drawing else { return String::new() };
         let id = escape(&section.id);
-        if self.drawn + drawing.len() > self.thrift.drawings {
+        if drawing.len() > self.thrift.drawing {
             return format!(
                 "<p class=\"extract\">The drawing is omitted because the page would be too large.{}</p>\n",
                 self.rest()
             );
         }
-        self.drawn += drawing.len();
         // The drawing is our own SVG: what it writes from data it has escaped.
         format!(
             "<figure class=\"drawing\" id=\"drawing-{id}\"><div class=\"tools\"><button type=\"button\" \

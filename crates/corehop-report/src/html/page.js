@@ -20,7 +20,15 @@
     statistics.filter((button) => button.getAttribute("aria-pressed") === "false")
       .forEach((button) => off.add("statistic " + button.dataset.statistic));
 
+    // A selection that is drawn in its first unit and scale only is shown in these.
+    function drawn() {
+      const fits = (plot, keys) => keys.every((key) => plot.dataset[key] === chosen[key]);
+      if (plots.some((plot) => fits(plot, ["variant", "view", "scale"]))) return;
+      const { view, scale } = plots.find((plot) => fits(plot, ["variant"])).dataset;
+      Object.assign(chosen, { view, scale });
+    }
     function show() {
+      drawn();
       plots.forEach((plot) => {
         plot.hidden = Object.keys(chosen).some((key) => plot.dataset[key] !== chosen[key]);
       });

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The size of a page: a page that is too large is written again with extracts of its largest parts.
+//! The size of a page: the largest sections of a page that is too large become extracts.
 
 use crate::chart::DrawingDetail;
 use crate::figure::{Figure, Style};
@@ -7,7 +7,7 @@ use crate::figure::{Figure, Style};
 /// The most bytes of a page.
 pub(crate) const MOST_BYTES: usize = 400_000;
 
-/// The most of each part that a page has.
+/// The most of each part that a section has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageThrift {
     /// Selections of a figure.
@@ -20,27 +20,33 @@ pub(crate) struct PageThrift {
     pub(crate) tables: usize,
     /// Rows of a table.
     pub(crate) rows: usize,
-    /// Bytes of all drawings that are not figures.
-    pub(crate) drawings: usize,
+    /// Bytes of a drawing that is not a figure.
+    pub(crate) drawing: usize,
     /// Bytes of a fact of the provenance.
     pub(crate) fact: usize,
 }
 
 impl PageThrift {
-    /// From everything to little: a page takes the first that fits.
-    pub(super) const STEPS: [Self; 6] = [
-        Self::of(99, 2_000, DrawingDetail::ALL, 2_000),
-        Self::of(99, 300, DrawingDetail { narrow: false, ..DrawingDetail::ALL }, 400),
-        Self::of(12, 200, DrawingDetail::of_shown(1_000), 150),
-        Self::of(4, 120, DrawingDetail::of_shown(300), 60),
-        Self::of(2, 60, DrawingDetail::of_shown(100), 30),
-        Self::of(1, 30, DrawingDetail::of_shown(0), 16),
+    /// From everything to little: the largest section takes the next step until the page fits.
+    pub(super) const STEPS: [Self; 7] = [
+        Self::of(99, 2_000, DrawingDetail::ALL, 2_000, usize::MAX),
+        Self::of(99, 300, DrawingDetail { narrow: false, ..DrawingDetail::ALL }, 400, 200_000),
+        Self::of(12, 200, DrawingDetail::of_shown(1_000), 150, 100_000),
+        Self::of(8, 120, DrawingDetail::of_shown(400), 60, 50_000),
+        Self::of(4, 60, DrawingDetail::of_shown(400), 40, 30_000),
+        Self::of(3, 40, DrawingDetail::of_shown(200), 24, 15_000),
+        Self::of(2, 24, DrawingDetail::of_shown(200), 16, 0),
     ];
 
-    /// Tables are as many as selections need; long facts and large drawings shrink with the rows of tables.
-    const fn of(variants: usize, points: usize, detail: DrawingDetail, rows: usize) -> Self {
-        let (drawings, fact) = (60_000 + 600 * rows, 50 * rows);
-        Self { variants, points, detail, tables: 3 * variants, rows, drawings, fact }
+    /// Tables are as many as selections need, and long facts shrink with the rows of tables.
+    const fn of(
+        variants: usize,
+        points: usize,
+        detail: DrawingDetail,
+        rows: usize,
+        drawing: usize,
+    ) -> Self {
+        Self { variants, points, detail, tables: 3 * variants, rows, drawing, fact: 50 * rows }
     }
 
     /// The part of a figure that is drawn, and the sentence about the rest.
@@ -116,7 +122,7 @@ mod tests {
                     && after.points < before.points
                     && after.fact < before.fact
             );
-            assert!(after.variants <= before.variants && after.drawings < before.drawings);
+            assert!(after.variants <= before.variants && after.drawing < before.drawing);
         }
     }
 }

@@ -5,7 +5,7 @@ use corehop_plan::workload::{Absence, Event};
 use corehop_results::{FileNote, Results};
 use corehop_stats::classes::Classes;
 use corehop_stats::company::Company;
-use corehop_stats::headline::{Headline, HeadlineCost, headline};
+use corehop_stats::headline::{CompanyCosts, Headline, HeadlineCost, headline};
 
 use super::kind_front::{KindFront, first_file, replicated};
 use super::panel::percent;
@@ -46,7 +46,7 @@ fn chart(headline: &Headline) -> WordedChart {
         group,
     };
     // A company in which nothing ran has the control among its costs.
-    let told = headline.groups.iter().any(|it| it.is_quiet());
+    let told = headline.groups.iter().any(CompanyCosts::is_quiet);
     let control = headline.control.as_ref().filter(|_| !told);
     let groups = headline.groups.iter().zip(usize::from(!told)..);
     let costs =

@@ -20,26 +20,30 @@ pub(super) struct KindFront {
     pub(super) next: (String, &'static str),
 }
 
-/// The first screen of these data; `kind` is the part of the first kind that was measured.
+/// The first screen of these data; `kind` is the part of the first kind that was measured. Times of accesses and lengths of
+/// absences are parts of other results, and have no part of their own.
 pub(super) fn front(data: &Results, kind: Option<KindFront>) -> PageFront {
-    let everything = format!("corehop report {} --table text", files(data));
-    let mut front = PageFront {
-        everything,
+    let kind = kind.unwrap_or_else(|| KindFront {
+        title: "Results".to_owned(),
+        answer: data.files.is_empty().then(String::new),
+        chart: None,
+        checks: Vec::new(),
+        next: (
+            "corehop measure synthetic".to_owned(),
+            "measures the cost of preemptions and migrations.",
+        ),
+    });
+    let common = [simulated(data), of_files(data), doctor(data)];
+    PageFront {
+        title: titled(&kind.title, data),
+        answer: kind.answer.unwrap_or_else(|| crate::listing::answer(data)),
+        checks: kind.checks.into_iter().chain(common.into_iter().flatten()).collect(),
+        chart: kind.chart.filter(|it| !it.lines.is_empty()),
+        next: Some(kind.next),
+        everything: format!("corehop report {} --table text", files(data)),
         facts: facts(data),
         warnings: warnings(data),
-        ..PageFront::default()
-    };
-    let title = kind.as_ref().map_or("Cost of preempting and migrating a job", |it| &it.title);
-    front.title = titled(title, data);
-    let Some(kind) = kind else { return front };
-    front.answer = kind.answer.unwrap_or_else(|| crate::listing::answer(data));
-    front.checks = kind.checks;
-    front.checks.extend(simulated(data));
-    front.checks.extend(of_files(data));
-    front.checks.extend(doctor(data));
-    front.chart = kind.chart.filter(|it| !it.lines.is_empty());
-    front.next = Some(kind.next);
-    front
+    }
 }
 
 fn titled(title: &str, data: &Results) -> String {
