@@ -72,7 +72,7 @@ fn chart_html(chart: &WordedChart) -> String {
         )
     };
     format!(
-        "<figure class=\"words\">{svg}<figcaption>Point: {}.{} For a paper: {} {}</figcaption></figure>",
+        "<figure class=\"words\">{svg}<figcaption>Point: {}.{} <span class=\"files\">For a paper: {} {}</span></figcaption></figure>",
         chart.point,
         if chart.lines.iter().any(|it| it.ends.is_some()) { " Line: 95 % interval." } else { "" },
         link("SVG", "image/svg+xml", svg.as_bytes()),

@@ -163,7 +163,7 @@ impl SectionWriter<'_> {
     fn table(&self, table: &FigureTable) -> String {
         let open = if table.open { " open" } else { "" };
         let mut html = format!(
-            "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\"><table><thead><tr>",
+            "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\" tabindex=\"0\"><table><thead><tr>",
             escape(&table.caption)
         );
         for (place, name) in table.head.iter().enumerate() {
@@ -207,8 +207,11 @@ impl SectionWriter<'_> {
                     ""
                 };
                 let value = escape(&(text + cut));
-                let value =
-                    if value.contains('\n') { format!("<pre>{value}</pre>") } else { value };
+                let value = if value.contains('\n') {
+                    format!("<pre tabindex=\"0\">{value}</pre>")
+                } else {
+                    value
+                };
                 let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape(name));
             }
         }
@@ -230,7 +233,7 @@ fn paragraphs(section: &PageSection) -> String {
 /// A field: the first of a row is its head, numbers stand to the right, words that judge stand out.
 fn field_html(place: usize, field: &str) -> String {
     let text = escape(field);
-    if place == 0 {
+    if place == 0 && !field.is_empty() {
         return format!("<th scope=\"row\">{text}</th>");
     }
     let class = match field {

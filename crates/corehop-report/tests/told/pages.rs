@@ -2,11 +2,13 @@
 //! Pages of every kind of result: their size, the order of their sections, and what they must not say.
 
 use super::rows;
+use corehop_plan::platform::Platform;
 use corehop_plan::workload::Event;
 use corehop_report::figure::SectionPlace;
 use corehop_report::off_load::OffLoadAnswer;
 use corehop_report::page;
 use corehop_results::Results;
+use corehop_stats::switches::SwitchResults;
 
 const MOST_BYTES: usize = 400_000;
 
@@ -16,7 +18,7 @@ fn kinds(all: &Results) -> Vec<(&'static str, Results)> {
         let mut data = all.clone();
         data.gangs.clear();
         data.supply.clear();
-        (data.tasks, data.switches) = (None, Default::default());
+        (data.tasks, data.switches) = (None, SwitchResults::default());
         data.overheads.summaries.clear();
         data
     };
@@ -105,7 +107,7 @@ fn a_class_with_rows_is_not_called_unmeasurable() {
         .machines
         .iter()
         .filter_map(|it| it.platform.as_ref())
-        .flat_map(|it| it.missing_classes())
+        .flat_map(Platform::missing_classes)
         .map(|class| class.affinity.event().to_owned())
         .collect();
     let class = missing.first().expect("a class that the machines lack");
@@ -114,7 +116,7 @@ fn a_class_with_rows_is_not_called_unmeasurable() {
     data.jobs.summaries.retain(|it| it.cell.event.word() != class);
     assert!(says(&data), "{class}");
     let mut moved = data.jobs.summaries[0].clone();
-    moved.cell.event = Event::ALL.into_iter().copied().find(|it| it.word() == class).unwrap();
+    moved.cell.event = Event::ALL.iter().copied().find(|it| it.word() == class).unwrap();
     data.jobs.summaries.push(moved);
     assert!(!says(&data), "{class}");
 }
