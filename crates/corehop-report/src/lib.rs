@@ -38,6 +38,7 @@ pub mod host_sheet;
 mod html;
 pub mod page;
 pub mod wake_cost;
+mod placement_front;
 pub mod placement;
 pub mod pin;
 pub mod pinning;

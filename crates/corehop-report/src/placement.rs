@@ -12,7 +12,7 @@ use super::figure::{
     Axis, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace, SeriesPoint,
     Style, ValueUnit, Variant,
 };
-use super::front::{MOST_LINES, PageFront, WordedChart, WordedLine};
+use super::placement_front::front;
 use super::{html, wake_cost};
 use corehop_decide::placer::Proposal;
 use corehop_decide::placer::log::{PlacementFindings, PlacementLog, TrialJudgement};
@@ -212,41 +212,7 @@ pub fn page(log: &PlacementLog) -> String {
         format!("caches of CPUs {}", lists(log)),
     ];
     let title = format!("Placing {}", log.answer.targets.join(", "));
-    let front = PageFront {
-        title,
-        answer: sentence(&log.answer),
-        chart: trials(&log.answer),
-        next: Some((
-            "corehop place --progress SOURCE PID".to_owned(),
-            "tries the placement, and keeps the placement only if the program makes faster progress.",
-        )),
-        everything: "corehop report LOG.jsonl --table text".to_owned(),
-        facts,
-        ..PageFront::default()
-    };
-    html::page_of(&front, sections(log))
-}
-
-/// The progress of each trial that has a verdict, compared with the progress before.
-fn trials(answer: &PlacementFindings) -> Option<WordedChart> {
-    let line = |(at, it): (usize, &TrialJudgement)| {
-        let (TrialVerdict::Better(of) | TrialVerdict::Worse(of) | TrialVerdict::Same(of)) =
-            &it.verdict
-        else {
-            return None;
-        };
-        let words = format!("placement {}, compared with before", at + 1);
-        Some(WordedLine { words, value: of.ratio, ends: Some((of.low, of.high)), group: 0 })
-    };
-    let lines: Vec<WordedLine> =
-        answer.trials.iter().enumerate().filter_map(line).take(MOST_LINES).collect();
-    (!lines.is_empty()).then(|| WordedChart {
-        quantity: "progress with the placement, as a multiple of progress before".to_owned(),
-        unit: "times",
-        point: "ratio",
-        under: String::new(),
-        lines,
-    })
+    html::page_of(&front(title, &log.answer, facts), sections(log))
 }
 
 fn plural(count: usize, noun: &str) -> String {

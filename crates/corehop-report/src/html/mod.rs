@@ -47,7 +47,7 @@ pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     whole(front, &sections, &parts)
 }
 
-/// How many times as large as other sections a section may stay: the result is what a reader came for.
+/// The factor by which a section may stay larger than others: a reader came for the result.
 fn keeps(section: &PageSection) -> u8 {
     if section.place == SectionPlace::Result { 6 } else { 1 }
 }

@@ -14,7 +14,7 @@ pub(crate) struct PageThrift {
     pub(crate) variants: usize,
     /// Points of a cloud.
     pub(crate) points: usize,
-    /// What the drawings of figures have beside their lines.
+    /// The parts of drawings beside their lines.
     pub(crate) detail: DrawingDetail,
     /// Tables of a section.
     pub(crate) tables: usize,

@@ -23,7 +23,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     data.program.iter().flat_map(of).collect()
 }
 
-/// What a recorded program waited for, and the cost of its absences.
+/// The waiting of a recorded program, and its absences.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let first = data.program.first()?;
     let answer = observed::firsts(&first.recording, &first.cost);
