@@ -47,9 +47,14 @@ pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     whole(front, &sections, &parts)
 }
 
-/// The factor by which a section may stay larger than others: a reader came for the result.
+/// The factor by which a section may stay larger than others: a reader came for the result, and drawings of the machine
+/// cannot be shortened.
 fn keeps(section: &PageSection) -> u8 {
-    if section.place == SectionPlace::Result { 6 } else { 1 }
+    match section.place {
+        SectionPlace::Result => 4,
+        SectionPlace::Machine => 100,
+        _ => 1,
+    }
 }
 
 /// Room for the headings of places.

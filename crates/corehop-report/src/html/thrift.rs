@@ -35,7 +35,7 @@ impl PageThrift {
         Self::of(8, 120, DrawingDetail::of_shown(400), 60, 50_000),
         Self::of(4, 60, DrawingDetail::of_shown(400), 40, 30_000),
         Self::of(3, 40, DrawingDetail::of_shown(200), 24, 15_000),
-        Self::of(2, 24, DrawingDetail::of_shown(200), 16, 0),
+        Self::of(2, 12, DrawingDetail::of_shown(120), 8, 0),
     ];
 
     /// Tables are as many as selections need, and long facts shrink with the rows of tables.
