@@ -259,6 +259,6 @@ impl Outcome {
 
     /// The page of the study.
     fn page(&self) -> String {
-        page(&self.counts)
+        page(&self.counts, &corehop_app::study::sentence(&self.counts))
     }
 }

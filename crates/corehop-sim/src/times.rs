@@ -109,7 +109,7 @@ impl CoreTimes {
     /// The time from load to use.
     #[inline(always)]
     pub fn of(&self, outcome: &AccessOutcome, home: Home) -> Picos {
-        self.table[AccessPath::of(outcome, home).place()]
+        self.table[AccessPath::of(*outcome, home).place()]
     }
 }
 
@@ -126,10 +126,10 @@ struct AccessPath {
 impl AccessPath {
     /// The way that an access went. One that invalidated copies took the line for itself.
     #[inline(always)]
-    fn of(outcome: &AccessOutcome, home: Home) -> Self {
+    fn of(outcome: AccessOutcome, home: Home) -> Self {
         let request =
             if outcome.invalidated > 0 { LineRequest::Ownership } else { LineRequest::Copy };
-        let &AccessOutcome { supplier, level, state, distance, .. } = outcome;
+        let AccessOutcome { supplier, level, state, distance, .. } = outcome;
         Self { request, supplier, level: u32::from(level), state, distance, home }
     }
 

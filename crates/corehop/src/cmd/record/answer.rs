@@ -81,7 +81,7 @@ pub(super) struct RecordingAnswer {
 impl RecordingAnswer {
     /// Writes the drawings of a recording, and prints the answer.
     pub(super) fn give(
-        &self,
+        self,
         ended: &RunOutcome,
         rows: Option<Reader<File>>,
         [page, trace, metrics]: [Option<OutputFile>; 3],
