@@ -18,8 +18,8 @@ use corehop_plan::experiment::{Preset, Renewed};
 use corehop_plan::finding::Severity;
 use corehop_plan::host::Evidence;
 use corehop_plan::platform::{
-    Distance, Found, Home, Inclusion, Lookup, MemoryArchitecture, PrefetchKind, Protocol,
-    Replacement, Side, Supplier, Traffic, Writes,
+    Distance, Found, Home, Inclusion, LineRequest, Lookup, MemoryArchitecture, PrefetchKind,
+    Protocol, Replacement, Side, Supplier, Traffic, Writes,
 };
 use corehop_plan::samples::{Cause, Certificate, JobOutcome, Overhead, RowKind, Vantage};
 use corehop_plan::words::edit_distance;
@@ -328,6 +328,7 @@ pub fn entries() -> Vec<GlossaryEntry> {
         Protocol,
         Lookup,
         PrefetchKind,
+        LineRequest,
         Supplier,
         Found,
         Distance,

@@ -190,7 +190,9 @@ fn kind(field: &str) -> String {
         "CacheKind" => "`data`, `instruction` or `unified`",
         "Vec<Traffic" | "Vec<Distance" => "list of words",
         "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"
-        | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
+        | "Side" | "LineRequest" | "Supplier" | "Found" | "Distance" | "Home" => {
+            return words_of(inner, field);
+        }
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
         "Clock" | "PageSizes" | "Memory" | "Coherence" | "Core" | "CacheMechanism" | "DramRows"
