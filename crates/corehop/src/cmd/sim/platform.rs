@@ -20,9 +20,8 @@ use corehop_app::input;
 /// Describe a machine: CPUs, caches, their sharing, and the events that cannot be measured there.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in platform, a platform file, the output of `lscpu -J` (.json) or `lstopo --of xml` (.xml), or a folder
-    /// with a copy of a machine's sys/ and proc/; default: this host, as the system describes it (`corehop measure
-    /// platform` measures it).
+    /// A built-in platform, a platform file, a file of `lscpu -J` (.json) or `lstopo --of xml` (.xml), or a folder with
+    /// copies of sys/ and proc/; default: this host. `corehop measure platform` measures it.
     #[arg(value_name = "NAME|FILE|FOLDER")]
     platform: Option<String>,
     /// Add the transfer times of cache lines from a table of core-to-core-latency (`--csv`), whose CPUs are those of the
