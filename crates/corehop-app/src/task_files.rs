@@ -24,6 +24,10 @@ use crate::voice::note;
 pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
     let text = input::text(path)?;
     let Some(read) = foreign_set(&text, Stated::default()) else {
+        if seen(text.as_bytes()).is_none() && !text.trim().is_empty() {
+            let failure = unknown(&format!("a task set (JSON), or {}", convertible()));
+            return Err(failure.context(corehop_plan::shown::path(path)));
+        }
         return set_file::parse(&text).map_err(|error| {
             let name = input::named_with_format(path, &text, "a task set (JSON)");
             Failure::new(Exit::Damaged, error).context(name)
@@ -49,8 +53,7 @@ pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
         return read;
     }
     if seen(text.as_bytes()).is_none() {
-        let what = format!("the format is not known: known are {}", convertible());
-        return Err(Failure::says(Exit::Damaged, what));
+        return Err(unknown(&convertible()));
     }
     if let Some(unit) = stated.unit {
         let what = format!("--unit is {unit}, and times of rt-app are microseconds: omit --unit");
@@ -60,6 +63,11 @@ pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
         RtAppError::Cpus(_) => Failure::new(Exit::Usage, error),
         error => Failure::new(Exit::Damaged, error),
     })
+}
+
+/// The format of a text is none of those that are known.
+fn unknown(known: &str) -> Failure {
+    Failure::says(Exit::Damaged, format!("the format is not known: known are {known}"))
 }
 
 /// The task set in a text, if the text has a format of another program than rt-app.

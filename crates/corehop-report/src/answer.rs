@@ -71,7 +71,13 @@ fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) ->
         Some(control) => {
             let ends = ends(control, differ);
             let us = micros(control.median_us);
-            format!(" Of that, leaving the CPU for as long while nothing runs costs {us} µs{ends}.")
+            let absence = "eaving the CPU for as long while nothing runs costs";
+            // What costs no less than the whole is no part of it.
+            if group.costs.iter().all(|it| control.median_us <= it.median_us) {
+                format!(" Of that, l{absence} {us} µs{ends}.")
+            } else {
+                format!(" L{absence} no less: {us} µs{ends}.")
+            }
         }
         None => " The control idle_leave was not measured.".to_owned(),
     }
@@ -212,6 +218,16 @@ mod tests {
              preemption costs 288 µs [261, 375], and no migration was measured in that company to compare \
              with. Of that, leaving the CPU for as long while nothing runs costs 240 µs [54.0, 376]."
         );
+    }
+
+    #[test]
+    fn a_control_that_costs_more_than_a_preemption_is_no_part_of_it() {
+        let leave = (Event::IdleLeave, 228.0, None, 1);
+        let preempted = group(walked(), &[(Event::Preemption, 72.5, None, 1)]);
+        let quiet = group(Company::nothing(), &[leave]);
+        let told = of(vec![quiet, preempted], Some(leave));
+        let no_less = "Leaving the CPU for as long while nothing runs costs no less: 228 µs";
+        assert!(told.contains(no_less) && !told.contains("Of that"), "{told}");
     }
 
     #[test]

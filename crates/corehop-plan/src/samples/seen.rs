@@ -8,7 +8,7 @@ use crate::platform::foreign::{HWLOC, LSCPU};
 use crate::workload::foreign::{self, columns};
 
 /// An export of hyperfine.
-pub const HYPERFINE: &str = "times of hyperfine (JSON)";
+pub const HYPERFINE: &str = "an export of hyperfine (JSON)";
 
 /// Events of the kernel's scheduler as text.
 pub const TRACE: &str = "a trace of the kernel (text)";
