@@ -187,7 +187,7 @@ const VALUES: &str = "bytes=128B bundle=out.tar budget=90s call=getppid chains=4
     trace-skip=1 trace-take=2 trace-thread=5 transfer=loopback utilisation=0.1..0.2 watch=1 \
     workload=lib.so:job write-ratio=0.25 wss=128KiB arm=x=true batch=7 buckets=16 cgroup=/sys/fs/cgroup unit=ms exchange=exchange.csv \
     pid=1 to=costs least=50us fail-on=unknown rows=2 live=a.parquet method=curve smr=0.5 mpmi=3 \
-    deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms block=50ms metrics=out.prom report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=.";
+    deploy=plain.json for=3s supply=supply.json threshold=2us shard=0/2 page=thp picture=out.svg check~study:threads=2 check~study:page=out.html check~study~merge:page=out.html start=packed pairs=2 man=man completions=bash watched=20s window=10ms block=50ms metrics=out.prom report:output=out.html advise~fit:output=out.json sim~validate:output=out.html sim~validate:svg=. record~from:statistic=max";
 
 /// Options that may change nothing, with the reason; a mode is the beginning of a command line.
 const QUIET: [(&str, &str, &str); 32] = [

@@ -283,9 +283,12 @@ fn an_input_that_no_verb_reads_is_named_with_what_reads_it() {
     let path = folder.path().join("input");
     let path_of = path.to_str().unwrap();
     for (contents, seen) in [
-        (&b"<?xml version=\"1.0\"?><set/>"[..], "this is XML: corehop does not read XML"),
+        (&b"<?xml version=\"1.0\"?><set/>"[..], "this is XML: corehop reads the XML of hwloc"),
         (b"\x1f\x8b\x08\x00rest", "this is gzip: unpack it with `gunzip` first"),
-        (b"PERFILE2rest", "this is a recording of perf: `perf script` reads it"),
+        (
+            b"PERFILE2rest",
+            "this is a recording of perf: `perf script -i FILE | corehop record from -`",
+        ),
     ] {
         std::fs::write(&path, contents).unwrap();
         for words in [

@@ -69,6 +69,7 @@ const WORK: &[(&str, &str)] = &[
     ("place", "place --dry-run -- sh -c exit\u{a0}7"),
     ("sim-platform", "sim platform xeon_l7455"),
     ("advise-predict", "advise predict Q --wss 4KiB"),
+    ("record-from", "record from nothing"),
     ("report", "report Q"),
     ("report-contents", "report contents Q"),
     ("check-study", "check study nothing"),

@@ -13,7 +13,7 @@ use std::process::Command;
 use corehop_fixtures::changed::{PIECES, SplitMix};
 
 /// A verb, with guarded words; and words that are changed. A word with a dot may be a file of [`super::seeds`].
-pub(crate) const RECIPES: [(&str, &str); 77] = [
+pub(crate) const RECIPES: [(&str, &str); 85] = [
     ("advise", "samples.parquet --wss 4KiB --length 4ms"),
     ("advise", "model.json --json"),
     ("advise set", "set.json --costs costs.csv --load idle --json"),
@@ -108,6 +108,17 @@ pub(crate) const RECIPES: [(&str, &str); 77] = [
         "--tasks 3 --sets 1 --duration 20ms --cpus 0 --scheduler g-fp --no-bpf",
     ),
     ("record --dry-run", "--wss 4KiB --costs costs.csv --repeat 2 --arm plain=true -- true"),
+    (
+        "record from",
+        "trace.txt --pid 7 --platform xeon_l7455 --costs costs.csv --load idle --wss 64KiB --json --trace new.json -o new.parquet",
+    ),
+    ("compare", "times.json"),
+    ("check", "tasks.csv"),
+    ("convert tasks", "tasks.yaml --unit ms --cpus 2"),
+    ("convert tasks", "schedcat.xml"),
+    ("sim platform", "lscpu.json --json"),
+    ("sim platform", "topology.xml -o new.toml"),
+    ("sim platform", "xeon_x5650 --exchange exchanges.csv"),
     ("try --duration 1s", "--seed 3 --json -- true"),
     ("measure plan --on xeon_x5650", "plan.json -q -o new.parquet"),
     ("measure plan --on xeon_x5650 --dry-run", "plan.json --json"),

@@ -49,7 +49,7 @@ const MADE: [(&str, &str); 16] = [
 ];
 
 /// Files that people write.
-const WRITTEN: [(&str, &str); 9] = [
+const WRITTEN: [(&str, &str); 17] = [
     (
         "held.json",
         r#"{"cpus": 2, "locking": "pi", "chains": [{"name": "c", "tasks": ["a", "b"], "activation": "event", "deadline_us": 30000}],
@@ -81,6 +81,37 @@ const WRITTEN: [(&str, &str); 9] = [
         "memtrace.txt",
         "Format: <data address>: <data size>, <(r)ead/(w)rite/opcode>\n0x7f0010: 8, r\n0x7f0050: 4, w\n0x7f0090: 8, r\n",
     ),
+    (
+        "trace.txt",
+        "# tracer: nop\n  a-7 (7) [000] d..2. 10.000000: sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=b \
+         next_pid=8 next_prio=120\n  b-8 (8) [000] d..2. 10.000030: sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> \
+         next_comm=a next_pid=7 next_prio=120\nno event\n",
+    ),
+    ("tasks.csv", "name,wcet [us],T,D,prio\na,1000,10ms,8ms,1\nb,2000,20ms,,2\n"),
+    (
+        "tasks.yaml",
+        "cpus: 2\ntasks:\n  - {name: a, C: 1ms, T: 10ms}\n  - {wcet: 2, period: 20 ms}\n",
+    ),
+    (
+        "times.json",
+        r#"{"results": [{"command": "a", "mean": 1.0, "times": [0.9, 1.0, 1.1], "exit_codes": [0, 0, 0]},
+        {"command": "b", "mean": 2.0, "times": [1.9, 2.0, 2.1], "exit_codes": [0, 1, 0]}]}"#,
+    ),
+    (
+        "lscpu.json",
+        r#"{"cpus": [{"cpu": 0, "socket": 0, "core": 0, "l1d:l1i:l2:l3": "0:0:0:0"}, {"cpu": 1, "socket": 0, "core": 1, "l1d:l1i:l2:l3": "1:1:0:0"}]}"#,
+    ),
+    (
+        "topology.xml",
+        r#"<topology version="2.0"><object type="Package" os_index="0"><object type="NUMANode" os_index="0" local_memory="1073741824"/>
+        <object type="L3Cache" cache_size="2097152" depth="3" cache_linesize="64" cache_associativity="16" cache_type="0">
+        <object type="Core" os_index="0"><object type="PU" os_index="0"/></object></object></object></topology>"#,
+    ),
+    (
+        "schedcat.xml",
+        r#"<taskset><task id="1" wcet="2.5" period="10" partition="0" wss="64"/><task id="2" wcet="3" period="20" deadline="15"/></taskset>"#,
+    ),
+    ("exchanges.csv", ",,\n40.5,,\n60,41,\n"),
     ("empty", ""),
 ];
 
