@@ -120,9 +120,9 @@ fn a_number_of_cpus_that_does_not_fit_is_a_mistake_of_the_command_line() {
 
 /// The first bytes of files of other kinds, the name that an error gives them, and their reader.
 const KINDS: [(&str, &[u8], &str, &str); 11] = [
-    ("a.xml", b"<?xml version=\"1.0\"?><a/>", "XML", "task sets are JSON"),
+    ("a.xml", b"<?xml version=\"1.0\"?><a/>", "XML", "SchedCAT"),
     ("a.html", b"<!doctype html><html>", "an HTML page", "browser"),
-    ("a.yaml", b"cpus: 2\ntasks:\n  - wcet_us: 3\n", "YAML", "task sets are JSON"),
+    ("a.yaml", b"cpus: 2\ntasks:\n  - wcet_us: 3\n", "YAML", "tables of tasks as YAML"),
     ("a.gz", b"\x1f\x8b\x08\x00rest", "gzip", "gunzip"),
     ("a.elf", b"\x7fELF\x02\x01", "a program (ELF)", "corehop record"),
     ("a.parquet", b"PAR1....PAR1", "Parquet", "corehop report contents"),
