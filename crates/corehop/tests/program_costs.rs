@@ -206,6 +206,26 @@ fn a_command_without_progress_is_run_again_and_again() {
     assert_eq!(seen.lines().count(), 10, "each block is one run");
 }
 
+/// The child begins while its parent is held on one CPU, and each list of the threads is made while one of them is held.
+#[test]
+fn a_process_that_a_held_one_starts_is_moved_as_well() {
+    let cpus = corehop_system::thread::affinity().unwrap();
+    if cpus.len() < 2 {
+        return skipped("one CPU: nothing can be moved");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let child = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+    let script = format!("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; sh -c '{child}'; true");
+    let words = ["measure", "program-costs", "--rounds", "3", "--share", "20%", "-o", "x.parquet"];
+    let output = corehop(folder.path(), &[&words[..], &["--", "sh", "-c", &script]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let rows = rows(&folder.path().join("x.parquet"));
+    let moves = || rows.iter().filter(|it| it.event.is_migration());
+    let sum = |of: fn(&CausedBlock) -> u64| moves().map(of).sum::<u64>();
+    let [tried, happened] = [sum(|it| it.tried), sum(|it| it.events)];
+    assert!(tried > 20 && 3 * happened > tried, "{happened} of {tried} migrations happened");
+}
+
 #[test]
 fn a_killed_measurement_puts_the_program_back() {
     let (_turn, folder) = (turn(), tempfile::tempdir().unwrap());

@@ -9,6 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 
+use corehop_plan::host::ActiveThread;
 use corehop_plan::units::{Cpu, CpuList};
 
 use crate::observe::way_back;
@@ -53,16 +54,51 @@ pub(super) struct ThreadHold {
     held: Option<(SubjectThread, Cpu)>,
     /// Threads that have chosen CPUs themselves.
     astray: HashSet<u32>,
+    /// The threads of the list before.
+    known: HashSet<u32>,
+    /// The processes of threads that were held, each with the CPU, and the CPUs that the thread may use.
+    lent: HashMap<(u32, Cpu), CpuList>,
 }
 
 impl ThreadHold {
     pub(super) fn new(guard: Guard) -> Self {
-        Self { guard, ways: HashMap::new(), held: None, astray: HashSet::new() }
+        let (ways, lent) = (HashMap::new(), HashMap::new());
+        Self { guard, ways, held: None, astray: HashSet::new(), known: HashSet::new(), lent }
     }
 
     /// Whether the thread has chosen CPUs itself, or has no choice.
     pub(super) fn is_astray(&self, thread: &SubjectThread) -> bool {
         thread.home.len() < 2 || self.astray.contains(&thread.tid)
+    }
+
+    /// Corrects the CPUs of listed threads where those are an effect of the hold: the held one has the CPUs that it may use, and
+    /// what it has started meanwhile begins with its one CPU, and gets those back.
+    ///
+    /// A thread is one that a held one has started if it was not in the list before and has but one CPU, on which a thread of its
+    /// process, or of the process that started its own, was held.
+    pub(super) fn correct(&mut self, threads: &mut [ActiveThread]) {
+        let listed = threads.iter().map(|it| it.tid).collect();
+        let known = std::mem::replace(&mut self.known, listed);
+        for thread in threads {
+            if let Some((held, _)) = self.held.as_ref().filter(|(it, _)| it.tid == thread.tid) {
+                thread.allowed = held.home.clone();
+                continue;
+            }
+            let is_new = !known.contains(&thread.tid);
+            let home = is_new.then(|| self.lender_of(thread)).flatten();
+            // One that has ended needs nothing.
+            let given =
+                home.filter(|home| set_affinity_of(thread.tid.cast_signed(), home.iter()).is_ok());
+            thread.allowed = given.unwrap_or_else(|| thread.allowed.clone());
+        }
+    }
+
+    /// The CPUs of the held thread that has started this one, if one has.
+    fn lender_of(&self, thread: &ActiveThread) -> Option<CpuList> {
+        let only = thread.allowed.first().filter(|_| thread.allowed.len() == 1)?;
+        let lent = |pid: u32| self.lent.get(&(pid, only)).cloned();
+        let parent = || Some(ProcEntry::process(thread.pid).stat().ok()?.parent);
+        lent(thread.pid).or_else(|| lent(parent()?))
     }
 
     /// Tells the supervisor that this process is at work.
@@ -86,6 +122,7 @@ impl ThreadHold {
             return Err(HoldError::Gone);
         }
         self.write_down(thread, on)?;
+        self.lent.insert((thread.pid, on), thread.home.clone());
         set_affinity_of(tid, [on]).map_err(refused)?;
         self.held = Some((thread.clone(), on));
         Ok(())

@@ -61,6 +61,8 @@ impl LiveMachine {
         punctual();
         let mut session = CausingSession::begin(self, plan, seed, (own.clone(), sink.stop()))?;
         let ended = self.rounds(&mut session, sink);
+        // What the program has started in the last block may still have the CPU of a held thread.
+        session.pause(Duration::ZERO);
         // What is left of it is the affinity of a thread that ends soon.
         let _restored = set_affinity(own.iter());
         ended
@@ -218,7 +220,7 @@ impl<'a> CausingSession<'a> {
 
     fn pause(&mut self, length: Duration) {
         if let Some(subject) = &mut self.subject {
-            subject.threads();
+            subject.threads(&mut self.hold);
         }
         std::thread::sleep(length);
     }
@@ -248,7 +250,7 @@ impl<'a> CausingSession<'a> {
         subject: &mut Subject,
         block: &InterventionBlock,
     ) -> Result<Option<CausedRecord>, MachineError> {
-        let (threads, count) = subject.threads();
+        let (threads, count) = subject.threads(&mut self.hold);
         let taken = self.taken();
         let before = subject.mark();
         let end = monotonic_ns() + self.plan.block.get();
@@ -318,7 +320,7 @@ impl<'a> CausingSession<'a> {
                 break;
             }
             if end.is_none() && now >= listed {
-                (threads, listed) = (subject.threads().0, now + RELIST_NS);
+                (threads, listed) = (subject.threads(&mut self.hold).0, now + RELIST_NS);
                 // A whole run may last longer than the supervisor waits for a sign of life.
                 self.hold.beat().map_err(|error| failed("causing events", error))?;
             }

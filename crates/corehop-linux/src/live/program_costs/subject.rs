@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_plan::experiment::Target;
+use corehop_plan::host::ActiveThread;
 
-use super::held::SubjectThread;
+use super::held::{SubjectThread, ThreadHold};
 use crate::bpf::sharing::WakeGraph;
 use crate::observe::{command_of, pass_on, reap_child};
 use crate::placing::{
@@ -93,17 +94,14 @@ impl Subject {
     }
 
     /// The threads among which events go round, the busiest since the last look first, and the number of all.
-    pub(super) fn threads(&mut self) -> (Vec<SubjectThread>, usize) {
+    pub(super) fn threads(&mut self, hold: &mut ThreadHold) -> (Vec<SubjectThread>, usize) {
         let processes = self.processes();
         let mut all = self.threads.look(&processes);
+        hold.correct(&mut all);
         all.sort_by_key(|it| std::cmp::Reverse(it.busy_ns));
         let (count, most) = (all.len(), all.first().map_or(0, |it| it.busy_ns));
         let busy = all.into_iter().filter(|it| it.busy_ns * PART >= most).take(MOST);
-        let of = |it: corehop_plan::host::ActiveThread| SubjectThread {
-            pid: it.pid,
-            tid: it.tid,
-            home: it.allowed,
-        };
+        let of = |it: ActiveThread| SubjectThread { pid: it.pid, tid: it.tid, home: it.allowed };
         (busy.map(of).collect(), count)
     }
 
