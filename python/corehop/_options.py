@@ -163,6 +163,7 @@ class PlaceOptions(TypedDict, total=False):
     statistic: str | None
     length: Time | None
     only: str | None
+    metrics: str | os.PathLike[str] | None
     quiet: bool
 
 

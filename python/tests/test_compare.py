@@ -45,7 +45,7 @@ def test_folders_are_compared_file_by_file(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(corehop.Usage, match="only a recording with arms can be compared alone"):
+    with pytest.raises(corehop.Usage, match="only a recording with arms, or an export of hyperfine"):
         corehop.compare(QUICK)
     with pytest.raises(corehop.Usage, match="an outcome to fail on"):
         corehop.compare(QUICK, QUICK, fail_on=("quicker",))

@@ -534,9 +534,17 @@ pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Fail
     if seen(text.as_bytes()).is_none_or(|format| format.what != HYPERFINE) {
         return Ok(None);
     }
-    hyperfine::parse(&text)
-        .map(Some)
-        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
+    let commands = hyperfine::parse(&text)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))?;
+    let failed = |it: &&HyperfineCommand| it.failed == Some(it.us.len());
+    if let Some(command) = commands.iter().find(failed) {
+        let what = format!(
+            "every run of `{}` failed (exit code other than 0): what it should do was not timed",
+            command.command
+        );
+        return Err(Failure::says(Exit::Damaged, what).context(shown::path(path)));
+    }
+    Ok(Some(commands))
 }
 
 /// The counts in a file, if it has any.

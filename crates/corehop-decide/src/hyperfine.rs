@@ -54,7 +54,29 @@ pub fn parse(text: &str) -> Result<Vec<HyperfineCommand>, HyperfineError> {
     let tree: Value = serde_json::from_str(text)?;
     let results = tree["results"].as_array().filter(|list| !list.is_empty());
     let results = results.ok_or(HyperfineError::NoResults)?;
-    results.iter().enumerate().map(|(at, result)| command(at, result)).collect()
+    let mut commands: Vec<HyperfineCommand> = results
+        .iter()
+        .enumerate()
+        .map(|(at, result)| command(at, result))
+        .collect::<Result<_, _>>()?;
+    let is_twice = |at: usize| {
+        let name = &commands[at].command;
+        commands.iter().enumerate().any(|(other, it)| other != at && it.command == *name)
+    };
+    let twice: Vec<usize> = (0..commands.len()).filter(|&at| is_twice(at)).collect();
+    for &at in &twice {
+        // All parameters tell them apart, if any do.
+        let name = ["name", "command"].iter().find_map(|key| results[at][key].as_str());
+        commands[at].command = named(name.unwrap_or_default(), &results[at]["parameters"], true);
+    }
+    for (at, it) in commands.iter().enumerate() {
+        if commands[..at].iter().any(|other| other.command == it.command) {
+            let command = format!(" (`{}`)", it.command);
+            let what = "another result has this name: name them apart with `--command-name`";
+            return Err(HyperfineError::BadResult { at, command, what: what.to_owned() });
+        }
+    }
+    Ok(commands)
 }
 
 fn command(at: usize, result: &Value) -> Result<HyperfineCommand, HyperfineError> {
@@ -77,7 +99,11 @@ fn command(at: usize, result: &Value) -> Result<HyperfineCommand, HyperfineError
         return Err(wrong("`times` is empty: no run was timed".to_owned()));
     }
     let us = runs.into_iter().collect::<Result<Vec<_>, _>>().map_err(wrong)?;
-    Ok(HyperfineCommand { command: named(name, &result["parameters"]), us, failed: failed(result) })
+    Ok(HyperfineCommand {
+        command: named(name, &result["parameters"], false),
+        us,
+        failed: failed(result),
+    })
 }
 
 /// A time in seconds, as microseconds.
@@ -107,15 +133,15 @@ fn failed(result: &Value) -> Option<usize> {
     Some(codes.into_iter().filter(|code| code.as_i64() != Some(0)).count())
 }
 
-/// A command with those of its parameters whose values are no part of the command.
-fn named(command: &str, parameters: &Value) -> String {
+/// A command with its parameters: all of them, or those whose values are no part of the command.
+fn named(command: &str, parameters: &Value, all: bool) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let beside: Vec<String> = parameters
         .as_object()
         .into_iter()
         .flatten()
         .map(|(name, value)| (name, text(value)))
-        .filter(|(_, value)| !command.contains(value.as_str()))
+        .filter(|(_, value)| all || !command.contains(value.as_str()))
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     if beside.is_empty() {
@@ -128,6 +154,20 @@ fn named(command: &str, parameters: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn results_of_one_name_are_told_apart_by_their_parameters_or_refused() {
+        let of = |n: [&str; 2]| {
+            let one = |n: &str| {
+                format!(r#"{{"command": "v10", "times": [1], "parameters": {{"n": "{n}"}}}}"#)
+            };
+            parse(&format!(r#"{{"results": [{}, {}]}}"#, one(n[0]), one(n[1])))
+        };
+        let names: Vec<String> = of(["1", "0"]).unwrap().into_iter().map(|it| it.command).collect();
+        assert_eq!(names, ["v10 (n=1)", "v10 (n=0)"]);
+        let error = of(["1", "1"]).unwrap_err().to_string();
+        assert!(error.contains("another result has this name"), "{error}");
+    }
 
     #[test]
     fn both_versions_of_the_export_have_the_same_times_in_microseconds() {

@@ -69,7 +69,17 @@ fn interval(of: &Quantile) -> Option<String> {
 
 /// A table in Markdown (GitHub), with its caption above.
 pub fn markdown(table: &FigureTable) -> String {
-    let escaped = |text: &String| shown::line(text).replace('\\', "\\\\").replace('|', "\\|");
+    let escaped = |text: &String| {
+        let mut safe = String::new();
+        for letter in shown::line(text).chars() {
+            match letter {
+                '<' => safe.push_str("&lt;"),
+                '\\' | '|' | '*' | '`' => safe.extend(['\\', letter]),
+                _ => safe.push(letter),
+            }
+        }
+        safe
+    };
     let line = |fields: &[String]| {
         let fields: Vec<String> = fields.iter().map(escaped).collect();
         format!("| {} |\n", fields.join(" | "))
@@ -90,7 +100,10 @@ pub fn markdown(table: &FigureTable) -> String {
 pub fn latex(table: &FigureTable) -> String {
     let line = |fields: &[String]| {
         let fields: Vec<String> = fields.iter().map(|text| tex(&shown::line(text))).collect();
-        format!("{} \\\\\n", fields.join(" & "))
+        // A bracket or a star at the begin of a row would belong to the end of the row above.
+        let begin =
+            if fields.first().is_some_and(|it| it.starts_with(['[', '*'])) { "{}" } else { "" };
+        format!("{begin}{} \\\\\n", fields.join(" & "))
     };
     let columns: String = (0..table.head.len()).map(|at| if at == 0 { 'l' } else { 'r' }).collect();
     let rows: String = table.rows.iter().map(|row| line(row)).collect();
@@ -115,6 +128,11 @@ fn tex(text: &str) -> String {
                 safe.push(letter);
             }
             'µ' | 'μ' => safe.push_str("$\\mu$"),
+            '<' => safe.push_str("\\textless{}"),
+            '>' => safe.push_str("\\textgreater{}"),
+            '|' => safe.push_str("\\textbar{}"),
+            '"' => safe.push_str("\\textquotedbl{}"),
+            'σ' => safe.push_str("$\\sigma$"),
             '±' => safe.push_str("$\\pm$"),
             '×' => safe.push_str("$\\times$"),
             '→' => safe.push_str("$\\rightarrow$"),
@@ -149,9 +167,15 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("what & $\\mu$s \\\\\n\\midrule\na\\_b | c & 1.5 \\\\\n\\bottomrule"),
+            text.contains(
+                "what & $\\mu$s \\\\\n\\midrule\na\\_b \\textbar{} c & 1.5 \\\\\n\\bottomrule"
+            ),
             "{text}"
         );
+        let mut starred = table();
+        starred.rows[0] = vec!["[x] <b>".to_owned(), "`*`".to_owned()];
+        assert!(latex(&starred).contains("\n{}[x] \\textless{}b\\textgreater{} &"));
+        assert!(markdown(&starred).contains("| [x] &lt;b> | \\`\\*\\` |"));
         assert_eq!(tex("\\{~^"), "\\textbackslash{}\\{\\textasciitilde{}\\textasciicircum{}");
     }
 }

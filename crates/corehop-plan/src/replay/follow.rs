@@ -40,6 +40,10 @@ pub(super) struct FollowedThreads {
     threads: BTreeMap<u32, FollowedThread>,
     /// The CPUs of which a line was seen.
     known: BTreeSet<Cpu>,
+    /// The thread that came to each CPU last, followed or not, and when.
+    on: BTreeMap<Cpu, (u32, u64)>,
+    /// Threads whose leave from a CPU is not in the trace, as another one had the CPU later.
+    pub(super) unseen_leaves: u64,
     /// The time that the threads had each CPU, in nanoseconds.
     pub(super) ran: BTreeMap<Cpu, u64>,
     /// Absences that have ended.
@@ -61,6 +65,7 @@ impl FollowedThreads {
         {
             self.started.insert(line.current.tid);
         }
+        self.contradicts(line);
         let is_first = self.known.insert(line.cpu);
         if let Some(thread) = self.followed(&line.current) {
             thread.counts.pid = line.pid.unwrap_or(thread.counts.pid);
@@ -95,6 +100,29 @@ impl FollowedThreads {
         }
     }
 
+    /// Ends the time on the CPU of a thread that left without a line: another one is there now. When it left is unknown, so its time since
+    /// it came is not counted.
+    fn contradicts(&mut self, line: &TraceLine) {
+        let now = match &line.event {
+            TraceEvent::Switch { prev, .. } => prev.tid,
+            _ => line.current.tid,
+        };
+        let Some(&(before, _)) = self.on.get(&line.cpu).filter(|(tid, _)| *tid != now) else {
+            return;
+        };
+        self.on.insert(line.cpu, (now, line.ns));
+        let of_cpu = |it: &&mut FollowedThread| it.running.is_some_and(|(cpu, _)| cpu == line.cpu);
+        if let Some(thread) = self.threads.get_mut(&before).filter(of_cpu) {
+            thread.running = None;
+        }
+        self.unseen_leaves += u64::from(before != 0);
+        if let Some(thread) = self.followed(&TracedThread { tid: now, name: "<...>".to_owned() })
+            && thread.departure.is_none()
+        {
+            thread.running = Some((line.cpu, line.ns));
+        }
+    }
+
     /// Whether a thread is followed; idle CPUs are no threads.
     fn is_followed(&self, tid: u32) -> bool {
         let of_process = |pid| tid == pid || self.started.contains(&tid);
@@ -125,7 +153,12 @@ impl FollowedThreads {
         next: &TracedThread,
         (cpu, ns): (Cpu, u64),
     ) {
+        let came = self.on.get(&cpu).copied().filter(|(tid, _)| *tid == thread.tid);
         let Some(it) = self.followed(thread) else { return };
+        if it.running.is_none() && it.departure.is_none() {
+            // It was not known as one of the process when it came.
+            it.running = came.map(|(_, since)| (cpu, since));
+        }
         let unseen = it.departure.take().filter(|_| it.running.is_none());
         let ran_ns = it.running.take().map_or(0, |(_, since)| ns - since);
         it.cpu_ns += ran_ns;
@@ -142,6 +175,7 @@ impl FollowedThreads {
     }
 
     fn comes(&mut self, thread: &TracedThread, (cpu, ns): (Cpu, u64)) {
+        self.on.insert(cpu, (thread.tid, ns));
         let Some(it) = self.followed(thread) else { return };
         it.running = Some((cpu, ns));
         let (departure, woken_ns) = (it.departure.take(), it.woken_ns.take());
@@ -189,6 +223,11 @@ impl FollowedThreads {
             if let Some((cpu, since)) = it.running {
                 it.cpu_ns += ns - since;
                 *ran.entry(cpu).or_default() += ns - since;
+            } else {
+                // A wait that has not ended counts up to the end of the trace.
+                let preempted = it.departure.as_ref().filter(|it| it.preempted).map(|it| it.ns);
+                it.counts.preempted_ns += preempted.map_or(0, |since| ns - since);
+                it.waited_ns += preempted.or(it.woken_ns).map_or(0, |since| ns - since);
             }
             let migrations =
                 if has_migrations { it.counts.migrations } else { it.counts.cpu_changes };

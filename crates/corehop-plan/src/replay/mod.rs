@@ -167,11 +167,11 @@ impl TraceReading {
 
     fn take(&mut self, line: &str) {
         self.lines += 1;
-        if line.trim().is_empty() || line.starts_with('#') {
-            return;
-        }
         if let Some(lost) = trace_line::lost(line) {
             self.lost += lost;
+            return;
+        }
+        if line.trim().is_empty() || line.starts_with('#') {
             return;
         }
         let Some(event) = trace_line::event(line) else {
@@ -239,6 +239,12 @@ impl TraceReading {
         }
         if self.out_of_order > 0 {
             all.push(format!("{} lines are earlier than the line before, and are not used: sort the trace by time", self.out_of_order));
+        }
+        if self.threads.unseen_leaves > 0 {
+            all.push(format!(
+                "{} times another thread had a CPU than the one that came last: events are missing, and the time of the threads before is not counted",
+                self.threads.unseen_leaves
+            ));
         }
         if !self.others.is_empty() {
             let named: Vec<String> =

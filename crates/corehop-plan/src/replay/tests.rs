@@ -141,3 +141,51 @@ fn a_text_without_switches_or_without_the_process_is_refused_with_the_remedy() {
     let error = replayed(&story(), Some(77)).unwrap_err().to_string();
     assert!(error.contains("no thread of the process 77"), "{error}");
 }
+
+/// `a` is preempted and never returns; `c` is woken and never runs.
+#[test]
+fn a_wait_that_the_end_of_the_trace_cuts_counts_up_to_the_end() {
+    let text = [
+        switch(0, 0, ("a", 7, "R"), ("b", 8)),
+        wake(500, 0, ("b", 8), ("c", 9)),
+        switch(1_000, 0, ("b", 8, "S"), ("swapper/0", 0)),
+    ];
+    let (records, _) = replayed(&text.concat(), None).unwrap();
+    let waited = |tid: u32| threads(&records).iter().find(|it| it.tid == tid).unwrap().waited_ns;
+    assert_eq!([waited(7), waited(9)], [Some(1_000_000), Some(500_000)]);
+}
+
+#[test]
+fn one_cpu_has_one_thread_at_a_time_where_switches_are_missing() {
+    let text = [
+        switch(0, 0, ("swapper/0", 0, "R"), ("a", 7)),
+        // The leave of `a` is missing.
+        switch(1_000, 0, ("b", 8, "S"), ("c", 9)),
+        switch(9_000, 0, ("c", 9, "S"), ("swapper/0", 0)),
+    ];
+    let (records, facts) = replayed(&text.concat(), None).unwrap();
+    let cpu_ns: u64 = threads(&records).iter().filter_map(|it| it.cpu_ns).sum();
+    assert!(cpu_ns <= facts.span_ns, "{cpu_ns} in {}", facts.span_ns);
+    let said = facts.trace.unwrap().join("; ");
+    assert!(said.contains("1 times another thread had a CPU"), "{said}");
+}
+
+#[test]
+fn a_thread_that_came_before_its_process_was_known_has_its_first_time_on_the_cpu() {
+    let line = "w 30/31 [000] 10.009000: sched:sched_switch: prev_comm=w prev_pid=31 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120\n";
+    let text = switch(1_000, 0, ("swapper/0", 0, "R"), ("w", 31)) + line;
+    let (records, _) = replayed(&text, Some(30)).unwrap();
+    assert_eq!(threads(&records)[0].cpu_ns, Some(8_000_000));
+}
+
+#[test]
+fn losses_are_read_in_the_words_of_each_program_and_an_unknown_thread_is_none() {
+    let lost = [
+        "b 8/8 [000] 1.5: unknown: PERF_RECORD_LOST lost 9\n",
+        "# entries-in-buffer/entries-written: 3/250280   #P:4\n",
+        ":-1 -1 [003] 9.900000: sched:sched_waking: comm=a pid=7 prio=120 target_cpu=000\n",
+    ];
+    let (records, facts) = replayed(&(lost.concat() + &story()), None).unwrap();
+    assert_eq!(facts.lost, 9 + 250_277);
+    assert!(threads(&records).iter().all(|it| it.tid != 1));
+}

@@ -77,6 +77,14 @@ pub fn event(line: &str) -> Option<TraceLine> {
 
 /// The number of events that a line says were lost; None of another line.
 pub fn lost(line: &str) -> Option<u64> {
+    if let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written:") {
+        let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
+        let lost = written.parse::<u64>().ok()?.saturating_sub(kept.parse().ok()?);
+        return (lost > 0).then_some(lost);
+    }
+    if let Some((_, told)) = line.split_once("PERF_RECORD_LOST") {
+        return Some(told.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(1));
+    }
     let rest = line.trim().strip_prefix("CPU:")?;
     let told = rest.split_once('[')?.1.strip_suffix(']')?;
     let is_loss = told.contains("EVENTS") && (told.contains("LOST") || told.contains("DROPPED"));
@@ -121,6 +129,10 @@ fn thread(text: &str) -> Option<(TracedThread, Option<u32>)> {
     }
     let (name, last) = text.rsplit_once([' ', '\t']).unwrap_or(("", text));
     let of = |name: &str, tid| TracedThread { tid, name: name.trim().to_owned() };
+    if last == "-1" {
+        // perf does not know the thread: like an idle CPU it is none.
+        return Some((of("", 0), None));
+    }
     match last.split_once('/') {
         Some((process, tid)) if number(process).is_some() => {
             return Some((of(name, number(tid)?), number(process)));

@@ -4,17 +4,16 @@
 use super::TaskFileError;
 use super::table::{TaskRow, TaskTable};
 
-/// Reads a table whose cells are separated by commas, semicolons or tabs, whichever the head has. Lines that begin with `#` are comments.
+/// Reads a table whose cells are separated by commas, semicolons or tabs, whichever the head has. Lines that begin with `#` are comments;
+/// below the head, one with as many cells as the head is an error: a task may be meant.
 pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     let text = text.trim_start_matches('\u{feff}');
-    let mut lines = (1..)
-        .zip(text.lines())
-        .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let syntax = |line: usize, what: String| TaskFileError::Syntax {
         format: "CSV",
         what: format!("line {line}: {what}"),
     };
-    let Some((_, head)) = lines.next() else {
+    let Some((_, head)) = lines.find(|(_, line)| !line.starts_with('#')) else {
         return Err(syntax(1, "there is no head with the names of the columns".to_owned()));
     };
     let separator = separator(head);
@@ -22,6 +21,14 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     let mut rows = Vec::new();
     for (number, line) in lines {
         let cells = cells(line, separator);
+        if line.starts_with('#') {
+            if head.len() > 1 && cells.len() == head.len() {
+                let what =
+                    "begins with `#` and has the cells of a task: remove the `#`, or the line";
+                return Err(syntax(number, what.to_owned()));
+            }
+            continue;
+        }
         if cells.len() != head.len() {
             let (has, expected) = (cells.len(), head.len());
             return Err(syntax(

@@ -74,6 +74,10 @@ pub(super) fn schedcat(text: &str) -> Result<TaskTable, TaskFileError> {
             let what = "resources of SchedCAT have reads and writes, and no protocol: state `locks` and `locking` in JSON";
             return Err(TaskFileError::row(&place(resources), what));
         }
+        if let Some(child) = task.children().find(Node::is_element) {
+            let what = "a task of SchedCAT has no such element";
+            return Err(TaskFileError::row(&place(child), what));
+        }
         rows.push(row(task, &known, other)?);
     }
     let notes = vec!["the file has no unit: times are taken as microseconds, and `wss` as KiB, as SchedCAT's own overheads are".to_owned()];
@@ -107,7 +111,7 @@ pub(super) fn simso(text: &str) -> Result<TaskTable, TaskFileError> {
     let fields: Vec<&str> =
         elements(root, "field").filter_map(|field| field.attribute("name")).collect();
     let other = |name: &str, value: &str| match (name, value) {
-        ("task_type", "Periodic" | "Sporadic") | ("periodic", "yes") => None,
+        ("task_type", "Periodic" | "Sporadic") | ("periodic", "yes") | ("followed_by", "") => None,
         ("task_type" | "periodic", _) => {
             Some("expected Periodic or Sporadic: a task set has no other tasks".to_owned())
         }
@@ -120,6 +124,19 @@ pub(super) fn simso(text: &str) -> Result<TaskTable, TaskFileError> {
     let rows: Vec<TaskRow> =
         elements(root, "task").map(|task| row(task, &known, other)).collect::<Result<_, _>>()?;
     let cpus = elements(root, "processor").count();
+    for node in elements(root, "processor").chain(elements(root, "sched")) {
+        refuse_other(node, "speed", 1.0, "a task set has no speeds: scale the WCETs")?;
+        for overhead in
+            ["overhead", "overhead_activate", "overhead_terminate", "cs_overhead", "cl_overhead"]
+        {
+            refuse_other(
+                node,
+                overhead,
+                0.0,
+                "set the overhead to 0 here: `corehop check --overheads` charges overheads",
+            )?;
+        }
+    }
     let scheduler = elements(root, "sched").next();
     let scheduler = scheduler.and_then(|it| it.attribute("class").or(it.attribute("className")));
     let mut notes = vec!["times are milliseconds, as SimSo defines them; caches, costs of preemptions and data fields are not read".to_owned()];
@@ -130,17 +147,64 @@ pub(super) fn simso(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(TaskTable { rows, cpus, unit: Some(TimeUnit::Milli), notes, ..TaskTable::default() })
 }
 
+/// Refuses an attribute with another value than this one.
+fn refuse_other(
+    node: Node<'_, '_>,
+    name: &str,
+    usual: f64,
+    remedy: &str,
+) -> Result<(), TaskFileError> {
+    let Some(value) = node.attribute(name) else { return Ok(()) };
+    if value.trim().parse().is_ok_and(|it: f64| (it - usual).abs() < 1e-12) {
+        return Ok(());
+    }
+    Err(TaskFileError::row(&place(node), format!("`{name}` is {value}: {remedy}")))
+}
+
+/// Refuses the parts of a model of Cheddar that no task set has.
+fn refuse_parts(root: Node<'_, '_>) -> Result<(), TaskFileError> {
+    let refused = |node, what: &str| Err(TaskFileError::row(&place(node), what));
+    for node in root.descendants().filter(Node::is_element) {
+        let (name, value) = (node.tag_name().name(), node.text().unwrap_or_default().trim());
+        let is_list = ["resources", "dependencies", "buffers", "messages"].contains(&name);
+        let is_part = name.ends_with("resource") || name.ends_with("dependency");
+        if is_part
+            || name.starts_with("multi_core")
+            || is_list && node.has_children() && node.children().any(|it| it.is_element())
+        {
+            return refused(
+                node,
+                "no task set has this part: state `chains`, `locks` or the CPUs of tasks in JSON",
+            );
+        }
+        let is_number = |usual: f64| value.parse().is_ok_and(|it: f64| (it - usual).abs() < 1e-12);
+        match name {
+            "preemptive_type" if !value.eq_ignore_ascii_case("preemptive") => {
+                return refused(
+                    node,
+                    "no test here is for such a processor: only preemptive ones are read",
+                );
+            }
+            "speed" if !is_number(1.0) && !is_number(0.0) => {
+                return refused(node, "a task set has no speeds: scale the capacities");
+            }
+            "context_switch_overhead" if !is_number(0.0) => {
+                return refused(
+                    node,
+                    "set the overhead to 0 here: `corehop check --overheads` charges overheads",
+                );
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 /// A model of Cheddar (version 3). Its times have no unit.
 pub(super) fn cheddar(text: &str) -> Result<TaskTable, TaskFileError> {
     let document = document(text)?;
     let root = document.root_element();
-    for part in ["dependency", "resource", "multi_core_processor", "multi_cores_processor"] {
-        if let Some(node) = elements(root, part).next() {
-            let what =
-                "no task set has this part: state `chains`, `locks` or the CPUs of tasks in JSON";
-            return Err(TaskFileError::row(&place(node), what));
-        }
-    }
+    refuse_parts(root)?;
     let named = |node: Node<'_, '_>| {
         let name = node.children().find(|it| it.has_tag_name("name"));
         name.and_then(|it| it.text()).unwrap_or_default().trim().to_owned()
@@ -153,13 +217,12 @@ pub(super) fn cheddar(text: &str) -> Result<TaskTable, TaskFileError> {
         .filter(is_task)
         .map(|task| reading.task(task))
         .collect::<Result<_, _>>()?;
-    let mut notes = Vec::new();
+    let mut notes = vec![
+        "schedulers of processors are not read: `corehop check --scheduler` names one".to_owned(),
+    ];
     if !reading.unused.is_empty() {
         let names: Vec<&str> = reading.unused.iter().map(String::as_str).collect();
-        notes.push(format!(
-            "elements of tasks that are not read: {}; schedulers are not read",
-            names.join(", ")
-        ));
+        notes.push(format!("elements of tasks that are not read: {}", names.join(", ")));
     }
     let cpus = u32::try_from(reading.processors.len()).ok().filter(|&cpus| cpus > 0);
     Ok(TaskTable { rows: ranked(rows, &mut notes), cpus, notes, ..TaskTable::default() })

@@ -27,6 +27,15 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     match document(text)? {
         YamlNode::Mapping(fields) => {
             for (name, node) in fields {
+                let is_twice = match name.to_lowercase().as_str() {
+                    "tasks" | "taskset" | "task_set" => tasks.is_some(),
+                    "cpus" | "cores" | "processors" => table.cpus.is_some(),
+                    _ => table.scheduler.is_some() && name.eq_ignore_ascii_case("scheduler"),
+                };
+                if is_twice {
+                    let what = "means the same as a key above: keep one of them";
+                    return Err(TaskFileError::row(&format!("`{name}`"), what));
+                }
                 match (name.to_lowercase().as_str(), node) {
                     ("tasks" | "taskset" | "task_set", node) => tasks = Some(node),
                     ("cpus" | "cores" | "processors", YamlNode::Scalar(number)) => {
