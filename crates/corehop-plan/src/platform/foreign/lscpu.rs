@@ -147,6 +147,15 @@ impl LscpuText {
             let what = "no size of a cache is stated: add the output of `lscpu -J -C` to the file";
             machine.notes.push(what.to_owned());
         }
+        for row in &self.caches {
+            let of = |name: &str| text(row.get(name));
+            if let Some(size) = of("one-size").filter(|size| bytes(size).is_none()) {
+                machine.notes.push(format!(
+                    "{}: the size `{size}` is rounded or not understood, and not read: `lscpu -J -B -C` states bytes",
+                    of("name").unwrap_or_default()
+                ));
+            }
+        }
     }
 
     /// The size and the ways of a cache, by the rows of `-C`.
@@ -156,11 +165,11 @@ impl LscpuText {
         };
         let row = self.caches.iter().find(is_named);
         let of = |name: &str| row.and_then(|row| row.get(name));
-        let size = text(of("one-size")).and_then(|size| size.parse::<Bytes>().ok());
+        let size = text(of("one-size")).and_then(|size| bytes(&size));
         DescribedCache {
             level,
             kind,
-            size: size.map(Bytes::get),
+            size,
             ways: number(of("ways")).and_then(|ways| u32::try_from(ways).ok()),
             line: number(of("coherency-size")),
         }
@@ -208,6 +217,11 @@ impl LscpuText {
         }
         Ok(())
     }
+}
+
+/// A size as lscpu writes it: bytes with `-B`, otherwise a number with a letter.
+fn bytes(text: &str) -> Option<u64> {
+    text.parse().ok().or_else(|| text.parse().ok().map(Bytes::get))
 }
 
 /// The size of one instance, and whether every CPU has its own, of `96 KiB (2 instances)`; None where instances are shared by some CPUs.

@@ -72,6 +72,24 @@ fn what_lscpu_leaves_out_is_absent_and_said() {
     assert!(bare.notes.join("\n").contains("no cache is stated"));
 }
 
+#[test]
+fn a_size_in_bytes_is_read_and_a_rounded_one_is_said() {
+    let of = |size: &str| {
+        let cpus = r#"{"cpu": 0, "socket": 0, "core": 0, "l1d:l1i:l2:l3": "0:0:0:0"}"#;
+        let cache =
+            format!(r#"{{"name": "L3", "one-size": "{size}", "type": "Unified", "level": 3}}"#);
+        read_as(LSCPU, &format!(r#"{{"cpus": [{cpus}], "caches": [{cache}]}}"#))
+    };
+    let size = |read: &ImportedPlatform| {
+        let all = read.platform.caches.iter().filter(|it| it.level == 3);
+        all.filter_map(|it| it.size.as_ref()).map(|it| it.value.get()).collect::<Vec<_>>()
+    };
+    assert_eq!(size(&of("1310720")), [1_310_720]);
+    let rounded = of("1.3M");
+    assert!(size(&rounded).is_empty(), "{:?}", rounded.platform.caches);
+    assert!(rounded.notes.join("\n").contains("L3: the size `1.3M`"), "{:?}", rounded.notes);
+}
+
 /// A summary with these further lines.
 fn summary(threads: u32, more: &str) -> String {
     let line = |field: &str, data: &str| format!(r#"{{"field": "{field}:", "data": "{data}"}}"#);
