@@ -72,8 +72,8 @@ fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) ->
             let ends = ends(control, differ);
             let us = micros(control.median_us);
             let absence = "eaving the CPU for as long while nothing runs costs";
-            // What costs no less than the whole is no part of it.
-            if group.costs.iter().all(|it| control.median_us <= it.median_us) {
+            // What costs more than every whole is no part of one.
+            if group.costs.iter().any(|it| control.median_us <= it.median_us) {
                 format!(" Of that, l{absence} {us} µs{ends}.")
             } else {
                 format!(" L{absence} no less: {us} µs{ends}.")
