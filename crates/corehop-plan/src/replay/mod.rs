@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine whose run of a program is a trace that another program recorded.
 //!
-//! The trace is text: its lines are [`trace_line`](crate::kinds::program::trace_line). What the trace does not state stays unknown, and a sentence in
+//! The trace is text: its lines are [`crate::kinds::program::trace_line`]. What the trace does not state stays unknown, and a sentence in
 //! the facts of the recording names the missing part; so are lines that have another form.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets in the files of other programs: tables (CSV, YAML) and the XML of simulators and analyses.
 //!
-//! Each reader turns a text into a [`TaskTable`]: rows of headings and texts. One place decides what a heading means, which unit a time
+//! Each reader turns a text into a `TaskTable`: rows of headings and texts. One place decides what a heading means, which unit a time
 //! has, and how a time is rounded. A reader drops nothing silently: an unknown heading is an error, and a part that no task set can
 //! express is an error or a note.
 
