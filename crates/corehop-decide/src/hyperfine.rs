@@ -66,7 +66,7 @@ pub fn parse(text: &str) -> Result<Vec<HyperfineCommand>, HyperfineError> {
     let twice: Vec<usize> = (0..commands.len()).filter(|&at| is_twice(at)).collect();
     for &at in &twice {
         // All parameters tell them apart, if any do.
-        let name = ["name", "command"].iter().find_map(|key| results[at][key].as_str());
+        let name = name_of(&results[at]);
         commands[at].command = named(name.unwrap_or_default(), &results[at]["parameters"], true);
     }
     for (at, it) in commands.iter().enumerate() {
@@ -80,7 +80,7 @@ pub fn parse(text: &str) -> Result<Vec<HyperfineCommand>, HyperfineError> {
 }
 
 fn command(at: usize, result: &Value) -> Result<HyperfineCommand, HyperfineError> {
-    let name = ["name", "command"].iter().find_map(|key| result[key].as_str());
+    let name = name_of(result);
     let wrong = |what: String| HyperfineError::BadResult {
         at,
         command: name.map_or_else(String::new, |name| format!(" (`{name}`)")),
@@ -104,6 +104,11 @@ fn command(at: usize, result: &Value) -> Result<HyperfineCommand, HyperfineError
         us,
         failed: failed(result),
     })
+}
+
+/// The name of a result, or its command.
+fn name_of(result: &Value) -> Option<&str> {
+    ["name", "command"].iter().find_map(|key| result[key].as_str())
 }
 
 /// A time in seconds, as microseconds.

@@ -389,11 +389,13 @@ impl RunOptions {
             return Err(failure);
         }
         underway.tally.end(&provenance);
-        let charged = self.charge(&underway.tally, &mut provenance)?;
+        // What was recorded is kept, also where its cost cannot be told.
+        let charged = self.charge(&underway.tally, &mut provenance);
         let interrupted = stopped_by == Some("interrupt");
         let exit = if interrupted { Exit::Interrupted } else { Exit::Done };
         let (taken, valid) = (underway.taken, underway.valid);
         let (RunFiles { files, spool }, tally) = underway.keep(machine, &mut provenance)?;
+        let charged = charged?;
         Ok(RunOutcome { exit, files, spool, provenance, tally, charged, taken, valid })
     }
 

@@ -87,9 +87,11 @@ impl ThreadHold {
             let is_new = !known.contains(&thread.tid);
             let home = is_new.then(|| self.lender_of(thread)).flatten();
             // One that has ended needs nothing.
-            let given =
-                home.filter(|home| set_affinity_of(thread.tid.cast_signed(), home.iter()).is_ok());
-            thread.allowed = given.unwrap_or_else(|| thread.allowed.clone());
+            if let Some(home) = home
+                && set_affinity_of(thread.tid.cast_signed(), home.iter()).is_ok()
+            {
+                thread.allowed = home;
+            }
         }
     }
 

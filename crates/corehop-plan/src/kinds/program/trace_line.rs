@@ -96,7 +96,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The text before the CPU's number in brackets, the CPU, and the text behind.
+/// Splits a line at the CPU's number in brackets: the text before, the CPU, and the text behind. None of a line without one.
 fn around_cpu(line: &str) -> Option<(&str, Cpu, &str)> {
     let mut from = 0;
     while let Some(at) = line[from..].find('[').map(|at| from + at) {

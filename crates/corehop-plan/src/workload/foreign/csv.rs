@@ -45,7 +45,7 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
 /// The separator that a line has most of.
 pub(super) fn separator(line: &str) -> char {
     let count = |separator: &char| line.matches(*separator).count();
-    // The last of the largest wins: a comma, where there is none at all.
+    // Of equal counts `max_by_key` returns the last: a comma, where the line has no separator.
     [';', '\t', ','].into_iter().max_by_key(count).unwrap_or(',')
 }
 
