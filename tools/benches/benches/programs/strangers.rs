@@ -34,7 +34,7 @@ const SQL: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER); \
     INSERT INTO t SELECT value, value * 7919 % 100003 FROM generate_series(1, 100000); \
     CREATE INDEX i ON t(b); SELECT sum(x.a) FROM t x JOIN t y ON x.b = y.a;";
 const PYTHON: &str =
-    "d = {}\nfor i in range(600000):\n    k = i * 7919 % 20011\n    d[k] = d.get(k, 0) + i";
+    "d = dict()\nfor i in range(600000):\n    k = i * 7919 % 20011\n    d[k] = d.get(k, 0) + i";
 const PERL: &str = "my %d; for my $i (0..600000) { $d{$i * 7919 % 20011} += $i }";
 const NODE: &str = "const d = new Map(); for (let i = 0; i < 4e6; i++) { const k = i * 7919 % 20011; d.set(k, (d.get(k) || 0) + i) }";
 
