@@ -113,7 +113,10 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(file(path)?))
 }
 
-/// The contents of a text file, or of standard input (`-`); errors name it.
+/// The mark of UTF-8 that some editors and shells put before a text.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// The contents of a text file without the mark of its encoding, or of standard input (`-`); errors name the file.
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = text_source(path)?.take(MOST_TEXT + 1).read_to_end(&mut bytes);
@@ -122,6 +125,9 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
         let most = MOST_TEXT >> 20;
         let what = format!("{}: texts of more than {most} MiB are not read", shown::path(path));
         return Err(Failure::says(Exit::Damaged, what));
+    }
+    if bytes.starts_with(MARK) {
+        bytes.drain(..MARK.len());
     }
     Ok(bytes)
 }

@@ -13,6 +13,9 @@ use crate::packages::Packages;
 use crate::strangers::{CALLS, SERVERS, commands, server};
 use crate::{BINARY, Fallible, answer, company};
 
+/// The share of its time that a program may lose to its measurement. With the default of 5 % some ten preemptions fit into a short
+/// run, whose CPU time varies by more than these cost.
+const SHARE: &str = "30%";
 /// The time that the costs of a program may take.
 const PATIENCE: &str = "60s";
 /// The runs of one measurement: the time that they take together decides on the rounds.
@@ -95,7 +98,16 @@ fn of_server(name: &'static str, packages: &Packages, folder: &Path) -> Fallible
 /// Causes events in a program.
 fn costs(file: &Path, words: impl FnOnce(&mut Command) -> &mut Command) -> Fallible<Value> {
     let mut command = Command::new(BINARY);
-    command.args(["measure", "program-costs", "--json", "--force", "--budget", PATIENCE]);
+    command.args([
+        "measure",
+        "program-costs",
+        "--json",
+        "--force",
+        "--budget",
+        PATIENCE,
+        "--share",
+        SHARE,
+    ]);
     command.args(["--preemptor", &format!("{}KiB", company::KIB)]);
     command.args(["--length", &format!("{}us", company::LENGTH.as_micros()), "-o"]).arg(file);
     Ok(answer(words(&mut command))?["program_costs"]["costs"].clone())

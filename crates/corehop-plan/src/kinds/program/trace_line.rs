@@ -60,9 +60,8 @@ pub struct TraceLine {
 
 /// The event of a line; None of a line that has another form.
 pub fn event(line: &str) -> Option<TraceLine> {
-    let (before, cpu, after) = around_cpu(line)?;
+    let (before, cpu, (ns, rest)) = around_cpu(line)?;
     let (current, pid) = thread(before)?;
-    let (ns, rest) = after_time(after)?;
     let (name, fields) = rest.split_once(':').filter(|(name, _)| !name.is_empty())?;
     // perf names the subsystem, too: `sched:sched_switch`.
     let (name, fields) = match fields.split_once(':') {
@@ -96,21 +95,22 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Splits a line at the CPU's number in brackets: the text before, the CPU, and the text behind. None of a line without one.
-fn around_cpu(line: &str) -> Option<(&str, Cpu, &str)> {
-    let mut from = 0;
-    while let Some(at) = line[from..].find('[').map(|at| from + at) {
-        let inner = line[at + 1..].split_once(']');
-        if let Some((digits, after)) = inner
+/// Splits a line at the CPU's number in brackets: the text before, the CPU, and the time and the text behind the time. None of a line
+/// without them. A thread's name may contain such a number, too: the last one before the time is the CPU.
+fn around_cpu(line: &str) -> Option<(&str, Cpu, (u64, &str))> {
+    let mut split: Option<(&str, Cpu, (u64, &str))> = None;
+    for (at, _) in line.match_indices('[') {
+        if let Some((digits, after)) = line[at + 1..].split_once(']')
             && line[..at].ends_with([' ', '\t'])
             && after.starts_with([' ', '\t'])
             && let Some(cpu) = number(digits)
+            && let Some(timed) = after_time(after)
+            && split.is_none_or(|(.., (_, rest))| rest.len() == timed.1.len())
         {
-            return Some((&line[..at], Cpu(cpu), after));
+            split = Some((&line[..at], Cpu(cpu), timed));
         }
-        from = at + 1;
     }
-    None
+    split
 }
 
 fn number(digits: &str) -> Option<u32> {
@@ -184,7 +184,16 @@ fn switch(fields: &str) -> Option<TraceEvent> {
         None => (short(left)?, left.split_whitespace().last()?),
     };
     let next = named(right, "next_").or_else(|| short(right))?;
-    Some(TraceEvent::Switch { prev, preempted: state.trim_start().starts_with('R'), next })
+    Some(TraceEvent::Switch { prev, preempted: could_run(state.trim()), next })
+}
+
+/// Whether a state is that of a thread that could have gone on: `R`, `R+`, or the number that perf writes without the kernel's
+/// letters, whose low eight bits are reasons to wait.
+fn could_run(state: &str) -> bool {
+    match number(state) {
+        Some(bits) => bits & 0xff == 0,
+        None => state.starts_with('R'),
+    }
 }
 
 /// The thread in `PREFIXcomm=NAME PREFIXpid=TID`, or in the short form. A name may contain blanks.
@@ -257,6 +266,35 @@ mod tests {
         assert!(matches!(blocked.event, TraceEvent::Switch { preempted: false, .. }));
         let other = read("a-1 [000] 1.5: irq_handler_entry: irq=4 name=x");
         assert_eq!(other.event, TraceEvent::Other("irq_handler_entry".to_owned()));
+    }
+
+    #[test]
+    fn a_name_with_a_number_in_brackets_is_no_cpu() {
+        let read =
+            event("odd [007] name-31 [001] d..2. 1.5: sched_wakeup: x [002]:3 [120]").unwrap();
+        assert_eq!((read.cpu, read.current), (Cpu(1), of(31, "odd [007] name")));
+        assert_eq!(read.event, TraceEvent::Wake(of(3, "x [002]")));
+    }
+
+    #[test]
+    fn states_as_numbers_tell_preempted_from_blocked() {
+        for (state, expected) in [
+            ("0", true),
+            ("256", true),
+            ("R+", true),
+            ("1", false),
+            ("2", false),
+            ("128", false),
+            ("S", false),
+        ] {
+            let line = format!(
+                "a-1 [000] 1.5: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state={state} ==> next_comm=b next_pid=2 next_prio=120"
+            );
+            let TraceEvent::Switch { preempted, .. } = event(&line).unwrap().event else {
+                panic!("{line}")
+            };
+            assert_eq!(preempted, expected, "{state}");
+        }
     }
 
     #[test]
