@@ -135,6 +135,13 @@ fn notes_of(cost: &ProgramCost) -> Vec<String> {
             cost.events, cost.tried
         ));
     }
+    if cost.cost.is_some_and(|it| !it.is_seen()) {
+        notes.push(format!(
+            "{event}: {} events did not show a cost beside all else that differs between blocks: cause more of them in a block \
+             (a larger --share), or measure longer (--rounds).",
+            cost.events
+        ));
+    }
     let invalid = cost.invalid.iter();
     notes.extend(
         invalid.map(|(why, count)| format!("{event}: {count} blocks were excluded: {why}.")),
