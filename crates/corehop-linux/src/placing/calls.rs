@@ -23,7 +23,7 @@ const SWITCH: f64 = 700e-6;
 const WHOLE: f64 = 0.5;
 /// The least share of a window.
 const LEAST: f64 = 0.05;
-/// A count of less time says nothing.
+/// A count of less time says nothing about the rest of a window, nor about the rate.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// Counts of some windows.
@@ -90,14 +90,19 @@ impl CallCount {
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
         let CallCounting { begin, before, .. } = self.counting.as_ref()?;
-        let (calls, seconds) = (self.graph.calls(), (now - *begin).as_secs_f64());
-        if now - *begin < SHORTEST {
+        let (calls, counted) = (self.graph.calls(), now - *begin);
+        let stands_for_more = counted < span;
+        if stands_for_more && counted < SHORTEST {
             return None;
         }
         let [ended, finished] =
             [calls.ended - before.ended, calls.finished - before.finished].map(|it| it as f64);
-        self.progress += finished * span.as_secs_f64() / seconds;
-        self.rate = ended / seconds;
+        let seconds = counted.as_secs_f64();
+        let times = if stands_for_more { span.as_secs_f64() / seconds } else { 1.0 };
+        self.progress += finished * times;
+        if counted >= SHORTEST {
+            self.rate = ended / seconds;
+        }
         if self.share(span) < 1.0 {
             self.counting = None;
         } else if let Some(counting) = &mut self.counting {
@@ -214,6 +219,25 @@ mod tests {
             (made, told)
         });
         Some(Counted { made, told, share: count.share(window) })
+    }
+
+    /// One block ends where the next one begins: a count of everything is known however little time has passed.
+    #[test]
+    fn a_look_right_after_another_is_told_where_everything_is_counted() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let graph = match WakeGraph::open() {
+            Ok(graph) => Arc::new(graph),
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        graph.follow(std::process::id()).unwrap();
+        let mut count = CallCount::begin(graph, &[libc::SYS_pwrite64 as u32]).unwrap();
+        count.look_closely(true);
+        let file = File::create("/dev/null").unwrap();
+        for written in 1..=100 {
+            file.write_at(b"x", 0).unwrap();
+            assert!(count.now().is_some_and(|told| told >= f64::from(written)), "{written}");
+            assert!(count.now().is_some(), "{written}");
+        }
     }
 
     const ATTEMPTS: u32 = 5;
