@@ -191,7 +191,7 @@ fn switch(fields: &str) -> Option<TraceEvent> {
 /// letters, whose low eight bits are reasons to wait.
 fn could_run(state: &str) -> bool {
     match number(state) {
-        Some(bits) => bits & 0xff == 0,
+        Some(bits) => bits.trailing_zeros() >= 8,
         None => state.starts_with('R'),
     }
 }
