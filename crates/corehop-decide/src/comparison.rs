@@ -536,9 +536,7 @@ impl ComparedQuantity<'_> {
             equivalent: more.below.max(less.above),
         };
         let least = least(self.a, self.b);
-        // Two measurements of one sample each may have the same value by chance.
-        let same = self.a.samples() > 1 && self.a == self.b;
-        Ok(Evidence { p_values: more.zip(less).map(of), least, same })
+        Ok(Evidence { p_values: more.zip(less).map(of), least, same: self.a == self.b })
     }
 
     fn compared(

@@ -78,16 +78,6 @@ fn an_export_that_cannot_be_compared_is_refused_with_the_remedy() {
 }
 
 #[test]
-fn one_run_of_the_same_time_on_either_side_is_no_evidence_of_equality() {
-    let scratch = tempfile::tempdir().unwrap();
-    let one = [r#"{"command": "x", "times": [0.1]}"#.to_owned()];
-    let [a, b] = ["a.json", "b.json"].map(|name| export(scratch.path(), name, &one));
-    let (_, said, _) = compare(&[&a, &b], &[]);
-    assert!(said.starts_with("Cannot tell whether B is slower"), "{said}");
-    assert!(!said.contains("1 equivalent"), "{said}");
-}
-
-#[test]
 fn a_mark_of_the_encoding_before_an_export_is_no_part_of_the_export() {
     let scratch = tempfile::tempdir().unwrap();
     let plain = export(scratch.path(), "a.json", &[result("x", 0.1)]);
