@@ -113,10 +113,10 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(file(path)?))
 }
 
-/// The mark of UTF-8 that some editors and shells put before a text.
+/// The byte-order mark that some editors and shells write before a text in UTF-8.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The contents of a text file without the mark of its encoding, or of standard input (`-`); errors name the file.
+/// The contents of a text file, or of standard input (`-`), without a byte-order mark; errors name the file.
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let read = text_source(path)?.take(MOST_TEXT + 1).read_to_end(&mut bytes);

@@ -137,8 +137,8 @@ fn notes_of(cost: &ProgramCost) -> Vec<String> {
     }
     if cost.cost.is_some_and(|it| !it.is_seen()) {
         notes.push(format!(
-            "{event}: {} events did not show a cost beside all else that differs between blocks: cause more of them in a block \
-             (a larger --share), or measure longer (--rounds).",
+            "{event}: {} events cost less than other differences between blocks: cause more events in a block (a larger \
+             --share), or measure longer (--rounds).",
             cost.events
         ));
     }

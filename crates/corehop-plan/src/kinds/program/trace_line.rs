@@ -95,8 +95,8 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Splits a line at the CPU's number in brackets: the text before, the CPU, and the time and the text behind the time. None of a line
-/// without them. A thread's name may contain such a number, too: the last one before the time is the CPU.
+/// Splits a line at its CPU, a number in brackets: the text before the CPU, the CPU, and the time with the text behind the time; None if
+/// the line lacks a CPU or a time. The CPU is the last number in brackets before the time, as a thread's name may contain one.
 fn around_cpu(line: &str) -> Option<(&str, Cpu, (u64, &str))> {
     let mut split: Option<(&str, Cpu, (u64, &str))> = None;
     for (at, _) in line.match_indices('[') {
@@ -187,8 +187,8 @@ fn switch(fields: &str) -> Option<TraceEvent> {
     Some(TraceEvent::Switch { prev, preempted: could_run(state.trim()), next })
 }
 
-/// Whether a state is that of a thread that could have gone on: `R`, `R+`, or the number that perf writes without the kernel's
-/// letters, whose low eight bits are reasons to wait.
+/// True for the state of a preempted thread: `R`, `R+`, or a number whose low eight bits are zero. perf writes a number where it does not
+/// know the kernel's letters; each of those eight bits is a reason to wait.
 fn could_run(state: &str) -> bool {
     match number(state) {
         Some(bits) => bits.trailing_zeros() >= 8,

@@ -7,7 +7,6 @@ use super::table::{TaskRow, TaskTable};
 /// Reads a table whose cells are separated by commas, semicolons or tabs, whichever the head has. Lines that begin with `#` are comments;
 /// below the head, one with as many cells as the head is an error: a task may be meant.
 pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
-    let text = text.trim_start_matches('\u{feff}');
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let syntax = |line: usize, what: String| TaskFileError::Syntax {
         format: "CSV",
