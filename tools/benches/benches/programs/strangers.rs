@@ -15,26 +15,34 @@ use crate::packages::{Packages, Started, free_port, nginx_conf, printed};
 const LONG: usize = 24 << 20;
 const SHORT: usize = 4 << 20;
 
-/// A command with its name in the table: the name, the program that it needs, and its words; `{}` is the folder.
+/// A command with its name in the table: the name, the program that it needs, and its words; `FOLDER` is the folder.
 const COMMANDS: [(&str, &str, &[&str]); 12] = [
-    ("zstd", "zstd", &["zstd", "-q", "-3", "--single-thread", "-f", "-o", "/dev/null", "{}/long"]),
-    ("gzip", "gzip", &["sh", "-c", "exec gzip -6 -c {}/short > /dev/null"]),
-    ("bzip2", "bzip2", &["sh", "-c", "exec bzip2 -c {}/short > /dev/null"]),
-    ("xz", "xz", &["sh", "-c", "exec xz -1 -c {}/short > /dev/null"]),
-    ("openssl", "openssl", &["openssl", "dgst", "-sha512", "{}/long", "{}/long", "{}/long"]),
-    ("gcc", "gcc", &["gcc", "-O2", "-c", "{}/functions.c", "-o", "{}/functions.o"]),
+    (
+        "zstd",
+        "zstd",
+        &["zstd", "-q", "-3", "--single-thread", "-f", "-o", "/dev/null", "FOLDER/long"],
+    ),
+    ("gzip", "gzip", &["sh", "-c", "exec gzip -6 -c FOLDER/short > /dev/null"]),
+    ("bzip2", "bzip2", &["sh", "-c", "exec bzip2 -c FOLDER/short > /dev/null"]),
+    ("xz", "xz", &["sh", "-c", "exec xz -1 -c FOLDER/short > /dev/null"]),
+    (
+        "openssl",
+        "openssl",
+        &["openssl", "dgst", "-sha512", "FOLDER/long", "FOLDER/long", "FOLDER/long"],
+    ),
+    ("gcc", "gcc", &["gcc", "-O2", "-c", "FOLDER/functions.c", "-o", "FOLDER/functions.o"]),
     ("sqlite", "sqlite3", &["sqlite3", ":memory:", SQL]),
     ("python", "/usr/bin/python3", &["/usr/bin/python3", "-c", PYTHON]),
     ("perl", "perl", &["perl", "-e", PERL]),
     ("node", "node", &["node", "-e", NODE]),
-    ("go", "go", &["{}/sorting"]),
-    ("java", "javac", &["java", "-XX:+UseSerialGC", "-cp", "{}", "Sorting"]),
+    ("go", "go", &["FOLDER/sorting"]),
+    ("java", "javac", &["java", "-XX:+UseSerialGC", "-cp", "FOLDER", "Sorting"]),
 ];
 const SQL: &str = "CREATE TABLE t(a INTEGER PRIMARY KEY, b INTEGER); \
     INSERT INTO t SELECT value, value * 7919 % 100003 FROM generate_series(1, 100000); \
     CREATE INDEX i ON t(b); SELECT sum(x.a) FROM t x JOIN t y ON x.b = y.a;";
 const PYTHON: &str =
-    "d = dict()\nfor i in range(600000):\n    k = i * 7919 % 20011\n    d[k] = d.get(k, 0) + i";
+    "d = {}\nfor i in range(600000):\n    k = i * 7919 % 20011\n    d[k] = d.get(k, 0) + i";
 const PERL: &str = "my %d; for my $i (0..600000) { $d{$i * 7919 % 20011} += $i }";
 const NODE: &str = "const d = new Map(); for (let i = 0; i < 4e6; i++) { const k = i * 7919 % 20011; d.set(k, (d.get(k) || 0) + i) }";
 
@@ -55,7 +63,7 @@ pub(crate) fn commands(folder: &Path) -> Fallible<Vec<(&'static str, Vec<String>
             continue;
         }
         let here = folder.display().to_string();
-        found.push((name, words.iter().map(|it| it.replace("{}", &here)).collect()));
+        found.push((name, words.iter().map(|it| it.replace("FOLDER", &here)).collect()));
     }
     Ok(found)
 }

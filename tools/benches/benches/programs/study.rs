@@ -13,8 +13,8 @@ use crate::packages::Packages;
 use crate::strangers::{CALLS, SERVERS, commands, server};
 use crate::{BINARY, Fallible, answer, company};
 
-/// The share of its time that a program may lose to its measurement. With the default of 5 % some ten preemptions fit into a short
-/// run, whose CPU time varies by more than these cost.
+/// The share of its time that a program may lose to its measurement. With the default of 5 %, some fifteen preemptions of 1 ms
+/// fit into a run of 300 ms, and two runs differ by more CPU time than fifteen preemptions cost.
 const SHARE: &str = "30%";
 /// The time that the costs of a program may take.
 const PATIENCE: &str = "60s";
@@ -42,11 +42,12 @@ struct Loss {
 }
 
 impl Loss {
-    /// Whether the prediction is right: within a quarter, or both too small to be seen.
+    /// Whether the prediction is right: within a quarter, or both too small to be seen. A loss whose interval excludes zero was seen.
     fn is_met(self) -> bool {
-        let half = self.measured.low.zip(self.measured.high).map(|(low, high)| (high - low) / 2.0);
-        let seen = half.unwrap_or(f64::INFINITY);
-        let both_below = self.measured.value.abs() < seen && self.predicted < seen;
+        let ends = self.measured.low.zip(self.measured.high);
+        let seen = ends.map_or(f64::INFINITY, |(low, high)| (high - low) / 2.0);
+        let is_measured = ends.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+        let both_below = !is_measured && self.measured.value.abs() < seen && self.predicted < seen;
         both_below || (self.predicted / self.measured.value - 1.0).abs() <= SURE
     }
 }
@@ -98,16 +99,8 @@ fn of_server(name: &'static str, packages: &Packages, folder: &Path) -> Fallible
 /// Causes events in a program.
 fn costs(file: &Path, words: impl FnOnce(&mut Command) -> &mut Command) -> Fallible<Value> {
     let mut command = Command::new(BINARY);
-    command.args([
-        "measure",
-        "program-costs",
-        "--json",
-        "--force",
-        "--budget",
-        PATIENCE,
-        "--share",
-        SHARE,
-    ]);
+    command.args(["measure", "program-costs", "--json", "--force"]);
+    command.args(["--budget", PATIENCE, "--share", SHARE]);
     command.args(["--preemptor", &format!("{}KiB", company::KIB)]);
     command.args(["--length", &format!("{}us", company::LENGTH.as_micros()), "-o"]).arg(file);
     Ok(answer(words(&mut command))?["program_costs"]["costs"].clone())
