@@ -62,9 +62,10 @@ impl Platform {
         for found in levels(self, curve) {
             let cache = &mut self.caches[found.place];
             cache.latency = found.latency.map(|ns| {
+                let list = if found.is_there { "within the cache" } else { "that fits the cache" };
                 Fact::measured(
                     Latency::from_nanos(ns),
-                    format!("{}, shuffled list within the cache", curve.cpu),
+                    format!("{}, shuffled list {list}", curve.cpu),
                 )
             });
             cache.effective = found
@@ -112,6 +113,9 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
 struct CacheEvidence {
     place: usize,
     latency: Option<f64>,
+    /// Whether accesses to a list of that size are faster than outside the cache. Where a hypervisor leaves a guest
+    /// nothing of a cache, they are not, and the latency is nearly that of memory.
+    is_there: bool,
     effective: Option<Bytes>,
     check: Check,
 }
@@ -149,7 +153,7 @@ fn levels(platform: &Platform, curve: &LatencyCurve) -> Vec<CacheEvidence> {
     for &level in levels.iter().rev() {
         let beyond = |point: &LatencyPoint| outer.unwrap_or(point.cold);
         let verdict = judge(level, &points, &beyond);
-        outer = verdict.latency.or(outer);
+        outer = verdict.latency.filter(|_| verdict.is_there).or(outer);
         found.push(verdict);
     }
     found
@@ -157,7 +161,7 @@ fn levels(platform: &Platform, curve: &LatencyCurve) -> Vec<CacheEvidence> {
 
 impl CacheEvidence {
     fn nothing(place: usize) -> Self {
-        Self { place, latency: None, effective: None, check: Check::Unchecked }
+        Self { place, latency: None, is_there: false, effective: None, check: Check::Unchecked }
     }
 }
 
@@ -208,14 +212,14 @@ fn judge(
         let check = Check::Contradicted { why };
         let near = points.iter().find(|point| point.size >= 1.9 * inner);
         let Some(near) = near.filter(|near| inside(near)) else {
-            return CacheEvidence { check, ..silent };
+            return CacheEvidence { check, latency: Some(here), ..silent };
         };
         let effective = rise(points, near, beyond).map(|(below, _)| Bytes::new(below as u64));
-        return CacheEvidence { place, latency: Some(near.warm), effective, check };
+        return CacheEvidence { place, latency: Some(near.warm), is_there: true, effective, check };
     }
     let found = |effective: Option<f64>, check| {
         let effective = effective.map(|size| Bytes::new(size as u64));
-        CacheEvidence { place, latency: Some(at.warm), effective, check }
+        CacheEvidence { place, latency: Some(at.warm), is_there: true, effective, check }
     };
     match rise(points, at, beyond) {
         _ if beyond(at).is_infinite() => found(None, Check::Unchecked),

@@ -199,8 +199,9 @@ impl Drop for Placer {
     }
 }
 
+/// Waits until `holds`. The patience is for a host whose neighbours take most of its time.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while !holds() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(Duration::from_millis(1));
