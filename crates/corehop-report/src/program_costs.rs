@@ -16,13 +16,13 @@ pub fn text(results: &ProgramCostResults) -> String {
 /// The answer in a sentence: `redis-server pays 27.1 µs [24.0, 30.3] for a migration across the L3.`
 pub fn sentence(results: &ProgramCostResults) -> String {
     let name = if results.program.is_empty() { "the program" } else { results.program.as_str() };
-    let parts: Vec<String> = results.costs.iter().map(part).collect();
+    let parts: Vec<String> = results.costs.iter().map(|it| part(results, it)).collect();
     format!("{name}: {}.", parts.join("; "))
 }
 
 /// The clause of one class.
-fn part(cost: &ProgramCost) -> String {
-    let event = named(cost);
+fn part(results: &ProgramCostResults, cost: &ProgramCost) -> String {
+    let event = named(results, cost);
     match &cost.cost {
         None => format!("{event} was not measured: {}", why_not(cost)),
         Some(it) if it.is_seen() => format!("{event} costs {}", amount(it)),
@@ -56,23 +56,28 @@ fn amount(cost: &EventCost) -> String {
     format!("{} µs{within}", micros(cost.us))
 }
 
-/// The class as a noun: `a preemption of 1 ms`.
-pub(super) fn named(cost: &ProgramCost) -> String {
-    let length = length(cost);
+/// The class as a noun: `a preemption of 1 ms`, and what the preemptor walks where several were measured.
+pub(super) fn named(results: &ProgramCostResults, cost: &ProgramCost) -> String {
+    let class = class(results, cost);
     let what = match cost.event {
         Event::SmtMigration => "a migration within a core",
         Event::L2Migration => "a migration within an L2 cache",
         Event::L3Migration => "a migration within an L3 cache",
         Event::MemoryMigration => "a migration without a common cache",
+        Event::IdleLeave => "an idle absence",
         _ => "a preemption",
     };
-    format!("{what}{length}")
+    format!("{what}{class}")
 }
 
-/// ` of 1 ms` for preemptions.
-fn length(cost: &ProgramCost) -> String {
+/// ` of 1 ms` for preemptions, and ` of 1 ms by 64 KiB, …` where several preemptors were measured.
+fn class(results: &ProgramCostResults, cost: &ProgramCost) -> String {
     let us = cost.length_us;
-    us.map_or_else(String::new, |us| format!(" of {}", Nanos::new((1e3 * us) as u64)))
+    let length = us.map_or_else(String::new, |us| format!(" of {}", Nanos::new((1e3 * us) as u64)));
+    let is_other = |it: &ProgramCost| it.polluter.is_some() && it.polluter != cost.polluter;
+    let several = results.costs.iter().any(is_other);
+    let preemptor = cost.polluter.as_ref().filter(|_| several);
+    preemptor.map_or_else(|| length.clone(), |it| format!("{length} by {it}"))
 }
 
 /// The costs by class and rate.
@@ -83,27 +88,26 @@ pub fn tables(results: &ProgramCostResults) -> Vec<FigureTable> {
     let head = ["event", "rate", "events/s", "events", "cost µs", "95 %", "seen"];
     let mut table = FigureTable::new("CPU time of the program for each event", &head);
     for cost in &results.costs {
-        table.rows.extend(cost.by_dose.iter().map(|dose| dose_row(cost, dose)));
-        table
-            .rows
-            .extend(cost.cost.map(|it| row(cost, ["all", "", &cost.events.to_string()], &it)));
-        table.rows.extend(cost.floor.map(|it| row(cost, ["none", "0", "0"], &it)));
+        let event = format!("{}{}", cost.event, class(results, cost));
+        let events = cost.events.to_string();
+        table.rows.extend(cost.by_dose.iter().map(|dose| dose_row(&event, dose)));
+        table.rows.extend(cost.cost.map(|it| row(&event, ["all", "", &events], &it)));
+        table.rows.extend(cost.floor.map(|it| row(&event, ["none", "0", "0"], &it)));
     }
     vec![table]
 }
 
-fn dose_row(cost: &ProgramCost, dose: &DoseCost) -> Vec<String> {
+fn dose_row(event: &str, dose: &DoseCost) -> Vec<String> {
     let (times, rate) = (format!("{}×", dose.dose), format!("{:.0}", dose.per_second));
-    row(cost, [&times, &rate, &dose.events.to_string()], &dose.cost)
+    row(event, [&times, &rate, &dose.events.to_string()], &dose.cost)
 }
 
-fn row(cost: &ProgramCost, [times, rate, events]: [&str; 3], of: &EventCost) -> Vec<String> {
+fn row(event: &str, [times, rate, events]: [&str; 3], of: &EventCost) -> Vec<String> {
     let within = of
         .interval
         .map_or_else(|| "–".to_owned(), |it| format!("[{}, {}]", micros(it.low), micros(it.high)));
     let seen = if of.is_seen() { "yes" } else { "no" };
-    let event = format!("{}{}", cost.event, length(cost));
-    [&event, times, rate, events, &micros(of.us), &within, seen].map(str::to_owned).to_vec()
+    [event, times, rate, events, &micros(of.us), &within, seen].map(str::to_owned).to_vec()
 }
 
 /// The notes below: what the rates were, what bends, what speaks against an answer.
@@ -111,11 +115,11 @@ pub fn notes(results: &ProgramCostResults) -> Vec<String> {
     let slow = results.slowdown_percent.map(|percent| {
         format!("The measurement slowed the program by {percent:.1} %, over all blocks.")
     });
-    results.costs.iter().flat_map(notes_of).chain(slow).collect()
+    results.costs.iter().flat_map(|it| notes_of(results, it)).chain(slow).collect()
 }
 
-fn notes_of(cost: &ProgramCost) -> Vec<String> {
-    let event = cost.event;
+fn notes_of(results: &ProgramCostResults, cost: &ProgramCost) -> Vec<String> {
+    let event = format!("{}{}", cost.event, class(results, cost));
     let mut notes = Vec::new();
     if let Some(bend) = &cost.bend {
         let more = if bend.us < 0.0 { "less" } else { "more" };
@@ -210,6 +214,25 @@ mod tests {
         let text = text(&it);
         assert!(text.contains("slowed the program by 3.2 %"), "{text}");
         assert!(text.contains("none") && text.contains("12"), "{text}");
+    }
+
+    #[test]
+    fn preemptors_are_told_apart_where_there_are_several() {
+        let by = |polluter: &str| ProgramCost {
+            polluter: Some(polluter.to_owned()),
+            ..preemption(Some(cost(61.3, 40.2, 83.0)))
+        };
+        let idle = ProgramCost {
+            event: Event::IdleLeave,
+            polluter: None,
+            ..preemption(Some(cost(9.0, 7.0, 11.0)))
+        };
+        let one = sentence(&results(vec![by("64 KiB"), idle.clone()]));
+        assert!(one.starts_with("xz: a preemption of 1 ms costs"), "{one}");
+        assert!(one.contains("an idle absence of 1 ms costs 9.0"), "{one}");
+        let two = text(&results(vec![by("64 KiB"), by("2 MiB")]));
+        assert!(two.contains("a preemption of 1 ms by 64 KiB costs"), "{two}");
+        assert!(two.contains("preemption of 1 ms by 2 MiB "), "{two}");
     }
 
     #[test]

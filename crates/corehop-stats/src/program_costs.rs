@@ -11,7 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use corehop_plan::experiment::{Argument, ProgramCosts, Target};
+use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::samples::{CausedBlock, Provenance, Rows};
 use corehop_plan::workload::Event;
 use serde::Serialize;
@@ -60,9 +60,9 @@ pub struct DoseCost {
 pub struct ProgramCost {
     /// The class.
     pub event: Event,
-    /// The length of a preemption in microseconds; None of migrations.
+    /// The length of a preemption or of an idle leave, in microseconds; None of migrations.
     pub length_us: Option<f64>,
-    /// The working set that the preemptor walked; None of migrations.
+    /// The working set that the preemptor walked; None of migrations and of idle leaves.
     pub polluter: Option<String>,
     /// The rounds that count.
     pub rounds: usize,
@@ -192,8 +192,9 @@ impl Summarise for ProgramCostSummaries {
 
 /// The program of a file: the last part of its path, or as it was named.
 fn program_of(from: &Provenance) -> Option<String> {
-    let experiment: ProgramCosts = serde_json::from_value(from.parameters.clone()).ok()?;
-    Some(match &experiment.plan.target {
+    // The program alone: files of earlier builds describe the events otherwise.
+    let target = from.parameters.get("plan")?.get("target")?;
+    Some(match &serde_json::from_value(target.clone()).ok()? {
         Target::Command(words) => {
             let name = words.first().map(Argument::to_string).unwrap_or_default();
             name.rsplit('/').next().unwrap_or_default().to_owned()

@@ -2,10 +2,11 @@
 //! `corehop measure program-costs` as a user types it, and the readers of its file.
 
 use std::collections::BTreeSet;
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,6 +44,10 @@ const COUNTS_IN: &str = "COREHOP_TEST_COUNTS_IN";
 
 /// The variable with the CPU to which this program binds itself.
 const PINS_TO: &str = "COREHOP_TEST_PINS_TO";
+
+/// The variable with a pipe: after a while this program starts a process that waits for a writer of the pipe before it begins, and
+/// sleeps uninterruptibly meanwhile.
+const STARTS_BEHIND: &str = "COREHOP_TEST_STARTS_BEHIND";
 
 /// The variable with the number of threads that this program has besides, which sleep.
 const SLEEPERS: &str = "COREHOP_TEST_SLEEPERS";
@@ -83,6 +88,13 @@ impl Counter {
     fn pid(&self) -> String {
         self.0.id().to_string()
     }
+
+    /// The thread that counts: a test is run in a thread of its own.
+    fn worker(&self) -> String {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).unwrap();
+        let names = tasks.map(|it| it.unwrap().file_name().into_string().unwrap());
+        names.max_by_key(|it| it.parse::<u32>().unwrap()).unwrap()
+    }
 }
 
 impl Drop for Counter {
@@ -103,11 +115,15 @@ fn the_program_that_counts() {
         sleeper.spawn(|| std::thread::sleep(Duration::from_hours(1))).unwrap();
     }
     let pins_to: Option<u32> = std::env::var(PINS_TO).ok().map(|cpu| cpu.parse().unwrap());
+    let mut pipe = std::env::var(STARTS_BEHIND).ok();
     let (file, begin) = (File::options().write(true).open(path).unwrap(), Instant::now());
     for count in 0_u64.. {
         // Again and again: its first choice may be just where it is held.
         if let Some(cpu) = pins_to.filter(|_| begin.elapsed() > Duration::from_millis(700)) {
             corehop_system::thread::set_affinity([Cpu(cpu)]).unwrap();
+        }
+        if let Some(pipe) = pipe.take_if(|_| begin.elapsed() > Duration::from_millis(300)) {
+            starts_behind(&pipe);
         }
         let mut state = count;
         for _ in 0..20_000 {
@@ -115,6 +131,36 @@ fn the_program_that_counts() {
         }
         // In place and of one length, so that a reader never finds it empty.
         file.write_at(format!("{count:20}\n").as_bytes(), 0).unwrap();
+    }
+}
+
+/// Starts a process whose input is a pipe without a writer: the start shares this process's memory, and lasts until there is one.
+fn starts_behind(pipe: &str) {
+    let (pipe, program) = (CString::new(pipe).unwrap(), c"/bin/true");
+    let (words, none) =
+        ([program.as_ptr().cast_mut(), std::ptr::null_mut()], [std::ptr::null_mut()]);
+    // SAFETY: the actions are made and freed here, and all strings outlive the call.
+    unsafe {
+        let mut actions = std::mem::zeroed();
+        libc::posix_spawn_file_actions_init(&raw mut actions);
+        libc::posix_spawn_file_actions_addopen(
+            &raw mut actions,
+            0,
+            pipe.as_ptr(),
+            libc::O_RDONLY,
+            0,
+        );
+        let (mut pid, attributes) = (0, std::ptr::null());
+        let begun = libc::posix_spawn(
+            &raw mut pid,
+            program.as_ptr(),
+            &raw const actions,
+            attributes,
+            words.as_ptr(),
+            none.as_ptr(),
+        );
+        assert_eq!(begun, 0);
+        libc::posix_spawn_file_actions_destroy(&raw mut actions);
     }
 }
 
@@ -343,6 +389,138 @@ fn a_program_that_is_stopped_makes_no_progress() {
 }
 
 #[test]
+fn a_program_in_an_uninterruptible_sleep_makes_no_progress_and_the_measurement_ends() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe").to_str().unwrap().to_owned();
+    let path = CString::new(pipe.as_str()).unwrap();
+    // SAFETY: the path is a string of this test.
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+    let counter = Counter::with(folder.path(), Some((STARTS_BEHIND, pipe.clone())));
+    let state = || {
+        let stat =
+            fs::read_to_string(format!("/proc/{}/task/{}/stat", counter.pid(), counter.worker()));
+        stat.unwrap().rsplit(") ").next().unwrap().chars().next()
+    };
+    let begin = Instant::now();
+    while state() != Some('D') {
+        assert!(begin.elapsed() < Duration::from_mins(1), "{:?}", state());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let before = counter.allowed();
+    let words = "measure program-costs --progress count --rounds 1 --event preemption,idle_leave --block 30ms -o x.parquet --pid";
+    let pid = counter.pid();
+    let output = corehop(folder.path(), &words.split(' ').chain([&*pid]).collect::<Vec<_>>());
+    // The process that waits begins, and ends.
+    drop(File::options().write(true).open(&pipe).unwrap());
+    let text = said(&output);
+    assert!(text.contains("was not measured: no progress in 5 blocks"), "{text}");
+    assert_eq!(counter.allowed(), before);
+}
+
+/// A cpuset of two CPUs that exists until dropped; None, with a reason printed, where this user may make none.
+struct Cpuset(PathBuf);
+
+impl Cpuset {
+    const ROOT: &str = "/sys/fs/cgroup/cpuset";
+
+    fn of_two() -> Option<Self> {
+        let folder = Path::new(Self::ROOT).join(format!("corehop-test-{}", std::process::id()));
+        if !Path::new(Self::ROOT).join("cpuset.mems").exists() || fs::create_dir(&folder).is_err() {
+            skipped("a cpuset of version 1 cannot be made here");
+            return None;
+        }
+        let made = Self(folder);
+        let nodes = fs::read_to_string(Path::new(Self::ROOT).join("cpuset.mems")).unwrap();
+        made.write("cpuset.mems", nodes.trim());
+        made.cpus("0-1").then_some(made)
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        fs::write(self.0.join(file), text).unwrap();
+    }
+
+    fn cpus(&self, list: &str) -> bool {
+        fs::write(self.0.join("cpuset.cpus"), list).is_ok()
+    }
+}
+
+impl Drop for Cpuset {
+    fn drop(&mut self) {
+        for task in fs::read_to_string(self.0.join("tasks")).unwrap_or_default().lines() {
+            let _ended = fs::write(Path::new(Self::ROOT).join("tasks"), task);
+        }
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// The cpuset loses the CPU on which a thread may just be held, and gets that CPU back after the end.
+#[test]
+fn a_program_whose_cpuset_shrinks_is_left_with_all_cpus_of_the_cpuset() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(cpuset) = Cpuset::of_two() else { return };
+    for lost in ["0", "1", "0", "1"] {
+        assert!(cpuset.cpus("0-1"));
+        let counter = Counter::start(folder.path());
+        cpuset.write("cgroup.procs", &counter.pid());
+        let _turn = turn();
+        let mut run = Command::new(env!("CARGO_BIN_EXE_corehop"));
+        let words = "measure program-costs --progress count --rounds 12 --block 20ms --share 30% -o x.parquet --force --pid";
+        run.args(words.split(' ')).arg(counter.pid()).current_dir(folder.path());
+        let run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(900));
+        assert!(cpuset.cpus(if lost == "0" { "1" } else { "0" }));
+        let output = run.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        assert!(cpuset.cpus("0-1"));
+        assert_eq!(counter.allowed(), BTreeSet::from(["0-1".to_owned()]), "without {lost}");
+    }
+}
+
+#[test]
+fn idle_leaves_freeze_a_thread_for_their_length_and_leave_no_cgroup_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let counter = Counter::start(folder.path());
+    let cgroup = || fs::read_to_string(format!("/proc/{}/cgroup", counter.pid())).unwrap();
+    let (before, pid) = (cgroup(), counter.pid());
+    let words = "measure program-costs --progress count --rounds 4 --event preemption,idle_leave --length 2ms \
+        --preemptor 16KiB,1MiB --share 30% --block 60ms -o x.parquet --pid";
+    let output =
+        corehop(folder.path(), &words.split_whitespace().chain([&*pid]).collect::<Vec<_>>());
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(cgroup(), before, "each thread is where it was");
+    let rows = rows(&folder.path().join("x.parquet"));
+    assert_eq!(rows.len(), 4 * 5 * 3, "two preemptors and an idle leave");
+    let sizes: BTreeSet<_> = rows.iter().filter_map(|it| it.polluter.clone()).collect();
+    assert_eq!(sizes.len(), 2, "{sizes:?}");
+    let leaves: Vec<_> = rows.iter().filter(|it| it.event == Event::IdleLeave).collect();
+    if leaves.iter().any(|it| it.invalid.as_ref().is_some_and(|why| why.contains("not measured"))) {
+        return skipped("no cgroup of version 2 can be made here");
+    }
+    let of = |dose: u64| -> (u64, f64, f64) {
+        let all = leaves.iter().filter(|it| it.dose == dose);
+        all.fold((0, 0.0, 0.0), |(n, cpu, wall), it| {
+            (n + it.events, cpu + it.cpu_ns, wall + it.wall_ns)
+        })
+    };
+    let ((none, cpu, wall), (events, less, all)) = (of(0), of(4));
+    assert_eq!(none, 0);
+    assert!(events > 8, "{events} events");
+    // The CPU time that a block lacks is that of the absences: the thread was off its CPU, and nothing else was charged to it.
+    let (absent, share) = (all * cpu / wall - less, cpu / wall);
+    assert!(
+        absent > 0.5 * share * events as f64 * 2e6,
+        "{absent} ns in {events} absences of {share}"
+    );
+    assert!(text.contains("idle absence of 2"), "{text}");
+}
+
+#[test]
 fn a_program_of_another_user_is_refused_with_the_right_that_is_missing() {
     // SAFETY: it reads the effective user.
     if unsafe { libc::geteuid() } != 0 {
@@ -403,6 +581,7 @@ fn what_cannot_be_measured_is_refused_with_the_remedy() {
         (&["--event", "preemption,preemption", "--", "true"], 2, "each class once"),
         (&["--length", "1s", "--", "true"], 2, "a preemption of 1 s"),
         (&["--length", "1ms,1ms", "--", "true"], 2, "each length once"),
+        (&["--preemptor", "64KiB,64KiB", "--", "true"], 2, "each size once"),
         (&["--block", "1ms", "--progress", "still", "--", "true"], 2, "a block of 1 ms"),
         (&["--block", "50ms", "--", "true"], 2, "--progress"),
         (&["--share", "80%", "--", "true"], 2, "at most 50 %"),
@@ -463,11 +642,11 @@ fn costs(folder: &Path, events: &[Event]) {
         block: Nanos::from_millis(100),
         share: 0.05,
         lengths: vec![Nanos::from_micros(20)],
-        preemptor: Polluter {
+        preemptors: vec![Polluter {
             wss: Bytes::from_kib(64),
             pattern: Pattern::Shuffled,
             write_ratio: 0.5,
-        },
+        }],
         events: events.to_vec(),
         blocks: Vec::new(),
     };

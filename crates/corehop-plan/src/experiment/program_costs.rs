@@ -93,9 +93,13 @@ impl Experiment for ProgramCosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kinds::{Argument, Target};
+    use crate::kinds::{Argument, InterventionClass, Target};
     use crate::units::Bytes;
     use crate::workload::{Pattern, Polluter};
+
+    fn preemptor(kib: u64) -> Polluter {
+        Polluter { wss: Bytes::from_kib(kib), pattern: Pattern::Shuffled, write_ratio: 0.5 }
+    }
 
     fn experiment(progress: Option<&str>) -> ProgramCosts {
         let words = ["redis-server"].map(|it| Argument::new(it.as_bytes().to_vec()));
@@ -105,11 +109,7 @@ mod tests {
             block: Nanos::from_millis(100),
             share: 0.05,
             lengths: vec![Nanos::from_millis(1)],
-            preemptor: Polluter {
-                wss: Bytes::from_kib(512),
-                pattern: Pattern::Shuffled,
-                write_ratio: 0.5,
-            },
+            preemptors: vec![preemptor(512)],
             events: vec![Event::Preemption, Event::L3Migration],
             blocks: Vec::new(),
         };
@@ -153,15 +153,31 @@ mod tests {
     }
 
     #[test]
-    fn each_length_of_preemptions_is_a_class_of_its_own() {
+    fn each_length_and_preemptor_of_preemptions_and_each_length_of_idle_leaves_is_a_class() {
         let mut several = experiment(Some("count"));
         several.plan.lengths.push(Nanos::from_micros(100));
+        several.plan.preemptors.push(preemptor(64));
+        several.plan.events.push(Event::IdleLeave);
         let plan = several.plan(&platform(), 1).unwrap();
         let body = plan.program_costs().unwrap();
-        let names: Vec<String> = body.classes().iter().map(ToString::to_string).collect();
-        assert_eq!(names, ["preemption of 1 ms", "preemption of 100 us", "l3_migration"]);
+        let name = |of: &InterventionClass| {
+            let wss = of.preemptor.as_ref().map(|it| it.wss.get() >> 10);
+            (of.event.word(), of.length.map(|it| it.get() / 1000), wss)
+        };
+        let names: Vec<_> = body.classes().iter().map(name).collect();
+        let preempted = |us, kib| ("preemption", Some(us), Some(kib));
+        let expected = [
+            preempted(1000, 512),
+            preempted(1000, 64),
+            preempted(100, 512),
+            preempted(100, 64),
+            ("l3_migration", None, None),
+            ("idle_leave", Some(1000), None),
+            ("idle_leave", Some(100), None),
+        ];
+        assert_eq!(names, expected);
         let of = |class| body.blocks.iter().filter(|it| it.class == class).count();
-        assert_eq!([of(0), of(1), of(2)], [150; 3]);
+        assert!((0..names.len()).all(|class| of(class) == 150));
     }
 
     #[test]
@@ -181,6 +197,8 @@ mod tests {
             (|it| it.lengths.push(Nanos::from_secs(1)), "a preemption of 1 s"),
             (|it| it.lengths.push(Nanos::from_millis(1)), "each length once"),
             (|it| it.lengths.clear(), "name at least one length"),
+            (|it| it.preemptors.clear(), "name at least one size"),
+            (|it| it.preemptors.push(preemptor(512)), "each size once"),
             (|it| it.share = 0.0, "a share of 0 %"),
             (|it| it.share = f64::NAN, "a share of NaN %"),
             (|it| it.share = 0.6, "at most 50 %"),

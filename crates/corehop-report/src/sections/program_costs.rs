@@ -47,7 +47,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
 /// The CPU time that events take in a second, by their rate: a straight line through zero where each costs the same.
 fn doses(results: &ProgramCostResults) -> Figure {
     let series = |(colour, it): (usize, &ProgramCost)| FigureSeries {
-        name: program_costs::named(it),
+        name: program_costs::named(results, it),
         statistic: String::new(),
         colour,
         style: Style::Solid,
@@ -91,7 +91,12 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             unit: "µs",
             point: "mean over the events",
             under: results.program.clone(),
-            lines: results.costs.iter().filter_map(line).take(MOST_LINES).collect(),
+            lines: results
+                .costs
+                .iter()
+                .filter_map(|it| line(results, it))
+                .take(MOST_LINES)
+                .collect(),
         }),
         checks: replicated("rounds of each event", rounds).into_iter().collect(),
         next: (
@@ -101,10 +106,10 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     })
 }
 
-fn line(it: &ProgramCost) -> Option<WordedLine> {
+fn line(results: &ProgramCostResults, it: &ProgramCost) -> Option<WordedLine> {
     let cost = it.cost?;
     Some(WordedLine {
-        words: format!("after {}", program_costs::named(it)),
+        words: format!("after {}", program_costs::named(results, it)),
         value: cost.us,
         ends: cost.interval.map(|it| (it.low, it.high)),
         group: usize::from(it.event.is_migration()),

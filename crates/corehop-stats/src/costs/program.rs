@@ -26,13 +26,16 @@ impl ProgramPrices {
         ProgramPricesAfter { prices: self, length }
     }
 
-    /// The classes of an event that have a cost, those of the shortest absences first.
-    fn of_event(&self, event: Event) -> Vec<&ProgramCost> {
+    /// The costs of an event by the length of the absence in microseconds (0 for migrations), ascending. If preemptors of several
+    /// sizes were measured at one length, their mean counts, within an interval that holds those of all: the neighbours of another
+    /// run have working sets that nobody knows.
+    fn of_event(&self, event: Event) -> Vec<(f64, Cost)> {
         let has_cost = |it: &&ProgramCost| it.event == event && it.cost.is_some();
-        let mut all: Vec<&ProgramCost> = self.0.costs.iter().filter(has_cost).collect();
         let length = |it: &ProgramCost| it.length_us.unwrap_or(0.0);
+        let mut all: Vec<&ProgramCost> = self.0.costs.iter().filter(has_cost).collect();
         all.sort_by(|a, b| length(a).total_cmp(&length(b)));
-        all
+        let alike = all.chunk_by(|a, b| length(a).total_cmp(&length(b)).is_eq());
+        alike.map(|of| (length(of[0]), of_all(of))).collect()
     }
 }
 
@@ -48,15 +51,14 @@ impl EventCosts for ProgramPricesAfter<'_> {
     /// cost on the line from one to the other, in the interval that holds both of theirs; beyond all lengths, the cost of the nearest.
     fn cost(&self, event: Event, _: f64) -> Result<Cost, NoCost> {
         let all = self.prices.of_event(event);
-        let longest = all.last().and_then(|it| it.length_us).unwrap_or(0.0);
+        let longest = all.last().map_or(0.0, |&(length, _)| length);
         let us = self.length.map_or(longest, |it| it.get() as f64 / 1e3);
-        let is_below = |it: &&ProgramCost| it.length_us.unwrap_or(0.0) < us;
-        let at = all.partition_point(is_below);
+        let at = all.partition_point(|&(length, _)| length < us);
         let (below, above) = (at.checked_sub(1).and_then(|it| all.get(it)), all.get(at));
         let none = || NoCost(format!("{event}: none was caused in the program"));
         match (below, above) {
-            (Some(low), Some(high)) if high.length_us > Some(us) => Ok(between(low, high, us)),
-            (_, Some(one)) | (Some(one), None) => Ok(known(one)),
+            (Some(low), Some(high)) if high.0 > us => Ok(between(*low, *high, us)),
+            (_, Some(&(_, cost))) | (Some(&(_, cost)), None) => Ok(cost),
             (None, None) => Err(none()),
         }
     }
@@ -71,7 +73,7 @@ impl EventCosts for ProgramPricesAfter<'_> {
     }
 
     fn shortest_us(&self, event: Event) -> Option<f64> {
-        self.prices.of_event(event).first()?.length_us
+        self.prices.of_event(event).first().map(|&(length, _)| length).filter(|&it| it > 0.0)
     }
 
     fn is_of_one_set(&self) -> bool {
@@ -90,15 +92,28 @@ fn known(it: &ProgramCost) -> Cost {
     Cost { us: above(cost.us), low_us: cost.low_us.map(above), high_us: cost.high_us.map(above) }
 }
 
-/// The cost between two lengths.
-fn between(low: &ProgramCost, high: &ProgramCost, us: f64) -> Cost {
-    let [from, to] = [low, high].map(|it| it.length_us.unwrap_or(0.0));
-    let (low, high, part) = (known(low), known(high), (us - from) / (to - from));
+/// The cost of classes that differ by their preemptors: the mean, in an interval that holds those of all.
+fn of_all(classes: &[&ProgramCost]) -> Cost {
+    let costs: Vec<Cost> = classes.iter().map(|it| known(it)).collect();
+    let us = costs.iter().map(|it| it.us).sum::<f64>() / costs.len() as f64;
+    let held =
+        costs.into_iter().reduce(holding).unwrap_or(Cost { us, low_us: None, high_us: None });
+    Cost { us, ..held }
+}
+
+/// The cost `a`, in an interval that holds that of `b` as well; none where one of them has none.
+fn holding(a: Cost, b: Cost) -> Cost {
     Cost {
-        us: low.us + part * (high.us - low.us),
-        low_us: low.low_us.zip(high.low_us).map(|(a, b)| a.min(b)),
-        high_us: low.high_us.zip(high.high_us).map(|(a, b)| a.max(b)),
+        us: a.us,
+        low_us: a.low_us.zip(b.low_us).map(|(a, b)| a.min(b)),
+        high_us: a.high_us.zip(b.high_us).map(|(a, b)| a.max(b)),
     }
+}
+
+/// The cost between two lengths.
+fn between((from, low): (f64, Cost), (to, high): (f64, Cost), us: f64) -> Cost {
+    let part = (us - from) / (to - from);
+    Cost { us: low.us + part * (high.us - low.us), ..holding(low, high) }
 }
 
 #[cfg(test)]
@@ -176,6 +191,20 @@ mod tests {
         }
         assert_eq!(interval(at(Some(2_050))), (30.5, Some(10.0), Some(60.0)));
         assert_eq!(prices.after(None).shortest_us(Event::Preemption), Some(100.0));
+    }
+
+    #[test]
+    fn preemptors_of_several_sizes_have_their_mean_in_an_interval_that_holds_all() {
+        let of_size = |cost| caused(Event::Preemption, Some(1_000.0), cost);
+        let mut classes = vec![of_size([10.0, 8.0, 12.0]), of_size([50.0, 40.0, 60.0])];
+        let cost = |classes: &[ProgramCost]| {
+            of(classes.to_vec()).unwrap().after(None).cost(Event::Preemption, 1.0).unwrap()
+        };
+        let it = cost(&classes);
+        assert_eq!((it.us, it.low_us, it.high_us), (30.0, Some(8.0), Some(60.0)));
+        classes[1].cost = Some(EventCost { us: 50.0, interval: None });
+        let it = cost(&classes);
+        assert_eq!((it.us, it.low_us, it.high_us), (30.0, None, None));
     }
 
     #[test]

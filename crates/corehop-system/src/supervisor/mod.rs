@@ -48,7 +48,7 @@ pub use restore::REMEDY;
 pub use restore::{
     Leftover, RestoreOutcome, Restored, all_leftovers, leftovers, refuse_leftovers, restore,
 };
-pub use undo::{Undo, UndoOutcome};
+pub use undo::{Undo, UndoOutcome, has_chosen};
 
 /// A recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -96,8 +96,8 @@ impl fmt::Display for UndoOutcome {
 }
 
 impl Undo {
-    /// Takes the change back.
-    pub(super) fn apply(&self) -> UndoOutcome {
+    /// Takes the change back. Where a [`Guard`](super::Guard) has it, too, that one takes it back once more, which does nothing.
+    pub fn apply(&self) -> UndoOutcome {
         let result = match self {
             Self::WriteFile { path, content } => write_existing(path, content),
             Self::RemoveFile { path } => fs::remove_file(path),
@@ -161,9 +161,12 @@ fn put_back(tid: i32, cpus: &CpuList, given: Option<&CpuList>, anywhere: bool) -
 }
 
 /// Whether a thread has other CPUs than it was given, and not because the kernel took some of those away.
-fn has_chosen(tid: i32, given: &CpuList) -> io::Result<bool> {
-    let took = cpuset_of(tid).is_some_and(|there| there.intersection(given) != *given);
-    Ok(affinity_of(tid)? != *given && !took)
+///
+/// # Errors
+/// `ESRCH` where the thread is gone.
+pub fn has_chosen(tid: i32, given: &CpuList) -> io::Result<bool> {
+    let took = || cpuset_of(tid).is_some_and(|there| there.intersection(given) != *given);
+    Ok(affinity_of(tid)? != *given && !took())
 }
 
 /// Whether any of these CPUs is online and in the cpuset of a thread.

@@ -4,7 +4,7 @@
 //! A thread is held where it is, or where it is sent, until the next event or the end of the block. Without that the scheduler
 //! would undo a migration, or make one of a preemption, and blocks without events hold their thread alike. The journal has the
 //! way back from each CPU before a thread is held there. A thread that has chosen other CPUs meanwhile goes its own way: it is
-//! left alone from then on.
+//! left alone from then on. A thread from which its cpuset took the CPU has chosen nothing, and is put back.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -14,7 +14,7 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use crate::observe::way_back;
 use corehop_system::proc::ProcEntry;
-use corehop_system::supervisor::{Guard, ProcessId, SupervisorError, UndoId};
+use corehop_system::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId, has_chosen};
 use corehop_system::thread::{affinity_of, set_affinity_of};
 
 /// A thread of the program.
@@ -37,7 +37,7 @@ impl SubjectThread {
 /// Why a thread cannot be held.
 #[derive(Debug)]
 pub(super) enum HoldError {
-    /// It has ended, or goes its own way.
+    /// The thread has ended, goes its own way, or may not use that CPU any more.
     Gone,
     /// The kernel refuses.
     Refused(io::Error),
@@ -45,13 +45,21 @@ pub(super) enum HoldError {
     Unwatched(SupervisorError),
 }
 
+/// The thread that is held, the CPU, and the way back.
+#[derive(Debug)]
+struct HeldThread {
+    thread: SubjectThread,
+    on: Cpu,
+    way: Undo,
+}
+
 /// Holds threads, one at a time. Dropped, it lets go.
 #[derive(Debug)]
 pub(super) struct ThreadHold {
     guard: Guard,
     /// The way back of each thread from each CPU.
-    ways: HashMap<(i32, u64, Cpu), UndoId>,
-    held: Option<(SubjectThread, Cpu)>,
+    ways: HashMap<(i32, u64, Cpu), (UndoId, Undo)>,
+    held: Option<HeldThread>,
     /// Threads that have chosen CPUs themselves.
     astray: HashSet<u32>,
     /// The threads of the list before.
@@ -80,8 +88,8 @@ impl ThreadHold {
         let listed = threads.iter().map(|it| it.tid).collect();
         let known = std::mem::replace(&mut self.known, listed);
         for thread in threads {
-            if let Some((held, _)) = self.held.as_ref().filter(|(it, _)| it.tid == thread.tid) {
-                thread.allowed = held.home.clone();
+            if let Some(held) = self.held.as_ref().filter(|it| it.thread.tid == thread.tid) {
+                thread.allowed = held.thread.home.clone();
                 continue;
             }
             let is_new = !known.contains(&thread.tid);
@@ -110,47 +118,51 @@ impl ThreadHold {
 
     /// Holds a thread on a CPU; the one before is let go.
     pub(super) fn hold(&mut self, thread: &SubjectThread, on: Cpu) -> Result<(), HoldError> {
-        if self.held.as_ref().is_some_and(|(it, _)| it.tid != thread.tid) {
+        if self.held.as_ref().is_some_and(|it| it.thread.tid != thread.tid) {
             self.let_go();
         }
         let tid = thread.tid.cast_signed();
         let expected = match &self.held {
-            Some((_, cpu)) => CpuList::new([*cpu]),
+            Some(held) => CpuList::new([held.on]),
             None => thread.home.clone(),
         };
         if affinity_of(tid).map_err(|_| HoldError::Gone)? != expected {
-            self.astray.insert(thread.tid);
-            self.held = None;
+            if self.held.is_some() {
+                self.let_go();
+            } else if has_chosen(tid, &expected).map_err(|_| HoldError::Gone)? {
+                self.astray.insert(thread.tid);
+            }
             return Err(HoldError::Gone);
         }
-        self.write_down(thread, on)?;
+        let way = self.write_down(thread, on)?;
         self.lent.insert((thread.pid, on), thread.home.clone());
         set_affinity_of(tid, [on]).map_err(refused)?;
-        self.held = Some((thread.clone(), on));
+        self.held = Some(HeldThread { thread: thread.clone(), on, way });
         Ok(())
     }
 
-    /// Writes the way back from a CPU down, once.
-    fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<(), HoldError> {
+    /// The way back from a CPU, which is written down once.
+    fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<Undo, HoldError> {
         let id = ProcessId::of(thread.tid.cast_signed()).map_err(|_| HoldError::Gone)?;
         let key = (id.pid, id.start_time, on);
-        if !self.ways.contains_key(&key) {
-            let undo = way_back(id, thread.home.clone(), CpuList::new([on]));
-            self.ways.insert(key, self.guard.record(undo).map_err(HoldError::Unwatched)?);
+        if let Some((_, way)) = self.ways.get(&key) {
+            return Ok(way.clone());
         }
-        Ok(())
+        let way = way_back(id, thread.home.clone(), CpuList::new([on]));
+        let undo = self.guard.record(way.clone()).map_err(HoldError::Unwatched)?;
+        self.ways.insert(key, (undo, way.clone()));
+        Ok(way)
     }
 
     /// Lets the thread go that is held: it may run where it might before.
     pub(super) fn let_go(&mut self) {
-        let Some((thread, on)) = self.held.take() else { return };
-        let tid = thread.tid.cast_signed();
-        match affinity_of(tid) {
-            Ok(now) if now == CpuList::new([on]) => {
+        let Some(HeldThread { thread, on, way }) = self.held.take() else { return };
+        match has_chosen(thread.tid.cast_signed(), &CpuList::new([on])) {
+            Ok(false) => {
                 // One that cannot be put back has ended, or stays in the journal.
-                let _ended = set_affinity_of(tid, thread.home.iter());
+                let _ended = way.apply();
             }
-            Ok(_) => drop(self.astray.insert(thread.tid)),
+            Ok(true) => drop(self.astray.insert(thread.tid)),
             Err(_) => {}
         }
     }
@@ -160,7 +172,7 @@ impl Drop for ThreadHold {
     /// Threads that are back, or have chosen their CPUs, are crossed off the journal; the others it puts back.
     fn drop(&mut self) {
         self.let_go();
-        for ((tid, start_time, cpu), id) in self.ways.drain() {
+        for ((tid, start_time, cpu), (id, _)) in self.ways.drain() {
             let same = ProcessId::of(tid).is_ok_and(|it| it.start_time == start_time);
             let is_held = affinity_of(tid).is_ok_and(|it| it == CpuList::new([cpu]));
             if !same || !is_held || self.astray.contains(&tid.cast_unsigned()) {
@@ -170,10 +182,10 @@ impl Drop for ThreadHold {
     }
 }
 
+/// A CPU that its cpuset has lost meanwhile, or that went offline, is no reason to end: the next list has the others.
 fn refused(error: io::Error) -> HoldError {
-    if error.raw_os_error() == Some(libc::ESRCH) {
-        HoldError::Gone
-    } else {
-        HoldError::Refused(error)
+    match error.raw_os_error() {
+        Some(libc::ESRCH | libc::EINVAL) => HoldError::Gone,
+        _ => HoldError::Refused(error),
     }
 }

@@ -25,6 +25,7 @@ const TOOK: f64 = 0.9;
 #[derive(Debug)]
 pub(super) struct Intruder {
     cpu: Cpu,
+    work: Polluter,
     orders: Arc<IntruderOrders>,
     thread: Option<JoinHandle<()>>,
 }
@@ -57,11 +58,16 @@ impl Intruder {
         let builder = std::thread::Builder::new().name(format!("intrude-{}", cpu.0));
         let thread = builder.spawn(move || intrude(cursor, cpu, clock, &shared));
         let refused = |error| MemoryError::Refused { what: "starting a preemptor", error };
-        Ok(Self { cpu, orders, thread: Some(thread.map_err(refused)?) })
+        let work = polluter.clone();
+        Ok(Self { cpu, work, orders, thread: Some(thread.map_err(refused)?) })
     }
 
     pub(super) const fn cpu(&self) -> Cpu {
         self.cpu
+    }
+
+    pub(super) const fn work(&self) -> &Polluter {
+        &self.work
     }
 
     /// Takes the CPU for so long. False if it is still at the order before.

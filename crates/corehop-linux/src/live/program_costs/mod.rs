@@ -4,6 +4,7 @@
 //! All blocks of a class have the same number of looks at the program: in a block of a lower dose most looks cause nothing, and
 //! hold the thread where it is. So what a look itself costs the program is in all blocks alike, and so is the pinning.
 
+mod freezer;
 mod held;
 mod intruder;
 mod rates;
@@ -18,10 +19,11 @@ use corehop_plan::machine::{MachineError, RunEnd, Sink};
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::samples::{Batch, CausedRecord};
 use corehop_plan::stop::Stop;
-use corehop_plan::units::{Cpu, CpuList};
+use corehop_plan::units::{Cpu, CpuList, Nanos};
 use corehop_plan::workload::Event;
 use serde_json::json;
 
+use self::freezer::Freezer;
 use self::held::{HoldError, SubjectThread, ThreadHold};
 use self::intruder::Intruder;
 use self::rates::EventRate;
@@ -123,8 +125,10 @@ struct CausingSession<'a> {
     clock: TickClock,
     draw: DrawStream,
     hold: ThreadHold,
-    /// One for each CPU, where there are preemptions.
+    /// One for each CPU and working set, where there are preemptions.
     intruders: Vec<Intruder>,
+    /// For idle leaves; the reason where this host has none.
+    freezer: Result<Freezer, String>,
     /// By class of event.
     rates: Vec<EventRate>,
     exchanges: Vec<Option<f64>>,
@@ -142,6 +146,8 @@ struct BlockCounts {
     events: u64,
     /// A migration that is not seen yet: the thread, and where it came from.
     pending: Option<(SubjectThread, Cpu)>,
+    /// Why an idle leave was refused.
+    refused: Option<String>,
 }
 
 /// The looks of a block.
@@ -184,8 +190,9 @@ impl<'a> CausingSession<'a> {
         let progress = progress.transpose().map_err(refused)?;
         let usable = machine.platform.usable();
         let preempts = plan.events.contains(&Event::Preemption);
-        let park = |cpu| Intruder::park(&plan.preemptor, cpu, machine.clock, seed);
-        let intruders = usable.iter().filter(|_| preempts).map(park).collect::<Result<_, _>>();
+        let pairs = usable.iter().flat_map(|cpu| plan.preemptors.iter().map(move |it| (cpu, it)));
+        let park = |(cpu, work)| Intruder::park(work, cpu, machine.clock, seed);
+        let intruders = pairs.filter(|_| preempts).map(park).collect::<Result<_, _>>();
         let to_stderr = machine.options.output_to_stderr;
         let classes = plan.classes();
         let absent = |it: &InterventionClass| it.length.map_or(0.0, |length| length.get() as f64);
@@ -198,6 +205,7 @@ impl<'a> CausingSession<'a> {
             draw: DrawStream::new(seed, 77),
             hold: ThreadHold::new(Guard::clone(&machine.guard)),
             intruders: intruders.map_err(|error| not_possible(&error))?,
+            freezer: Freezer::of_host(Guard::clone(&machine.guard)),
             rates: classes.iter().map(|it| EventRate::new(plan.share, absent(it))).collect(),
             exchanges: vec![None; classes.len()],
             classes,
@@ -232,6 +240,10 @@ impl<'a> CausingSession<'a> {
         block: &InterventionBlock,
     ) -> Result<Option<CausedRecord>, MachineError> {
         self.hold.beat().map_err(|error| failed("causing events", error))?;
+        if let Some(why) = self.cannot_cause(block) {
+            let record = CausedRecord { invalid: Some(why), ..CausedRecord::default() };
+            return Ok(Some(CausedRecord { block: number as u64, ..record }));
+        }
         let record = match self.subject.take() {
             Some(mut subject) => {
                 let record = self.window(&mut subject, block);
@@ -242,6 +254,13 @@ impl<'a> CausingSession<'a> {
         };
         let exchange_ns = self.exchanges.get(block.class).copied().flatten();
         Ok(record.map(|it| CausedRecord { block: number as u64, exchange_ns, ..it }))
+    }
+
+    /// Why the events of a block cannot be caused on this host.
+    fn cannot_cause(&self, block: &InterventionBlock) -> Option<String> {
+        let is_leave = self.classes[block.class].event == Event::IdleLeave;
+        let why = self.freezer.as_ref().err().filter(|_| is_leave)?;
+        Some(format!("not measured: {why}"))
     }
 
     /// A block of the program's time.
@@ -306,7 +325,7 @@ impl<'a> CausingSession<'a> {
         block: &InterventionBlock,
         end: Option<u64>,
     ) -> Result<Option<BlockCounts>, MachineError> {
-        let class = self.classes[block.class];
+        let class = self.classes[block.class].clone();
         let mut schedule = LookSchedule::of(self.rates[block.class].per_second(), block.dose);
         let mut counts = BlockCounts::default();
         let mut next = monotonic_ns() + schedule.wait_ns(&mut self.draw);
@@ -326,7 +345,7 @@ impl<'a> CausingSession<'a> {
             }
             if now >= next {
                 let causes = schedule.causes();
-                self.look(&threads, class, causes, &mut counts)?;
+                self.look(&threads, &class, causes, &mut counts)?;
                 next = (next + schedule.wait_ns(&mut self.draw)).max(now);
                 continue;
             }
@@ -342,7 +361,7 @@ impl<'a> CausingSession<'a> {
     fn look(
         &mut self,
         threads: &[SubjectThread],
-        class: InterventionClass,
+        class: &InterventionClass,
         causes: bool,
         counts: &mut BlockCounts,
     ) -> Result<(), MachineError> {
@@ -365,14 +384,33 @@ impl<'a> CausingSession<'a> {
             }
         }
         if to != at {
-            counts.pending = Some((thread, at));
+            counts.pending = Some((thread.clone(), at));
         }
         self.stand_aside(to);
-        if let (true, Some(length)) = (causes, class.length) {
-            let ticks = self.clock.ticks(length.get() as f64);
-            self.intruders.iter().find(|it| it.cpu() == at).map(|it| it.go(ticks));
+        match (class.length, &class.preemptor) {
+            (Some(length), Some(preemptor)) if causes => {
+                let ticks = self.clock.ticks(length.get() as f64);
+                let is_meant = |it: &&Intruder| it.cpu() == at && it.work() == preemptor;
+                self.intruders.iter().find(is_meant).map(|it| it.go(ticks));
+            }
+            (Some(length), None) => self.leave(&thread, causes.then_some(length), counts),
+            _ => {}
         }
         Ok(())
+    }
+
+    /// Freezes a thread for `length`. Without a length the thread is put where it could be frozen, as in the other blocks.
+    fn leave(&mut self, thread: &SubjectThread, length: Option<Nanos>, counts: &mut BlockCounts) {
+        let Ok(freezer) = &mut self.freezer else { return };
+        let left = match (freezer.take(thread), length) {
+            (Ok(true), Some(length)) => freezer.freeze(length),
+            (taken, _) => taken.map(|_| false),
+        };
+        match left {
+            Ok(frozen) => counts.events += u64::from(frozen),
+            // This user may make no cgroup there, or the cgroup allows none below: the block says so.
+            Err(why) => counts.refused = Some(why),
+        }
     }
 
     /// The thread of the next event: for a migration one that has a choice of CPUs, for a preemption one that runs.
@@ -438,9 +476,11 @@ impl<'a> CausingSession<'a> {
     ) -> CausedRecord {
         let (took, busy_ns) = self.taken();
         let events = counts.events + took - before.0;
+        let refused = counts.refused.as_ref().map(|why| format!("not measured: {why}"));
         CausedRecord {
             tried: counts.tried,
             events,
+            invalid: record.invalid.or(refused),
             preemptors_ns: (busy_ns - before.1) as f64,
             ..record
         }

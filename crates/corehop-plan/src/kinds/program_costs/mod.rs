@@ -32,31 +32,32 @@ pub struct Interventions {
     pub block: Nanos,
     /// The share of its time that the program may lose on average over all blocks, 0 to 1.
     pub share: f64,
-    /// The lengths of preemptions: each is a class of its own.
+    /// The lengths of preemptions and of idle leaves: each is a class of its own.
     pub lengths: Vec<Nanos>,
-    /// The work of preemptors.
-    pub preemptor: Polluter,
-    /// The events: migrations of a class, and preemptions.
+    /// The work of preemptors: each is a class of its own.
+    pub preemptors: Vec<Polluter>,
+    /// The events: migrations of a class, preemptions, and idle leaves.
     pub events: Vec<Event>,
     /// The blocks, in their order.
     pub blocks: Vec<InterventionBlock>,
 }
 
 /// The events that have blocks of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct InterventionClass {
     /// The event.
     pub event: Event,
-    /// The length of a preemption; None of migrations.
+    /// The length of a preemption or of an idle leave; None of migrations.
     pub length: Option<Nanos>,
+    /// The work of the preemptor; None where nothing runs in the place of the thread.
+    pub preemptor: Option<Polluter>,
 }
 
 impl std::fmt::Display for InterventionClass {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.length {
-            Some(length) => write!(f, "{} of {length}", self.event),
-            None => write!(f, "{}", self.event),
-        }
+        write!(f, "{}", self.event)?;
+        self.length.map_or(Ok(()), |length| write!(f, " of {length}"))?;
+        self.preemptor.as_ref().map_or(Ok(()), |it| write!(f, " by {it}"))
     }
 }
 
@@ -89,6 +90,11 @@ pub enum InterventionError {
     /// No length of preemptions, or one twice.
     #[error("name at least one length of preemptions, and each length once: for example 1ms")]
     Lengths,
+    /// No preemptor, or one twice.
+    #[error(
+        "name at least one size of preemptors, and each size once: for example 512KiB (--preemptor)"
+    )]
+    Preemptors,
     /// A block of a class that is not there.
     #[error(
         "a block names class {class}, but the plan has {classes}, counted from 0: correct one of the two"
@@ -134,6 +140,9 @@ impl Interventions {
         self.check_events(platform)?;
         between("a block", self.block, Self::SHORTEST, Self::LONGEST)?;
         self.check_lengths()?;
+        if !names_each_once(&self.preemptors) {
+            return Err(InterventionError::Preemptors);
+        }
         if !(self.share > 0.0 && self.share <= Self::MOST_SHARE) {
             return Err(InterventionError::Quantity {
                 what: "a share",
@@ -151,12 +160,26 @@ impl Interventions {
         }
     }
 
-    /// The classes of events, each with blocks of its own: migrations, and preemptions by their length.
+    /// The events that can be caused on `platform`, preemptions and migrations first.
+    pub fn known(platform: &Platform) -> Vec<Event> {
+        [Event::on(platform), vec![Event::IdleLeave]].concat()
+    }
+
+    /// The classes of events, each with blocks of its own: migrations, idle leaves by their length, and preemptions by length and
+    /// preemptor.
     pub fn classes(&self) -> Vec<InterventionClass> {
-        let of = |&event: &Event| {
+        let class = |event, length, preemptor| InterventionClass { event, length, preemptor };
+        let of = |&event: &Event| -> Vec<InterventionClass> {
             let lengths = self.lengths.iter().map(|&it| Some(it));
-            let lengths: Vec<_> = if event.is_migration() { vec![None] } else { lengths.collect() };
-            lengths.into_iter().map(move |length| InterventionClass { event, length })
+            match event {
+                Event::Preemption => lengths
+                    .flat_map(|length| {
+                        self.preemptors.iter().map(move |it| class(event, length, Some(it.clone())))
+                    })
+                    .collect(),
+                Event::IdleLeave => lengths.map(|length| class(event, length, None)).collect(),
+                _ => vec![class(event, None, None)],
+            }
         };
         self.events.iter().flat_map(of).collect()
     }
@@ -169,16 +192,12 @@ impl Interventions {
     }
 
     fn check_events(&self, platform: &Platform) -> Result<(), InterventionError> {
-        let known = Event::on(platform);
+        let known = Self::known(platform);
         if let Some(&event) = self.events.iter().find(|event| !known.contains(event)) {
             let words: Vec<&str> = known.iter().map(|event| event.word()).collect();
             return Err(InterventionError::Event { event, known: words.join(", ") });
         }
         if names_each_once(&self.events) { Ok(()) } else { Err(InterventionError::Events) }
-    }
-
-    fn polluter(&self, event: Event) -> Option<Text> {
-        (!event.is_migration()).then(|| self.preemptor.to_string().as_str().into())
     }
 }
 
@@ -229,7 +248,8 @@ pub struct CausedRecord {
 impl CausedRecord {
     fn row(&self, at: &ProjectionContext<'_>, plan: &Interventions) -> Option<CausedBlock> {
         let planned = plan.blocks.get(usize::try_from(self.block).ok()?)?;
-        let InterventionClass { event, length } = *plan.classes().get(planned.class)?;
+        let InterventionClass { event, length, preemptor } =
+            plan.classes().into_iter().nth(planned.class)?;
         Some(CausedBlock {
             machine: at.context.machine.clone(),
             seed: at.context.seed,
@@ -240,7 +260,7 @@ impl CausedRecord {
             events: self.events,
             tried: self.tried,
             asked_ns: length.map(|it| it.get() as f64),
-            polluter: plan.polluter(event),
+            polluter: preemptor.map(|it| Text::from(it.to_string().as_str())),
             preemptors_ns: self.preemptors_ns,
             cpu_ns: self.cpu_ns,
             progress: self.progress,

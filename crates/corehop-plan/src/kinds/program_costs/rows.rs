@@ -23,14 +23,15 @@ row! {
         event: Event,
         /// The rate of the events, in multiples of the lowest rate of their class; 0 in blocks without events.
         dose: u64,
-        /// The number of events that happened: a thread was seen on its new CPU, or a preemptor had its CPU.
+        /// The number of events that happened: a thread was seen on its new CPU, a preemptor had its CPU, or the kernel
+        /// reported the thread as frozen.
         events: u64,
         /// The number of attempted events. The other attempts met a thread that did not run, or that changed its own
         /// CPUs.
         tried: u64,
-        /// The requested length of a preemption, in nanoseconds; none for a migration.
+        /// The requested length of a preemption or of an idle leave, in nanoseconds; none for a migration.
         asked_ns: Option<f64>,
-        /// The working set that the preemptor walked; none for a migration.
+        /// The working set that the preemptor walked; none for a migration and for an idle leave.
         polluter: Option<Text>,
         /// The time for which preemptors had the CPUs, in nanoseconds.
         preemptors_ns: f64,
@@ -55,8 +56,12 @@ impl CausedBlock {
     /// nothing counts too: the program would not make another one better.
     pub(super) fn observation(&self, classes: &[InterventionClass]) -> Option<RowObservation> {
         let length = self.asked_ns.map(|ns| Nanos::new(ns as u64));
-        let class = InterventionClass { event: self.event, length };
-        let cell = classes.iter().position(|&it| it == class)? as u64;
+        let is_of = |it: &InterventionClass| {
+            let preemptor = it.preemptor.as_ref().map(ToString::to_string);
+            (it.event, it.length) == (self.event, length)
+                && preemptor.as_deref() == self.polluter.as_deref()
+        };
+        let cell = classes.iter().position(is_of)? as u64;
         Some(RowObservation {
             cell,
             valid: true,

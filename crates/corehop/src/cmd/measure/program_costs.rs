@@ -43,16 +43,16 @@ pub(crate) struct Args {
     /// `syscalls:write,sendmsg` for completed system calls (a proxy)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// Classes of events: preemption, smt_migration, l2_migration, l3_migration, memory_migration [default: all of
-    /// this host]
+    /// Classes of events: preemption, smt_migration, l2_migration, l3_migration, memory_migration [default: these, as
+    /// far as this host has them], and idle_leave (the thread is frozen while its CPU idles)
     #[arg(long = "event", value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
     events: Vec<Event>,
-    /// Lengths of preemptions, 20us to 50ms; each is measured in its own blocks
+    /// Lengths of preemptions and idle leaves, 20us to 50ms; each is measured in its own blocks
     #[arg(long = "length", value_name = "LIST", value_delimiter = ',', default_value = "1ms", help_heading = HEADING)]
     lengths: Vec<Nanos>,
-    /// The preemptor's working set
-    #[arg(long, value_name = "SIZE", default_value = "512KiB", help_heading = HEADING)]
-    preemptor: Bytes,
+    /// The preemptor's working set; each of several sizes is measured in its own blocks
+    #[arg(long = "preemptor", value_name = "LIST", value_delimiter = ',', default_value = "512KiB", help_heading = HEADING)]
+    preemptors: Vec<Bytes>,
     /// Maximum share of its time that the program loses to the measurement, on average over the run; sets the event
     /// rates
     #[arg(long, value_name = "PERCENT%", value_parser = percent, default_value = "5%", help_heading = HEADING)]
@@ -103,14 +103,14 @@ impl Args {
     fn experiment(&self) -> Result<ProgramCosts, Failure> {
         let usual = ROUNDS[usize::from(self.progress.is_none())];
         let preemptor =
-            Polluter { wss: self.preemptor, pattern: Pattern::Shuffled, write_ratio: 0.5 };
+            |&wss: &Bytes| Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.5 };
         let plan = Interventions {
             target: self.target()?,
             progress: self.progress.as_ref().map(ToString::to_string),
             block: self.block.unwrap_or(Nanos::from_millis(100)),
             share: self.share,
             lengths: self.lengths.clone(),
-            preemptor,
+            preemptors: self.preemptors.iter().map(preemptor).collect(),
             events: self.events.clone(),
             blocks: Vec::new(),
         };

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Takes a thread off its CPU for a stated time, without a signal and without a process in its place.
+//!
+//! The means is the freezer of cgroup version 2 (Linux 5.2): a threaded cgroup below that of the program holds the thread of the
+//! next event, and nothing else. A frozen thread sleeps in the kernel; `wait` of its parent does not report it, and SIGKILL ends it.
+//! Only running threads are frozen: a system call that sleeps would be woken, and some end with EINTR then (signal(7)). The journal
+//! has the way back before the cgroup is made.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use corehop_plan::shown;
+use corehop_plan::units::Nanos;
+
+use super::held::SubjectThread;
+use corehop_system::clock::{monotonic_ns, sleep_until};
+use corehop_system::proc::{self, ProcEntry};
+use corehop_system::supervisor::{Guard, Undo, UndoId};
+
+/// The time that a running thread has to reach the kernel and freeze. A thread in an uninterruptible sleep needs longer.
+const PATIENCE: Duration = Duration::from_millis(5);
+
+/// Freezes threads, one at a time. Dropped, the freezer puts all of them back where they were.
+#[derive(Debug)]
+pub(super) struct Freezer {
+    guard: Guard,
+    /// The folder of the hierarchy of version 2.
+    root: PathBuf,
+    /// By the cgroup of the program's processes: the cgroup below, and the way back.
+    cells: HashMap<PathBuf, (PathBuf, UndoId)>,
+    /// The cgroup that holds the thread of the next event.
+    taken: Option<PathBuf>,
+}
+
+impl Freezer {
+    /// The freezer of this host.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub(super) fn of_host(guard: Guard) -> Result<Self, String> {
+        let mounts = proc::mounts(&proc::bytes("/proc/mounts").unwrap_or_default());
+        let unified = mounts.into_iter().rfind(|it| it.kind == b"cgroup2");
+        let none = "no cgroup hierarchy of version 2 is mounted, whose freezer an idle leave needs";
+        let root = unified.ok_or(none)?.at;
+        Ok(Self { guard, root, cells: HashMap::new(), taken: None })
+    }
+
+    /// Puts the thread where it can be frozen, and all others back. False of a thread that has ended.
+    ///
+    /// # Errors
+    /// The reason why the kernel refuses.
+    pub(super) fn take(&mut self, thread: &SubjectThread) -> Result<bool, String> {
+        self.taken = None;
+        let Some(now) = self.group_of(thread) else { return Ok(false) };
+        let home =
+            self.cells.iter().find(|(_, (cell, _))| *cell == now).map(|(home, _)| home.clone());
+        let cell = self.cell(&home.unwrap_or(now))?;
+        self.release_all_but(thread.tid);
+        match enter(&cell, thread.tid) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
+            entered => entered.map_err(|error| refused(&cell, &error))?,
+        }
+        self.taken = Some(cell);
+        Ok(true)
+    }
+
+    /// Freezes the thread that was taken, for `length` from the time at which it is off its CPU. Whether it was.
+    ///
+    /// # Errors
+    /// The reason why the kernel refuses.
+    pub(super) fn freeze(&self, length: Nanos) -> Result<bool, String> {
+        let Some(cell) = &self.taken else { return Ok(false) };
+        let switch = |on: &str| {
+            fs::write(cell.join("cgroup.freeze"), on).map_err(|error| refused(cell, &error))
+        };
+        switch("1")?;
+        let frozen = is_frozen_soon(cell);
+        if frozen {
+            sleep_until((monotonic_ns() + length.get()).cast_signed());
+        }
+        switch("0")?;
+        Ok(frozen)
+    }
+
+    /// The cgroup of version 2 that a thread is in.
+    fn group_of(&self, thread: &SubjectThread) -> Option<PathBuf> {
+        let text = ProcEntry::thread(thread.pid, thread.tid).bytes("cgroup").ok()?;
+        let below = proc::groups(&text).find(|it| it.is_unified())?.below().to_owned();
+        // Above what this process sees of the hierarchy.
+        let is_seen = !below.starts_with("..");
+        is_seen.then(|| self.root.join(below))
+    }
+
+    /// The threaded cgroup below `home`, made where it is new.
+    fn cell(&mut self, home: &Path) -> Result<PathBuf, String> {
+        if let Some((cell, _)) = self.cells.get(home) {
+            return Ok(cell.clone());
+        }
+        let cell = home.join(format!("corehop-leave-{}", std::process::id()));
+        let gone = Undo::RemoveCgroup { path: cell.clone(), back_to: home.to_owned() };
+        let undo = self.guard.record(gone).map_err(|error| error.to_string())?;
+        self.cells.insert(home.to_owned(), (cell.clone(), undo));
+        let made =
+            fs::create_dir(&cell).and_then(|()| fs::write(cell.join("cgroup.type"), "threaded"));
+        made.map_err(|error| refused(&cell, &error))?;
+        Ok(cell)
+    }
+
+    /// Puts the thread of the event before back, and whatever a thread has started in its cgroup.
+    fn release_all_but(&self, kept: u32) {
+        for (home, (cell, _)) in &self.cells {
+            let inside = proc::text(cell.join("cgroup.threads")).unwrap_or_default();
+            let others = inside.lines().filter_map(|it| it.parse().ok()).filter(|&it| it != kept);
+            for tid in others {
+                // A thread that has ended needs nothing; another one is put back at the end.
+                let _ended = enter(home, tid);
+            }
+        }
+    }
+}
+
+impl Drop for Freezer {
+    fn drop(&mut self) {
+        for (_, (_, undo)) in self.cells.drain() {
+            // What cannot be put back stays in the journal, and is reported at the end.
+            let _reported_later = self.guard.undo(undo);
+        }
+    }
+}
+
+/// Moves a thread; one that is there stays.
+fn enter(group: &Path, tid: u32) -> io::Result<()> {
+    fs::write(group.join("cgroup.threads"), tid.to_string())
+}
+
+/// Whether the kernel reports all threads of the cgroup as frozen before [`PATIENCE`] is over.
+fn is_frozen_soon(cell: &Path) -> bool {
+    let events = cell.join("cgroup.events");
+    let begun = Instant::now();
+    while begun.elapsed() < PATIENCE {
+        if proc::text(&events).is_ok_and(|it| it.lines().any(|line| line == "frozen 1")) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    false
+}
+
+fn refused(cell: &Path, error: &io::Error) -> String {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM | libc::EROFS) => {
+            "run as root, or as a user to whom this cgroup is delegated"
+        }
+        Some(libc::EOPNOTSUPP | libc::EBUSY) => {
+            "the cgroup of the program has controllers for its groups: start the program in a cgroup of its own (systemd-run --scope)"
+        }
+        _ => "leave out --event idle_leave",
+    };
+    format!("cgroup {}: {error}; {remedy}", shown::path(cell))
+}
