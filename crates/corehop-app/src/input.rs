@@ -448,7 +448,7 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
 /// Those of [all readers](self#errors).
 pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
-        return match of_a_program(path)? {
+        return match program_costs(path)? {
             Some(prices) => Ok(CostSource::Program(prices)),
             None => model(path).map(CostSource::Model),
         };
@@ -456,8 +456,11 @@ pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     parsed(path, "a cost table (CSV)", CostTable::parse).map(CostSource::Table)
 }
 
-/// The costs of events that were caused in a program, where a file has such rows.
-fn of_a_program(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
+/// The costs of events that were caused in a program; None where a file has other rows, or none.
+///
+/// # Errors
+/// Those of [all readers](self#errors).
+pub fn program_costs(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
     if !rows_begin(path) || open(path)?.rows_kind().ok() != Some(RowKind::ProgramCosts) {
         return Ok(None);
     }

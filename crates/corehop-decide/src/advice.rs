@@ -13,6 +13,7 @@
 
 mod asking;
 mod prices;
+mod program;
 mod sure;
 mod waiting;
 
@@ -24,6 +25,7 @@ use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 pub use corehop_stats::company::Company;
 use corehop_stats::cpmd::{CostEstimate, DelayModel, NoAnswer};
+pub use program::ProgramAdvice;
 pub use waiting::WaitOrigin;
 
 /// The options of the advice.

@@ -6,7 +6,7 @@ use super::label::{self, size};
 use super::table::{interval, micros, plain};
 use corehop_decide::advice::{
     Advice, AdviceRule, AdvisedMove, AdvisedWait, Constants, Extra, Isolation, Preference,
-    WaitOrigin, counted,
+    ProgramAdvice, WaitOrigin, counted,
 };
 use corehop_decide::simulated::Saving;
 use corehop_plan::units::Bytes;
@@ -44,25 +44,43 @@ pub(super) fn together(rules: &[AdviceRule]) -> impl Iterator<Item = &[AdviceRul
 /// The rules of one load and company: a row for each size and migration, with the advice where a wait was asked for.
 pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
-    let asked = rules.first().and_then(asked);
-    let (caption, more): (String, &[&str]) = match asked {
-        Some(wait) => (
-            format!(
-                "for a wait of {}: staying costs the wait and `stay`, moving `costs`",
-                time(wait.wait_us)
-            ),
-            &["stay", "do"],
-        ),
-        None => {
-            ("the expected wait from which a move pays".to_owned(), &["pays from", "preemptions"])
-        }
-    };
+    let (caption, more) = question(rules.first().and_then(asked));
     let mut table = FigureTable::new(
         format!("{}: {caption} (medians in us [95 % interval])", of.unwrap_or_default()),
-        &[&["WSS", "move", "costs"][..], more].concat(),
+        &[&["WSS", "move", "costs"][..], &more].concat(),
     );
     table.rows = rules.iter().flat_map(rows).collect();
     table
+}
+
+/// The advice for one program: a row for each migration.
+pub fn program_advice(advice: &ProgramAdvice) -> String {
+    let asked = advice.wait.as_ref();
+    let (caption, more) = question(asked);
+    let mut table = FigureTable::new(
+        format!("{}: {caption} (means in us [95 % interval], n events in rounds)", advice.program),
+        &[&["move", "costs"][..], &more].concat(),
+    );
+    let rows = advice.moves.iter().enumerate();
+    table.rows = rows.map(|(at, it)| cells(it, at == 0, asked)).collect();
+    let mut text = if advice.moves.is_empty() { String::new() } else { plain(&table) };
+    text.extend(advice.silent.iter().map(|why| format!("Lacking: {why}.\n")));
+    text
+}
+
+/// The question that a table answers, and the headings of its answer.
+fn question(asked: Option<&AdvisedWait>) -> (String, [&'static str; 2]) {
+    match asked {
+        Some(wait) => {
+            let wait = time(wait.wait_us);
+            let caption =
+                format!("for a wait of {wait}: staying costs the wait and `stay`, moving `costs`");
+            (caption, ["stay", "do"])
+        }
+        None => {
+            ("the expected wait from which a move pays".to_owned(), ["pays from", "preemptions"])
+        }
+    }
 }
 
 /// The one wait that was asked for.
@@ -78,18 +96,23 @@ fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
     let row = |(at, it): (usize, &AdvisedMove)| {
         let first = at == 0;
         let wss = if first { size(Bytes::new(rule.wss_bytes)) } else { String::new() };
-        let costs = format!("{} ({})", cost(&it.cost), counted(it.n, it.replicates));
-        let own = vec![wss, it.event.word().to_owned(), bounded(it.at_most, costs)];
-        let more = if let Some(wait) = asked(rule) {
-            let stay = if first { cost(&wait.stay) } else { String::new() };
-            vec![stay, decided(wait.verdict, it, first).to_owned()]
-        } else {
-            let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
-            vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
-        };
-        [own, more].concat()
+        [vec![wss], cells(it, first, asked(rule))].concat()
     };
     rule.moves.iter().enumerate().map(row).collect()
+}
+
+/// The cells of one move; the advice for a wait that was asked for stands in the first row.
+fn cells(it: &AdvisedMove, first: bool, asked: Option<&AdvisedWait>) -> Vec<String> {
+    let costs = format!("{} ({})", cost(&it.cost), counted(it.n, it.replicates));
+    let own = vec![it.event.word().to_owned(), bounded(it.at_most, costs)];
+    let more = if let Some(wait) = asked {
+        let stay = if first { cost(&wait.stay) } else { String::new() };
+        vec![stay, decided(wait.verdict, it, first).to_owned()]
+    } else {
+        let beyond = matches!(it.known_by, WaitOrigin::BeyondAll { .. });
+        vec![bounded(it.at_most || beyond, cost(&it.pays_from)), known_by(it.known_by)]
+    };
+    [own, more].concat()
 }
 
 fn bounded(at_most: bool, text: String) -> String {

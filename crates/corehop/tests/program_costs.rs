@@ -762,3 +762,31 @@ fn a_verdict_on_deadlines_does_not_take_means_for_bounds() {
     assert_eq!(taken.status.code(), Some(1), "{}", said(&taken));
     assert!(said(&taken).contains("no event costs more than the mean"), "{}", said(&taken));
 }
+
+#[test]
+fn the_costs_of_a_program_give_the_wait_from_which_a_move_pays_and_the_constant_of_linux() {
+    let folder = tempfile::tempdir().unwrap();
+    costs(folder.path(), &Event::RESUMING);
+    // Each event costs 50 us, and preemptions of 20 us were measured: a wait and its preemption cost 50 us at 20 us at the latest.
+    let advice = corehop(folder.path(), &["advise", "costs.parquet", "--json"]);
+    assert_eq!(advice.status.code(), Some(0), "{}", said(&advice));
+    let answer: Value = serde_json::from_slice(&advice.stdout).unwrap();
+    let moves = answer["moves"].as_array().unwrap();
+    assert_eq!(moves.len(), 4, "{answer}");
+    for it in moves {
+        let from = it["pays_from"]["estimate_us"].as_f64().unwrap();
+        assert!((0.0..=20.0).contains(&from), "{it}");
+    }
+    let text = said(&corehop(folder.path(), &["advise", "costs.parquet"]));
+    assert!(text.contains("xz: moving pays by smt_migration from"), "{text}");
+    assert!(text.contains("sched_migration_cost_ns: 50"), "{text}");
+    let asked = corehop(folder.path(), &["advise", "costs.parquet", "--length", "10ms"]);
+    assert!(said(&asked).contains("for a wait of 10 ms, move (smt_migration)"), "{}", said(&asked));
+    let refused = corehop(folder.path(), &["advise", "costs.parquet", "--wss", "64KiB"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert!(said(&refused).contains("--wss"), "{}", said(&refused));
+    costs(folder.path(), &[Event::Preemption]);
+    let lacks = corehop(folder.path(), &["advise", "costs.parquet"]);
+    assert_eq!(lacks.status.code(), Some(1), "{}", said(&lacks));
+    assert!(said(&lacks).contains("no cost of a migration"), "{}", said(&lacks));
+}

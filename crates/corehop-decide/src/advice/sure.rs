@@ -91,7 +91,7 @@ fn size(rule: &AdviceRule) -> String {
 }
 
 /// `3.00 us [1.00, 4.00]`: the wait from which a move pays.
-fn pays_from(it: &AdvisedMove) -> String {
+pub(super) fn pays_from(it: &AdvisedMove) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), three_digits);
     let CostEstimate { estimate_us, low_us, high_us } = it.pays_from;
     let bound = it.at_most || matches!(it.known_by, WaitOrigin::BeyondAll { .. });
@@ -136,7 +136,7 @@ fn range_us(costs: impl Iterator<Item = f64> + Clone) -> String {
 }
 
 /// The advice, in words.
-fn word(verdict: Preference) -> String {
+pub(super) fn word(verdict: Preference) -> String {
     match verdict {
         Preference::Stay => "stay".to_owned(),
         Preference::Move(event) => format!("move ({event})"),

@@ -38,6 +38,11 @@ pub(super) struct StayCurve(Vec<(f64, CostEstimate)>);
 type CostLine = ((f64, f64), (f64, f64));
 
 impl StayCurve {
+    /// None without a measured length.
+    pub(super) fn of(costs: Vec<(f64, CostEstimate)>) -> Option<Self> {
+        (!costs.is_empty()).then_some(Self(costs))
+    }
+
     fn shortest(&self) -> (f64, CostEstimate) {
         self.0[0]
     }
@@ -164,6 +169,11 @@ fn crossing(((x0, y0), (x1, y1)): CostLine, cost: f64) -> f64 {
     x0 + (x1 - x0) * (cost - x0 - y0) / (x1 + y1 - x0 - y0)
 }
 
+/// The advice for a wait.
+pub(super) fn advised(curve: &StayCurve, moves: &[AdvisedMove], wait_us: f64) -> AdvisedWait {
+    AdvisedWait { wait_us, stay: curve.at(wait_us), verdict: verdict(moves, wait_us) }
+}
+
 /// The advice for a wait, by the moves: of those that surely pay, the first to do so.
 fn verdict(moves: &[AdvisedMove], wait_us: f64) -> Preference {
     let pays = |it: &AdvisedMove| {
@@ -208,16 +218,14 @@ impl AdviceSubject<'_> {
     fn rule(&self, quiet: &Self, wss: Bytes) -> Result<AdviceRule, String> {
         let lengths = self.points(Event::Preemption, wss).iter().map(|it| it.length_us);
         let cost = |us| Some((us, self.cost(Event::Preemption, wss, us)?.0));
-        let curve = StayCurve(lengths.filter_map(cost).collect());
+        let curve = StayCurve::of(lengths.filter_map(cost).collect());
         let option = wss.to_string().replace(' ', "");
         let missing = |what: &str| {
             format!(
                 "no {what} of that size or a larger one was measured; `--wss {option}` measures it"
             )
         };
-        if curve.0.is_empty() {
-            return Err(missing("preemption"));
-        }
+        let curve = curve.ok_or_else(|| missing("preemption"))?;
         let moves = self.moves(quiet, &curve, wss);
         if moves.is_empty() {
             return Err(missing("migration"));
@@ -240,11 +248,7 @@ impl AdviceSubject<'_> {
     /// The advice for the wait that was asked for, or for the usual ones.
     fn waits(&self, curve: &StayCurve, moves: &[AdvisedMove]) -> Vec<AdvisedWait> {
         let asked = self.wanted.length.map(|wait| vec![wait.micros()]);
-        let wait = |wait_us| AdvisedWait {
-            wait_us,
-            stay: curve.at(wait_us),
-            verdict: verdict(moves, wait_us),
-        };
+        let wait = |wait_us| advised(curve, moves, wait_us);
         asked.unwrap_or_else(|| USUAL_WAITS_US.to_vec()).into_iter().map(wait).collect()
     }
 

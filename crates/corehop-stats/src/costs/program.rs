@@ -21,6 +21,11 @@ impl ProgramPrices {
         results.costs.iter().any(|it| it.cost.is_some()).then_some(Self(results))
     }
 
+    /// The costs that were measured.
+    pub const fn results(&self) -> &ProgramCostResults {
+        &self.0
+    }
+
     /// The costs after absences of this length; of the longest that was caused, where none is given.
     pub const fn after(&self, length: Option<Nanos>) -> ProgramPricesAfter<'_> {
         ProgramPricesAfter { prices: self, length }
@@ -29,7 +34,7 @@ impl ProgramPrices {
     /// The costs of an event by the length of the absence in microseconds (0 for migrations), ascending. If preemptors of several
     /// sizes were measured at one length, their mean counts, within an interval that holds those of all: the neighbours of another
     /// run have working sets that nobody knows.
-    fn of_event(&self, event: Event) -> Vec<(f64, Cost)> {
+    pub fn of_event(&self, event: Event) -> Vec<(f64, Cost)> {
         let has_cost = |it: &&ProgramCost| it.event == event && it.cost.is_some();
         let length = |it: &ProgramCost| it.length_us.unwrap_or(0.0);
         let mut all: Vec<&ProgramCost> = self.0.costs.iter().filter(has_cost).collect();

@@ -3,16 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_decide::advice::{Advice, AdviceQuery, advise};
+use corehop_decide::advice::{Advice, AdviceQuery, ProgramAdvice, advise};
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_report::{advice_page, decided};
+use corehop_stats::costs::ProgramPrices;
 use corehop_stats::cpmd::DelayModel;
 
 use crate::cmd::VerbOrMode;
 use crate::output::{Force, OutputFile, either};
 use corehop_app::doubts;
-use corehop_app::failure::{Exit, Failure};
+use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
 use corehop_app::quantities::pair;
 
@@ -46,7 +47,8 @@ pub(crate) enum Mode {
 /// machine, or a model of them. Exit code 1: the measurements do not support any advice.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdviseOptions {
-    /// Samples of the machine, live or simulated, or a model of `corehop advise fit` (`*.json`).
+    /// Samples of the machine, live or simulated, a model of `corehop advise fit` (`*.json`), or the costs of one program
+    /// from `corehop measure program-costs`.
     #[arg(value_name = "FILE.parquet|MODEL.json")]
     file: PathBuf,
     #[command(flatten)]
@@ -99,6 +101,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 
 impl AdviseOptions {
     fn run(&self) -> Result<Exit, Failure> {
+        if let Some(prices) = input::program_costs(&self.file)? {
+            return self.wishes.for_program(&prices);
+        }
         let output = self.wishes.page(&[&self.file])?;
         let advice = self.wishes.advise(&input::model(&self.file)?)?;
         self.wishes.answer(&advice, output, &shown::path(&self.file))
@@ -109,6 +114,23 @@ impl AdviceOptions {
     /// The file for the page.
     fn page(&self, inputs: &[&Path]) -> Result<Option<OutputFile>, Failure> {
         OutputFile::if_asked(self.output.as_ref(), inputs, self.force)
+    }
+
+    /// Prints the advice for one program.
+    fn for_program(&self, prices: &ProgramPrices) -> Result<Exit, Failure> {
+        let others = [
+            ("--wss", !self.wss.is_empty()),
+            ("--only", !self.only.is_empty()),
+            ("--output", self.output.is_some()),
+        ];
+        refuse(
+            "the costs of a program are those of its own working set, as text or JSON",
+            &others,
+        )?;
+        let advice = ProgramAdvice::of(prices, self.length);
+        let json = self.json.then(|| doubts::with(serde_json::json!(advice)));
+        either(&advice.sentence(), json.as_ref(), || decided::program_advice(&advice))?;
+        Ok(if advice.is_any() { Exit::Done } else { Exit::No })
     }
 
     fn wanted(&self) -> AdviceQuery {
