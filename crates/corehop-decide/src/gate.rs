@@ -21,11 +21,11 @@ use corehop_stats::replicates::{Nested, least_p_value};
 words! {
     /// The outcome that fails a gate.
     FailOn, "an outcome to fail on" {
-        /// A cell of the second result costs more.
+        /// A cell of the second result costs more than the same cell of the first result.
         Slower = "slower",
-        /// A cell costs more or less.
+        /// A cell of the second result costs more or less than the same cell of the first result.
         Different = "different",
-        /// It cannot be told of a cell.
+        /// The samples do not decide whether the cost of a cell changed.
         Unknown = "unknown",
     }
 }

@@ -13,13 +13,15 @@ pub const ASSUMED_NS: f64 = 200_000.0;
 words! {
     /// The origin of the cost of a move.
     CostOrigin, "an origin of a cost" {
-        /// No cost of such a move is known: 200 µs.
+        /// No measured cost applies to the move, so corehop assumes 200 µs.
         Assumed = "assumed",
-        /// Fitted for the size of the thread's working set.
+        /// A curve fitted to measured costs gives the cost for the size of the thread's working set.
         Fitted = "fitted",
-        /// That size is unknown: the upper end at the largest measured size, which bounds smaller ones.
+        /// The size of the thread's working set is unknown, so corehop takes the upper end of the cost at the largest
+        /// measured size. That cost bounds the costs of smaller working sets.
         LargestMeasured = "largest_measured",
-        /// That size is larger than all that were measured: the cost at the largest of them, and it may be more.
+        /// The thread's working set is larger than every measured size, so corehop takes the cost at the largest
+        /// measured size. The true cost can be higher.
         AtLeast = "at_least",
     }
 }

@@ -28,19 +28,19 @@ use corehop_stats::replicates::{BeyondShift, FEWEST_REPLICATES, Nested, median_d
 words! {
     /// A quantity of a run.
     RunQuantity, "a quantity of a run" {
-        /// The wall time.
+        /// The wall time of a run of the program.
         WallTime = "wall_time",
-        /// The CPU time.
+        /// The CPU time of all threads in a run of the program.
         CpuTime = "cpu_time",
-        /// The time that threads waited for a CPU.
+        /// The time that threads of the program waited for a CPU.
         Waited = "waited",
-        /// The lower bound of the cost of refilling caches.
+        /// The lower bound of the time that the program spent refilling caches after preemptions and migrations.
         RefillLeast = "refill_least",
-        /// The upper bound of the cost of refilling caches.
+        /// The upper bound of the time that the program spent refilling caches after preemptions and migrations.
         RefillMost = "refill_most",
-        /// The preemptions.
+        /// The number of preemptions of the program in a run.
         Preemptions = "preemptions",
-        /// The migrations.
+        /// The number of migrations of the program in a run.
         Migrations = "migrations",
     }
 }
@@ -73,13 +73,13 @@ impl RunQuantity {
 words! {
     /// A change as far as it was seen.
     Seen, "a change" {
-        /// The quantity is larger.
+        /// The arm increases the quantity.
         More = "more",
-        /// The quantity is smaller.
+        /// The arm decreases the quantity.
         Less = "less",
-        /// None was seen: no change is in the interval, or it is no larger than the floor.
+        /// The comparison shows no change: its interval contains zero, or the change is no larger than the A/A floor.
         Nothing = "nothing",
-        /// There is no interval.
+        /// The comparison has no interval, so a change can neither be shown nor excluded.
         CannotTell = "cannot_tell",
     }
 }

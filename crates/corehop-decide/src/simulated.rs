@@ -65,9 +65,9 @@ pub enum SimulationError {
 words! {
     /// The division of the last level of cache, half for the job and half for all others.
     Division, "a division" {
-        /// By its ways, as cache allocation does.
+        /// The last-level cache is divided by ways, as cache allocation does in hardware.
         Ways = "ways",
-        /// By page colours, as an operating system can.
+        /// The last-level cache is divided by page colours, as an operating system can do.
         Colours = "colours",
     }
 }

@@ -11,13 +11,13 @@ use crate::words::words;
 words! {
     /// The severity of a finding for a measurement.
     Severity, "a severity" {
-        /// As it should be.
+        /// The checked setting is right for measurements.
         Ok = "ok",
-        /// Good to know: it changes what a number means, or what can be measured.
+        /// The finding changes the meaning of a number, or limits what can be measured.
         Note = "note",
-        /// It spoils samples, or weakens what may be claimed.
+        /// The finding spoils samples, or weakens the conclusions from them.
         Warning = "warning",
-        /// Measuring is impossible.
+        /// The finding makes measurements impossible.
         Obstacle = "obstacle",
     }
 }

@@ -19,13 +19,13 @@ use crate::words::words;
 words! {
     /// A source that tells which threads share data.
     Evidence, "a source of evidence" {
-        /// One thread wakes another.
+        /// One thread wakes another thread.
         Wakes = "wakes",
-        /// Threads use one futex word: a lock that one holds when another wants it.
+        /// Two threads use the same futex word: a thread holds a lock while the other thread waits for it.
         Locks = "locks",
-        /// Threads write to one page, in samples.
+        /// Samples of memory accesses show that two threads write to the same page.
         Pages = "pages",
-        /// Hardware counters: misses that another core's cache answers.
+        /// Hardware counters show cache misses that another core's cache answers.
         Counters = "counters",
     }
 }

@@ -58,30 +58,48 @@ impl GlossaryEntry {
 
 /// Words of the field, or of this program, that are no values of a column.
 const WORDS: &[(&str, &str)] = &[
-    ("working set", "The data (or code) that a job touches repeatedly; its size is the WSS."),
+    (
+        "working set",
+        "The data (or code) that a job touches repeatedly; the size of the working set is the WSS.",
+    ),
     ("WSS", "Working-set size."),
-    ("touch", "One timed pass over a working set, in a fixed order."),
-    ("cold", "Of a touch: the lines start in a prepared state; see `cold touch`."),
-    ("warm", "Of a touch: the caches hold as much of the working set as fits; see `warm touch`."),
-    ("resumed", "Of a touch: the first one after the event; see `resumed touch`."),
-    ("cold touch", "The first touch, t0 to t1: the lines start in a prepared state."),
+    ("touch", "One timed pass of a job over its working set, in a fixed order."),
+    (
+        "cold",
+        "A cold touch starts with the lines of the working set in a prepared state; see `cold touch`.",
+    ),
+    (
+        "warm",
+        "A warm touch starts with as much of the working set in the caches as fits; see `warm touch`.",
+    ),
+    ("resumed", "A resumed touch is the first touch after the event; see `resumed touch`."),
+    (
+        "cold touch",
+        "The first touch of a job, t0 to t1, which starts with the lines in a prepared state.",
+    ),
     (
         "warm touch",
-        "The second touch, t1 to t2, in the order of the first: the caches hold as much of the working set as fits.",
+        "The second touch of a job, t1 to t2, in the order of the first touch; the caches hold as much of the working set as fits.",
     ),
-    ("resumed touch", "The touch after the event, t4 to t5, again in the same order."),
-    ("preemption", "Off the CPU, then resumed on the same CPU."),
-    ("migration", "Resumed on another CPU; its class is the innermost cache that both share."),
-    ("preemption length", "The time a job was off the CPU, t4 - t3."),
+    ("resumed touch", "The touch after the event, t4 to t5, in the order of the first touch."),
+    ("preemption", "The job loses its CPU, and later resumes on the same CPU."),
+    (
+        "migration",
+        "The job resumes on another CPU; the class of the migration is the innermost cache that both CPUs share.",
+    ),
+    ("preemption length", "The time for which the job was off the CPU, t4 - t3."),
     (
         "CPMD",
         "Cache-related preemption and migration delay: the time of the resumed touch minus the time of the warm touch, (t5 - t4) - (t2 - t1), by the estimator `difference`.",
     ),
     ("D_c", "The bound on the CPMD that a schedulability analysis charges."),
-    ("delay", "The extra time of a resumed touch over a warm one; see CPMD and `estimator`."),
+    (
+        "delay",
+        "The extra time of a resumed touch compared with a warm touch; see CPMD and `estimator`.",
+    ),
     (
         "polluter",
-        "A task that only walks its own working set, to evict the working sets of others.",
+        "A thread that only walks its own working set, in order to evict the working sets of others.",
     ),
     ("idle", "The load under which the experiment runs nothing on the other CPUs."),
     (
@@ -93,10 +111,7 @@ const WORDS: &[(&str, &str)] = &[
         "changing",
         "The load under which a program with a moving working set runs on the other CPUs.",
     ),
-    (
-        "realistic",
-        "The load under which a command of yours runs on the other CPUs (--load-command).",
-    ),
+    ("realistic", "The load under which your own command runs on the other CPUs (--command)."),
     (
         "dma",
         "The load under which devices read and write memory: direct I/O, or datagrams on the loopback device. A preemptor also takes the job's CPU.",
@@ -111,65 +126,66 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "sampled",
-        "Simulated in only some of the cache sets, which is faster; `--exact` simulates all sets. The medians of both agree; sampled results scatter more.",
+        "The simulation covers only some of the cache sets, which is faster; `--exact` simulates all sets. The medians of both agree, and sampled results scatter more.",
     ),
     (
         "simulated",
-        "Run on the simulated machine of a platform file (--on); nothing was measured on this host.",
+        "The experiment ran on the simulated machine of a platform file (--on); nothing was measured on this host.",
     ),
-    ("live", "Measured on this host."),
+    ("live", "The experiment ran on this host, and measured it."),
     ("write ratio", "The share of word accesses that write."),
     (
         "chain",
-        "A sequence of accesses in which each access waits for the previous one; several chains run at once.",
+        "A sequence of accesses in which each access waits for the previous access; several chains run at the same time.",
     ),
-    ("task", "Recurring work: a sequence of jobs."),
+    ("task", "Recurring work: a task releases a sequence of jobs."),
     ("job", "One instance of a task; in a measurement, one script of touches and absences."),
-    ("e", "Execution time of a job, its WCET."),
+    ("e", "The execution time of a job, which is the WCET of its task."),
     ("WCET", "Worst-case execution time."),
-    ("p", "Period of a task."),
-    ("d", "Relative deadline of a task."),
+    ("p", "The period of a task."),
+    ("d", "The relative deadline of a task."),
     ("TSS", "Task-set size: the number of tasks."),
     ("tardiness", "The time by which a job misses its deadline."),
     (
         "k_min",
-        "The number of valid samples of the shortest trace: maxima are compared over the first k_min \
-         samples of each, as a maximum grows with their number (Bastoni et al. 2010, section 3.1).",
+        "The number of valid samples of the shortest trace. corehop compares maxima over the first k_min samples of each trace, because a maximum grows with the number of samples (Bastoni et al. 2010, section 3.1).",
     ),
     (
         "weighted schedulability",
-        "W(D_c): the share of task sets that are schedulable at a delay \
-                                 D_c, weighted by their utilisation.",
+        "W(D_c): the share of task sets that are schedulable at a delay D_c, where each set is weighted by its utilisation.",
     ),
     ("CPU", "A logical processor, as Linux numbers them."),
     ("core", "A physical core; its CPUs are SMT siblings."),
-    ("package", "The processor in one socket."),
-    ("node", "A NUMA node: memory, and the CPUs close to it."),
+    ("package", "The processor that occupies one socket."),
+    ("node", "A NUMA node: a memory and the CPUs close to that memory."),
     ("LLC", "Last-level cache."),
-    ("core switch", "Moving the calling thread to another core while it runs."),
-    ("off-load", "Running one call on another core."),
+    ("core switch", "The calling thread continues on another core for one call, and then returns."),
+    ("off-load", "Another core executes a call of a thread."),
     (
         "offload",
-        "`corehop offload` executes these system calls on OS cores, under all names that libc has for them: read, \
-         pread, readv, recv, recvfrom, recvmsg, write, pwrite, writev, send, sendto, sendmsg, sendfile above a \
-         size; open, openat, stat, fstatat, statx, fsync, fdatasync, select, poll, epoll_wait, accept4. This \
-         list is complete: no other call is off-loaded, in particular no call whose outcome depends on the \
-         thread (gettid, sched_*, signals, prctl, credentials, futexes). A call stays on its thread in these \
-         cases: if the call would sleep (the partner tries the call without waiting; SA_RESTART, EINTR and \
-         time-outs then apply to the caller); if it would raise SIGPIPE or SIGXFSZ; on devices, and on files of \
-         any file system that is not on a disk or in memory (/proc, tracefs, FUSE, NFS); if no byte is to be \
-         read or written; for messages with MSG_WAITALL or MSG_OOB; in a signal handler that interrupts an \
-         off-loaded call; after vfork, or a clone that bypasses libc; in a thread that blocks signals or has a \
-         real-time policy when its partner would start; and in a thread that changed its own rights. Before \
-         unshare, setns, setfsuid, setfsgid, capset, personality, ptrace(PTRACE_TRACEME), opening a file of \
-         /proc to write, and prctl or syscall for filters, capabilities, credentials, labels, keyrings, memory \
-         policy or I/O priority, the thread's partner ends; if that takes more than 10 s the call fails with \
-         EAGAIN. A filter for all threads ends all partners, and after any filter no thread gets a new partner. \
-         The library does not see a system call by the program's own instruction, or a call inside libc \
-         (stdio). Differences from a run without the library: CPU clocks of a thread exclude its partner's \
-         time; SO_RCVLOWAT above 1 is ignored; a vector of iovec that cannot be read ends the program instead \
-         of returning EFAULT; a process has more threads; its threads may use the OS cores only while no calls \
-         are off-loaded; and a program that it starts in that time by posix_spawn or vfork never may.",
+        "`corehop offload` executes two groups of system calls on OS cores, under all names that libc has for \
+         them. The first group is calls above a size: read, pread, readv, recv, recvfrom, recvmsg, write, pwrite, \
+         writev, send, sendto, sendmsg, sendfile. The second group is calls without a size: open, openat, stat, \
+         fstatat, statx, fsync, fdatasync, select, poll, epoll_wait, accept4. No other call is off-loaded, in \
+         particular no call whose outcome depends on the thread (gettid, sched_*, signals, prctl, credentials, \
+         futexes). A call stays on its own thread if the call would sleep: the thread's partner on the OS core \
+         tries the call without waiting, and SA_RESTART, EINTR and time-outs then apply to the caller. A call \
+         that would raise SIGPIPE or SIGXFSZ also stays on its thread, and so does a call that reads or writes no \
+         byte or has the flag MSG_WAITALL or MSG_OOB. A call on a device stays on its thread, and so does a call \
+         on a file whose file system is not on a disk or in memory (/proc, tracefs, FUSE, NFS). No call is \
+         off-loaded in a signal handler that interrupts an off-loaded call, after vfork, or after a clone that \
+         bypasses libc. All calls of a thread stay on the thread if it blocks signals or has a real-time policy \
+         when its partner would start, or if it has changed its own rights. A thread's partner ends before the \
+         thread calls unshare, setns, setfsuid, setfsgid, capset, personality or ptrace(PTRACE_TRACEME), or opens \
+         a file of /proc to write. The partner also ends before the thread calls prctl or syscall for filters, \
+         capabilities, credentials, labels, keyrings, memory policy or I/O priority. If the partner takes more \
+         than 10 s to end, the call fails with EAGAIN. A filter for all threads ends all partners, and after any \
+         filter no thread gets a new partner. The library does not see a system call that the program makes by \
+         its own instruction, or a call inside libc (stdio). The library changes some behaviour of the program: \
+         CPU clocks of a thread exclude its partner's time, and a process has more threads. The library ignores \
+         SO_RCVLOWAT above 1, and a vector of iovec that cannot be read ends the program instead of returning \
+         EFAULT. The threads of the program may use the OS cores only while no calls are off-loaded. A program \
+         that is started by posix_spawn or vfork while calls are off-loaded may never use the OS cores.",
     ),
     (
         "OS core",
@@ -177,38 +193,47 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "guard",
-        "The trial of off-loading: stretches of 10 ms with and without off-loading alternate, and corehop compares their calls and bytes per second. If six blocks in a row are slower with off-loading (or 8 of 9, 10 of 12, 12 of 15; or the first three by a tenth), off-loading is turned off, and tried again after 2 to 60 s. If the prediction keeps nearly all calls, off-loading is also turned off, and corehop tries once to send all calls; this trial has to win.",
+        "A part of off-loading that compares stretches of 10 ms with and without off-loading by their calls and bytes per second. If six blocks in a row are slower with off-loading (or 8 of 9, 10 of 12, 12 of 15; or the first three by a tenth), corehop turns off-loading off, and tries again after 2 to 60 s. If the prediction keeps nearly all calls, corehop also turns off-loading off, and tries once to send all calls; this trial has to win.",
     ),
     (
         "guarded",
-        "Calls that stayed because the guard was comparing, or had turned off-loading off.",
+        "The calls that stayed on their core because the guard was comparing, or had turned off-loading off.",
     ),
     (
         "predicted",
-        "Calls that stayed because recent calls of the same kind and size were faster on the caller's core.",
+        "The calls that stayed on the caller's core because recent calls of the same kind and size were faster there.",
     ),
-    ("small", "Calls below the threshold (--threshold, --call): they stay."),
-    ("off-loaded", "Calls that an OS core executed."),
+    (
+        "small",
+        "The calls below the threshold (--threshold, --call), which stay on the caller's core.",
+    ),
+    ("off-loaded", "The calls that an OS core executed."),
     (
         "repeated",
-        "Calls that were tried on an OS core and then made by the caller, because they would have slept or raised a signal.",
+        "The calls that an OS core tried and the caller then made itself, because the call would have slept or raised a signal.",
     ),
     (
         "kept",
-        "Calls of a thread without a partner: the thread has made fewer than 32 calls, blocks signals, or is in a handler.",
+        "The calls of a thread without a partner: the thread has made fewer than 32 calls, blocks signals, or is in a signal handler.",
     ),
-    ("busy", "Calls that stayed because every OS core was busy and the policy is work-conserving."),
+    (
+        "busy",
+        "The calls that stayed on the caller's core because every OS core was busy and the policy is work-conserving.",
+    ),
     ("calls", "The number of calls."),
-    ("here ns", "The mean time of the calls that were timed on the caller's own core."),
+    ("here ns", "The mean time of the calls that corehop timed on the caller's own core."),
     (
         "there ns",
-        "The mean time of the calls that were timed on an OS core, including the switch there and back.",
+        "The mean time of the calls that corehop timed on an OS core, including the switch there and back.",
     ),
     ("SMR", "Snoops over misses: the share of last-level cache misses that another cache answers."),
-    ("MPmI", "Last-level cache misses per million instructions."),
-    ("platform", "The description of a machine, each fact with its source."),
-    ("plan", "The work of a machine, as data: working sets, cells, and jobs in order."),
-    ("sample", "One row: the raw intervals of one job, and the causes of its disturbance."),
+    ("MPmI", "The number of last-level cache misses per million instructions."),
+    ("platform", "The description of a machine, in which each fact has its source."),
+    ("plan", "The work of a machine, as data: the working sets, the cells, and the jobs in order."),
+    (
+        "sample",
+        "One row of a result: the raw intervals of one job, and the causes that disturbed the job.",
+    ),
     ("cell", "Samples with the same machine, load, event, absence and working set."),
     (
         "replicate",
@@ -216,53 +241,55 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "line exchange",
-        "A cache line sent from one CPU to another and back; half of the time, in nanoseconds, measures the distance of the two CPUs at that moment.",
+        "Two CPUs send a cache line to each other and back. Half of the time, in nanoseconds, measures the distance between the two CPUs at that moment.",
     ),
     (
         "level",
-        "A group of line exchanges of about the same time: one level for each distance that two CPUs had in a run.",
+        "A group of line exchanges that take about the same time. A run has one level for each distance that two CPUs had in the run.",
     ),
     (
         "measured class",
-        "The class of a migration by the line exchanges around its batch; `declared_event` is the \
-         class by the machine's description.",
+        "The class of a migration according to the line exchanges around its batch; `declared_event` is the class according to the machine's description.",
     ),
     (
         "drift",
-        "Medians of replicates that rise or fall during a run: the run was too short, or the machine changed.",
+        "The medians of replicates rise or fall during a run, because the run was too short or the machine changed.",
     ),
     (
         "valid",
-        "Not disturbed: exactly when `disturbed_by` is empty. Statistics are over valid samples.",
+        "A sample is valid if nothing disturbed it, so that `disturbed_by` is empty. Statistics use only valid samples.",
     ),
     (
         "repaired",
-        "Valid after disturbed segments were cut out of a touch: at least nine tenths of the touch were certified, and their time is scaled to all lines.",
+        "A sample is repaired if it is valid after corehop cut disturbed segments out of a touch. At least nine tenths of the touch were certified, and their time is scaled to all lines.",
     ),
     (
         "control",
-        "An event that should cost nothing: `none` (touched again at once), `idle_leave` \
-                 (off the CPU while nothing else runs there).",
+        "An event that should cost nothing: `none` (the job touches its working set again at once) or `idle_leave` (the job leaves the CPU while nothing else runs there).",
     ),
     (
         "closing balance",
-        "Lines × (latency of the level that supplies them − warm time of a line), compared with the measured delay; the difference is the residual.",
+        "The number of lines times the difference between the latency of the supplying level and the warm time of a line. corehop compares the product with the measured delay; the difference is the residual.",
     ),
-    ("plateau", "Sizes at which an access takes the same time: a cache level."),
+    ("plateau", "A range of sizes at which an access takes the same time: a cache level."),
     (
         "preemption_length",
-        "The time a job was off the CPU, as tables name it: `fixed_4ms` is 4 ms each time, `uniform_0_50ms` is drawn evenly \
-         between 0 and 50 ms, LOW..HIGHms are the lengths that were seen.",
+        "The time for which the job was off the CPU, as tables name it: `fixed_4ms` is 4 ms each time, `uniform_0_50ms` is drawn evenly between 0 and 50 ms, and LOW..HIGHms are the measured lengths.",
     ),
-    ("max", "Statistic: the greatest delay of the valid samples. It grows with their number."),
-    ("avg", "Statistic: the mean; `avg_low` and `avg_high` are the ends of its 95 % interval."),
-    ("std", "Statistic: the standard deviation, with divisor n - 1."),
+    (
+        "max",
+        "The largest delay of the valid samples, as a statistic. The maximum grows with the number of samples.",
+    ),
+    (
+        "avg",
+        "The mean of the valid samples, as a statistic; `avg_low` and `avg_high` are the ends of its 95 % interval.",
+    ),
+    ("std", "The standard deviation of the valid samples, as a statistic, with divisor n - 1."),
     (
         "p50",
-        "Statistic: the median; `p50_low` and `p50_high` are the ends of its \
-             distribution-free 95 % interval. `p90`, `p99` and `p999` likewise.",
+        "The median of the valid samples, as a statistic; `p50_low` and `p50_high` are the ends of its distribution-free 95 % interval. `p90`, `p99` and `p999` are the other quantiles, with the same two ends.",
     ),
-    ("n", "Statistic: the number of valid samples; `n_all` that of all."),
+    ("n", "The number of valid samples, as a statistic; `n_all` is the number of all samples."),
 ];
 
 macro_rules! values_of {

@@ -23,27 +23,27 @@ use corehop_plan::workload::task::{Task, TaskSet, Time};
 words! {
     /// The kind of a part of a bound.
     Kind, "a part of a response" {
-        /// Work of the task: of the job, and of those before it in the busy window.
+        /// The work of the task itself: of the analysed job, and of earlier jobs of the task in the busy window.
         Own = "own",
-        /// Work of a task of higher or the same priority.
+        /// The work of a task with the same or a higher priority.
         HigherPriority = "higher_priority",
-        /// Work of a task whose jobs are due no later.
+        /// The work of a task whose jobs have the same or an earlier deadline.
         EarlierDeadline = "earlier_deadline",
-        /// Work of other jobs, which the test does not tell apart.
+        /// The work of other jobs, which the test does not attribute to single tasks.
         Others = "others",
-        /// Blocking by jobs of lower priority.
+        /// The time for which jobs of lower priority block the task.
         Blocking = "blocking",
-        /// Release jitter.
+        /// The time by which the release of the job can be late (release jitter).
         Jitter = "jitter",
-        /// Delays that are charged for preemptions and migrations.
+        /// The delays that the test charges for preemptions and migrations.
         Delays = "delays",
-        /// Overheads of the operating system.
+        /// The overheads of the operating system.
         Overheads = "overheads",
-        /// The time of the busy window before the job arrives, which is taken off.
+        /// The part of the busy window before the job arrives; the test subtracts this time.
         BeforeArrival = "before_arrival",
-        /// Time of the window that the CPU does not supply.
+        /// The part of the busy window in which the CPU supplies no time to the tasks.
         Supply = "supply",
-        /// Rounding up to ticks.
+        /// The time that is added when a bound is rounded up to ticks.
         Rounding = "rounding",
     }
 }

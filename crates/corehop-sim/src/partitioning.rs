@@ -15,9 +15,9 @@ const PAGE: u64 = 4 << 10;
 words! {
     /// The page frames that a working set gets.
     Placement, "a placement" {
-        /// Any that are free, as on a machine that has been up for a while.
+        /// The working set gets random free page frames, as on a machine that has been running for a while.
         Random = "random",
-        /// Neighbouring ones.
+        /// The working set gets contiguous page frames.
         Contiguous = "contiguous",
     }
 }

@@ -11,15 +11,16 @@ words! {
     /// The definition of a sample's delay by its intervals t0 … t5 (Bastoni et al. 2010, Fig. 1: cold t0 to
     /// t1, warm t1 to t2, off the CPU t3 to t4, resumed t4 to t5).
     Estimator, "an estimator" {
-        /// (t5 - t4) - (t2 - t1), resumed less warm: the paper's definition (section 3.1).
+        /// The delay is (t5 - t4) - (t2 - t1), the resumed touch minus the warm touch, as the paper defines it
+        /// (section 3.1).
         Difference = "difference",
-        /// Resumed less the smaller of cold and warm, as the published tool of 2016 computed it
-        /// (`post - min(cold, hot)`): never smaller than `difference`.
+        /// The delay is the resumed touch minus the smaller of the cold and the warm touch, as in the published tool
+        /// of 2016 (`post - min(cold, hot)`). The result is never smaller than `difference`.
         AgainstLeast = "against_least",
-        /// Resumed less warm, plus the direct cost of getting to the other CPU.
+        /// The delay is the resumed touch minus the warm touch, plus the direct cost of getting to the other CPU.
         WithSwitch = "with_switch",
-        /// (t1 - t0) - (t2 - t1), cold less warm: what losing every line costs, the end that a delay
-        /// saturates at (Wächtler 2012, section 3.4.3).
+        /// The delay is (t1 - t0) - (t2 - t1), the cold touch minus the warm touch: the cost of losing every line, at
+        /// which delays saturate (Wächtler 2012, section 3.4.3).
         ColdBound = "cold_bound",
     }
 }

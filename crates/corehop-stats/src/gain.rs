@@ -32,17 +32,19 @@ impl SharedCacheObservation {
 words! {
     /// The form of a prediction.
     Form, "a form of a prediction" {
-        /// A plane in SMR and MPmI with the printed coefficients (Table 5.4).
+        /// The ratio of run times is linear in SMR and MPmI, with the coefficients of the study (Kamali 2010, Table
+        /// 5.4).
         Printed = "printed",
-        /// A plane in SMR and MPmI.
+        /// The ratio of run times is linear in SMR and MPmI.
         Plane = "plane",
-        /// A line through 1 in SMR times MPmI.
+        /// The ratio of run times falls linearly with SMR times MPmI, from a ratio of 1 at zero.
         Product = "product",
-        /// The latencies of the platform, and a cycle for each instruction: nothing is fitted.
+        /// The ratio of run times follows from the latencies of the platform and one cycle per instruction; no number
+        /// is fitted.
         Physical = "physical",
-        /// A line in the logarithm of one and SMR times MPmI.
+        /// The ratio of run times is linear in ln(1 + SMR MPmI).
         Logarithm = "logarithm",
-        /// A gain that comes to an end as SMR times MPmI grows.
+        /// The gain in run time approaches a limit as SMR times MPmI grows.
         Saturating = "saturating",
     }
 }

@@ -56,11 +56,11 @@ impl RefillTarget {
 words! {
     /// The source of the rate at which lines come into the caches.
     FillSource, "a source" {
-        /// The lines that the preemptor walked, on one CPU.
+        /// The rate comes from the lines that the preemptor accessed, on one CPU.
         Preemptor = "lines the preemptor walked",
-        /// The bytes that the load moved, on all its CPUs.
+        /// The rate comes from the bytes that the load moved, on all its CPUs.
         Load = "bytes the load moved",
-        /// The misses of the last-level cache that were counted while the load ran, on all CPUs.
+        /// The rate comes from the last-level cache misses that all CPUs counted while the load ran.
         Misses = "misses counted",
     }
 }

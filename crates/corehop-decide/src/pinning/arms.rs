@@ -15,15 +15,16 @@ use corehop_plan::words::words;
 words! {
     /// A way to choose the CPUs of a program.
     ArmKind, "an arm" {
-        /// The CPUs of one NUMA node.
+        /// The program runs on the CPUs of one NUMA node.
         OneNode = "one-node",
-        /// One CPU of each core: no SMT siblings.
+        /// The program runs on one CPU of each core, so that no two threads share a core.
         NoSmt = "no-smt",
-        /// The CPUs below one last-level cache.
+        /// The program runs on the CPUs that share one last-level cache.
         OneCache = "one-cache",
-        /// One CPU alone.
+        /// The program runs on a single CPU.
         OneCpu = "one-cpu",
-        /// As many CPUs as threads want one at a time, cache by cache, and distinct cores first.
+        /// The program gets as many CPUs as its threads need at the same time. corehop fills one cache after the
+        /// other, and takes distinct cores before SMT siblings.
         CpuPerThread = "cpu-per-thread",
     }
 }

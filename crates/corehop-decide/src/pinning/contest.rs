@@ -21,9 +21,9 @@ use crate::placer::trial::{ALPHA, FIRST_LOOK, LAST_LOOK};
 words! {
     /// The quantity that arms are compared by.
     TrialQuantity, "a quantity of a trial" {
-        /// The wall time of a command: less is better.
+        /// The wall time of a command; a shorter time is better.
         WallTime = "wall_time",
-        /// The progress of a program in a second: more is better.
+        /// The progress of a program per second; more progress is better.
         Progress = "progress",
     }
 }

@@ -93,11 +93,11 @@ pub struct FigureClaim {
 words! {
     /// The trend of a delay with the preemption length.
     Trend, "a trend" {
-        /// Longer preemptions cost more.
+        /// The delay grows with the preemption length.
         Rising = "rising",
-        /// Longer ones cost less.
+        /// The delay shrinks as the preemption length grows.
         Falling = "falling",
-        /// Neither.
+        /// The delay neither grows nor shrinks with the preemption length.
         Level = "level",
     }
 }

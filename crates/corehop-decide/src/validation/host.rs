@@ -38,17 +38,17 @@ const NONE_OF_WARM: f64 = 0.02;
 words! {
     /// The part that a cell has in the judgement.
     Part, "a part in the judgement" {
-        /// The simulation is held against it.
+        /// The cell tests the simulation: its error counts.
         Judged = "judged",
-        /// It gave a number of the description.
+        /// A number of the platform file was fitted to the cell, so the cell cannot test the simulation.
         Calibrating = "calibrating",
-        /// Nothing happens between its touches.
+        /// The cell belongs to the control `none`: nothing happens between the warm and the resumed touch.
         Control = "control",
-        /// Live there is no delay that could be told from none.
+        /// The live delay of the cell cannot be distinguished from zero.
         NotTold = "no measurable delay",
-        /// It has too few valid live samples.
+        /// The cell has too few valid live samples.
         TooFew = "too few samples",
-        /// It asked for huge pages and had none.
+        /// The cell asked for huge pages, and the host provided none.
         NoHugePages = "no huge pages",
         /// The simulated experiment has no such cell.
         NotSimulated = "not simulated",

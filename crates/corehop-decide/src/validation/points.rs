@@ -23,9 +23,9 @@ use corehop_plan::workload::{Absence, Event, Load, Page, Polluter, WorkingSet};
 words! {
     /// The quantity read from a warm touch.
     Quantity, "a quantity" {
-        /// Cycles of the core's clock for each line.
+        /// Cycles of the core's clock per cache line in a warm touch.
         Cycles = "cycles_per_line",
-        /// The share of lines that the last level of cache had, in percent.
+        /// The share of the lines of a warm touch that the last-level cache held, in percent.
         HitRate = "hit_rate_percent",
     }
 }

@@ -40,13 +40,15 @@ impl<'de> Deserialize<'de> for PrintedNumber {
 words! {
     /// The distance between a printed and a simulated number. What rounds to the printed number has none.
     ErrorLaw, "a law of errors" {
-        /// The difference over the printed number, or over its step where less was printed.
+        /// The error is the difference between the simulated and the printed number, divided by the printed number,
+        /// or by one step of its last digit if that step is larger.
         Relative = "relative",
-        /// The quotient of the greater and the lesser one, less 1.
+        /// The error is the greater of the simulated and the printed number, divided by the lesser, minus 1.
         Factor = "factor",
-        /// The difference.
+        /// The error is the difference between the simulated and the printed number.
         Difference = "difference",
-        /// Of a ratio of times: the difference over the printed gain, which is 1 less the ratio.
+        /// The error of a ratio of times is the difference between the simulated and the printed ratio, divided by
+        /// the printed gain. The gain is 1 minus the ratio.
         Gain = "gain",
     }
 }

@@ -58,16 +58,16 @@ pub struct ValidationRow {
 words! {
     /// The part that a printed value has in the judgement of a study.
     JudgementRole, "a part in the judgement" {
-        /// The simulation is held against it.
+        /// The printed value tests the simulation: its error counts.
         Judged = "judged",
-        /// It tells of an effect that is not simulated. It is held against the simulation all the same, and marked; nothing
-        /// is fitted on it.
+        /// The printed value depends on an effect that the simulation lacks. Its error counts and is marked, and no
+        /// number is fitted to the value.
         NotModelled = "not_modelled",
-        /// A number was fitted on it: it cannot judge.
+        /// A number of the simulation was fitted to the printed value, so the value cannot test the simulation.
         Fitted = "fitted",
-        /// A model or a setting was chosen with it in view: it cannot judge.
+        /// A model or a setting was chosen with the printed value in view, so the value cannot test the simulation.
         Chosen = "chosen",
-        /// Another study has it: it judges there.
+        /// Another study prints the same value, and the value counts there.
         Repeated = "repeated",
     }
 }
@@ -179,17 +179,18 @@ pub enum PrintedQuantity {
 words! {
     /// The quantity in a table of gangs.
     GangQuantity, "a quantity of gangs" {
-        /// The time below a common cache over that on two packages.
+        /// The run time of threads that share a cache, divided by their run time on two packages.
         RuntimeRatio = "runtime_ratio",
-        /// Misses that the other package answered, over all, on two packages.
+        /// With the threads on two packages, the share of last-level cache misses that the other package answered.
         SmrSeparate = "smr_separate",
-        /// Misses per million instructions below a common cache.
+        /// With the threads below a common cache, the last-level cache misses per million instructions.
         MpmiShared = "mpmi_shared",
-        /// The same on two packages.
+        /// With the threads on two packages, the last-level cache misses per million instructions.
         MpmiSeparate = "mpmi_separate",
-        /// Misses that the other package answered, on two packages, in millions.
+        /// With the threads on two packages, the last-level cache misses that the other package answered, in
+        /// millions.
         Snoops = "snoops_million",
-        /// Misses on two packages, in millions.
+        /// With the threads on two packages, the last-level cache misses, in millions.
         Misses = "misses_million",
     }
 }

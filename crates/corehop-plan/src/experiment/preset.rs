@@ -14,11 +14,11 @@ use crate::workload::{
 words! {
     /// A named set of parameters for every experiment.
     Preset, "a preset" {
-        /// Some minutes: enough to see what this machine does.
+        /// A run of some minutes, which is enough for a first look at the machine.
         Quick = "quick",
-        /// Bastoni, Brandenburg and Anderson 2010, section 4.1: many hours.
+        /// The parameters of Bastoni, Brandenburg and Anderson (2010, section 4.1); a run takes many hours.
         Bastoni = "bastoni",
-        /// Wächtler 2012, section 3.4 and chapter 5: an hour or more.
+        /// The parameters of Wächtler (2012, section 3.4 and chapter 5); a run takes an hour or more.
         Waechtler = "waechtler",
     }
 }

@@ -57,11 +57,11 @@ impl Affinity {
 words! {
     /// The distance of memory from the packages.
     MemoryArchitecture, "a memory architecture" {
-        /// Several packages, one memory, equally far from all.
+        /// Several packages use one memory at the same distance.
         Uma = "uma",
-        /// Several nodes, each with its own memory.
+        /// The machine has several nodes, and each node has its own memory.
         Numa = "numa",
-        /// One package, one node.
+        /// The machine has one package and one node.
         SingleSocket = "single_socket",
     }
 }

@@ -15,19 +15,23 @@ use crate::words::words;
 words! {
     /// The line of a full set that makes room.
     Replacement, "a replacement policy" {
-        /// The least recently used line.
+        /// The cache evicts the least recently used line of a set.
         Lru = "lru",
-        /// The line that came first.
+        /// The cache evicts the line that entered the set first.
         Fifo = "fifo",
-        /// A binary tree of bits that point away from the last use.
+        /// A binary tree of bits points away from the last used line, and the cache evicts the line to which the tree
+        /// points.
         TreePlru = "tree_plru",
-        /// One bit a line, set by a use; the use that would set the last one clears the others. The lowest way whose bit is off makes room.
+        /// Each line has a bit that a use sets; the use that would set the last clear bit clears all other bits. The
+        /// cache evicts the lowest way whose bit is clear.
         BitPlru = "bit_plru",
-        /// One bit a line, set by a use; all are cleared when room is needed and none is off. The lowest way whose bit is off makes room.
+        /// Each line has a bit that a use sets; if the cache needs room and every bit is set, it clears all bits. The
+        /// cache evicts the lowest way whose bit is clear.
         Nru = "nru",
-        /// Any line, from a generator that the seed starts.
+        /// The cache evicts a random line, drawn from a generator with the seed of the run.
         Random = "random",
-        /// Two bits a line that predict its next use (static re-reference interval prediction, with promotion on a hit).
+        /// Two bits per line predict the line's next use (static re-reference interval prediction, with promotion on
+        /// a hit).
         Srrip = "srrip",
     }
 }
@@ -35,11 +39,13 @@ words! {
 words! {
     /// The lines of the inner caches that a cache also holds.
     Inclusion, "an inclusion policy" {
-        /// All of them: a line that leaves it leaves the inner caches too.
+        /// The cache holds every line of the inner caches: a line that it evicts leaves the inner caches as well.
         Inclusive = "inclusive",
-        /// None of them: it is filled by what the inner caches evict, and a hit moves the line inwards.
+        /// The cache holds no line of the inner caches: it receives the lines that they evict, and a hit moves the
+        /// line inwards.
         Exclusive = "exclusive",
-        /// Any of them: it is filled on the way in and evicts alone.
+        /// The cache can hold lines of the inner caches: a line from memory also fills the cache, and an eviction
+        /// leaves the inner caches as they are.
         NonInclusive = "non_inclusive",
     }
 }
@@ -47,9 +53,9 @@ words! {
 words! {
     /// When a written line goes further out.
     Writes, "a write policy" {
-        /// When it is evicted.
+        /// The cache passes a written line outwards when it evicts the line.
         Back = "write_back",
-        /// At once; the cache is never the only one with the newest data.
+        /// The cache passes a write outwards at once, so that it never holds the only current copy of a line.
         Through = "write_through",
     }
 }
@@ -57,11 +63,13 @@ words! {
 words! {
     /// The states a line can have in caches that do not share an outer one.
     Protocol, "a coherence protocol" {
-        /// Modified, exclusive, shared, invalid: a modified line that another cache reads is written to memory.
+        /// The states are modified, exclusive, shared and invalid. If another cache reads a modified line, the line
+        /// is written to memory.
         Mesi = "mesi",
-        /// And forward: one of the sharers, the last reader, answers instead of memory.
+        /// The states of `mesi`, and forward: the sharer that read the line last answers a request instead of memory.
         Mesif = "mesif",
-        /// And owned: a modified line that another cache reads stays newer than memory, and its owner answers.
+        /// The states of `mesi`, and owned: a modified line that another cache reads stays newer than memory, and its
+        /// owner answers requests.
         Moesi = "moesi",
     }
 }
@@ -69,9 +77,9 @@ words! {
 words! {
     /// The way to find the caches that hold a line.
     Lookup, "a way to find sharers" {
-        /// All others are asked.
+        /// A cache that misses a line asks all other caches.
         Snooping = "snooping",
-        /// A directory knows them; only they are asked.
+        /// A directory records which caches hold a line, and only these caches are asked.
         Directory = "directory",
     }
 }
@@ -79,13 +87,14 @@ words! {
 words! {
     /// A kind of prefetcher.
     PrefetchKind, "a prefetcher" {
-        /// Follows ascending or descending lines inside a page, in as many pages as it has trackers.
+        /// The prefetcher follows ascending or descending lines within a page, in as many pages as it has trackers.
         Stream = "stream",
-        /// Follows equal distances between the accesses of a page.
+        /// The prefetcher follows equal distances between the accesses to a page.
         Stride = "stride",
-        /// Follows the direction of the accesses of a page, whatever their distances, and fetches the next lines that way.
+        /// The prefetcher follows the direction of the accesses to a page, whatever their distances, and fetches the
+        /// next lines in that direction.
         Direction = "direction",
-        /// Fetches the other half of an aligned pair of lines.
+        /// The prefetcher fetches the other half of an aligned pair of lines.
         AdjacentLine = "adjacent_line",
     }
 }
@@ -93,11 +102,11 @@ words! {
 words! {
     /// The supplier of a line.
     Supplier, "a supplier of a line" {
-        /// A cache on the CPU's own way to memory.
+        /// A cache between the requesting CPU and memory supplies the line.
         Own = "own",
-        /// A cache beside that way.
+        /// A cache that is not between the requesting CPU and memory supplies the line.
         Peer = "peer",
-        /// Memory.
+        /// Memory supplies the line.
         Memory = "memory",
     }
 }
@@ -105,9 +114,9 @@ words! {
 words! {
     /// The state in which the supplier had the line.
     Found, "a state of a supplied line" {
-        /// As memory has it.
+        /// The supplied line equals the copy in memory.
         Clean = "clean",
-        /// Newer than memory.
+        /// The supplied line is newer than the copy in memory.
         Dirty = "dirty",
     }
 }
@@ -115,15 +124,15 @@ words! {
 words! {
     /// The distance of a peer.
     Distance, "a distance" {
-        /// Another cache of the same core.
+        /// The supplying cache belongs to the same core.
         Core = "same_core",
-        /// A core with which a level-2 cache is shared.
+        /// The supplying core shares a level-2 cache with the requesting core.
         L2 = "shared_l2",
-        /// A core with which a level-3 cache is shared.
+        /// The supplying core shares a level-3 cache with the requesting core.
         L3 = "shared_l3",
-        /// A core of the same package with which no cache is shared.
+        /// The supplying core is in the same package, and shares no cache with the requesting core.
         Package = "same_package",
-        /// Another package.
+        /// The supplying core is in another package.
         Machine = "other_package",
     }
 }
@@ -131,9 +140,9 @@ words! {
 words! {
     /// The request of a core for a line that others hold.
     LineRequest, "a request for a line" {
-        /// A copy: the others keep theirs.
+        /// The core requests a copy of the line, and other caches keep their copies.
         Copy = "copy",
-        /// The line for itself, to write to it: the copies of the others are invalidated.
+        /// The core requests the line in order to write, and the copies in other caches are invalidated.
         Ownership = "ownership",
     }
 }
@@ -141,9 +150,9 @@ words! {
 words! {
     /// The memory that a line belongs to.
     Home, "a home of a line" {
-        /// The node of the CPU that asks.
+        /// The line belongs to the memory of the node of the requesting CPU.
         Local = "local",
-        /// Another node.
+        /// The line belongs to the memory of another node.
         Remote = "remote",
     }
 }
@@ -151,9 +160,9 @@ words! {
 words! {
     /// The side whose instance of a server a line passes through.
     Side, "a side of a transfer" {
-        /// That of the CPU which asks.
+        /// The line passes through the server on the side of the requesting CPU.
         Requester = "requester",
-        /// That of the node whose memory it is.
+        /// The line passes through the server on the side of the node whose memory holds the line.
         Home = "home",
     }
 }
@@ -161,15 +170,15 @@ words! {
 words! {
     /// The traffic that passes through a server.
     Traffic, "a kind of traffic" {
-        /// Lines read from memory.
+        /// Lines that are read from memory.
         MemoryRead = "memory_read",
-        /// Lines written to memory.
+        /// Lines that are written to memory.
         WriteBack = "write_back",
-        /// Lines that go from one cache to another.
+        /// Lines that one cache sends to another cache.
         Transfer = "transfer",
-        /// Questions to other caches, and invalidations.
+        /// Requests for lines to other caches, and invalidations.
         Snoop = "snoop",
-        /// Lines that a last-level cache hands out, takes in or passes on.
+        /// Lines that a last-level cache sends, receives or forwards.
         LastLevel = "last_level",
     }
 }

@@ -7,9 +7,10 @@ use crate::words::words;
 words! {
     /// The activation of the tasks of a chain after the first one.
     Activation, "an activation" {
-        /// Each task by a timer of its own, once in its period: a job takes the newest data of the task before.
+        /// Each task of the chain has its own timer, which releases a job once per period. A job reads the newest
+        /// data of the preceding task.
         Periodic = "periodic",
-        /// Each job by the end of a job of the task before.
+        /// The end of a job of the preceding task releases the job.
         Event = "event",
     }
 }

@@ -10,11 +10,11 @@ use crate::words::words;
 words! {
     /// The way the threads of a gang share their common data.
     Sharing, "a sharing" {
-        /// As in the program: all threads read and write the data.
+        /// All threads read and write the common data, as the program does.
         Write = "write",
-        /// All threads read the data; no thread writes or locks the data.
+        /// All threads read the common data; no thread writes or locks the data.
         Read = "read",
-        /// Every thread has its own copy, and uses the copy like the common data.
+        /// Every thread has its own copy of the data, and uses the copy like the common data.
         None = "none",
     }
 }
@@ -22,13 +22,14 @@ words! {
 words! {
     /// The placement of the threads of a gang.
     Placing, "a placing" {
-        /// On cores with a common cache: the outermost cache that any two cores share.
+        /// The threads run on cores with a common cache: the outermost cache that any two cores share.
         Shared = "shared",
-        /// On cores without a common cache, on two packages as a rule.
+        /// The threads run on cores without a common cache, usually on two packages.
         Separate = "separate",
-        /// All on one core, where they take turns. On a host with one cache this is the near side.
+        /// All threads run on one core in turn. On a host with a single cache, corehop compares this placing, as the
+        /// nearer one, with `shared`.
         Same = "same",
-        /// Moved during the run, to the CPUs that the plan names.
+        /// corehop moves the threads during the run to the CPUs that the plan names.
         Moved = "moved",
     }
 }
@@ -41,11 +42,11 @@ impl Placing {
 words! {
     /// The channel through which the threads of an exchange hand over what they have filled.
     Channel, "a channel" {
-        /// Lines of common memory, and a word that says whose turn it is.
+        /// The threads exchange data through lines of common memory, and a word in memory states whose turn it is.
         Memory = "memory",
-        /// A local stream socket for each thread.
+        /// The threads exchange data through local stream sockets, one per thread.
         Socket = "socket",
-        /// A pipe for each thread.
+        /// The threads exchange data through pipes, one per thread.
         Pipe = "pipe",
     }
 }

@@ -12,9 +12,10 @@ use crate::words::words;
 words! {
     /// The protocol of the locks of a set.
     Locking, "a locking protocol" {
-        /// Priority ceiling, the immediate one among them (`PTHREAD_PRIO_PROTECT`), under fixed priorities.
+        /// The priority ceiling protocol, including the immediate protocol (`PTHREAD_PRIO_PROTECT`), under fixed
+        /// priorities.
         Pcp = "pcp",
-        /// Priority inheritance, as rt_mutex of PREEMPT_RT and `PTHREAD_PRIO_INHERIT` have it, under fixed priorities.
+        /// Priority inheritance, as in rt_mutex of PREEMPT_RT and `PTHREAD_PRIO_INHERIT`, under fixed priorities.
         Pi = "pi",
         /// The stack resource policy, under EDF or fixed priorities.
         Srp = "srp",

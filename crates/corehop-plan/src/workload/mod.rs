@@ -31,12 +31,14 @@ pub mod generate;
 words! {
     /// The order in which a touch visits its working set.
     Pattern, "a pattern" {
-        /// A random cyclic permutation, one element per line (Wächtler 3.2): every access depends on the previous
-        /// access, and no prefetcher finds a stride.
+        /// The touch follows a random cyclic permutation, one element per line (Wächtler 3.2): every access depends
+        /// on the previous access, and no prefetcher finds a stride.
         Shuffled = "shuffled",
-        /// All 8-byte words in ascending order (Bastoni et al. 3.2), which prefetchers help.
+        /// The touch reads all 8-byte words in ascending order (Bastoni et al. 3.2), an order that prefetchers speed
+        /// up.
         Scan = "scan",
-        /// A chain of jumps, one per line, in random order: the instruction caches' working set.
+        /// The touch executes a chain of jumps in random order, one jump per line, so that the working set lies in
+        /// the instruction caches.
         Code = "code",
     }
 }
@@ -44,11 +46,11 @@ words! {
 words! {
     /// The pages that hold a working set.
     Page, "a page kind" {
-        /// Base pages (4 KiB on x86-64), without huge pages.
+        /// The working set lies on base pages (4 KiB on x86-64), without huge pages.
         Base = "4k",
-        /// Transparent huge pages, requested with `madvise`.
+        /// The working set lies on transparent huge pages, which corehop requests with `madvise`.
         Transparent = "thp",
-        /// Huge pages from the pool of hugetlbfs.
+        /// The working set lies on huge pages from the pool of hugetlbfs.
         Hugetlb = "hugetlb",
     }
 }
@@ -56,11 +58,12 @@ words! {
 words! {
     /// The state of the working set's lines before a touch (Wächtler 3.4.1).
     LineState, "a cache state" {
-        /// In the caches, as far as they fit.
+        /// The caches hold as much of the working set as fits.
         Valid = "valid",
-        /// In no cache.
+        /// No cache holds a line of the working set.
         Invalid = "invalid",
-        /// In no cache; the caches are full of modified lines of other data, which have to be written back first.
+        /// No cache holds a line of the working set; the caches are full of modified lines of other data, which have
+        /// to be written back first.
         Modified = "modified",
     }
 }
@@ -68,21 +71,21 @@ words! {
 words! {
     /// The event between a job's warm and resumed touch.
     Event, "an event" {
-        /// Nothing: touched again at once. The first control.
+        /// Nothing happens: the job touches the working set again at once. This event is the first control.
         None = "none",
-        /// Off the CPU while nothing else runs there. The second control.
+        /// The job leaves its CPU while nothing else runs there, and resumes. This event is the second control.
         IdleLeave = "idle_leave",
-        /// All lines of the working set leave all caches: an upper limit for comparison.
+        /// All lines of the working set are flushed from all caches, which gives an upper limit for comparison.
         Flush = "flush",
-        /// Off the CPU, then resumed on the same CPU.
+        /// The job loses its CPU, and later resumes on the same CPU.
         Preemption = "preemption",
-        /// Resumed on another CPU of the same core.
+        /// The job resumes on another CPU of the same core.
         SmtMigration = "smt_migration",
-        /// Resumed on another core with which an L2 cache is shared.
+        /// The job resumes on another core that shares an L2 cache with the first core.
         L2Migration = "l2_migration",
-        /// Resumed on another core with which only an L3 cache is shared.
+        /// The job resumes on another core that shares only an L3 cache with the first core.
         L3Migration = "l3_migration",
-        /// Resumed on a core with which no cache is shared.
+        /// The job resumes on a core that shares no cache with the first core.
         MemoryMigration = "memory_migration",
     }
 }
@@ -140,9 +143,9 @@ impl Event {
 words! {
     /// The way a job gets to the CPU on which it resumes.
     Mover, "a way to move" {
-        /// The thread changes its own affinity.
+        /// The thread changes its own CPU affinity, and the kernel moves the thread.
         Affinity = "affinity",
-        /// The job's state is passed to a thread that waits on that CPU (Wächtler 4.1).
+        /// The thread passes the job's state to a thread that already waits on the target CPU (Wächtler 4.1).
         Handover = "handover",
     }
 }
@@ -150,12 +153,12 @@ words! {
 words! {
     /// The occupant of the CPU while the job is off it.
     Absence, "a kind of absence" {
-        /// No thread of the experiment.
+        /// No thread of the experiment runs on the job's CPU during the absence.
         Nothing = "nothing",
-        /// A preemptor with its own working set, for exactly the preemption length; or, if a task set ran, another
-        /// task of the set.
+        /// A preemptor with its own working set runs on the job's CPU for exactly the preemption length. If a task
+        /// set ran, another task of the set is the preemptor.
         Preemptor = "preemptor",
-        /// The threads of the background load.
+        /// The threads of the background load run on the job's CPU during the absence.
         Load = "load",
     }
 }
@@ -466,9 +469,9 @@ pub enum Load {
 words! {
     /// The input or output of the load `dma`.
     Transfer, "a transfer" {
-        /// Direct reads and writes of a temporary file.
+        /// Direct I/O reads and writes a temporary file.
         Direct = "direct",
-        /// Datagrams to oneself.
+        /// The load sends datagrams to itself through the loopback device.
         Loopback = "loopback",
     }
 }

@@ -8,19 +8,20 @@ use crate::words::words;
 words! {
     /// The scheduler of the tasks.
     Scheduler, "a scheduler" {
-        /// Global earliest deadline first: any CPU serves the ready job that is due first.
+        /// Global earliest deadline first: the ready jobs with the earliest deadlines run, on any CPU.
         GEdf = "g-edf",
-        /// Clustered: as g-edf among CPUs that share a cache, and no migrations between clusters.
+        /// Clustered earliest deadline first: as g-edf among CPUs that share a cache; jobs never migrate between
+        /// clusters.
         CEdf = "c-edf",
-        /// Partitioned: each task has one CPU, which serves the job that is due first.
+        /// Partitioned earliest deadline first: each task has one CPU, which runs the job with the earliest deadline.
         PEdf = "p-edf",
-        /// Global fixed priorities: any CPU serves the ready task of the smallest rank.
+        /// Global fixed priorities: the ready tasks with the highest priorities run, on any CPU.
         GFp = "g-fp",
-        /// Partitioned fixed priorities.
+        /// Partitioned fixed priorities: each task has one CPU, which runs the ready task with the highest priority.
         PFp = "p-fp",
-        /// The kernel's fair scheduler, as best effort (live only).
+        /// The kernel's fair scheduler runs the tasks, as best effort (live only).
         Eevdf = "eevdf",
-        /// A scheduler loaded into the kernel with sched_ext (live only).
+        /// A scheduler that was loaded into the kernel with sched_ext runs the tasks (live only).
         SchedExt = "sched_ext",
     }
 }

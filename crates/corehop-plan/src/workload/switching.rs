@@ -11,45 +11,48 @@ use crate::words::words;
 words! {
     /// A way to have a call carried out on another core.
     SwitchMechanism, "a mechanism" {
-        /// No switch: the call runs on the application core.
+        /// The call runs on the application core, without a switch.
         None = "none",
-        /// V1: the thread moves itself to the other core with sched_setaffinity, and back.
+        /// V1: the thread moves itself to the other core with sched_setaffinity, makes the call, and moves back.
         V1 = "v1",
-        /// V2: a thread on the other core is woken for the call (futex), and wakes the caller.
+        /// V2: the caller wakes a thread on the other core (futex); that thread makes the call and wakes the caller.
         V2 = "v2",
-        /// V3: the same in fewer steps; each thread wakes the other and sleeps in one entry into the kernel.
+        /// V3: as V2 with fewer system calls: each thread wakes the other thread and sleeps in one entry into the
+        /// kernel.
         V3 = "v3",
         /// V4: a thread on the other core polls for calls, and the caller polls for the result.
         V4 = "v4",
-        /// V5: a thread on the other core polls as long as that has paid lately, and sleeps then.
+        /// V5: a thread on the other core polls for calls as long as polling has paid recently, and then sleeps.
         V5 = "v5",
-        /// A kernel thread on the other core polls for requests (io_uring, SQPOLL); it carries out a request
-        /// without effect.
+        /// A kernel thread on the other core polls for requests (io_uring, SQPOLL), and executes a request without
+        /// effect.
         Sqpoll = "sqpoll",
-        /// A worker thread on the other core sleeps on a word (futex), and so does the caller.
+        /// A worker thread on the other core and the caller wait for each other on a word of memory (futex).
         Futex = "futex",
-        /// A worker thread on the other core waits on a condition variable with a mutex, and so does the caller.
+        /// A worker thread on the other core and the caller wait for each other on a condition variable with a mutex.
         Condvar = "condvar",
-        /// A worker thread on the other core reads an eventfd, and the caller another one.
+        /// A worker thread on the other core and the caller each read an eventfd that the other thread writes.
         Eventfd = "eventfd",
-        /// A worker thread on the other core reads a pipe, and the caller another one.
+        /// A worker thread on the other core and the caller each read a pipe that the other thread writes.
         Pipe = "pipe",
-        /// A worker thread on the other core receives from a channel of Rust's standard library, and so does the caller.
+        /// A worker thread on the other core and the caller each receive from a channel of Rust's standard library.
         Mpsc = "mpsc",
-        /// A worker thread on the other core receives from a channel of the crate crossbeam, and so does the caller.
+        /// A worker thread on the other core and the caller each receive from a channel of the crate crossbeam.
         Crossbeam = "crossbeam",
-        /// No switch, and a second worker thread: it makes calls of its own on the other core meanwhile. The time of a call
-        /// is the time of all over the number of both.
+        /// Calls are not switched: a second worker thread makes calls of its own on the other core. The time of a
+        /// call is the total time divided by the calls of both threads.
         SecondWorker = "second-worker",
-        /// V1 in the kernel of Strong et al. (2009), simulated: the migration thread moves the thread.
+        /// V1 in the kernel of Strong et al. (2009), simulated: the migration thread moves the calling thread.
         StrongV1 = "strong-v1",
-        /// V2 in the kernel of Strong et al. (2009), simulated: the thread is handed over by way of the scheduler.
+        /// V2 in the kernel of Strong et al. (2009), simulated: the scheduler hands over the calling thread.
         StrongV2 = "strong-v2",
-        /// V3 in the kernel of Strong et al. (2009), simulated: the thread is handed over by a fast path.
+        /// V3 in the kernel of Strong et al. (2009), simulated: a fast path hands over the calling thread.
         StrongV3 = "strong-v3",
-        /// V4 in the kernel of Strong et al. (2009), simulated: the same to a core that polls.
+        /// V4 in the kernel of Strong et al. (2009), simulated: a fast path hands over the calling thread to a core
+        /// that polls.
         StrongV4 = "strong-v4",
-        /// V5 in the kernel of Strong et al. (2009), simulated: the same to a core that is woken ahead of need.
+        /// V5 in the kernel of Strong et al. (2009), simulated: a fast path hands over the calling thread to a core
+        /// that is woken ahead of need.
         StrongV5 = "strong-v5",
     }
 }
@@ -57,11 +60,11 @@ words! {
 words! {
     /// A call that is carried out on another core.
     SwitchCall, "a call" {
-        /// The number of the thread: the shortest system call.
+        /// The call returns the number of the thread; it is the shortest system call.
         Gettid = "gettid",
-        /// Some bytes read from a file in memory.
+        /// The call reads bytes from a file in memory.
         Pread = "pread",
-        /// Some bytes written to a file in memory.
+        /// The call writes bytes to a file in memory.
         Pwrite = "pwrite",
     }
 }

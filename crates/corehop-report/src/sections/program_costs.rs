@@ -18,14 +18,14 @@ use corehop_stats::program_costs::{DoseCost, ProgramCost, ProgramCostResults};
 pub(super) const HEADINGS: &[(&str, &str)] = &[
     (
         "rate",
-        "The rate of the events in a block, in multiples of the lowest rate; `none` compares two blocks without events.",
+        "The rate at which corehop causes events in a block, in multiples of the lowest rate; the row `none` compares two blocks without events.",
     ),
-    ("events/s", "The number of events per second of a block."),
+    ("events/s", "The number of events per second that corehop caused in a block."),
     (
         "cost µs",
-        "The additional CPU time per event, compared with the same progress without events, in µs.",
+        "The additional CPU time that the program needs per event for the same progress, in µs.",
     ),
-    ("seen", "Whether the interval excludes a cost of zero."),
+    ("seen", "Whether the interval of the cost excludes zero."),
 ];
 
 /// The costs, if the data has some.

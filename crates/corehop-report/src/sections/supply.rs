@@ -14,18 +14,30 @@ use corehop_sched::supply::SupplySummary;
 
 /// The headings that only these tables have.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
-    ("windows", "The intervals in which a CPU was watched without a break."),
-    ("watched s", "The time for which a CPU was watched, in seconds."),
-    ("gaps", "The intervals in which a CPU did not run the watching thread."),
-    ("gaps/s", "The gaps in a second."),
-    ("largest gap", "The longest time in which a CPU did not run the watching thread."),
+    ("windows", "The number of intervals in which corehop watched a CPU without a break."),
+    ("watched s", "The total time for which corehop watched the CPU, in seconds."),
+    (
+        "gaps",
+        "The number of gaps: intervals in which the CPU did not run the thread that watches it.",
+    ),
+    ("gaps/s", "The number of gaps per second of watching."),
+    ("largest gap", "The longest time in which the CPU did not run the thread that watches it."),
     (
         "lost %",
-        "The share of the time that a CPU did not supply, including gaps too short for a row.",
+        "The share of the time that the CPU did not supply, including gaps that are too short for a row of their own.",
     ),
-    ("most in 1 ms", "The maximum loss in any 1 ms of the windows, in µs."),
-    ("in 10 ms", "The maximum loss in any 10 ms of the windows, in µs."),
-    ("in 40 ms", "The maximum loss in any 40 ms of the windows, in µs."),
+    (
+        "most in 1 ms",
+        "The most time that the CPU did not supply within any 1 ms of the windows, in µs.",
+    ),
+    (
+        "in 10 ms",
+        "The most time that the CPU did not supply within any 10 ms of the windows, in µs.",
+    ),
+    (
+        "in 40 ms",
+        "The most time that the CPU did not supply within any 40 ms of the windows, in µs.",
+    ),
 ];
 
 /// The supply, if the data has some.

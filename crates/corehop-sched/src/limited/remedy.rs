@@ -21,11 +21,11 @@ use corehop_stats::costs::{Cost, EventCosts, Highest};
 words! {
     /// The way to limit preemptions.
     Limit, "a way to limit preemptions" {
-        /// Floating non-preemptive regions under EDF.
+        /// Jobs have floating non-preemptive regions under EDF.
         EdfRegions = "edf_regions",
-        /// Floating non-preemptive regions under fixed priorities.
+        /// Jobs have floating non-preemptive regions under fixed priorities.
         FpRegions = "fp_regions",
-        /// Preemption thresholds under fixed priorities.
+        /// Tasks have preemption thresholds under fixed priorities.
         FpThresholds = "fp_thresholds",
     }
 }

@@ -45,11 +45,12 @@ use corehop_plan::workload::Event;
 words! {
     /// The method of a prediction.
     Method, "a method" {
-        /// Read off a curve through what was measured.
+        /// The cost comes from a curve through measured costs.
         Fitted = "fitted",
-        /// Computed: the lines that a preemptor leaves, times what the others take.
+        /// The cost is computed: lines of the job that the preemptor pushes out of a cache come from an outer cache
+        /// or from memory.
         Survivors = "survivors",
-        /// Computed: every line that the caches held, from memory.
+        /// The cost is computed: every line of the job that the caches held comes from memory.
         WorstCase = "worst_case",
     }
 }

@@ -13,15 +13,15 @@ use corehop_plan::words::words;
 words! {
     /// A statistic of a delay.
     Statistic, "a statistic" {
-        /// The mean.
+        /// The mean of the delays.
         Mean = "mean",
-        /// Half of all delays are at most so long.
+        /// Half of the delays do not exceed this value.
         Median = "median",
-        /// Nine in ten are at most so long.
+        /// Nine in ten delays do not exceed this value.
         P90 = "p90",
-        /// Ninety-nine in a hundred are at most so long.
+        /// Ninety-nine in a hundred delays do not exceed this value.
         P99 = "p99",
-        /// The longest of those seen; more samples may show a longer one.
+        /// The longest measured delay; more samples can show a longer delay.
         Max = "max",
     }
 }

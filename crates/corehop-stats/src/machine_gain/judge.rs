@@ -15,9 +15,9 @@ use corehop_plan::workload::gang::Sharing;
 words! {
     /// A kind of rows that a form was not fitted to.
     LeftOut, "something left out" {
-        /// A program, in all its sizes.
+        /// The rows of one program, at all its sizes, were excluded from the fit.
         Program = "program",
-        /// A size of a program, between two others.
+        /// The rows of one size of a program, between two other sizes, were excluded from the fit.
         Size = "size",
     }
 }

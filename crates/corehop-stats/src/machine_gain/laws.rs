@@ -10,19 +10,20 @@ use corehop_plan::words::words;
 words! {
     /// The form of a prediction for one machine.
     Form, "a form of a prediction" {
-        /// A plane in SMR and MPmI with the printed coefficients of another machine (Kamali 2010, Table 5.4).
+        /// The ratio of run times is linear in SMR and MPmI, with the coefficients of another machine (Kamali 2010,
+        /// Table 5.4).
         Printed = "printed",
-        /// A plane in SMR and MPmI.
+        /// The ratio of run times is linear in SMR and MPmI.
         Plane = "plane",
-        /// A line through 1 in SMR times MPmI.
+        /// The ratio of run times falls linearly with SMR times MPmI, from a ratio of 1 at zero.
         Product = "product",
-        /// A line in the logarithm of one and SMR times MPmI.
+        /// The ratio of run times is linear in ln(1 + SMR MPmI).
         Logarithm = "logarithm",
-        /// A gain that comes to an end as SMR times MPmI grows.
+        /// The gain in run time approaches a limit as SMR times MPmI grows.
         Saturating = "saturating",
-        /// Lines that a round hands over by construction, each for the time of a line: nothing is fitted.
+        /// Each line that the threads hand over in a round costs the time of one line transfer; no number is fitted.
         Physical = "physical",
-        /// The same, each line for a fitted share of the time of a line.
+        /// Each line that the threads hand over in a round costs a fitted multiple of the time of one line transfer.
         Lines = "lines",
     }
 }

@@ -8,17 +8,17 @@ use crate::words::words;
 words! {
     /// The draw that a step of `conditions` renews.
     Renewed, "what a step renews" {
-        /// Nothing: only time passes.
+        /// The step renews nothing: only time passes.
         Nothing = "nothing",
-        /// The page frames of the job's working set.
+        /// The step draws new page frames for the job's working set.
         Frames = "frames",
-        /// The order in which the job accesses its working set.
+        /// The step draws a new order in which the job accesses its working set.
         Order = "order",
-        /// Polluters, preemptors and the eviction buffer: their threads, page frames and orders.
+        /// The step renews polluters, preemptors and the eviction buffer: their threads, page frames and orders.
         Others = "others",
-        /// The measured threads.
+        /// The step starts new measured threads.
         Threads = "threads",
-        /// All of these.
+        /// The step renews page frames, order, threads, polluters and preemptors.
         Everything = "everything",
     }
 }

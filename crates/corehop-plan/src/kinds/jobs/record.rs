@@ -48,13 +48,15 @@ pub struct BatchExchange {
 words! {
     /// The evidence that a touch was not disturbed, from strong to weak.
     Certificate, "a certificate" {
-        /// By the walk's own time stamps and the kernel's restartable sequences.
+        /// Two records would show a disturbance: the touch's own time stamps and the kernel's restartable sequences.
         RseqAndGaps = "rseq+gaps",
-        /// By the walk's own time stamps and the thread's count of involuntary switches.
+        /// Two records would show a disturbance: the touch's own time stamps and the thread's count of involuntary
+        /// switches.
         GapsAndSwitches = "gaps+switches",
-        /// By the count of involuntary switches alone: gaps inside the touch are not seen.
+        /// Only the thread's count of involuntary switches would show a disturbance; gaps within the touch stay
+        /// unnoticed.
         Switches = "switches",
-        /// By construction: nothing disturbs a simulated machine.
+        /// The machine is simulated, so nothing can disturb a touch.
         Simulated = "simulated",
     }
 }
@@ -62,28 +64,29 @@ words! {
 words! {
     /// Why a sample is not valid, or what segmentation had to repair.
     Cause, "a cause" {
-        /// Another thread had the CPU during a touch.
+        /// Another thread ran on the CPU during a touch.
         Preempted = "preempted",
-        /// The hypervisor had the CPU during a touch, by the kernel's own account.
+        /// The hypervisor took the CPU during a touch, according to the kernel's steal time.
         Steal = "steal",
-        /// An interrupt was served during a touch.
+        /// The CPU served an interrupt during a touch.
         Interrupt = "interrupt",
-        /// The time stamps have a hole that nothing else explains: a VM exit, an SMI or an NMI.
+        /// The time stamps of a touch have a gap that nothing else explains: a VM exit, an SMI or an NMI.
         Gap = "gap",
-        /// A page fault was served during a touch.
+        /// The kernel served a page fault during a touch.
         Fault = "fault",
-        /// A touch ran, or ended, on a CPU other than planned.
+        /// A touch ran, or ended, on a CPU other than the planned CPU.
         WrongCpu = "wrong_cpu",
-        /// A touch was given up at its real-time deadline.
+        /// corehop abandoned a touch at its real-time deadline.
         Deadline = "deadline",
-        /// The core's speed changed between the warm and the resumed touch: another clock rate, or a
-        /// sibling that became busy.
+        /// The core's speed changed between the warm and the resumed touch, because the clock rate changed or an SMT
+        /// sibling became busy.
         Frequency = "frequency",
-        /// The preemptor or load made no progress during the absence.
+        /// The preemptor or the background load made no progress during the job's absence.
         LoadAbsent = "load_absent",
-        /// A CPU was taken from the job's set of allowed CPUs.
+        /// A CPU was removed from the job's set of allowed CPUs.
         CpuTaken = "cpu_taken",
-        /// The distance of the sample's CPUs changed during its batch: the hypervisor moved a virtual CPU.
+        /// The distance between the sample's two CPUs changed during its batch, because the hypervisor moved a
+        /// virtual CPU.
         ClassChanged = "class_changed",
     }
 }

@@ -6,25 +6,26 @@ use crate::words::words;
 words! {
     /// A scheduling overhead of the kernel.
     Overhead, "an overhead" {
-        /// A scheduling decision. From threads: a sched_yield(2) without effect, with the entry and exit
-        /// of the system call.
+        /// The time of a scheduling decision. Measured from threads: the time of a sched_yield(2) without effect,
+        /// including the entry and exit of the system call.
         Decision = "scheduling_decision",
-        /// A switch to another thread. From threads: the extra time of a sched_yield(2) that switches,
-        /// per switch.
+        /// The time of a switch to another thread. Measured from threads: the extra time of a sched_yield(2) that
+        /// switches, per switch.
         Switch = "context_switch",
-        /// The tick: its interrupt and the softirqs that it raised. From threads: gaps in the time of a
-        /// computing thread with one timer interrupt and nothing else.
+        /// The time of the tick: its interrupt and the softirqs that the interrupt raised. Measured from threads:
+        /// gaps in the time of a computing thread that contain one timer interrupt and nothing else.
         Tick = "tick",
-        /// The interrupt of the timer that releases a job. Not available from threads.
+        /// The time of the timer interrupt that releases a job. This overhead cannot be measured from threads.
         Release = "release",
-        /// The time from the expiry of that timer to the begin of its interrupt. Not available from
-        /// threads.
+        /// The time from the expiry of the timer that releases a job to the start of its interrupt. This overhead
+        /// cannot be measured from threads.
         EventLatency = "event_latency",
-        /// The time from the end of a sleep to the thread running, measured from threads.
+        /// The time from the end of a sleep until the thread runs, measured from threads.
         WakeUp = "wake_up",
-        /// The time from sending an interrupt to its begin on the other CPU. Not available from threads.
+        /// The time from sending an inter-processor interrupt to its start on the other CPU. This overhead cannot be
+        /// measured from threads.
         OneWay = "interrupt",
-        /// The time of a request to another CPU (membarrier(2)) until it is done, measured from threads.
+        /// The time until another CPU has served a request (membarrier(2)), measured from threads.
         RoundTrip = "interrupt_round_trip",
     }
 }
@@ -32,9 +33,9 @@ words! {
 words! {
     /// The vantage point of a measurement of overheads.
     Vantage, "a vantage point" {
-        /// Between the kernel's tracepoints.
+        /// BPF programs at the kernel's tracepoints measured the overhead.
         Kernel = "kernel",
-        /// From threads.
+        /// Threads in user space measured the overhead.
         Threads = "threads",
     }
 }

@@ -10,15 +10,15 @@ use crate::words::words;
 words! {
     /// A reason for which the kernel does not let a thread run that could.
     Bar, "a reason for which a thread may not run" {
-        /// The CPU time that its control group, or one above, may use in a period is used up.
+        /// The thread's control group, or a group above it, has used up its CPU time for the period.
         Quota = "quota",
-        /// Its budget of SCHED_DEADLINE is used up, or given up for this period.
+        /// The thread has used up its SCHED_DEADLINE budget, or has given up the rest of the budget for this period.
         Budget = "deadline_budget",
-        /// Real-time threads, or those of its control group, have used their share of the CPU.
+        /// Real-time threads, or the real-time threads of the control group, have used up their share of the CPU.
         Realtime = "realtime_limit",
-        /// Its control group is frozen.
+        /// The thread's control group is frozen.
         Frozen = "frozen",
-        /// A signal or a debugger has stopped it.
+        /// A signal or a debugger has stopped the thread.
         Stopped = "stopped",
     }
 }

@@ -13,22 +13,23 @@ impl Default for JobOutcome {
 words! {
     /// The course of a job of a task set, seen from Fig. 1 of Bastoni et al.
     JobOutcome, "a course" {
-        /// As in Fig. 1: cold and warm, away once while it waited, and touched again.
+        /// The job ran as in Fig. 1: a cold and a warm touch, one absence while the job waited, and a resumed touch.
         Sample = "sample",
-        /// It was never away: it waited until its execution time was over.
+        /// The job never lost its CPU: it waited on the CPU until its execution time was over.
         NotAway = "not_away",
-        /// It was away during its cold touch.
+        /// The job lost its CPU during the cold touch.
         AwayInCold = "away_in_cold",
-        /// It was away during its warm touch.
+        /// The job lost its CPU during the warm touch.
         AwayInWarm = "away_in_warm",
-        /// It was away a second time, before it had touched its working set again.
+        /// The job lost its CPU a second time, before the resumed touch was complete.
         AwayAgain = "away_again",
-        /// Its execution time was over before its working set was warm, or too little of it was left, when
-        /// it was away, to touch it again.
+        /// The job's execution time ended before the working set was warm, or too little execution time remained
+        /// after the absence for a resumed touch.
         TooShort = "too_short",
-        /// It gave its CPU up itself: a page fault, or the kernel made it wait.
+        /// The job gave up its CPU itself, because of a page fault or because the kernel made it wait.
         Blocked = "blocked",
-        /// The run was not watched, to see what watching costs: its course is unknown.
+        /// corehop did not watch the run, in order to measure what watching costs, so the course of the job is
+        /// unknown.
         Unwatched = "unwatched",
     }
 }

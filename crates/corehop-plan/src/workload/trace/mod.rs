@@ -52,11 +52,11 @@ pub const LINES_OF_PAGE: u32 = 64;
 words! {
     /// The tool that recorded a trace.
     Source, "a source of traces" {
-        /// Valgrind's lackey, with `--trace-mem=yes`: every instruction and access.
+        /// Valgrind's lackey with `--trace-mem=yes` recorded every instruction and every memory access.
         Lackey = "lackey",
-        /// DynamoRIO's drmemtrace, as its tool `view` prints it.
+        /// DynamoRIO's drmemtrace recorded the trace, and its tool `view` printed the trace as text.
         Drmemtrace = "drmemtrace",
-        /// DynamoRIO's sample client memtrace, as text.
+        /// DynamoRIO's sample client memtrace recorded the trace as text.
         Memtrace = "memtrace",
     }
 }
