@@ -110,7 +110,7 @@ fn looked_at(host: &dyn ThisHost) -> Result<Platform, Failure> {
     let third = platform.caches.iter_mut().filter(|cache| cache.level == 3 && cache.holds_data());
     third.for_each(|cache| cache.mechanism.inclusion.clone_from(&inclusion));
     for (cache, ns) in calibration::complete(&mut platform) {
-        note(&format!("no plateau of {cache} was found: {ns} ns are assumed for a hit"));
+        note(&format!("corehop found no plateau of {cache}, and assumes {ns} ns for a hit"));
     }
     platform.validate()?;
     // Before minutes are spent on measuring.

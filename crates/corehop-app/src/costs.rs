@@ -65,7 +65,7 @@ impl CostRequest {
                         shown::path(&path)
                     ),
                 },
-                None => none(format!("none are kept for this host; {}", host_costs::REMEDY)),
+                None => none(format!("this host has no stored costs; {}", host_costs::REMEDY)),
             },
         };
         if chosen.source.is_none() {

@@ -18,19 +18,19 @@ use corehop_system::supervisor::interrupt;
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// Done.
+    /// The command succeeded; if it answers a question, the answer is yes.
     Done,
-    /// It ran, but the answer is no, or unknown.
+    /// The command ran, but the answer is no or unknown.
     No,
     /// The command line is invalid.
     Usage,
-    /// Not possible on this host.
+    /// The command is not possible on this host.
     NotPossible,
     /// An input file is damaged or not of the expected kind.
     Damaged,
     /// The host failed midway; the recorded data is kept.
     Failed,
-    /// Interrupted; the recorded data is kept.
+    /// A signal interrupted the command; the recorded data is kept.
     Interrupted,
     /// A recorded program ended with this code.
     Of(u8),

@@ -19,7 +19,7 @@ use crate::input;
 
 /// The way to have costs of this host.
 pub const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
-                                 `corehop advise fit FILE.parquet --default` measure and keep them";
+                                 `corehop advise fit FILE.parquet --default` measure and store them";
 
 /// The file that they are kept in.
 fn place() -> Result<PathBuf, Failure> {

@@ -159,7 +159,7 @@ pub fn text(path: &Path) -> Result<String, Failure> {
 pub fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
     let name = shown::path(path);
     match seen(text.as_bytes()).filter(|seen| !seen.is(wanted)) {
-        Some(seen) => format!("{name}: {seen}; wanted is {wanted}"),
+        Some(seen) => format!("{name}: {seen}; expected {wanted}"),
         None => name.clone(),
     }
 }

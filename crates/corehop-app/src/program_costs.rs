@@ -25,7 +25,7 @@ pub fn orient(answer: &mut Answer, results: &ProgramCostResults) {
     let (lines, sets): (Vec<String>, Value) = match host_costs::kept() {
         Ok(Some((kept, _))) => sets(&seen, kept),
         Ok(None) => (
-            vec![unknown(&format!("no costs of this host are kept; {}", host_costs::REMEDY))],
+            vec![unknown(&format!("no costs of this host are stored; {}", host_costs::REMEDY))],
             Value::Null,
         ),
         Err(why) => (vec![unknown(&why.sentence())], Value::Null),
@@ -47,7 +47,7 @@ fn sets(costs: &[&ProgramCost], kept: HostCosts) -> (Vec<String>, Value) {
     let found: Vec<(&ProgramCost, EquivalentSet)> = found.collect();
     let line = |(it, set): &(&ProgramCost, EquivalentSet)| {
         format!(
-            "{}: costs as much as to a synthetic job {} (costs of this host, {date}).",
+            "{}: the program pays as much as a synthetic job {} (costs of this host, {date}).",
             it.event,
             walks(*set)
         )

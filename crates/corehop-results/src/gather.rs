@@ -28,8 +28,8 @@ use crate::{FileNote, MachineNote, Results};
 /// A platform that none of the samples was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it describes another machine than that of the samples ({differences}): `corehop sim platform \
-     --measure -o FILE.toml` on that machine writes the right one"
+    "the platform file does not describe the machine of the samples ({differences}): run `corehop measure \
+     platform -o FILE.toml` on that machine"
 )]
 pub struct StrangePlatform {
     /// In what it differs from each machine of the samples.

@@ -63,7 +63,7 @@ pub enum FramesError {
         memory: Bytes,
     },
     /// A node that the platform lacks.
-    #[error("node {node} does not exist on this platform (nodes {nodes:?}): name one of those")]
+    #[error("node {node} does not exist on this platform: name one of the nodes {nodes:?}")]
     Node {
         /// The node asked for.
         node: u32,

@@ -113,7 +113,7 @@ impl RunView for TerminalView {
             if !cells.is_empty() {
                 let cells = counted(cells.len() as u64, "cell");
                 say(&format!(
-                    "{cells} given up: {why}; `corehop report contents` lists the causes\n"
+                    "corehop gave up {cells}: {why}; `corehop report contents` lists the causes\n"
                 ));
             }
         }

@@ -292,10 +292,7 @@ fn a_table_without_scheduling_overheads_is_no_table_of_zeros() {
     std::fs::write(&file, "TASK-COUNT,CXS,SCHEDULE,TICK\n4,0.1,0.1,0.1\n").unwrap();
     let output = check(FITS, &options);
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        said.contains("nothing is charged for IPI-LATENCY, RELEASE, RELEASE-LATENCY"),
-        "{said}"
-    );
+    assert!(said.contains("charges nothing for IPI-LATENCY, RELEASE, RELEASE-LATENCY"), "{said}");
 }
 
 #[test]

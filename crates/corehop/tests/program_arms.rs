@@ -270,7 +270,7 @@ fn arms_that_make_no_sense_are_refused_with_their_reason() {
 fn the_costs_of_this_host_are_used_unless_others_are_named() {
     let user = User::new();
     let Some(without) = user.recorded(&["--", "true"]) else { return };
-    let none = "no costs: none are kept for this host";
+    let none = "no costs: this host has no stored costs";
     assert!(said(&without).contains(none), "{}", said(&without));
     assert!(said(&without).contains("fit FILE.parquet --default"), "{}", said(&without));
     user.keep_costs(&user.platform(None));
@@ -367,7 +367,7 @@ fn samples_of_this_host_are_kept_and_not_replaced_without_force() {
     }
     assert_eq!(fitted.status.code(), Some(0), "{}", said(&fitted));
     let text = String::from_utf8_lossy(&fitted.stdout).replace('\n', " ");
-    assert!(text.contains("kept as the costs of this host"), "{text}");
+    assert!(text.contains("stored as the costs of this host"), "{text}");
     let again = user.corehop(&["advise", "fit", &file, "--default"]);
     assert_eq!(again.status.code(), Some(2), "{}", said(&again));
     assert!(said(&again).contains("--force"), "{}", said(&again));

@@ -97,7 +97,10 @@ impl ChargeRequest {
     /// Refuses to take the largest cost where there are no costs.
     fn refuse_largest(&self, source: Option<CostSource>) -> Result<Option<CostSource>, Failure> {
         let given = self.accept_largest && source.is_none();
-        refuse("there are no costs to take the largest of", &[("--accept-largest", given)])?;
+        refuse(
+            "no costs are given whose largest could be a bound",
+            &[("--accept-largest", given)],
+        )?;
         Ok(source)
     }
 
@@ -131,7 +134,7 @@ impl ChargeRequest {
         if !lacks.is_empty() {
             let lacks = lacks.join(", ");
             note(&format!(
-                "{}: nothing is charged for {lacks}: the column is missing",
+                "{}: the test charges nothing for {lacks}, because the column is missing",
                 shown::path(path)
             ));
         }

@@ -74,7 +74,7 @@ struct DeploymentSteps<'a>(&'a DeploymentRequest);
 pub fn deploy(request: &DeploymentRequest) -> Result<Answer, Failure> {
     let folder = request.folder.as_path();
     if request.file == Path::new("-") {
-        let what = "several steps read the set: name a file instead of -";
+        let what = "several steps read the task set, but standard input can be read only once: name a file instead of -";
         return Err(Failure::says(Exit::Usage, what));
     }
     let set = task_files::task_set(&request.file)?;
@@ -264,7 +264,7 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     };
     let file = folder.join("placed.json");
     let what = format!(
-        "the set does not run: its threads would use {:.0} % of CPU {cpu}, and real-time threads may use at most half of a CPU; {} has the set with its assignment, and `corehop convert rt-app {}` writes its threads",
+        "corehop does not run the set: its threads would use {:.0} % of CPU {cpu}, but real-time threads may use at most half of a CPU; {} has the set with its assignment, and `corehop convert rt-app {}` converts the set to a workload of threads",
         100.0 * used,
         shown::path(&file),
         shown::path(&file)

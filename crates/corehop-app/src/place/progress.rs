@@ -35,7 +35,7 @@ impl WindowLine {
 /// The step of a placer after an action.
 fn step(action: &Action) -> Option<&'static str> {
     match action {
-        Action::Advise(_) => Some("watching, advice is there"),
+        Action::Advise(_) => Some("watching, advice is ready"),
         Action::Try(_) => Some("trying a placement"),
         Action::Judge { kept: true, .. } => Some("watching, a placement is kept"),
         Action::Judge { kept: false, .. } => Some("watching, a placement was undone"),

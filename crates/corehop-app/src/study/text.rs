@@ -24,7 +24,7 @@ pub fn sentence(outcome: &StudyCounts) -> String {
         let (least, greatest) =
             (most_weight(outcome, reading, 0)?, most_weight(outcome, reading, last)?);
         let of = if last == 0 { least } else { format!("{least}, {greatest}") };
-        Some(format!("The most weighted schedulability has {of} ({}, {counted}).", reading.name))
+        Some(format!("The highest weighted schedulability has {of} ({}, {counted}).", reading.name))
     };
     first.or_else(best).unwrap_or_else(|| format!("{counted}: no scheduler was tested."))
 }

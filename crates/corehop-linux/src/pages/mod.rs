@@ -51,25 +51,33 @@ pub(crate) enum PagesError {
     )]
     Refused(io::Error),
     /// A kernel without what it takes.
-    #[error("the kernel lacks it ({0}): Linux 6.7 with CONFIG_USERFAULTFD has it")]
+    #[error(
+        "the kernel lacks asynchronous write protection of pages ({0}): boot Linux 6.7 or later with CONFIG_USERFAULTFD"
+    )]
     Lacking(io::Error),
     /// The descriptor was not got.
-    #[error("the program's memory cannot be watched ({0}); the program runs without it")]
+    #[error(
+        "corehop cannot watch the program's memory ({0}); the program runs without page sampling"
+    )]
     NotTaken(io::Error),
     /// The handler cannot be started.
-    #[error("its handler cannot be started ({0}); the program runs without it")]
+    #[error(
+        "corehop cannot start the process that handles page faults ({0}); the program runs without page sampling"
+    )]
     NoHandler(io::Error),
     /// The handler is gone.
-    #[error("its handler was ended from outside; the program's pages are as before")]
+    #[error(
+        "the process that handles page faults was ended from outside; the program's pages are as before"
+    )]
     Died,
     /// The handler hangs.
     #[error(
-        "its handler did not answer for {} s and was ended; the program's pages are as before",
+        "the process that handles page faults did not answer for {} s, so corehop ended it; the program's pages are as before",
         SILENCE.as_secs()
     )]
     Silent,
     /// Another program runs in the process.
-    #[error("the program runs another one now (exec), whose pages are not sampled")]
+    #[error("the program has started another program (exec), whose pages corehop does not sample")]
     Gone,
 }
 

@@ -48,7 +48,7 @@ pub enum PlacingError {
     },
     /// A thread of the kernel's own.
     #[error(
-        "process {pid} is a thread of the kernel, which places it itself: name a program's process"
+        "process {pid} is a thread of the kernel, and the kernel places its own threads: name a process of a program"
     )]
     Kernel {
         /// Its number.

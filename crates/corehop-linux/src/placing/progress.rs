@@ -51,7 +51,7 @@ pub enum ProgressError {
         source: io::Error,
     },
     /// Calls cannot be counted.
-    #[error("finished calls cannot be counted: {0}")]
+    #[error("corehop cannot count completed system calls: {0}")]
     NoCount(Arc<crate::bpf::BpfError>),
 }
 

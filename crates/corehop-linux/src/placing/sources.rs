@@ -72,7 +72,7 @@ pub(super) enum Off {
     #[error(transparent)]
     Pages(#[from] PagesError),
     /// There is no command to start.
-    #[error("it samples a program from its start on: give the program after `--`")]
+    #[error("page sampling has to start the program: give the program after `--`")]
     NotStarted,
 }
 

@@ -47,7 +47,7 @@ pub enum ProbeError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// A thread could not be started.
-    #[error("starting a thread failed: {0}")]
+    #[error("corehop cannot start a thread: {0}")]
     Thread(#[from] io::Error),
 }
 

@@ -234,7 +234,7 @@ pub enum WorkloadError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The size is not that of the trace.
-    #[error("the lines of the trace are {wss}: state that as the working set's size")]
+    #[error("the lines of the trace take {wss}: state {wss} as the working set's size")]
     TraceSize {
         /// The size of the trace's lines.
         wss: Bytes,

@@ -45,7 +45,7 @@ pub struct HostCosts {
 #[derive(Debug, thiserror::Error)]
 pub enum NotHostCosts {
     /// It is something else, or torn.
-    #[error("not costs that `corehop advise fit --default` kept: {0}")]
+    #[error("not costs that `corehop advise fit --default` stored: {0}")]
     Form(#[from] serde_json::Error),
     /// It is of a version that is not known here.
     #[error(
@@ -53,7 +53,7 @@ pub enum NotHostCosts {
     )]
     Schema(String),
     /// The description of its machine is damaged.
-    #[error("the description of their machine: {0}")]
+    #[error("the description of the measured machine: {0}")]
     Platform(#[from] PlatformError),
     /// The model is damaged.
     #[error(transparent)]

@@ -11,11 +11,11 @@ pub const MODEL_SCHEMA: &str = "corehop-model-1";
 #[derive(Debug, thiserror::Error)]
 pub enum NotAModel {
     /// It is something else, or torn.
-    #[error("not a model of this form that `corehop fit` wrote: {0}; fit the samples again")]
+    #[error("not a model of this form that `corehop advise fit` wrote: {0}; fit the samples again")]
     Form(#[from] serde_json::Error),
     /// It is of a version that is not known here.
     #[error(
-        "the model has the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit it again, or use the corehop that wrote it"
+        "the model has the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit the samples again, or use the corehop that wrote the model"
     )]
     Schema {
         /// The version in the file.

@@ -117,7 +117,7 @@ pub enum NoGain {
         sizes: String,
     },
     /// The best form lacks what it needs.
-    #[error("the form `{form}` needs {what}, and that is unknown here")]
+    #[error("the form `{form}` needs {what}, which is unknown for this machine")]
     Lacks {
         /// The form.
         form: Form,

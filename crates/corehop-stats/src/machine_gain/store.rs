@@ -21,14 +21,16 @@ pub enum NotAGain {
     )]
     Form(#[from] serde_json::Error),
     /// It is of another version, or a model of something else.
-    #[error("it has the form `{0}`, and gains of sharing have `{GAIN_SCHEMA}`: fit them again")]
+    #[error(
+        "the model has the form `{0}`, but a model of the gain of sharing has `{GAIN_SCHEMA}`: fit the runs again"
+    )]
     Schema(String),
     /// The description of its machine is damaged.
-    #[error("the description of its machine: {0}")]
+    #[error("the description of the machine in the model: {0}")]
     Platform(#[from] PlatformError),
     /// The form that answers is not among those that were fitted.
     #[error(
-        "the form `{0}` is to answer, and it is not among those that were fitted: fit them again"
+        "the model names the form `{0}` for its answers, but this form was not fitted: fit the runs again"
     )]
     Taken(Form),
 }

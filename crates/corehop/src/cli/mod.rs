@@ -17,13 +17,14 @@ use corehop_app::failure::{Exit, Failure};
 
 /// Measure the cost of preemptions and migrations, and compute their effect on a schedule.
 ///
-/// Data goes to files and progress to stderr. With --json one machine-readable answer goes to stdout.
-/// Exit codes: 0 done, 1 the answer is no or unknown, 2 usage, 3 not possible on this host, 4 damaged
-/// input, 6 the host failed midway, 130 interrupted. `corehop help exit-codes` explains them.
+/// corehop writes data to files and progress to stderr. With --json, corehop prints one machine-readable answer on
+/// stdout. The exit codes are 0 (done), 1 (the answer is no or unknown), 2 (wrong usage), 3 (not possible on this
+/// host), 4 (damaged input), 6 (the host failed midway) and 130 (interrupted). `corehop help exit-codes` explains the
+/// exit codes.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
-    /// Print only errors on stderr: no progress, no notes, no answer there
+    /// Print only errors on stderr, without progress, notes and answers
     #[arg(id = QUIET, short, long, global = true)]
     quiet: bool,
     #[command(subcommand)]
@@ -35,26 +36,27 @@ pub(crate) const QUIET: &str = "quiet";
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Check this host for obstacles to a measurement, and print how to remove them.
+    /// Check this host for obstacles to a measurement, and print how to remove the obstacles.
     Doctor(cmd::doctor::Args),
-    /// Measure the cost of preemptions and migrations, and its causes.
+    /// Measure the cost of preemptions and migrations, and the causes of the cost.
     Measure(Box<cmd::measure::Args>),
-    /// Record a program's preemptions and migrations, the preempting threads, and the cost.
+    /// Record a program's preemptions and migrations, the preempting threads, and the cost of these events.
     Record(Box<cmd::record::Args>),
     /// Summarise results as a table and a page, or list the contents of a file.
     Report(cmd::report::Args),
-    /// Compare two results cell by cell.
+    /// Compare two results of measurements cell by cell.
     Compare(cmd::compare::Args),
-    /// Advise a scheduler whether to stay or move, to which CPU, and at what cost. Fit cost models, and predict
-    /// costs.
+    /// Advise a scheduler whether a preempted job should stay or move, to which CPU, and at what cost. Fit cost
+    /// models, and predict costs.
     Advise(cmd::advise::Args),
-    /// Test whether a task set meets its deadlines, and list the assumptions. Compare schedulers on random sets.
+    /// Test whether a task set meets its deadlines, and list the assumptions of the test. Compare schedulers on
+    /// random task sets.
     Check(Box<cmd::check::Args>),
     Place(Box<cmd::place::Args>),
     Try(cmd::try_::Args),
     /// Run a program, execute its system calls on other cores, and print the effect.
     Offload(cmd::offload::Args),
-    /// Describe and calibrate simulated machines, and report their error against published results.
+    /// Describe and calibrate simulated machines, and report the error of the simulation against published results.
     Sim(cmd::sim::Args),
     /// Convert task sets and cost tables to and from the formats of other programs.
     Convert(cmd::convert::Args),

@@ -28,23 +28,25 @@ pub(crate) type Args = VerbOrMode<AdviseOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Advise from a simulation of a platform, including the savings of cache partitioning.
+    /// Simulate a platform, and advise from the simulated samples, including the savings of cache partitioning.
     Simulate(simulate::Args),
-    /// Advise which task of a set to make non-preemptive, for how long, and how much that saves.
+    /// Advise which task of a set to make non-preemptive, for how long, and how much CPU time the change saves.
     Set(set::Args),
     /// Fit a cost model to samples, and report its error.
     Fit(fit::Args),
     /// Predict the cost of a preemption or migration at a size and a length, with an interval.
     Predict(predict::Args),
-    /// Predict the ratio of run times of threads that share data, near over far.
+    /// Predict the run time of threads that share data when placed close together, divided by their run time when
+    /// placed far apart.
     Gain(gain::Args),
 }
 
-/// Advise a scheduler: from which expected wait for its CPU on to move a preempted job, by size and class of migration;
-/// which values to give the kernel's constants.
+/// Advise a scheduler when to move a preempted job instead of letting the job wait for its CPU, by working-set size
+/// and class of migration. Also advise values for constants of the kernel's scheduler.
 ///
-/// Staying costs the wait and a preemption of that length; moving at once costs a migration. The input is samples of the
-/// machine, or a model of them. Exit code 1: the measurements do not support any advice.
+/// A job that stays pays for the wait and for a preemption of that length; a job that moves at once pays for a
+/// migration. The input is samples of the machine, or a model of these samples. Exit code 1 means that the
+/// measurements do not support any advice.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdviseOptions {
     /// Samples of the machine, live or simulated, a model of `corehop advise fit` (`*.json`), or the costs of one program
@@ -58,13 +60,14 @@ pub(crate) struct AdviseOptions {
 /// The advice that is wanted.
 #[derive(Debug, clap::Args)]
 struct AdviceOptions {
-    /// Working-set sizes, separated by commas; default: the measured sizes.
+    /// Advise for these working-set sizes, separated by commas; default: the measured sizes.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     wss: Vec<Bytes>,
-    /// Expected wait of a job that stays on its CPU; default: print the wait from which a move pays.
+    /// Advise a job that expects to wait this long for its CPU; default: print the wait from which a move pays.
     #[arg(long, value_name = "TIME", value_parser = length)]
     length: Option<Nanos>,
-    /// Select one of several series, for example `page=thp`, `write_ratio=0.5`. Can be repeated.
+    /// Select one of several series by the value of a column, for example `page=thp`, `write_ratio=0.5`. The option
+    /// can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Write one HTML file with a map of the advice by size and expected wait.
@@ -72,7 +75,7 @@ struct AdviceOptions {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -20,53 +20,58 @@ pub(crate) type Args = VerbOrMode<Ask, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Measure this host, check the set, assign CPUs, run the tasks, and compare the jobs with their bounds.
+    /// Measure this host, check a task set, assign CPUs to its tasks, run the tasks, and compare the jobs with their
+    /// bounds.
     Deploy(deploy::Args),
     /// Draw random task sets, and count the sets that each scheduler can schedule as delays grow.
     Study(study::Args),
 }
 
-/// Test whether a task set meets its deadlines: under its own scheduler, or by one test, or by all.
+/// Test whether a task set meets its deadlines under its own scheduler, by one test, or by all tests.
 ///
-/// Without --test the sharpest test for the set's scheduler answers, with the set's priorities and CPUs. A sufficient
-/// test that fails answers `unknown`. Only exact and necessary tests answer `false`. Exit code 0: yes; 1: no or
-/// unknown. `--test all` is a survey: its exit code is 0, or answers for the named scheduler.
+/// Without --test, corehop uses the sharpest test for the set's scheduler, with the set's priorities and CPUs. If a
+/// sufficient test fails, the answer is `unknown`. Only exact and necessary tests answer `false`. Exit code 0 means
+/// yes, and exit code 1 means no or unknown. `--test all` is a survey with exit code 0, unless --scheduler names a
+/// scheduler: then the exit code answers for this scheduler.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ask {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?, "wss_kib"?,
     /// "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
     /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}. Times are in microseconds with up to three
     /// decimals, or text with a unit ("1.5 ms"). Tests that charge cache reloads also read "block_reload_ns" beside
-    /// "cpus", and "ucb" and "ecb" of each task. Files of other programs that `corehop convert tasks` reads are accepted
-    /// too, if they state every unit. - reads standard input.
+    /// "cpus", and "ucb" and "ecb" of each task. corehop also accepts a file of another program that
+    /// `corehop convert tasks` reads, if the file states every unit. For `-`, corehop reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
-    /// Run this test instead of the scheduler's tests, or all tests as a survey; `corehop help NAME` describes a test
+    /// Run this test instead of the tests for the scheduler, or all tests as a survey; `corehop help NAME` describes
+    /// a test
     #[arg(long, value_name = "NAME|all")]
     test: Option<String>,
     #[command(flatten)]
     charges: ChargeOptions,
-    /// The machine, as a platform's name or a file: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …)
-    /// and the migrations within a cluster.
+    /// Take the caches of this machine (a platform's name or a file), which define the clusters (`c-edf-l2`,
+    /// `soft-c-edf-l3`, …) and the migrations within a cluster.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// Print how far the opposite answer is. For a yes: the parts of the tightest task's response, how much WCETs and
-    /// delays may grow, and one more task that fits. For a no: the late tasks, and the changes that give a yes.
-    /// Default: on for sets of up to 20 tasks.
+    /// Print how close the answer is to its opposite. For a yes, corehop prints the parts of the tightest task's
+    /// response, how much WCETs and delays may grow, and one more task that fits. For a no, corehop prints the late
+    /// tasks, and the changes that give a yes. Default: on for sets of up to 20 tasks.
     #[arg(long)]
     slack: bool,
-    /// Draw a schedule: for a no or unknown the first miss that simulation finds, for a yes the busiest window of the
-    /// tightest task, with releases, deadlines, CPUs and the cost of preemptions and migrations
+    /// Draw a schedule with releases, deadlines, CPUs and the cost of preemptions and migrations. For a no or
+    /// unknown, the picture shows the first deadline miss that a simulation finds; for a yes, it shows the busiest
+    /// window of the tightest task
     #[arg(long, value_name = "FILE.svg")]
     gantt: Option<PathBuf>,
-    /// If the answer is yes, write the set with its scheduler, the verdict, and the assignment of each task: its
-    /// CPUs, its pieces or its shares (none under a global scheduler). Fixed priorities add the priority of each
-    /// task. EDF adds `budget_us`, the WCET with all charges. `corehop convert rt-app` converts the file.
+    /// If the answer is yes, write the task set with its scheduler, the verdict, and the assignment of each task: its
+    /// CPUs, its pieces or its shares (no assignment under a global scheduler). Under fixed priorities, the file also
+    /// has the priority of each task; under EDF, it has `budget_us`, the WCET with all charges. `corehop convert
+    /// rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }
@@ -74,39 +79,40 @@ pub(crate) struct Ask {
 /// The scheduler, and what is charged.
 #[derive(Debug, clap::Args)]
 struct ChargeOptions {
-    /// The scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; eevdf and sched_ext have no analysis. Default: `scheduler` of the
-    /// set, otherwise p-fp if tasks have priorities, and p-edf if not
+    /// Test the set under this scheduler: g-edf, c-edf, p-edf, g-fp or p-fp. No analysis exists for eevdf and
+    /// sched_ext. Default: `scheduler` of the set, otherwise p-fp if tasks have priorities, and p-edf if not
     #[arg(long, value_name = "NAME")]
     scheduler: Option<Scheduler>,
-    /// Charge each job the delay of one preemption or migration: e' = e + D_c. With costs, a job pays for the job
-    /// that it preempts: the cost of the most expensive event under this scheduler, for the working set of the
-    /// preempted job.
+    /// Charge each job the delay D_c of one preemption or migration: e' = e + D_c. With --costs instead, a job pays
+    /// for the job that it preempts. The job then pays the cost of the most expensive event under this scheduler, for
+    /// the working set of the preempted job.
     #[arg(long, value_name = "D_c", conflicts_with = "costs")]
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Accept the largest measured cost as a bound. Without this option a yes that rests on the largest of n samples
-    /// is conditional (exit code 1). The default statistic is the highest quantile with an upper end for every task;
-    /// without such a quantile, the largest cost.
+    /// Accept the largest measured cost as a bound. Without this option, a yes that relies on the largest of n
+    /// samples is conditional (exit code 1). corehop uses the highest quantile that has an upper end for every task,
+    /// and the largest cost if no quantile has such an end.
     #[arg(long, conflicts_with = "delay")]
     accept_largest: bool,
-    /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
-    /// SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
-    /// and for the interrupts of its own CPU or cluster. For fixed priorities (p-fp-rta, p-fp-ffd) interrupts
-    /// become tasks. Preemption delays are charged as well.
+    /// Charge the overheads of the operating system from this file, by the number of tasks. The file comes from
+    /// `measure overheads`, or is SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY,
+    /// IPI-LATENCY). Each job pays for the preemption that it causes, and for the interrupts of its own CPU or
+    /// cluster. For fixed priorities (p-fp-rta, p-fp-ffd), the test treats interrupts as tasks. The test also charges
+    /// preemption delays.
     #[arg(long, value_name = "FILE")]
     overheads: Option<PathBuf>,
-    /// The time between two ticks, for --overheads.
+    /// Assume this time between two ticks, for --overheads.
     #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
     quantum: Nanos,
-    /// Handle all releases on a dedicated CPU beyond the set's CPUs, for --overheads.
+    /// Assume that a dedicated CPU beyond the set's CPUs handles all releases, for --overheads.
     #[arg(long, requires = "overheads")]
     dedicated: bool,
-    /// CPU supply below 100 %: a file of `measure supply`, or a JSON budget per period such as {"cpus": "0-1",
-    /// "period_us": 10000, "budget_us": 8000}, or a list of budgets. Tests of one CPU, and tests that choose CPUs,
-    /// use the minimum supply of all CPUs; if the set gives each task a CPU, the supply of that CPU applies. A yes
-    /// names the share of windows that may lose more than observed; if this share may exceed a tenth, the answer is
-    /// conditional, with exit code 1.
+    /// Assume that CPUs supply less than 100 % of their time. The file comes from `measure supply`, or is a JSON
+    /// budget per period such as {"cpus": "0-1", "period_us": 10000, "budget_us": 8000}, or a list of budgets. Tests
+    /// of one CPU, and tests that choose CPUs, use the minimum supply of all CPUs. If the set gives each task a CPU,
+    /// the test uses the supply of that CPU. A yes states the share of windows that may lose more time than observed.
+    /// If this share may exceed a tenth, the answer is conditional, with exit code 1.
     #[arg(long, value_name = "FILE")]
     supply: Option<PathBuf>,
     /// Ignore the CPUs that the set assigns to its tasks (`cpus`, `pieces`, `shares`)

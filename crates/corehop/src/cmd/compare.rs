@@ -11,32 +11,36 @@ use corehop_stats::estimator::Estimator;
 
 use crate::output::{stdout_layout, told};
 
-/// Compare two results, or two folders of results: two kernels, two hosts, before and after.
+/// Compare two results, or two folders of results, for example of two kernels, of two hosts, or from before and after
+/// a change.
 ///
-/// A result is a file of any experiment of `corehop measure`, a log of `place -o`, an answer of `offload -o`, or an export of
-/// hyperfine (`--export-json`). Two folders are compared file by file, by name; files that differ only in a number at the end
-/// (`get-1.json`, `get-2.json`) are replicates of one result. One recording with arms (`--arm`) is compared by pairs of its
-/// runs, and needs no second file. Nor does an export of hyperfine with two commands: the first is the baseline.
+/// A result is a file of any experiment of `corehop measure`, a log of `place -o`, an answer of `offload -o`, or an
+/// export of hyperfine (`--export-json`). corehop compares two folders file by file, by name. Files whose names
+/// differ only in a number at the end (`get-1.json`, `get-2.json`) are replicates of one result. A recording with
+/// arms (`--arm`) needs no second file, because corehop compares pairs of its runs. An export of hyperfine with two
+/// commands needs no second file either; its first command is the baseline.
 ///
-/// Exit code 0: nothing has an outcome of --fail-on, and everything could have had one. Exit code 1: something has such an
-/// outcome; or B lacks what A has; or there are so few replicates that no slowdown could have shown. The answer says which
-/// slowdown would have been seen with 80 % power, and how many replicates would decide what remains open.
+/// Exit code 0 means that no cell has an outcome of --fail-on, although the replicates sufficed to show such an
+/// outcome. Exit code 1 means that a cell has such an outcome, that B lacks a cell of A, or that too few replicates
+/// could show a slowdown. The answer states the slowdown that the comparison detects with 80 % power, and the number
+/// of replicates that would decide the open cells.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The baseline.
+    /// The result that serves as the baseline.
     #[arg(value_name = "A")]
     a: PathBuf,
     /// The result to compare with the baseline.
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
-    /// Ignore differences below this share of A's median; with 0% every difference counts.
+    /// Ignore differences below this share of the median of A; with 0% every difference counts.
     #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = corehop_app::quantities::margin)]
     margin: f64,
-    /// Ignore differences below this time, regardless of A's median [default: 1us for delays, none for other times]
+    /// Ignore differences below this time, whatever the median of A is [default: 1us for delays, none for other
+    /// times]
     #[arg(long, value_name = "TIME")]
     least: Option<Nanos>,
-    /// Outcomes that end with exit code 1, separated by commas: slower; different (slower or faster); unknown
-    /// (undecided). For recordings, the wall time of each arm counts.
+    /// Exit with code 1 if a cell has one of these outcomes, separated by commas: slower; different (slower or
+    /// faster); unknown (undecided). For recordings, the wall time of each arm counts.
     #[arg(
         long,
         value_name = "slower|different|unknown",
@@ -44,13 +48,14 @@ pub(crate) struct Args {
         default_value = "slower"
     )]
     fail_on: Vec<FailOn>,
-    /// Probability that two equal results show no slower or faster cell, and confidence of each interval
+    /// Require this probability that two equal results show no slower or faster cell; each interval has the same
+    /// confidence
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = corehop_app::quantities::confidence)]
     confidence: f64,
-    /// The estimator of a sample's delay (see `corehop help estimator`) [default: difference]
+    /// Compute the delay of a sample with this estimator (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -21,7 +21,7 @@ use corehop_app::{input, task_files};
 
 /// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
-/// The contents determine the kind of the file that is read.
+/// corehop recognises the format of the input file by its contents.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -38,8 +38,9 @@ enum ConversionFormat {
     RtApp(RtApp),
     /// Convert SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM) to a cost table for `corehop check`.
     Costs(CostOptions),
-    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays. Or sort a
-    /// table of overheads (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` also reads directly.
+    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays. Or sort the
+    /// rows of a table of overheads (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` also reads
+    /// unsorted.
     Schedcat(CostOptions),
     /// Convert a file of `corehop measure`, or its `.part`, to Parquet with checksums and every column.
     Rows(RowsForm),
@@ -50,12 +51,12 @@ enum ConversionFormat {
 struct ConvertOptions {
     /// The file to convert.
     file: PathBuf,
-    /// The output file; default: standard output.
+    /// Write the result to this file; default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON: a summary of the conversion, and without -o the result as `content`
+    /// Print a summary of the conversion as JSON; without -o, the summary has the result as `content`
     #[arg(long)]
     json: bool,
 }
@@ -64,10 +65,11 @@ struct ConvertOptions {
 struct TaskConversionOptions {
     #[command(flatten)]
     files: ConvertOptions,
-    /// Number of CPUs; default: the CPUs that the file names, at least one.
+    /// State the number of CPUs of the set; default: the CPUs that the file names, at least one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CPUS)))]
     cpus: Option<u32>,
-    /// The unit of times that have no unit in the file: ns, us, ms or s. Without this option such a time is an error.
+    /// Read times without a unit in this unit: ns, us, ms or s. Without this option, a time without a unit is an
+    /// error.
     #[arg(long, value_name = "UNIT")]
     unit: Option<TimeUnit>,
 }
@@ -76,7 +78,7 @@ struct TaskConversionOptions {
 struct RtApp {
     #[command(flatten)]
     files: ConvertOptions,
-    /// The duration of the run
+    /// Let the rt-app workload run for this many seconds
     #[arg(
         long,
         value_name = "SECONDS",
@@ -90,10 +92,10 @@ struct RtApp {
 struct CostOptions {
     #[command(flatten)]
     files: ConvertOptions,
-    /// The background load of the costs; default: idle.
+    /// Use the costs under this background load; default: idle.
     #[arg(long, value_name = "LOAD")]
     load: Option<String>,
-    /// The statistic of the costs; default: max.
+    /// Use this statistic of the costs; default: max.
     #[arg(long, value_name = "NAME")]
     statistic: Option<String>,
 }
@@ -157,7 +159,7 @@ impl ConvertOptions {
         let file = shown::path(&self.file);
         let sentence = match &self.output {
             Some(output) => {
-                format!("{} has {file} converted to {form}{detail}.", shown::path(output))
+                format!("{} now has {file}, converted to {form}{detail}.", shown::path(output))
             }
             None => format!("{file} is converted to {form}{detail}."),
         };
@@ -277,7 +279,7 @@ impl CostOptions {
             let known: Vec<String> =
                 table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
             let known = known.join(", ");
-            let what = format!("it has no costs of {load} {statistic}: it has {known}");
+            let what = format!("the table has no costs for the load {load} and the statistic {statistic}; it has {known}");
             Failure::says(Exit::Usage, what)
         })?;
         Ok(costs.schedcat())

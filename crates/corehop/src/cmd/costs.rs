@@ -15,9 +15,9 @@ pub(super) const HEADING: &str = "What preemptions and migrations cost";
 /// The source of costs, and which of them to use.
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
-    /// Costs by working-set size: a table of `corehop report --table csv`, a model of `corehop advise fit`
-    /// (`*.json`), or samples to fit a model to. `none` charges nothing. Default: the costs of this host from
-    /// `corehop advise fit --default`, if any
+    /// Take the costs by working-set size from this file: a table of `corehop report --table csv`, a model of
+    /// `corehop advise fit` (`*.json`), or samples to which corehop fits a model. `none` charges nothing. Default:
+    /// the costs of this host from `corehop advise fit --default`, if any
     #[arg(long, value_name = "FILE|none", help_heading = HEADING)]
     costs: Option<PathBuf>,
     #[command(flatten)]
@@ -27,17 +27,19 @@ pub(super) struct CostArgs {
 /// The choice among the costs of a source.
 #[derive(Debug, clap::Args)]
 struct CostChoice {
-    /// The background load of the costs
+    /// Use the costs under this background load
     #[arg(long, value_name = "LOAD", help_heading = HEADING)]
     load: Option<String>,
-    /// The statistic of the costs; default: for `check` the highest quantile with an upper end, otherwise the largest
-    /// cost (for a recording the mean, for a study all)
+    /// Use this statistic of the costs. Default for `check`: the highest quantile with an upper end, otherwise the
+    /// largest cost; for a recording: the mean; for a study: all statistics
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     statistic: Option<String>,
-    /// The preemption length, for a model or samples; default: the longest measured
+    /// Use the costs after preemptions of this length, if a model or samples give the costs; default: the longest
+    /// measured length
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     length: Option<Nanos>,
-    /// Select one of several series of a model or samples, for example `page=thp`, `write_ratio=0.5`
+    /// Select one of several series of a model or samples by the value of a column, for example `page=thp`,
+    /// `write_ratio=0.5`
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = HEADING)]
     only: Vec<(String, String)>,
 }

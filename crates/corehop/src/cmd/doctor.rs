@@ -20,13 +20,13 @@ use crate::output::{stdout_layout, told};
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<DoctorOptions, Mode>;
 
-/// Check this host for obstacles to a measurement, and print how to remove them.
+/// Check this host for obstacles to a measurement, and print how to remove the obstacles.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DoctorOptions {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Check a host from a copy of its sys/ and proc/ in this folder.
+    /// Check another host by a copy of its sys/ and proc/ in this folder.
     #[arg(long, value_name = "DIR")]
     sysfs_root: Option<PathBuf>,
 }
@@ -35,7 +35,7 @@ pub(crate) struct DoctorOptions {
 pub(crate) enum Mode {
     /// Undo the changes of a run that was killed together with its supervisor.
     Restore {
-        /// Print the journals as JSON.
+        /// Print the journals of changes as JSON.
         #[arg(long)]
         json: bool,
     },

@@ -18,44 +18,50 @@ use serde_json::{Value, json};
 use crate::output::{Force, Paint, TerminalLayout, either, stdout_layout};
 use corehop_app::failure::{Exit, Failure, refuse};
 
-/// Explain a term: print the help of a verb, or the meaning of any other term; for a term that is both, the meaning
-/// comes first.
+/// Explain a term: print the help of a verb, or the meaning of any other term. If a term is a verb and has another
+/// meaning, that meaning comes first.
 ///
-/// Write a term as it appears in a file, a table, a report or a message.
+/// Type the term as it appears in a file, a table, a report or a message.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("of").args(["words", "man", "completions"]))]
 pub(crate) struct Args {
-    /// The term; several words form one term, or name a mode of a verb
+    /// The term to explain; several words form one term, or name a mode of a verb
     #[arg(value_name = "WORD")]
     words: Vec<String>,
-    /// Write man pages, one for each command, to this folder, for example `/usr/local/share/man/man1`
+    /// Write one man page for each command to this folder, for example `/usr/local/share/man/man1`
     #[arg(long, value_name = "FOLDER")]
     man: Option<PathBuf>,
-    /// Print the completions of a shell, for example for `/etc/bash_completion.d/corehop`
+    /// Print the command-line completions for this shell, for example for `/etc/bash_completion.d/corehop`
     #[arg(long, value_name = "SHELL")]
     completions: Option<Shell>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON: each meaning of the term, or the files
+    /// Print each meaning of the term, or the written files, as JSON
     #[arg(long, conflicts_with = "completions")]
     json: bool,
 }
 
 /// The exit codes, by number.
 const CODES: [(Exit, &str); 7] = [
-    (Exit::Done, "Done."),
-    (Exit::No, "It ran, but the answer is no or unknown: unschedulable, not measured, not stored."),
+    (Exit::Done, "The command succeeded; if it answers a question, the answer is yes."),
+    (
+        Exit::No,
+        "The command ran, but the answer is no or unknown: unschedulable, not measured, not stored.",
+    ),
     (Exit::Usage, "The command line is invalid, or names a file that does not exist."),
     (
         Exit::NotPossible,
-        "Not possible on this host; the message names the missing privilege or feature, and how to get it.",
+        "The command is not possible on this host; the message names the missing privilege or feature, and how to get it.",
     ),
     (Exit::Damaged, "An input file is damaged, has a later version, or is of the wrong kind."),
     (
         Exit::Failed,
         "The host failed midway (a full disk, a CPU taken offline); the recorded data is kept.",
     ),
-    (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM, SIGHUP); the recorded data is kept."),
+    (
+        Exit::Interrupted,
+        "A signal (SIGINT, SIGTERM, SIGHUP) interrupted the command; the recorded data is kept.",
+    ),
 ];
 
 pub(crate) fn run(args: &Args, command: Command) -> Result<Exit, Failure> {
@@ -139,7 +145,7 @@ fn all() -> Vec<GlossaryEntry> {
     );
     all.extend(Platform::names().map(|name| {
         let meaning = format!(
-            "A machine: `corehop sim platform {name}` describes it, `--on {name}` simulates it."
+            "A machine that `corehop sim platform {name}` describes and `--on {name}` simulates."
         );
         GlossaryEntry::new(name, "a built-in platform", &meaning)
     }));
@@ -212,7 +218,10 @@ fn listed(kinds: &[&str]) -> String {
 /// The question of a test, its kind, and its source.
 fn meaning(test: &Test) -> String {
     let kind = test.kind.meaning();
-    format!("For {}: {}. It is {kind}. {}.", test.scheduler, test.title, test.citation)
+    format!(
+        "A test for {}: {}. The test is {kind}. Source: {}.",
+        test.scheduler, test.title, test.citation
+    )
 }
 
 fn paragraph(entry: &GlossaryEntry, page: TerminalLayout) -> String {

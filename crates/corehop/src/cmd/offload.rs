@@ -20,47 +20,48 @@ pub(crate) type Args = VerbOrMode<OffloadRunOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Simulate threads that compute and make system calls, and compare the policies.
+    /// Simulate threads that compute and make system calls, and compare the policies for the choice of an OS core.
     Simulate(simulate::Args),
 }
 
 /// Run a program, execute its system calls on other cores, and print the effect.
 ///
-/// This is an experiment that reproduces Strong et al. (2009) on a stock kernel; few programs get faster. corehop
-/// preloads a library into the program. Calls above a size, and calls without a size, go to a thread on an OS core if
-/// recent timings show that the OS core is faster. A guard compares short stretches with and without off-loading, and
-/// turns off-loading off if the program makes slower progress. Everything else stays the same: a call that would
-/// sleep is made by its own thread. While calls are off-loaded, the program runs on the remaining CPUs. corehop exits
-/// with the program's exit code.
+/// The experiment reproduces Strong et al. (2009) on a stock kernel; few programs get faster. corehop preloads a
+/// library into the program. Calls above a size, and calls without a size, go to a thread on an OS core if recent
+/// timings show that the OS core is faster. A guard compares short stretches with and without off-loading, and turns
+/// off-loading off if the program makes slower progress. If a call would sleep, the program's own thread makes the
+/// call. While calls are off-loaded, the program runs on the remaining CPUs. corehop exits with the program's exit
+/// code.
 ///
-/// The answer goes to stderr. `corehop help offload` lists the calls that are never off-loaded, with the reasons.
+/// corehop prints the answer on stderr. `corehop help offload` lists the calls that are off-loaded, and the cases in
+/// which a call stays on its thread.
 #[derive(Debug, clap::Args)]
 pub(crate) struct OffloadRunOptions {
-    /// OS cores: CPUs that execute the program's system calls, and none of its other code meanwhile
+    /// Use these CPUs as OS cores, which execute the program's system calls and, meanwhile, none of its other code
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
-    /// Policy for the choice of an OS core: `wc` keeps a call on its own core if all OS cores are busy, `af` returns
-    /// to the last OS core, `pa` (with both) returns even to a busy one, `static` uses fixed pairs. With none of
-    /// these, OS cores alternate [default: af]
+    /// Choose an OS core by these policies [default: af]. `wc` keeps a call on its own core if all OS cores are busy.
+    /// `af` returns to the thread's last OS core. `pa`, together with `wc` and `af`, returns even to a busy OS core.
+    /// `static` uses fixed pairs of cores. Without `af` and `static`, OS cores alternate
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<CorePolicy>,
-    /// Mechanism of the core switch: v1, v2, v3, v4 or v5
+    /// Switch cores by this mechanism: v1, v2, v3, v4 or v5
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
-    /// Smallest size of an off-loaded call; calls without a size are always off-loaded
+    /// Off-load calls of this size and more; calls without a size qualify as well
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     threshold: Bytes,
-    /// Thresholds for single calls: a size, `all` or `never`, for example `read=64KiB,open=never`
+    /// Set the threshold of single calls to a size, `all` or `never`, for example `read=64KiB,open=never`
     #[arg(long = "call", value_name = "CALL=SIZE", value_delimiter = ',', value_parser = of_call)]
     calls: Vec<(Call, u64)>,
-    /// Rule that decides which core executes a call
+    /// Decide by this rule which core executes a call
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Decide::Predicted)]
     decide: Decide,
-    /// Longest spin in microseconds (default: 5 with two usable CPUs, otherwise 50)
+    /// Let a waiting thread spin for at most this many microseconds (default: 5 with two usable CPUs, otherwise 50)
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin: Option<u64>,
-    /// Also count calls in the kernel, to print how many of them the library did not see (root; slows every system
-    /// call of the machine by some 50 ns meanwhile)
+    /// Also count the program's calls in the kernel, and print how many calls the library did not see. The count
+    /// needs root, and slows every system call of the machine by some 50 ns
     #[arg(long)]
     coverage: bool,
     /// Write the answer to this file, as JSON
@@ -80,24 +81,24 @@ pub(crate) struct OffloadRunOptions {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 #[repr(u32)]
 enum CorePolicy {
-    /// Work-conserving
+    /// Keep a call on its own core if all OS cores are busy (work-conserving)
     Wc = 1,
-    /// Affinity
+    /// Return to the thread's last OS core (affinity)
     Af = 2,
-    /// Affinity even to a busy core
+    /// Return to the thread's last OS core even if that core is busy
     Pa = 4,
-    /// Static binding
+    /// Use fixed pairs of cores (static binding)
     Static = 8,
 }
 
 /// The rule for the place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Decide {
-    /// Use recent timings of the same call and size, with the guard
+    /// Off-load a call if recent timings of the same call and size favour the OS core, under the guard
     Predicted,
-    /// Off-load every qualifying call, with the guard
+    /// Off-load every qualifying call, under the guard
     Guarded,
-    /// Off-load every qualifying call
+    /// Off-load every qualifying call, without the guard
     Always,
     /// Off-load nothing, to measure the cost of the library alone
     Never,

@@ -41,59 +41,62 @@ pub(crate) type Args = VerbOrMode<LivePlacementOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Place pairs of threads on a simulated machine, and compare with no placement.
+    /// Place pairs of threads on a simulated machine, and compare their progress with the progress without a
+    /// placement.
     Simulate(simulate::Args),
-    /// Replay a log, and check that the placer makes the same decisions; moves nothing.
+    /// Replay a log of the placer, and check that the placer makes the same decisions. Replaying moves no thread.
     Replay(replay::Args),
 }
 
 /// Find threads that wake each other, move them together, and keep the move if the program runs faster.
 ///
-/// corehop counts wake-ups by pair of threads in the kernel. It computes a placement from these counts, the threads'
-/// loads and the measured cost of a wake-up. It alternates stretches with and without the placement, and keeps the
-/// placement if the program makes faster progress with 95 % confidence. Without `--progress` corehop moves nothing
-/// and prints the placement as advice, after two seconds (5 to 20 windows) or when the started program exits. All
-/// affinity masks are restored at the end, even after SIGKILL. Threads only move to CPUs that their affinity mask
+/// corehop counts wake-ups by pair of threads in the kernel. From these counts, the threads' loads and the measured
+/// cost of a wake-up, corehop computes a placement. corehop alternates stretches with and without the placement, and
+/// keeps the placement if the program makes faster progress with 95 % confidence. Without `--progress`, corehop moves
+/// nothing and prints the placement as advice, after two seconds (5 to 20 windows) or when the started program exits.
+/// All affinity masks are restored at the end, even after SIGKILL. Threads only move to CPUs that their affinity mask
 /// already allows.
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. If a source of evidence is
-/// unavailable on this host, corehop says why and continues with the others.
+/// `corehop place` needs root, or CAP_BPF and CAP_PERFMON. Placing processes of other users also needs CAP_SYS_NICE.
+/// If a source of evidence is unavailable on this host, corehop says why and continues with the other sources.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LivePlacementOptions {
-    /// Processes; their children are included
+    /// The processes to place, by number; their children are included
     #[arg(value_name = "PID", value_parser = process, conflicts_with_all = ["cgroup", "program"])]
     pids: Vec<u32>,
-    /// The processes of this cgroup and of the cgroups below, while they stay in the cgroup
+    /// Place the processes of this cgroup and of the cgroups below it, while the processes stay there
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "program")]
     cgroup: Option<PathBuf>,
-    /// The program's progress: a file with a growing number, `unix:SOCKET` with one number per line, or
-    /// `syscalls:write,sendmsg` for completed system calls (a proxy)
+    /// Read the program's progress from this source: a file with a growing number, `unix:SOCKET` with one number per
+    /// line, or `syscalls:write,sendmsg` for completed system calls (a proxy for progress)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// Sources of evidence on shared data: wakes, locks, pages (only for a program after `--`), counters. Wake-ups
-    /// are always counted if the kernel permits
+    /// Use these sources of evidence that threads share data: wakes, locks, pages (only for a program after `--`),
+    /// counters. corehop always counts wake-ups if the kernel permits
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "wakes")]
     evidence: Vec<Evidence>,
-    /// Maximum page faults per second and thread by `--evidence pages`; each costs 10 to 50 us
+    /// Cause at most this many page faults per second and thread with `--evidence pages`; each page fault costs 10 to
+    /// 50 us
     #[arg(long, value_name = "N", default_value_t = PAGE_FAULTS, value_parser = clap::value_parser!(u32).range(1..=1000))]
     page_faults: u32,
-    /// Move nothing; print what corehop would try
+    /// Move no thread, and print the placements that corehop would try
     #[arg(long)]
     dry_run: bool,
-    /// Exit after the first verdict, or after a minute, restore all masks, and print the kept placement in this form.
-    /// `-o` names the file for this text instead of a log. Exit code 1 if no placement was kept, or if the form
-    /// cannot express it
+    /// Exit after the first verdict, or after a minute, restore all affinity masks, and print the kept placement in
+    /// this form. With this option, `-o` names the file for the printed placement instead of a log. Exit code 1 means
+    /// that corehop kept no placement, or that the form cannot express the placement
     #[arg(long, value_enum, value_name = "FORM", requires = "progress", conflicts_with_all = ["dry_run", "json"])]
     emit: Option<PlacementFormat>,
-    /// Also try placements without evidence. Each trial takes some seconds, half of them in a possibly bad placement
+    /// Also try placements that no evidence supports. Each trial takes some seconds, and half of this time the
+    /// program may run in a bad placement
     #[arg(long)]
     search: bool,
     /// Set an initial placement: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in turn.
-    /// The threads stay there until corehop tries a placement; if corehop finds no other placement, it tries the
-    /// initial one. The initial placement is undone at the end
+    /// The threads stay in the initial placement until corehop tries a placement; if corehop finds no other
+    /// placement, it tries the initial one. corehop undoes the initial placement at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<InitialPlacement>,
-    /// A model of the gain of threads that run together: output of `corehop advise fit` for files of
+    /// Predict the gain of threads that run together by this model, the output of `corehop advise fit` for files of
     /// `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
@@ -102,7 +105,7 @@ pub(crate) struct LivePlacementOptions {
     /// Stop after this long [default: when the program exits, on Ctrl-C, or without --progress after the advice]
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Nanos>,
-    /// The length of a window
+    /// Observe the program in windows of this length
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     window: Nanos,
     /// Write a JSON Lines log of windows, predictions, moves and their measured effect; with --emit, write the kept
@@ -117,7 +120,7 @@ pub(crate) struct LivePlacementOptions {
     /// Print the answer as JSON to stdout; the program's output goes to stderr
     #[arg(long)]
     json: bool,
-    /// A program to start, with its arguments, after `--`
+    /// The program to start, with its arguments, after `--`
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }

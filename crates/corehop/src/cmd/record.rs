@@ -28,7 +28,8 @@ pub(crate) type Args = VerbOrMode<RecordOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Read a trace of the scheduler as a recording: text of `perf sched script`, `trace-cmd report`, ftrace or Perfetto.
+    /// Read a scheduler trace of another program as a recording: text of `perf sched script`, `trace-cmd report`,
+    /// ftrace or Perfetto.
     From(from::FromOptions),
 }
 
@@ -52,11 +53,11 @@ pub(crate) struct RecordOptions {
     cgroup: Option<PathBuf>,
     #[command(flatten)]
     costs: CostArgs,
-    /// The working set of the program, if known
+    /// State the working-set size of the program, if you know it
     #[arg(long, value_name = "SIZE")]
     wss: Option<Bytes>,
-    /// Estimate the working set from the pages that the program touches within 10 ms, four times a second. Each
-    /// estimate makes the program refill its TLB
+    /// Estimate the working set from the pages that the program touches within 10 ms, four times a second. After each
+    /// estimate, the program has to refill its TLB
     #[arg(long, conflicts_with = "wss")]
     estimate_wss: bool,
     #[command(flatten)]

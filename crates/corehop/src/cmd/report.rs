@@ -17,39 +17,39 @@ pub(crate) type Args = VerbOrMode<ReportOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// List the contents of a file: the kind of rows, their provenance, the number of valid rows.
+    /// List the contents of a file: the kind of its rows, their provenance, and the number of valid rows.
     Contents(contents::Args),
 }
 
 /// Summarise samples as a table, and as one page that needs no network.
 ///
-/// One report joins files of any experiments. It reads the complete rows of a `.part` file and marks the run
-/// as incomplete. A platform file of the same machine (`corehop measure platform -o FILE.toml`) adds the
-/// cache-line transfer time between CPUs, and which stated facts are true.
+/// One report can join files of several experiments. From a `.part` file, corehop reads the complete rows, and marks
+/// the run as incomplete. A platform file of the same machine (`corehop measure platform -o FILE.toml`) adds the
+/// transfer times of cache lines between CPUs, and the facts that measurements confirmed or contradicted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportOptions {
-    /// Files of `corehop measure`, with the platform files (`*.toml`) of their machines. Or one file of
-    /// `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
+    /// The files of `corehop measure`, with the platform files (`*.toml`) of the measured machines. Alternatively one
+    /// file of `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: screen (one terminal screen; the default without -o and --bundle), text (all statistics), csv (for other
-    /// programs), markdown or latex (to paste), or json.
+    /// Print a table in this form: screen (one terminal screen; the default without -o and --bundle), text (all
+    /// statistics), csv (for other programs), markdown or latex (to paste), or json.
     #[arg(long, value_name = "FORM")]
     table: Option<ReportFormat>,
-    /// Restrict the table to cells with this value of a column, for example `page=thp`, `load=idle`, `chains=4`. Can
-    /// be repeated. A page always has all cells.
+    /// Restrict the table to cells with this value of a column, for example `page=thp`, `load=idle`, `chains=4`. The
+    /// option can be repeated. A page always has all cells.
     #[arg(long, value_name = "COLUMN=VALUE")]
     only: Vec<String>,
     /// Write a page: one self-contained HTML file.
     #[arg(short, long, value_name = "REPORT.html")]
     output: Option<PathBuf>,
-    /// Write one archive for a gallery of machines: the quick run, its conditions and the platform file of this machine,
-    /// with their provenance. A missing part is named.
+    /// Write one archive for a gallery of machines: the quick run, the run of `measure conditions` and the platform
+    /// file of this machine, with their provenance. If a part is missing, corehop names the part.
     #[arg(long, value_name = "FILE.tar")]
     bundle: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// The estimator of a sample's delay (see `corehop help estimator`) [default: difference]
+    /// Compute the delay of a sample with this estimator (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
     /// Print JSON, like `--table json`
@@ -59,17 +59,17 @@ pub(crate) struct ReportOptions {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum ReportFormat {
-    /// At most fifty lines: medians with intervals, and the answer in one sentence.
+    /// Print at most fifty lines: medians with intervals, and the answer in one sentence.
     Screen,
-    /// All cells: medians, maxima, counts, replicates, and the same sentence.
+    /// Print medians, maxima, counts and replicates of all cells, and the answer in one sentence.
     Text,
-    /// One statistic per line, in the columns of the printed tables.
+    /// Print one statistic per line, in the columns of the printed tables.
     Csv,
-    /// Tables in Markdown, to paste into an issue or a page.
+    /// Print tables in Markdown, to paste into an issue or a page.
     Markdown,
-    /// Tables in LaTeX (booktabs), to paste into a paper.
+    /// Print tables in LaTeX (booktabs), to paste into a paper.
     Latex,
-    /// Every cell with all its statistics; for task sets and `conditions` an object with more fields
+    /// Print every cell with all its statistics; for task sets and `conditions`, the JSON object has more fields
     /// beside `cells`.
     Json,
 }

@@ -8,7 +8,7 @@ mod validate_host;
 
 use corehop_app::failure::{Exit, Failure};
 
-/// Describe and calibrate simulated machines, and report their error against published results.
+/// Describe and calibrate simulated machines, and report the error of the simulation against published results.
 #[derive(Debug, clap::Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
@@ -18,13 +18,14 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Mode {
-    /// Describe a machine: CPUs, caches, their sharing, and the events that cannot be measured there.
+    /// Describe a machine: its CPUs, its caches and their sharing, and the events that cannot be measured on the
+    /// machine.
     Platform(platform::Args),
     /// Measure this host, and fit the numbers of a simulated machine to it.
     Calibrate(calibrate::Args),
-    /// Rerun published experiments on the simulated machine, and report its error.
+    /// Rerun published experiments on the simulated machine, and report the error of the simulation.
     Validate(validate::Args),
-    /// Compare a platform file with its host: run the quick experiment live and simulated, cell by cell.
+    /// Run the quick experiment on this host and on its simulation, and compare the results cell by cell.
     ValidateHost(validate_host::Args),
 }
 

@@ -21,32 +21,33 @@ use crate::output::{spinner, told};
 
 /// Test a program on fewer CPUs, and print whether to pin it, to which CPUs, and the gain.
 ///
-/// corehop derives the arms from the topology: one NUMA node, no SMT siblings, one cache, one CPU, as many CPUs as
-/// threads. Each round runs all arms and, as a control, the kernel's default twice, in random order. The trial ends
-/// early if an arm wins with 95 % confidence for all arms together, or if no arm shows a gain.
+/// corehop derives the arms (sets of CPUs) from the topology: one NUMA node, no SMT siblings, one cache, one CPU, as
+/// many CPUs as threads. Each round runs all arms in random order and, as a control, the kernel's default twice. The
+/// trial ends early if an arm wins with 95 % confidence for all arms together, or if no arm shows a gain.
 ///
-/// A command runs some ten times in each arm, with empty input and discarded output. A running process (--pid) is
-/// tested in stretches, and its affinity masks are restored at the end, even after SIGKILL. Exit code 1 means that
-/// nothing beats the default, or that the trial cannot decide.
+/// A command runs some ten times in each arm, with empty input and discarded output. corehop tests a running process
+/// (--pid) in stretches, and restores its affinity masks at the end, even after SIGKILL. Exit code 1 means that no
+/// arm beats the default, or that the trial cannot decide.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Test this running process and its children, in stretches
+    /// Test this running process and its children in stretches of time
     #[arg(long, value_name = "PID", value_parser = process, requires = "progress")]
     pid: Option<u32>,
-    /// The process's progress: a file with a growing number, `unix:SOCKET` with one number per line, or
-    /// `syscalls:write,sendmsg` for completed system calls (a proxy)
+    /// Read the program's progress from this source: a file with a growing number, `unix:SOCKET` with one number per
+    /// line, or `syscalls:write,sendmsg` for completed system calls (a proxy for progress)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// Topology: a platform file of this host, for example a measured one [default: Linux's description]
+    /// Take the topology from a platform file of this host, for example of a measured platform [default: Linux's
+    /// description]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
-    /// Stop after this long, with the best answer at that time
+    /// Stop after this long, and print the best answer at that time
     #[arg(long, value_name = "TIME", default_value = "3min")]
     duration: Nanos,
-    /// The seed of the order within rounds
+    /// Draw the order within rounds from this seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
     /// The command to test, with its arguments, after `--`
@@ -77,7 +78,7 @@ impl Args {
         line: &mut TrialLine,
     ) -> Result<corehop_app::answer::Answer, Failure> {
         let only = [("--progress", self.progress.is_some())];
-        refuse("a command that ends is timed, so its progress is not read", &only)?;
+        refuse("corehop times a command that ends, and does not read its progress", &only)?;
         if self.program.is_empty() {
             let what =
                 "missing command: write `-- COMMAND ARGUMENTS`, or --pid PID --progress SOURCE";
@@ -100,7 +101,7 @@ impl Args {
         line: &mut TrialLine,
     ) -> Result<corehop_app::answer::Answer, Failure> {
         let only = [("the command", !self.program.is_empty())];
-        refuse("--pid names a process that runs", &only)?;
+        refuse("--pid names a running process, so corehop starts no command", &only)?;
         let wishes = PlacerSettings {
             platform: trial.platform,
             progress: self.progress.as_ref(),

@@ -16,27 +16,28 @@ use corehop_app::input;
 
 /// Fit a cost model of preemptions and migrations to samples.
 ///
-/// The model is a curve through the measured points. It is monotone in the preemption length, and
-/// monotone in the working-set size within each cache. Two other models are computed from the caches
-/// alone. Each model is tested on points it has not seen, and the one with the smallest error is used.
+/// The fitted model is a curve through the measured points. The curve is monotone in the preemption length, and
+/// monotone in the working-set size within each cache. corehop computes two other models from the caches alone.
+/// corehop tests each model on points that were left out of the fit, and uses the model with the smallest error.
 ///
-/// Of files of `measure shared-data` it fits what threads gain by being together: several forms, each tested on programs and
-/// sizes that were left out.
+/// To files of `measure shared-data`, corehop fits the gain of threads from running together. corehop fits several
+/// forms, and tests each form on programs and sizes that were left out of the fit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files of `corehop measure`, and platform files (`*.toml`) of their machines for the cache latencies.
+    /// The files of `corehop measure`, and platform files (`*.toml`) of the measured machines for the cache
+    /// latencies.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the model to this file, for `corehop advise predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
-    /// Keep the model as the costs of this host, in `~/.local/share/corehop/costs.json`, the default of --costs in
-    /// other verbs. The samples must come from this host.
+    /// Store the model as the costs of this host, in `~/.local/share/corehop/costs.json`. Other verbs use this file
+    /// as the default of --costs. The samples must come from this host.
     #[arg(long = "default")]
     is_default: bool,
     #[command(flatten)]
     force: Force,
-    /// The estimator of a sample's delay (see `corehop help estimator`).
+    /// Compute the delay of a sample with this estimator (see `corehop help estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
     /// Print the model as JSON.
@@ -58,7 +59,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let kept = keeping.map(|keeping| keeping.keep(model.clone())).transpose()?;
     let kept = kept.map(|path| {
-        format!(" The model is kept as the costs of this host, in {}.", shown::path(&path))
+        format!(" The model is stored as the costs of this host, in {}.", shown::path(&path))
     });
     let series = model.curves.len();
     let sentence = format!(
@@ -76,7 +77,9 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
 /// The next step with the model.
 fn next(file: Option<&Path>) -> String {
     match file.map(shown::path) {
-        Some(file) => format!(" `corehop advise predict {file} --wss SIZE` predicts with it."),
-        None => " -o MODEL.json keeps it.".to_owned(),
+        Some(file) => {
+            format!(" `corehop advise predict {file} --wss SIZE` predicts with this model.")
+        }
+        None => " -o MODEL.json stores the model.".to_owned(),
     }
 }

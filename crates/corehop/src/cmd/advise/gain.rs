@@ -14,30 +14,31 @@ use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 use corehop_app::quantities::items;
 
-/// Predict the ratio of run times of threads that share data, near over far, by a model of `measure shared-data`: of a
-/// program and the size of its data, or of counted misses.
+/// Predict the run time of threads that share data when placed close together, divided by their run time when placed
+/// far apart. The prediction needs a model of `measure shared-data`, and either a program with the size of its data,
+/// or counted misses.
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("asked").args(["program", "smr"]).required(true))]
 pub(crate) struct Args {
-    /// A model of `corehop advise fit` (`*.json`), or runs to fit a model to.
+    /// A model of `corehop advise fit` (`*.json`), or a file of `measure shared-data` to which corehop fits a model.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
-    /// A program of `measure shared-data`
+    /// Predict for this program of `measure shared-data`
     #[arg(long, value_name = "PROGRAM", requires = "items", value_parser = clap::builder::PossibleValuesParser::new(GangProgram::WORDS))]
     program: Option<String>,
-    /// The size of the program's data
+    /// Predict for data of this size, in items of the program
     #[arg(long, value_name = "N", requires = "program", value_parser = items)]
     items: Option<u64>,
-    /// Kind of sharing between the threads [default: write]
+    /// Let the threads share the data in this way [default: write]
     #[arg(long, requires = "program")]
     sharing: Option<Sharing>,
-    /// SMR: the share of misses that another cache answers, counted while the threads are far apart
+    /// Predict from this SMR: the share of misses that another cache answers, counted while the threads are far apart
     #[arg(long, value_name = "SHARE", requires = "mpmi", value_parser = share)]
     smr: Option<f64>,
-    /// MPmI: misses per million instructions, counted while the threads are far apart
+    /// Predict from this MPmI: misses per million instructions, counted while the threads are far apart
     #[arg(long, value_name = "N", requires = "smr", value_parser = misses)]
     mpmi: Option<f64>,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

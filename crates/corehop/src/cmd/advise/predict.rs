@@ -15,36 +15,37 @@ use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 use corehop_app::quantities::pair;
 
-/// Predict the cost of a preemption or migration, with interval, at measured sizes and lengths and between them.
+/// Predict the cost of a preemption or migration, with an interval, at and between the measured sizes and lengths.
 ///
-/// Sizes beyond the largest measured one have no answer (exit code 1).
+/// corehop predicts no cost for sizes beyond the largest measured size (exit code 1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A model of `corehop advise fit` (`*.json`), or samples to fit a model to.
+    /// A model of `corehop advise fit` (`*.json`), or samples to which corehop fits a model.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
-    /// Working-set sizes, separated by commas.
+    /// Predict for these working-set sizes, separated by commas.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', required = true)]
     wss: Vec<Bytes>,
-    /// The event.
+    /// Predict the cost of this event.
     #[arg(long, default_value = "preemption")]
     event: Event,
-    /// The preemption length; default: the longest measured.
+    /// Predict the cost after a preemption of this length; default: the longest measured length.
     #[arg(long, value_name = "TIME")]
     length: Option<Nanos>,
-    /// The background load.
+    /// Predict the cost under this background load.
     #[arg(long, default_value = "idle", value_name = "LOAD")]
     load: String,
-    /// The statistic: mean, median, p90, p99 or max.
+    /// Predict this statistic of the cost: mean, median, p90, p99 or max.
     #[arg(long, default_value = "mean")]
     statistic: Statistic,
-    /// The method: fitted, survivors or `worst_case`; default: the one with the smallest error.
+    /// Predict by this method: fitted, survivors or `worst_case`; default: the method with the smallest error.
     #[arg(long)]
     method: Option<Method>,
-    /// Select one of several series, for example `page=thp`, `write_ratio=0.5`. Can be repeated.
+    /// Select one of several series by the value of a column, for example `page=thp`, `write_ratio=0.5`. The option
+    /// can be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

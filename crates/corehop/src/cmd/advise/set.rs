@@ -12,9 +12,10 @@ use crate::output::either;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::task_files;
 
-/// Advise which task of a set on one CPU to make non-preemptive for how long, and what that saves.
+/// Advise which task of a set on one CPU to make non-preemptive, for how long, and how much CPU time the change
+/// saves.
 ///
-/// Exit code 1: the set misses deadlines under every limit on preemptions.
+/// Exit code 1 means that the set misses deadlines under every limit on preemptions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set in the format of `corehop check`.
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     costs: CostArgs,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

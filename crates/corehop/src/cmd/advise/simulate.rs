@@ -11,16 +11,16 @@ use corehop_app::input;
 
 /// Simulate the synthetic method on a platform (a minute or more), and advise from its samples.
 ///
-/// A simulation also shows what cache partitioning would save.
+/// The simulation also shows the savings of cache partitioning.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The id of a platform, or a platform file.
+    /// Simulate this machine: the id of a platform, or a platform file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     on: String,
-    /// Omit polluters on the other CPUs, which take most of the time.
+    /// Omit polluters on the other CPUs, because their simulation takes most of the time.
     #[arg(long)]
     idle: bool,
-    /// Samples per cell.
+    /// Take this many samples per cell.
     #[arg(
         long,
         value_name = "N",
@@ -28,7 +28,7 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(2..)
     )]
     samples: u32,
-    /// The seed of all random draws.
+    /// Draw all random numbers from this seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -10,30 +10,32 @@ use corehop_plan::units::Nanos;
 use super::ChargeOptions;
 use crate::output::{Force, is_quiet, stdout_layout, told};
 
-/// Go the whole way on this host, with the files in a folder: measure its supply, overheads and costs (those that no option
-/// gives), ask, place the tasks, run them under each load, and set the jobs beside their bounds.
+/// Check and run a task set on this host, with all files in one folder. corehop measures the supply, the overheads
+/// and the costs that no option gives, and tests the set. Then corehop assigns the tasks to CPUs, runs the tasks
+/// under each load, and compares the jobs with their bounds.
 ///
-/// Exit code 1: the answer is not yes, or a job took longer than its bound. A run that was interrupted goes on with the files
-/// that it has; --force measures anew.
+/// Exit code 1 means that the answer is not yes, or that a job took longer than its bound. After an interruption, the
+/// same command continues with the files in the folder; with --force, corehop measures everything again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set in the format of `corehop check`.
     #[arg(value_name = "SET.json")]
     file: PathBuf,
-    /// The folder for the files of all steps
+    /// Read and write the files of all steps in this folder
     #[arg(long, value_name = "FOLDER")]
     folder: PathBuf,
     #[command(flatten)]
     charges: ChargeOptions,
-    /// Duration of each of two runs of the tasks: idle, and beside programs that pollute the caches
+    /// Run the tasks for this long in each of two runs: one on the idle machine, and one beside programs that pollute
+    /// the caches
     #[arg(long = "for", value_name = "TIME", default_value = "10s")]
     duration: Nanos,
-    /// Allow the run to switch off the machine's load balancing for seconds, if EDF on single CPUs needs that
+    /// Allow the run to switch off the machine's load balancing for seconds, if EDF on single CPUs needs this change
     #[arg(long)]
     allow_system: bool,
     #[command(flatten)]
     force: Force,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

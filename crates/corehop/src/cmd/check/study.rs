@@ -18,14 +18,14 @@ pub(crate) type Args = VerbOrMode<CountOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Mode {
-    /// Add up shards written with -o.
+    /// Add up the counts of shards that were written with -o.
     Merge(Merge),
 }
 
 /// The shards of a study.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Merge {
-    /// The counts of shards, or of one run.
+    /// The files with the counts of shards, or of one run.
     #[arg(required = true, value_name = "FILE.parquet")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -34,26 +34,27 @@ pub(crate) struct Merge {
 
 /// Draw random task sets, and count the sets that each scheduler can schedule as delays grow.
 ///
-/// Prints weighted schedulability W(D_c) with 95 % intervals, and the delay up to which one scheduler is
-/// preferable to another; with --costs also the working-set size. The seed and its index alone determine each
-/// set, so shards run anywhere add up to the same bytes. A study with working sets compares finer charges for
-/// preemptions, and shows what limited preemption saves.
+/// corehop prints the weighted schedulability W(D_c) with 95 % intervals, and the delay up to which one scheduler is
+/// preferable to another. With --costs, corehop also prints the working-set size up to which the scheduler is
+/// preferable. The seed and the index of a set alone determine the set, so shards from any machine add up to the same
+/// bytes. A study with working sets compares finer charges for preemptions, and shows the savings of limited
+/// preemption.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CountOptions {
-    /// A study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,
-    /// delays-by-pair, limited-preemption). Or counts of an earlier run (*.parquet).
+    /// The study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,
+    /// delays-by-pair, limited-preemption). A file with the counts of an earlier run (*.parquet) is accepted as well.
     #[arg(value_name = "NAME|FILE|FOLDER")]
     what: PathBuf,
-    /// Run shard K of N: the sets whose index leaves the remainder K when divided by N.
+    /// Run only shard K of N: the task sets whose index leaves the remainder K when divided by N.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
-    /// Sets per cap; default: the study's number.
+    /// Draw this many task sets for each cap on the utilisation; default: the study's number.
     #[arg(long, value_name = "N")]
     sets: Option<u64>,
-    /// The seed of all random draws; default: the study's.
+    /// Draw all random numbers from this seed; default: the study's seed.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// The number of threads; default: one per CPU.
+    /// Compute with this many threads; default: one per CPU.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
     #[command(flatten)]
@@ -71,12 +72,12 @@ struct StudyOutputOptions {
     /// Write a page: one self-contained HTML file.
     #[arg(long, value_name = "FILE.html")]
     page: Option<PathBuf>,
-    /// Draw the curves of the reading closest to the paper, otherwise of the first reading.
+    /// Draw the curves of the reading that the study compares with its paper, otherwise of the first reading.
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

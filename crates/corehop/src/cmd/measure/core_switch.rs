@@ -28,13 +28,14 @@ pub(crate) struct Args {
     to: To,
     #[command(flatten)]
     draws: SeedOptions,
-    /// Never use SCHED_FIFO
+    /// Never use the real-time policy SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
-    /// Valid batches of each cell (default: 30; simulated 10)
+    /// Take this many valid batches of each cell (default: 30; simulated 10)
     #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no batch: omit --samples for 30 batches of each cell"), help_heading = "Enough samples")]
     samples: Option<u32>,
-    /// Replicates: each starts partner threads anew (default: 10 to 20, if each cell has enough samples)
+    /// Divide the run into this many replicates; each replicate starts new partner threads (default: 10 to 20, if
+    /// each cell has enough samples)
     #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or omit --replicates for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
     #[command(flatten)]
@@ -42,28 +43,28 @@ pub(crate) struct Args {
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Pairs of CPUs, application core to OS core, for example `0:1,1:0`; default: every ordered pair of up to four
-    /// CPUs, or one pair of each class of more CPUs
+    /// Measure these pairs of CPUs, application core to OS core, for example `0:1,1:0`; default: every ordered pair
+    /// of up to four CPUs, or one pair of each class of more CPUs
     #[arg(long = "pair", value_name = "PAIRS", value_delimiter = ',', value_parser = pair, conflicts_with = "cpus", help_heading = HEADING)]
     pairs: Vec<(Cpu, Cpu)>,
-    /// Mechanisms: v1 to v5, sqpoll; with your own worker thread futex, condvar, eventfd, pipe, mpsc, crossbeam;
-    /// second-worker. Simulated: v1 to v5, and if named strong-v1 to strong-v5 (kernel of 2009). Default: all but the
-    /// strong ones. `none` is always measured
+    /// Measure these mechanisms: v1 to v5, sqpoll, futex, condvar, eventfd, pipe, mpsc, crossbeam (each with a worker
+    /// thread of the program), second-worker. A simulated machine has v1 to v5, and strong-v1 to strong-v5 (kernel of
+    /// 2009). Default: all but strong-v1 to strong-v5. corehop always measures `none`
     #[arg(long = "mechanism", value_name = "MECHANISMS", value_delimiter = ',', help_heading = HEADING)]
     mechanisms: Vec<SwitchMechanism>,
-    /// Calls: gettid, pread, pwrite; default: all; simulated: gettid
+    /// Measure these calls: gettid, pread, pwrite (default: all; simulated: gettid)
     #[arg(long = "call", value_name = "CALLS", value_delimiter = ',', help_heading = HEADING)]
     calls: Vec<SwitchCall>,
-    /// Sizes of pread and pwrite [default: 64B,4KiB,64KiB]
+    /// Measure pread and pwrite with these sizes [default: 64B,4KiB,64KiB]
     #[arg(long, value_name = "SIZES", value_delimiter = ',', help_heading = HEADING)]
     bytes: Vec<Bytes>,
-    /// Numbers of outstanding calls; 1 waits for each call
+    /// Keep this many calls outstanding, for each number of the list; with 1 the caller waits for each call
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     outstanding: Vec<u32>,
-    /// Calls per batch of mechanisms that poll, and of `none` (default: 1000; simulated 10)
+    /// Make this many calls per batch of mechanisms that poll, and of `none` (default: 1000; simulated 10)
     #[arg(long, value_name = "N", value_parser = count("--batch 0 makes no call: omit --batch for 1000"), help_heading = HEADING)]
     batch: Option<u32>,
-    /// Calls per batch of mechanisms that sleep or move (default: 30; simulated 10)
+    /// Make this many calls per batch of mechanisms that sleep or move (default: 30; simulated 10)
     #[arg(long, value_name = "N", value_parser = count("--sleeping-batch 0 makes no call: omit --sleeping-batch for 30"), help_heading = HEADING)]
     sleeping_batch: Option<u32>,
 }

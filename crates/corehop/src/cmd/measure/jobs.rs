@@ -19,7 +19,7 @@ use corehop_app::quantities::{count, length, polluter, ratio};
 /// The options of every experiment of jobs.
 #[derive(Debug, clap::Args)]
 struct JobOptions {
-    /// quick (minutes), bastoni or waechtler (hours; --dry-run projects the time)
+    /// Take the parameters of this preset: quick (minutes), bastoni or waechtler (hours; --dry-run projects the time)
     #[arg(long, default_value = "quick")]
     preset: Preset,
     #[command(flatten)]
@@ -28,14 +28,14 @@ struct JobOptions {
     draws: SeedOptions,
     #[command(flatten)]
     sampled: SetSamplingOptions,
-    /// Never use SCHED_FIFO
+    /// Never use the real-time policy SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
-    /// Valid samples per cell
+    /// Take this many valid samples per cell
     #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no sample: omit --samples for the preset's number"), help_heading = "Enough samples")]
     samples: Option<u32>,
-    /// Replicates: each draws page frames, access order and threads anew (default: 10 to 20, if each cell
-    /// has enough samples)
+    /// Divide the run into this many replicates; each replicate draws new page frames, a new access order and new
+    /// threads (default: 10 to 20, if each cell has enough samples)
     #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or omit --replicates for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
     #[command(flatten)]
@@ -48,22 +48,22 @@ struct JobOptions {
 /// The working set of jobs.
 #[derive(Debug, clap::Args)]
 pub(super) struct SetArgs {
-    /// Working-set sizes, for example `64KiB,1MiB`
+    /// Measure these working-set sizes, for example `64KiB,1MiB`
     #[arg(long, value_delimiter = ',', help_heading = "Instead of the preset's values")]
     pub(super) wss: Vec<Bytes>,
-    /// Write ratios: shares of word accesses that write, for example `0,1/4,0.5`
+    /// Measure these write ratios (shares of word accesses that write), for example `0,1/4,0.5`
     #[arg(long, value_delimiter = ',', value_parser = ratio, help_heading = "Instead of the preset's values")]
     pub(super) write_ratio: Vec<f64>,
-    /// The access pattern: shuffled, scan or code
+    /// Access the working set in this pattern: shuffled, scan or code
     #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) pattern: Option<Pattern>,
-    /// The page size: 4k, thp or hugetlb
+    /// Put the working set on this kind of pages: 4k, thp or hugetlb
     #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) page: Option<Page>,
-    /// Independent chains of accesses: 1, 4 or 8
+    /// Access the working set through this many independent chains: 1, 4 or 8
     #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) chains: Option<u8>,
-    /// The NUMA node of the working sets
+    /// Put the working sets on this NUMA node
     #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) node: Option<u32>,
 }
@@ -74,7 +74,7 @@ struct OwnArgs {
     /// Use fresh page frames for every job
     #[arg(long, help_heading = "Instead of the preset's values")]
     fresh_frames: bool,
-    /// Your own job: a function in a shared library
+    /// Run your own job, a function in a shared library, instead of the built-in job
     #[arg(long, value_name = "LIB.so:FUNCTION", help_heading = "Instead of the preset's values")]
     workload: Option<String>,
     #[command(flatten)]
@@ -84,17 +84,17 @@ struct OwnArgs {
 /// The absences of jobs.
 #[derive(Debug, clap::Args)]
 struct AwayArgs {
-    /// Events, for example `none,preemption,l3_migration`
+    /// Measure these events, for example `none,preemption,l3_migration`
     #[arg(long = "event", value_delimiter = ',', help_heading = "Instead of the preset's values")]
     events: Vec<Event>,
-    /// Preemption lengths: `4ms`, or `0..50ms` for a uniform distribution
+    /// Preempt the job for this long: `4ms`, or `0..50ms` for a uniform distribution of lengths
     #[arg(long, value_parser = length, help_heading = "Instead of the preset's values")]
     length: Option<Length>,
-    /// The working set of preemptors: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO. By default preemptors run
-    /// only under the loads idle, dma and buslock; with this option, under every load
+    /// Give preemptors this working set: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO. By default preemptors
+    /// run only under the loads idle, dma and buslock; with this option, preemptors run under every load
     #[arg(long, value_parser = polluter, help_heading = "Instead of the preset's values")]
     preemptor: Option<Polluter>,
-    /// Method of migration: affinity or handover
+    /// Migrate the job by this method: affinity or handover
     #[arg(long, help_heading = "Instead of the preset's values")]
     mover: Option<Mover>,
 }
@@ -110,7 +110,7 @@ pub(super) struct SyntheticOptions {
     own: OwnArgs,
     #[command(flatten)]
     away: AwayArgs,
-    /// Working-set sizes of preemptors, for example `64KiB,1MiB`; every size is sampled
+    /// Sample preemptors with each of these working-set sizes, for example `64KiB,1MiB`
     #[arg(
         long,
         value_delimiter = ',',
@@ -119,7 +119,8 @@ pub(super) struct SyntheticOptions {
         help_heading = "Instead of the preset's values"
     )]
     preemptor_wss: Vec<Bytes>,
-    /// Extra passes over the working set, after it has settled, before the warm touch
+    /// Walk over the working set this many extra times before the warm touch, after touches have stopped becoming
+    /// faster
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=64), help_heading = "Instead of the preset's values")]
     passes: Option<u32>,
     #[command(flatten)]
@@ -142,7 +143,7 @@ pub(super) struct AccessTimeOptions {
 pub(super) struct PreemptionLengthOptions {
     #[command(flatten)]
     shared: JobOptions,
-    /// The requested preemption length, for example `4ms`
+    /// Request this preemption length, for example `4ms`
     #[arg(long, value_name = "TIME", help_heading = "Instead of the preset's values")]
     length: Option<Nanos>,
     #[command(flatten)]
@@ -158,10 +159,10 @@ pub(super) struct PolluterSweepOptions {
     sets: SetArgs,
     #[command(flatten)]
     own: OwnArgs,
-    /// One preemption length instead of the preset's list, for example `4ms`
+    /// Measure this preemption length instead of the preset's list, for example `4ms`
     #[arg(long, value_name = "TIME", help_heading = "Instead of the preset's values")]
     length: Option<Nanos>,
-    /// The working set of the preemptor: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    /// Give the preemptor this working set: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "Instead of the preset's values")]
     preemptor: Option<Polluter>,
     #[command(flatten)]
@@ -208,8 +209,8 @@ impl JobOptions {
     /// Refuses several CPUs for an experiment that measures on one.
     fn one_cpu(&self, what: &str) -> Result<(), Failure> {
         let Some(cpus) = self.cpus.as_ref().filter(|cpus| cpus.len() > 1) else { return Ok(()) };
-        let why = format!("--cpus is {cpus}: {what} measures on one CPU: name one, and run again");
-        Err(Failure::says(Exit::Usage, format!("{why} for each other one")))
+        let why = format!("--cpus is {cpus}, but {what} measures one CPU in a run: name one CPU");
+        Err(Failure::says(Exit::Usage, format!("{why}, and repeat the command for each other CPU")))
     }
 
     fn overrides(&self) -> Overrides {
@@ -291,7 +292,7 @@ impl PolluterSweepOptions {
         self.load.enter(&platform, &mut overrides)?;
         let walks = overrides.load.as_ref().is_some_and(|load| load.absence() == Absence::Load);
         refuse(
-            "the threads of this load take the CPU themselves (set their memory with --polluter or --changing)",
+            "the threads of this load preempt the job themselves (set their memory with --polluter or --changing)",
             &[("--preemptor", walks && self.preemptor.is_some())],
         )?;
         self.load.say_what_is_left_out(self.shared.preset);

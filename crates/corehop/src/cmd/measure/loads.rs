@@ -16,27 +16,26 @@ const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
 /// The background load.
 #[derive(Debug, clap::Args)]
 pub(super) struct LoadArgs {
-    /// The background load: idle, constructed, changing, realistic, dma or buslock
+    /// Run this background load: idle, constructed, changing, realistic, dma or buslock
     #[arg(long, help_heading = "Background load")]
     load: Option<String>,
-    /// The command of the load `realistic`. Without --load, this load is added to the loads of the
-    /// preset
+    /// Run this command as the load `realistic`. Without --load, corehop adds this load to the loads of the preset
     #[arg(long, value_name = "COMMAND", help_heading = "Background load")]
     command: Option<String>,
-    /// The CPUs of the load
+    /// Run the load on these CPUs
     #[arg(long, value_name = "LIST", help_heading = "Background load")]
     pub(super) load_cpus: Option<CpuList>,
-    /// The working set of the polluters of --load constructed: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    /// Give the polluters of --load constructed this working set: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "Background load")]
     pub(super) polluter: Option<Polluter>,
-    /// The programs of --load changing, as WINDOW, or WINDOW,FRESH, or WINDOW,FRESH,PAUSE: current working set, share
-    /// of new lines, time between two lines
+    /// Run programs like this for --load changing: WINDOW, or WINDOW,FRESH, or WINDOW,FRESH,PAUSE. WINDOW is the size
+    /// of the current working set, FRESH the share of new lines, PAUSE the time between two lines
     #[arg(long, value_parser = changing, value_name = "PROGRAM", help_heading = "Background load")]
     changing: Option<MovingProgram>,
-    /// Transfer of --load dma: direct (default) or loopback
+    /// Transfer data in this way for --load dma: direct (default) or loopback
     #[arg(long, help_heading = "Background load")]
     transfer: Option<Transfer>,
-    /// Allow split locks for --load buslock; they stall every CPU
+    /// Allow split locks for --load buslock; split locks stall every CPU
     #[arg(long, help_heading = "Background load")]
     split_locks: bool,
 }

@@ -31,17 +31,17 @@ pub(crate) struct Args {
 /// The experiments.
 #[derive(Debug, clap::Subcommand)]
 enum ExperimentCommand {
-    /// Run the synthetic method: cold touch, warm touch, an event, resumed touch
+    /// Run the synthetic method: a cold touch, a warm touch, an event, and a resumed touch of a working set
     Synthetic(Box<jobs::SyntheticOptions>),
-    /// Measure access times by working-set size
+    /// Measure the access time by working-set size
     AccessTime(Box<jobs::AccessTimeOptions>),
     /// Compare requested with actual preemption lengths
     PreemptionLength(Box<jobs::PreemptionLengthOptions>),
-    /// Measure delay against preemption length
+    /// Measure the delay after preemptions of different lengths
     PolluterSweep(Box<jobs::PolluterSweepOptions>),
-    /// Find the causes of the spread between replicates: page frames, order, threads, others, time
+    /// Find the causes of the spread between replicates: page frames, access order, threads, other work, time
     Conditions(Box<jobs::ConditionOptions>),
-    /// Run threads with common data, with and without a common cache (simulated)
+    /// Run threads that share data, with and without a common cache
     SharedData(Box<shared_data::Args>),
     /// Run task sets under a scheduler, and sample the cost of their preemptions and migrations
     ScheduleSensitive(Box<schedule_sensitive::Args>),
@@ -51,7 +51,7 @@ enum ExperimentCommand {
     Overheads(Box<overheads::Args>),
     /// Measure the cost of a preemption and a migration for a program, by causing both in the program
     ProgramCosts(Box<program_costs::Args>),
-    /// Record gaps in which a CPU does not run the thread that should run, for `check --supply`
+    /// Record the gaps in which a CPU does not run the thread that should run, for `check --supply`
     Supply(Box<supply::Args>),
     /// Measure the caches and CPUs of this host, and write a platform file
     Platform(sim::platform::PlatformMeasurementOptions),

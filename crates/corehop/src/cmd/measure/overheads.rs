@@ -19,12 +19,13 @@ use corehop_app::run::RunOutcome;
 
 /// Measure the kernel's scheduling overheads.
 ///
-/// `check --overheads` reads the file. With `-o FILE.csv` only the table that it charges is written.
+/// `check --overheads` reads the file. With `-o FILE.csv`, corehop writes only the table that `check --overheads`
+/// charges.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     out: Out,
-    /// The seed of all random draws
+    /// Draw all random numbers from this seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Use only these CPUs

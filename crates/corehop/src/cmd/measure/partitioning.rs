@@ -13,22 +13,22 @@ const MOST: u32 = 32;
 /// The page placement and cache partitioning of a simulated machine.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct PartitioningOptions {
-    /// Page frames of a working set: random or contiguous
+    /// Choose the page frames of a working set in this way: random or contiguous
     #[arg(long, help_heading = HEADING)]
     placement: Option<Placement>,
-    /// Number of page colours; default: from the last-level cache
+    /// Divide memory into this many page colours; default: as many as the last-level cache has
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
     colours: Option<u32>,
-    /// Page colours of the job's memory, for example `0-31`
+    /// Restrict the job's memory to these page colours, for example `0-31`
     #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
     job_colours: Option<NumberList>,
-    /// Page colours of all other memory: polluters, preemptors, the operating system
+    /// Restrict all other memory (polluters, preemptors, the operating system) to these page colours
     #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
     other_colours: Option<NumberList>,
-    /// Cache ways that the job may fill, for example `3:0-3`; repeat for another level
+    /// Let the job fill only these cache ways, for example `3:0-3`; repeat the option for another level
     #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     job_ways: Vec<Ways>,
-    /// Cache ways that everything else may fill
+    /// Let everything else fill only these cache ways
     #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     other_ways: Vec<Ways>,
 }
@@ -37,11 +37,12 @@ pub(in crate::cmd) struct PartitioningOptions {
 /// is given.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct SetSamplingOptions {
-    /// Simulate working sets of 1 MiB and more, and polluters, in one of 2 to 64 cache sets: many times faster;
-    /// averages stay the same, maxima and the spread of small costs change
+    /// Simulate only one of 2 to 64 cache sets for working sets of 1 MiB and more, and for polluters. The simulation
+    /// becomes many times faster and averages stay the same, but maxima and the spread of small costs change
     #[arg(long, help_heading = HEADING, conflicts_with = "exact")]
     sampled: bool,
-    /// Simulate every cache set for working sets of any size; default: one of 16 sets from 8 MiB up
+    /// Simulate every cache set for working sets of any size; default: one of 16 cache sets for working sets from 8
+    /// MiB up
     #[arg(long, help_heading = HEADING)]
     exact: bool,
 }

@@ -16,14 +16,14 @@ use corehop_app::input;
 /// Run a plan from a file, unchanged.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The plan, in the format of `--dry-run --json` and `corehop report contents --plan` (`-`: stdin)
+    /// The file with the plan, in the format of `--dry-run --json` and `corehop report contents --plan` (`-`: stdin)
     #[arg(value_name = "FILE")]
     plan: PathBuf,
-    /// Never use SCHED_FIFO
+    /// Never use the real-time policy SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
-    /// Allow changes that affect the whole machine for seconds: with cgroup v1, clusters and partitions switch
-    /// off its load balancing
+    /// Allow changes that affect the whole machine for seconds. With cgroup v1, clusters and partitions of CPUs
+    /// switch off the load balancing of the machine
     #[arg(long)]
     allow_system: bool,
     #[command(flatten)]

@@ -26,50 +26,51 @@ const HEADING: &str = "Events";
 /// Rounds of a program with progress, and of a command that is run again and again.
 const ROUNDS: [u32; 2] = [50, 10];
 
-/// Cause preemptions and migrations in a program, and see how much more CPU time the same progress takes.
+/// Cause preemptions and migrations in a program, and measure how much more CPU time the same progress takes.
 ///
-/// In blocks of 100 ms, in random order, threads of the program are moved or preempted at several rates or not at all. The cost of an
-/// event is the CPU time beyond that of blocks without events. No counter, no model and no working set is needed. A command without
-/// `--progress` is run again and again: a block is a run. At most one thread is held on a CPU at a time; all is put back at the end, even
-/// after SIGKILL. A thread that pins itself is left alone. A command that was started here, with `--progress`, is ended by SIGTERM.
+/// corehop moves or preempts threads of the program in blocks of 100 ms, at several rates or not at all, in random
+/// order. The cost of an event is the CPU time beyond the CPU time of blocks without events. The measurement needs no
+/// counter, no model and no working set. If `--progress` is missing, corehop runs the command repeatedly, and a block
+/// is a run. corehop holds at most one thread on a CPU at a time, and restores all affinity masks at the end, even
+/// after SIGKILL. Threads that pin themselves stay as they are. A command that corehop started with `--progress` ends
+/// by SIGTERM.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     out: Out,
-    /// A running process; its children are included
+    /// Measure this running process and its children
     #[arg(long, value_name = "PID", value_parser = process, requires = "progress", conflicts_with = "program")]
     pid: Option<u32>,
-    /// The program's progress: a file with a growing number, `unix:SOCKET` with one number per line, or
-    /// `syscalls:write,sendmsg` for completed system calls (a proxy)
+    /// Read the program's progress from this source: a file with a growing number, `unix:SOCKET` with one number per
+    /// line, or `syscalls:write,sendmsg` for completed system calls (a proxy for progress)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// Classes of events: preemption, smt_migration, l2_migration, l3_migration, memory_migration [default: these, as
-    /// far as this host has them], and idle_leave (the thread is frozen while its CPU idles)
+    /// Cause events of these classes: preemption, smt_migration, l2_migration, l3_migration, memory_migration
+    /// [default: all of these classes that this host has], and idle_leave (the thread is frozen while its CPU idles)
     #[arg(long = "event", value_name = "LIST", value_delimiter = ',', help_heading = HEADING)]
     events: Vec<Event>,
-    /// Lengths of preemptions and idle leaves, 20us to 50ms; each is measured in its own blocks
+    /// Preempt or freeze threads for each of these lengths, 20us to 50ms; each length has its own blocks
     #[arg(long = "length", value_name = "LIST", value_delimiter = ',', default_value = "1ms", help_heading = HEADING)]
     lengths: Vec<Nanos>,
-    /// The preemptor's working set; each of several sizes is measured in its own blocks
+    /// Let the preemptor walk a working set of each of these sizes; each size has its own blocks
     #[arg(long = "preemptor", value_name = "LIST", value_delimiter = ',', default_value = "512KiB", help_heading = HEADING)]
     preemptors: Vec<Bytes>,
-    /// Maximum share of its time that the program loses to the measurement, on average over the run; sets the event
-    /// rates
+    /// Choose the event rates so that the program loses at most this share of its time, on average over the run
     #[arg(long, value_name = "PERCENT%", value_parser = percent, default_value = "5%", help_heading = HEADING)]
     share: f64,
-    /// The length of a block, with --progress [default: 100ms]
+    /// Make blocks this long, with --progress [default: 100ms]
     #[arg(long, value_name = "TIME", requires = "progress", help_heading = HEADING)]
     block: Option<Nanos>,
-    /// Rounds, of five blocks for each class [default: 50, without --progress 10]
+    /// Run this many rounds, each with five blocks for each class [default: 50, without --progress 10]
     #[arg(long, value_name = "N", value_parser = count("--rounds 0 measures nothing: omit --rounds for the default"), help_heading = HEADING)]
     rounds: Option<u32>,
     /// Write the costs in OpenMetrics format, for a node exporter's textfile collector
     #[arg(long, value_name = "FILE.prom")]
     metrics: Option<PathBuf>,
-    /// The seed of the order and of the events' targets
+    /// Draw the order of blocks and the threads of the events from this seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A program to start, with its arguments, after `--`
+    /// The program to start, with its arguments, after `--`
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }

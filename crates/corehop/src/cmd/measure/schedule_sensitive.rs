@@ -37,7 +37,7 @@ const OVERHEADS_DURATION: Nanos = Nanos::from_millis(400);
 /// Task sets, or an earlier name of `record`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// quick, or bastoni (section 4.1): the task sets and the duration of each run
+    /// Take the task sets and the duration of each run from this preset: quick, or bastoni (section 4.1)
     #[arg(long, default_value = "quick")]
     preset: Preset,
     #[command(flatten)]
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     cpus: Option<CpuList>,
     #[command(flatten)]
     tasks: TaskArgs,
-    /// Also run each set without observation, alternately, and report the effect of observation
+    /// Run each set alternately with and without observation, and report the effect of observation
     #[arg(long, help_heading = HEADING)]
     paired: bool,
     #[command(flatten)]
@@ -107,20 +107,20 @@ impl Args {
 /// The task sets and their scheduler.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TaskArgs {
-    /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for a loaded one). Default: the
-    /// `scheduler` of --task-set, otherwise g-edf
+    /// Run the task sets under this scheduler: g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME`
+    /// for the loaded scheduler NAME). Default: the `scheduler` of --task-set, otherwise g-edf
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
     scheduler: Option<NamedScheduler>,
-    /// Draw sets of these numbers of tasks, for example `25,50,75`
+    /// Draw task sets with these numbers of tasks, for example `25,50,75`
     #[arg(long = "tasks", value_name = "N", value_delimiter = ',', help_heading = HEADING)]
     counts: Vec<u32>,
-    /// Use the tasks of this file, in the format of `corehop check`, instead of drawn ones
+    /// Run the tasks of this file, in the format of `corehop check`, instead of drawn tasks
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["counts", "sets", "utilisation", "period", "sporadic"], help_heading = HEADING)]
     task_set: Option<PathBuf>,
-    /// Task sets per number of tasks, working set and write ratio
+    /// Draw this many task sets for each number of tasks, working set and write ratio
     #[arg(long, value_name = "N", help_heading = HEADING)]
     sets: Option<u32>,
-    /// The duration of each run
+    /// Run each task set for this long
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     duration: Option<Nanos>,
     /// Draw utilisations uniformly from this range, for example `0.001..0.1`
@@ -129,18 +129,18 @@ pub(super) struct TaskArgs {
     /// Draw periods uniformly from this range, for example `10..100ms`
     #[arg(long, value_name = "LOW..HIGH", value_parser = times, help_heading = HEADING)]
     period: Option<(Nanos, Nanos)>,
-    /// Sporadic tasks: delay each release by up to this share of the period
+    /// Make tasks sporadic: delay each release by up to this share of the period
     #[arg(long, value_name = "SHARE", value_parser = ratio, help_heading = HEADING)]
     sporadic: Option<f64>,
-    /// Maximum share of each CPU for a set; execution times are scaled down to this share. Real-time tasks on this
-    /// host may use at most 50%
+    /// Let a set use at most this share of each CPU; corehop scales execution times down to this share. Real-time
+    /// tasks on this host may use at most 50%
     #[arg(long, value_name = "PERCENT%", value_parser = percent, help_heading = HEADING)]
     share: Option<f64>,
-    /// The cache level of the clusters of c-edf; default: the outermost level with more than one cluster
+    /// Form the clusters of c-edf at this cache level; default: the outermost level with more than one cluster
     #[arg(long, value_name = "LEVEL", help_heading = HEADING)]
     cluster_level: Option<u32>,
-    /// Allow changes that affect the whole machine for seconds: with cgroup v1, clusters and partitions switch
-    /// off its load balancing
+    /// Allow changes that affect the whole machine for seconds. With cgroup v1, clusters and partitions of CPUs
+    /// switch off the load balancing of the machine
     #[arg(long, help_heading = HEADING)]
     pub(super) allow_system: bool,
 }

@@ -25,41 +25,44 @@ pub(crate) struct Args {
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Runs of each configuration [default: 240 live, 4 simulated]
+    /// Run each configuration this many times [default: 240 live, 4 simulated]
     #[arg(long, value_name = "N", value_parser = count("--samples 0 runs nothing: omit --samples for 240 runs of each configuration (simulated: 4)"))]
     samples: Option<u32>,
     #[command(flatten)]
     precise: Precise,
-    /// Programs to run; default: all
+    /// Run these programs; default: all
     #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(GangProgram::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
-    /// Items, points, or handed-over lines, for example `100,4k,1M` (thousands, millions)
+    /// Run the programs with these sizes of data: items, points, or handed-over lines, for example `100,4k,1M`
+    /// (thousands, millions)
     #[arg(long, value_delimiter = ',', value_parser = items, help_heading = HEADING)]
     items: Vec<u64>,
-    /// The number of buckets of bucket-sort [default: 8]
+    /// Sort into this many buckets in bucket-sort [default: 8]
     #[arg(long, value_delimiter = ',', help_heading = HEADING)]
     buckets: Vec<u32>,
-    /// The Fibonacci numbers of fork-join, 2 to 20 [default: 8,12,16]
+    /// Compute these Fibonacci numbers in fork-join, 2 to 20 [default: 8,12,16]
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     fibonacci: Vec<u32>,
     /// Use a random generator in swap whose low bits never change in the first thread
     #[arg(long, help_heading = HEADING)]
     fixed_low_bits: bool,
-    /// The kind of sharing between threads: write, read, none
+    /// Let threads share the data in these ways: write, read, none
     #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
-    /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU);
-    /// default: all of these that the machine has. The word `moved` moves threads from the farther to the nearer CPUs
-    /// after half of the iterations
+    /// Place the threads in these ways: shared (with a common cache), separate (without a common cache), or same (all
+    /// on one CPU); default: each of these that the machine allows. The word `moved` moves threads from the farther
+    /// to the nearer CPUs after half of the iterations
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
-    /// The channel of the messages of exchange: memory, socket, pipe [default: all live, memory simulated]
+    /// Send the messages of the program exchange through these channels: memory, socket, pipe [default: all live,
+    /// memory simulated]
     #[arg(long, value_delimiter = ',', help_heading = HEADING)]
     through: Vec<Channel>,
-    /// The number of threads
+    /// Run this many threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=MOST_THREADS as i64), help_heading = HEADING)]
     threads: u32,
-    /// Iterations of each thread [default: about 200 us live; 100,000 simulated, or as many tasks of fork-join]
+    /// Run this many iterations in each thread [default: about 200 us live; 100,000 simulated, or as many tasks of
+    /// fork-join]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     rounds: Option<u64>,
 }

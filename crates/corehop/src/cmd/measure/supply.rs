@@ -15,35 +15,37 @@ use corehop_app::quantities::count;
 /// The heading of these options in the help.
 const HEADING: &str = "Windows";
 
-/// Record the gaps in the supply of each CPU.
+/// Record the gaps in which a CPU supplies no time to its thread.
 ///
-/// A thread under SCHED_FIFO reads the clock in windows, on one CPU at a time, for at most half of any 100 ms. Readings that are
-/// far apart show a gap: the host ran another guest, or an interrupt or the firmware took the CPU. `check --supply` reads the file.
+/// A thread under SCHED_FIFO reads the clock in windows, on one CPU at a time, for at most half of any 100 ms. Two
+/// readings that are far apart show a gap: the host ran another guest, or an interrupt or the firmware took the CPU.
+/// `check --supply` reads the file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
     draws: SeedOptions,
-    /// Never use SCHED_FIFO; time in which other threads run then counts as gaps
+    /// Never use the real-time policy SCHED_FIFO; time in which other threads run then counts as gaps
     #[arg(long)]
     no_real_time: bool,
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Total time to watch each CPU [default: 10s]
+    /// Watch each CPU for this long in total [default: 10s]
     #[arg(long, value_name = "TIME", conflicts_with = "samples", help_heading = HEADING)]
     watched: Option<Nanos>,
-    /// Windows on each CPU
+    /// Watch each CPU for this many windows
     #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no window: omit --samples for 10 s on each CPU"), help_heading = HEADING)]
     samples: Option<u32>,
-    /// Replicates: parts of the run (default: 10 to 20, if there are enough windows)
+    /// Divide the run into this many replicates (default: 10 to 20, if there are enough windows)
     #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: omit --replicates for the default"), help_heading = HEADING)]
     replicates: Option<u32>,
-    /// The length of a window, 1ms to 40ms; `check --supply` composes longer times from windows [default: 40ms]
+    /// Watch in windows of this length, 1ms to 40ms; `check --supply` composes longer times from windows [default:
+    /// 40ms]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     window: Option<Nanos>,
-    /// The shortest gap to record, 200ns to 1ms; shorter gaps are recorded as a sum [default: 500ns]
+    /// Record each gap from this length on, 200ns to 1ms; corehop records shorter gaps as a sum [default: 500ns]
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     threshold: Option<Nanos>,
 }

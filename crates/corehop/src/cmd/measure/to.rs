@@ -23,12 +23,12 @@ use corehop_app::run::{Destination, RunOptions};
 /// The destination of the rows, and the answer.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct Out {
-    /// The file to write; `FILE.part` until it is complete
+    /// Write the rows to this file; the file is called `FILE.part` until the run is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     pub(in crate::cmd) output: Option<PathBuf>,
     #[command(flatten)]
     pub(in crate::cmd) force: Force,
-    /// Write an Arrow stream to stdout instead of a file: the rows of the -o file, or of KIND
+    /// Write the rows as an Arrow stream to stdout instead of a file: the rows of the -o file, or rows of KIND
     /// (`task_jobs`)
     #[arg(
         long,
@@ -42,10 +42,10 @@ pub(in crate::cmd) struct Out {
     /// Print the outline of the plan and the projected time; with --json the plan itself
     #[arg(long)]
     pub(in crate::cmd) dry_run: bool,
-    /// Print one machine-readable answer on stdout
+    /// Print the answer as JSON
     #[arg(long)]
     pub(in crate::cmd) json: bool,
-    /// Stop after this time; spare time goes to the least certain cells
+    /// Stop after this time; if time is left, corehop takes more samples of the least certain cells
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(in crate::cmd) budget: Option<Nanos>,
 }
@@ -53,7 +53,7 @@ pub(in crate::cmd) struct Out {
 /// The machine, the output, and the progress messages.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct To {
-    /// The machine: `live`, the id of a platform, or a platform file
+    /// Run on this machine: `live` (this host), or a simulated machine by the id of a platform or by a platform file
     #[arg(long, default_value = "live")]
     pub(in crate::cmd) on: String,
     #[command(flatten)]
@@ -75,7 +75,7 @@ pub(in crate::cmd) struct Resume {
 pub(in crate::cmd) struct SeedOptions {
     #[command(flatten)]
     again: Resume,
-    /// The seed of all random draws
+    /// Draw all random numbers from this seed
     #[arg(long, default_value_t = 1)]
     pub(in crate::cmd) seed: u64,
 }
@@ -90,8 +90,8 @@ impl SeedOptions {
 /// A precision to reach, instead of a number of samples.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct Precise {
-    /// Measure until every cell's median is known to ±PERCENT of its warm touch (of the time of a run, for
-    /// programs with common data), with 95 % confidence
+    /// Measure until the median of every cell is known to ±PERCENT of its warm touch with 95 % confidence. For
+    /// programs with common data, PERCENT refers to the time of a run
     #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
     precision: Option<f64>,
 }

@@ -20,8 +20,8 @@ const INSTEAD_OF_TRACE: [&str; 5] = ["workload", "wss", "write_ratio", "pattern"
 /// A trace in place of a working set.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
-    /// Use a program's memory accesses instead of working sets: output of lackey, or of DynamoRIO's view or memtrace
-    /// (`-`: stdin); simulated machines only
+    /// Replay a program's memory accesses instead of walking working sets, on simulated machines only. The file is
+    /// the output of lackey, or of DynamoRIO's view or memtrace (`-`: stdin)
     #[arg(
         long = "from-trace",
         value_name = "FILE",
@@ -29,7 +29,7 @@ pub(super) struct TraceArgs {
         help_heading = "Instead of the preset's values"
     )]
     trace: Option<PathBuf>,
-    /// Accesses of the trace to skip
+    /// Skip this many accesses of the trace
     #[arg(
         long,
         value_name = "N",
@@ -39,7 +39,7 @@ pub(super) struct TraceArgs {
         help_heading = "Instead of the preset's values"
     )]
     trace_skip: u64,
-    /// Accesses of the trace to take
+    /// Replay this many accesses of the trace
     #[arg(
         long,
         value_name = "N",
@@ -50,7 +50,7 @@ pub(super) struct TraceArgs {
         help_heading = "Instead of the preset's values"
     )]
     trace_take: u64,
-    /// The thread of the trace, as 501 or in the trace's notation (W0.T501); default: the first thread
+    /// Replay this thread of the trace, as 501 or in the trace's notation (W0.T501); default: the first thread
     #[arg(
         long,
         value_name = "TID",

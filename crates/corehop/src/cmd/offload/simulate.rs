@@ -14,32 +14,32 @@ use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
 /// Simulate threads that compute and make system calls, and compare the policies with each other and with no
-/// off-loading on the same cores. The results are calls per second, the time of a call, the share of time in which an
-/// application core was powered down, and energy.
+/// off-loading on the same cores. corehop prints the calls per second, the time of a call, the share of time in which
+/// an application core was powered down, and the energy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The platform, by name or file
+    /// Simulate this machine: the id of a platform, or a platform file
     #[arg(long, value_name = "PLATFORM")]
     on: String,
-    /// OS cores: CPUs that only execute calls
+    /// Use these CPUs as OS cores, which only execute calls
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
-    /// Policy for the choice of an OS core, as in `corehop offload` [default: compare all]
+    /// Choose an OS core by these policies, as in `corehop offload` [default: compare all policies]
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<CorePolicy>,
-    /// Mechanism of the core switch: v1 to v5, or strong-v1 to strong-v5 (kernel of 2009)
+    /// Switch cores by this mechanism: v1 to v5, or strong-v1 to strong-v5 (kernel of 2009)
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: SwitchMechanism,
-    /// Number of threads
+    /// Simulate this many threads
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     threads: u32,
-    /// Mean compute time between two calls of a thread, on the fastest core
+    /// Let a thread compute for this mean time between two calls, on the fastest core
     #[arg(long, value_name = "TIME", default_value = "10us")]
     compute: Nanos,
-    /// Mean time of a call, on the fastest core
+    /// Let a call take this mean time, on the fastest core
     #[arg(long, value_name = "TIME", default_value = "5us")]
     call_time: Nanos,
-    /// The seed of the simulation
+    /// Draw all random numbers from this seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Write the answer to this file, as JSON

@@ -14,13 +14,13 @@ use corehop_app::run::utc_now;
 /// A form of a placement, as an option names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum PlacementFormat {
-    /// Shell commands, by thread number and by thread name
+    /// Print shell commands that pin threads, by thread number and by thread name
     Taskset,
-    /// A drop-in for each service; a unit cannot pin single threads
+    /// Print a systemd drop-in for each service; a unit cannot pin single threads
     Systemd,
-    /// CPUs for containers and cgroups, which cannot pin single threads
+    /// Print the CPUs for containers and cgroups, which cannot pin single threads
     Cpuset,
-    /// The placement with all evidence
+    /// Print the placement with all evidence as JSON
     Json,
 }
 

@@ -15,16 +15,16 @@ use crate::output::either;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Replay a log, and check that the placer makes the same decisions; moves nothing.
+/// Replay a log of the placer, and check that the placer makes the same decisions. Replaying moves no thread.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A log of `corehop place -o`.
     #[arg(value_name = "LOG.jsonl")]
     log: PathBuf,
-    /// A model of the gain of threads that run together, if the placer used one
+    /// Predict the gain of threads that run together by this model, if the placer used the model
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -8,23 +8,23 @@ use corehop_decide::placer::InitialPlacement;
 use crate::cmd::measure::on;
 use crate::output::told;
 
-/// Place pairs of threads on a simulated machine, and compare with no placement.
+/// Place pairs of threads on a simulated machine, and compare their progress with the progress without a placement.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The machine: the id of a platform, or a platform file
+    /// Simulate this machine: the id of a platform, or a platform file
     #[arg(long, value_name = "PLATFORM")]
     on: String,
-    /// Number of pairs [default: one for every two CPUs]
+    /// Simulate this many pairs of threads [default: one pair for every two CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
-    /// Initial CPUs of the threads: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in
-    /// turn [default: spread]
+    /// Set an initial placement: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in turn
+    /// [default: spread]
     #[arg(long, value_name = "spread|packed|CPUS")]
     start: Option<InitialPlacement>,
-    /// Also try placements without evidence
+    /// Also try placements that no evidence supports
     #[arg(long)]
     search: bool,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -25,10 +25,11 @@ pub(super) struct DrawingOptions {
     /// Write a page with tables and a timeline of the threads with the longest absences
     #[arg(long, value_name = "FILE.html")]
     timeline: Option<PathBuf>,
-    /// Write the events in the trace-event format, for Perfetto: tracks of threads and of CPUs, with the expected lost time
+    /// Write the events in the trace-event format for Perfetto, with tracks of threads and of CPUs and the expected
+    /// lost time
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
-    /// Write times, events and their cost in OpenMetrics format, for a node exporter's textfile collector
+    /// Write times, events and the cost of the events in OpenMetrics format, for a node exporter's textfile collector
     #[arg(long, value_name = "FILE.prom")]
     metrics: Option<PathBuf>,
 }
@@ -88,7 +89,7 @@ impl RecordingAnswer {
     ) -> Result<Exit, Failure> {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
         let Some(ChargedRecording { cost, refills, costs: origin }) = &ended.charged else {
-            return Err(Failure::says(Exit::Failed, "this recording was not charged"));
+            return Err(Failure::says(Exit::Failed, "corehop charged no costs to this recording"));
         };
         let comparison = of_arms(recording, refills)?;
         let drawn =

@@ -15,11 +15,12 @@ const USUAL_REPEAT: u32 = 20;
 /// Runs in arms.
 #[derive(Debug, clap::Args)]
 pub(super) struct ArmArgs {
-    /// Number of blocks in which to run the program; default: 20 with --arm, otherwise one recording
+    /// Run the program in this many blocks; default: 20 with --arm, otherwise one recording
     #[arg(long, value_name = "N", help_heading = HEADING)]
     repeat: Option<u32>,
-    /// Also run the program behind this command, and compare, for example `'pinned=taskset -c 1'`. Each block has one
-    /// run of each arm and two unchanged runs, in random order. Repeat the option for more arms
+    /// Also run the program under this command as an arm, for example `'pinned=taskset -c 1'`, and compare the arm
+    /// with unchanged runs. Each block has one run of each arm and two unchanged runs, in random order. Repeat the
+    /// option for more arms
     #[arg(long, value_name = "NAME=COMMAND", value_parser = arm, help_heading = HEADING)]
     arm: Vec<Arm>,
     #[command(flatten)]

@@ -19,32 +19,35 @@ use crate::cmd::costs::CostArgs;
 use crate::cmd::measure::on;
 use crate::output::{Force, note};
 
-/// Read a trace of the scheduler as a recording: text of `perf sched script`, `trace-cmd report`, ftrace or Perfetto.
+/// Read a scheduler trace of another program as a recording: text of `perf sched script`, `trace-cmd report`, ftrace
+/// or Perfetto.
 ///
-/// The answer has the absences of the threads, their causes and their cost, as that of `corehop record`. What the trace does not
-/// state is unknown, and the answer names the missing parts and the lines that are not understood.
+/// As for `corehop record`, the answer has the absences of the threads, their causes and their cost. If the trace
+/// lacks a fact, the fact is unknown. The answer names the missing facts, and the lines that corehop could not
+/// understand.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FromOptions {
-    /// The trace as text; - reads standard input.
+    /// The file with the trace as text; `-` stands for standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
-    /// Record this process or thread and the processes that it starts; default: all threads of the trace
+    /// Record only this process or thread and the processes that it starts; default: all threads of the trace
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
-    /// The machine of the trace, as a platform's name or a file, for the classes of migrations; default: this host
+    /// Classify migrations by the caches of this machine (a platform's name or a file), on which the trace was
+    /// recorded; default: this host
     #[arg(long, value_name = "NAME|FILE")]
     platform: Option<String>,
-    /// The file to write; `FILE.part` until it is complete
+    /// Write the rows to this file; the file is called `FILE.part` until the run is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     costs: CostArgs,
-    /// The working set of the program, if known
+    /// State the working-set size of the program, if you know it
     #[arg(long, value_name = "SIZE")]
     wss: Option<Bytes>,
     #[command(flatten)]
@@ -60,7 +63,9 @@ impl FromOptions {
         let drawings = self.drawings.files(&given, self.force)?;
         let source = input::stream(&self.file)?;
         if self.platform.is_none() {
-            note("the trace is taken as one of this host: --platform names another machine");
+            note(
+                "corehop assumes that the trace comes from this host: name another machine with --platform",
+            );
         }
         let mut machine = TraceMachine::new(platform, source, self.name(), self.pid);
         let run = self.options(charge);
@@ -81,7 +86,8 @@ impl FromOptions {
             return request.chosen();
         }
         request.refuse_without_costs()?;
-        let origin = "no costs: those of this host do not apply to another machine (--costs FILE)";
+        let origin =
+            "no costs: the costs of this host do not apply to another machine (--costs FILE)";
         Ok(ChosenCosts { source: None, origin: origin.to_owned() })
     }
 

@@ -9,19 +9,19 @@ use corehop_app::report::{ContentsForm, contents};
 use super::print_report;
 use crate::output::stdout_layout;
 
-/// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
+/// List the contents of a corehop file: the kind of its rows, their provenance, and the number of valid rows.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file of `corehop measure`, complete or partial (`.part`), a file of `corehop check study -o`, the
-    /// log of `corehop place -o`, or the answer of `corehop offload -o`.
+    /// The file to list: a file of `corehop measure`, complete or partial (`.part`), a file of `corehop check study
+    /// -o`, the log of `corehop place -o`, or the answer of `corehop offload -o`.
     file: PathBuf,
-    /// Print JSON, with the meaning of every column and the whole provenance.
+    /// Print the contents as JSON, with the meaning of every column and the whole provenance.
     #[arg(long, conflicts_with_all = ["plan", "rows"])]
     json: bool,
-    /// Print the plan of the run.
+    /// Print the plan of the recorded run.
     #[arg(long, conflicts_with = "rows")]
     plan: bool,
-    /// Print the first N rows, one JSON object per line.
+    /// Print the first N rows, as one JSON object per line.
     #[arg(long, value_name = "N")]
     rows: Option<usize>,
 }

@@ -20,10 +20,11 @@ use crate::progress::view;
 
 /// Measure this host, and fit the numbers of a simulated machine to it (some three minutes).
 ///
-/// Writes FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
+/// corehop writes FILE.toml and, beside it, the live samples (`FILE.parquet`). The answer lists the live and the
+/// simulated delay of every cell.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The platform file.
+    /// Write the platform file to this path
     #[arg(short, long, value_name = "FILE.toml")]
     output: PathBuf,
     #[command(flatten)]
@@ -31,7 +32,7 @@ pub(crate) struct Args {
     /// Resume an interrupted calibration from its FILE.parquet
     #[arg(long)]
     resume: bool,
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
 }

@@ -17,26 +17,27 @@ use crate::output::{Force, OutputFile, counted, either, note, spinner};
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Describe a machine: CPUs, caches, their sharing, and the events that cannot be measured there.
+/// Describe a machine: its CPUs, its caches and their sharing, and the events that cannot be measured on the machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A built-in platform, a platform file, a file of `lscpu -J` (.json) or `lstopo --of xml` (.xml), or a folder with
-    /// copies of sys/ and proc/; default: this host. `corehop measure platform` measures it.
+    /// The machine: a built-in platform, a platform file, a file of `lscpu -J` (.json) or `lstopo --of xml` (.xml),
+    /// or a folder with copies of sys/ and proc/. Default: this host, which `corehop measure platform` can measure.
     #[arg(value_name = "NAME|FILE|FOLDER")]
     platform: Option<String>,
-    /// Add the transfer times of cache lines from a table of core-to-core-latency (`--csv`), whose CPUs are those of the
-    /// platform that are online
+    /// Add the transfer times of cache lines from a table of core-to-core-latency (`--csv`). The CPUs of the table
+    /// are the online CPUs of the platform
     #[arg(long, value_name = "FILE.csv")]
     exchange: Option<PathBuf>,
     #[command(flatten)]
     described: DescriptionOptions,
 }
 
-/// Measure cache-line transfers between the CPUs of this host and the latency of each level, and check the machine's own
-/// description (half a minute). Then watch the distance between CPUs.
+/// Measure cache-line transfers between the CPUs of this host and the latency of each cache level, and check the
+/// machine's own description (half a minute). Then watch the distance between CPUs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlatformMeasurementOptions {
-    /// Seconds to watch, 0 to 3600. A hypervisor may move virtual CPUs every few seconds.
+    /// Watch the distance between CPUs for this many seconds, 0 to 3600. A hypervisor may move virtual CPUs every few
+    /// seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
@@ -47,13 +48,13 @@ pub(crate) struct PlatformMeasurementOptions {
 /// The forms of a description.
 #[derive(Debug, clap::Args)]
 struct DescriptionOptions {
-    /// Print JSON.
+    /// Print the answer as JSON
     #[arg(long)]
     json: bool,
     /// Write a platform file.
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
-    /// Draw the machine as SVG.
+    /// Draw the machine as an SVG picture.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
     /// Write a gem5 configuration with classic caches; the head of the file lists what gem5 cannot express.

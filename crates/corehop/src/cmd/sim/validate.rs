@@ -9,38 +9,42 @@ use corehop_plan::units::Bytes;
 
 use crate::output::{Force, told};
 
-/// Rerun published experiments on the simulated machine, and report its error.
+/// Rerun published experiments on the simulated machine, and report the error of the simulation.
 ///
-/// The output joins every printed row with the simulated one. It marks rows that platform parameters were
-/// fitted on, and rows that tell of something that is not modelled, and judges neither. The simulation samples some sets of all caches (one in 2 to 64) for
-/// working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile and
-/// the order of events or kernels all meet it. With fewer samples than the study's number the aim is not judged.
+/// The output joins every printed row with the simulated row. corehop marks rows to which platform parameters were
+/// fitted, and does not judge the simulation by such rows. corehop also marks rows that depend on an effect which the
+/// simulation lacks; the errors of these rows count. The simulation samples some sets of all caches (one in 2 to 64)
+/// for working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile of the
+/// errors and the order of events or kernels all meet the aim. With fewer samples than the study states, corehop does
+/// not judge the aim.
 ///
-/// Exit code 1: an aim is not reached or not judged, or a claim does not come out as printed.
+/// Exit code 1 means that a study does not reach its aim, that corehop could not judge an aim, or that a printed
+/// claim does not hold in the simulation.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Platforms or studies, such as `xeon_x5650` or `waechtler-a4`; default: all.
+    /// The platforms or studies to validate, such as `xeon_x5650` or `waechtler-a4`; default: all.
     #[arg(value_name = "NAME")]
     what: Vec<String>,
-    /// Samples per cell; default: the study's number.
+    /// Take this many samples per cell; default: the study's number.
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
-    /// Only these working-set sizes.
+    /// Simulate only these working-set sizes.
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     wss: Vec<Bytes>,
     /// Use this platform file instead of the built-in one.
     #[arg(long, value_name = "FILE.toml")]
     on: Option<String>,
-    /// Simulate every set of every cache for working sets of any size (many times slower)
+    /// Simulate every cache set for working sets of any size (many times slower)
     #[arg(long)]
     exact: bool,
-    /// Extra passes before the warm touches of tables of costs; default: the study's number.
+    /// In tables of costs, walk over the working set this many extra times before the warm touch; default: the
+    /// study's number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=64))]
     passes: Option<u32>,
-    /// The seed of all random draws.
+    /// Draw all random numbers from this seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a page with one figure per table: printed against simulated values.
+    /// Write a page with one figure per table that compares printed with simulated values.
     #[arg(short, long, value_name = "PAGE.html")]
     output: Option<PathBuf>,
     /// Write the figures to this folder, one file per table.
@@ -48,7 +52,7 @@ pub(crate) struct Args {
     svg: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON: every row, and the errors of each table.
+    /// Print every row and the errors of each table as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -22,26 +22,27 @@ use corehop_app::here::found;
 use corehop_app::input;
 use corehop_app::run::RunOptions;
 
-/// Compare a platform file with its host: run the quick experiment live and simulated, cell by cell.
+/// Run the quick experiment on this host and on its simulation, and compare the results cell by cell.
 ///
-/// The live samples go to a file beside the platform file (`.live.parquet`). Exit code 1: an aim is missed.
+/// corehop writes the live samples to a file beside the platform file (`.live.parquet`). Exit code 1 means that the
+/// simulation missed an aim.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A platform file of `corehop sim calibrate`.
+    /// A platform file of this host, written by `corehop sim calibrate`.
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Use these live samples of the described host instead of a new measurement.
     #[arg(long, value_name = "FILE.parquet")]
     live: Option<PathBuf>,
-    /// Simulate every set of every cache for working sets of any size (many times slower)
+    /// Simulate every cache set for working sets of any size (many times slower)
     #[arg(long)]
     exact: bool,
-    /// The seed of the measurement [default: 1]
+    /// Draw all random numbers of the measurement from this seed [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "live")]
     seed: Option<u64>,
     #[command(flatten)]
     force: Force,
-    /// Print JSON: every cell, and the aims.
+    /// Print every cell and the aims as JSON.
     #[arg(long)]
     json: bool,
 }
