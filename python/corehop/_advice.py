@@ -36,7 +36,7 @@ class Prediction:
     curve: Estimate | None
     """The value of the curve, where the curve pools the measured value with its neighbours."""
     length_us: float | None
-    """The preemption length; None for the longest measured."""
+    """The preemption length; None for the longest measured length."""
     nearest_length_us: float | None
     """The nearest measured length; None if `length_us` was measured."""
     method: str

@@ -143,11 +143,11 @@ def check(
         locking: The protocol of the locks that tasks have: `pcp`, `pi` or `srp`.
         chains: Chains of tasks with a deadline from end to end, each with `name`, `tasks`, `activation` (`periodic` or
             `event`) and `deadline_us`.
-        accept_largest: Accept the largest measured cost as a bound. Without this option a yes that rests on the
+        accept_largest: Accept the largest measured cost as a bound. Without this option, a yes that relies on the
             largest of n samples is `UNKNOWN`, with the condition in `why` and in `sentence`.
         supply: CPU supply below 100 %: the path of a file of `measure("supply")`, or of JSON with a budget in each
             period. The answer has its basis as `supply`.
-        slack: Whether the answer also says how far the opposite answer is; default: for sets of up to 20 tasks. This
+        slack: Whether the answer also says how close it is to its opposite; default: for sets of up to 20 tasks. This
             part takes some hundred times as long as the answer alone.
 
     Returns:

@@ -23,14 +23,14 @@ def compare(
     confidence: float = 0.95,
     estimator: str | None = None,
 ) -> Answer:
-    """Compares two results, or two folders of results: two kernels, two hosts, before and after.
+    """Compares two results, or two folders of results, for example of two kernels, or from before and after a change.
 
     Args:
         a: The baseline: a file of any experiment, a log of `corehop place -o`, an answer of `corehop offload -o`, or a
             folder of such.
         b: The result to compare with the baseline; default: compare the arms of one recording.
-        margin: Ignore differences below this share of A's median.
-        least: Ignore differences below this time, regardless of A's median, such as `"2us"`; default: 1 us for
+        margin: Ignore differences below this share of the median of A.
+        least: Ignore differences below this time, whatever the median of A is, such as `"2us"`; default: 1 us for
             delays, none for other times.
         fail_on: The outcomes that fail the gate: `slower`, `different`, `unknown`.
         confidence: The probability that two equal results show no slower or faster cell.

@@ -29,7 +29,7 @@ class CostModel:
     Args:
         event, load: Whose cost `predict` gives.
         statistic: `mean`, `median`, `p90`, `p99` or `max`.
-        length: The preemption length, as a text (`"4ms"`); the longest measured if left out.
+        length: The preemption length, as a text (`"4ms"`); the longest measured length if left out.
         method: `fitted`, `survivors` or `worst_case`; the one that was least far off if left out.
         estimator: How a delay follows from the intervals of a sample.
         only: Which of several series: `{"page": "thp"}`.
@@ -220,7 +220,7 @@ def predict(
     """The cost of an event at some sizes, with interval: the answers of `corehop advise predict`.
 
     Args:
-        model: A model, the path of one (`*.json`), or samples to fit one to.
+        model: A model, the path of a model (`*.json`), or samples to which corehop fits a model.
         wss: A size, or several, in bytes or as texts (`"64KiB"`).
         event, load, statistic, length, method, only: As for `CostModel`.
 
@@ -248,7 +248,7 @@ def advise(
     """Advice for a scheduler on a machine: the answer of `corehop advise --json`.
 
     Args:
-        what: Samples of the machine, or a model of them.
+        what: Samples of the machine, or a model of these samples.
         on: In their place a platform, of which the synthetic method is simulated (a minute or more).
         wss: The sizes, in bytes or as texts; those measured if left out.
         length: The expected wait to advise on, as a text, a timedelta or seconds; the usual ones from 1 us to 10 ms if left out.

@@ -52,7 +52,7 @@ class StudyResult:
         """Up to which working-set size each crossover's scheduler is preferable at these costs, by reading.
 
         Args:
-            costs: A model, samples to fit one to, or a table of costs (the path of a CSV file).
+            costs: A model, samples to which corehop fits a model, or a table of costs (the path of a CSV file).
             load, statistic, length, only: Which of these costs; all loads and statistics if left out.
 
         Raises:

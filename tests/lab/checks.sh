@@ -263,7 +263,7 @@ check_not_admitted() {
     code=$?
     echo "$before" >/proc/sys/kernel/sched_rt_runtime_us
     equals "exit code" 3 $code
-    said=$(grep -o "the kernel does not admit it: the tasks before it reserve .* can be reserved" answer)
+    said=$(grep -o "the kernel does not admit the task: earlier tasks reserve .* may reserve" answer)
     [ -n "$said" ] || fail "it does not say why"
     nothing_left
     echo "$said"

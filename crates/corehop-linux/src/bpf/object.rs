@@ -212,7 +212,7 @@ fn of_call(error: MapError) -> io::Error {
 
 /// The object file does not hold what the source says: it is older than its source.
 fn lacks(what: &str) -> BpfError {
-    BpfError::Malformed { reason: format!("it has no `{what}`: run `make bpf`") }
+    BpfError::Malformed { reason: format!("the object lacks `{what}`: run `make bpf`") }
 }
 
 /// An error with its causes, in one line.

@@ -54,7 +54,7 @@ const TO_BE_REPLACED: i32 = i32::MAX;
 pub enum SchedExtError {
     /// The kernel was built without the class, or is older than it.
     #[error(
-        "this kernel ({release}) has no sched_ext: boot one of Linux 6.12 or later built with \
+        "this kernel ({release}) has no sched_ext: boot a kernel of Linux 6.12 or later built with \
          CONFIG_SCHED_CLASS_EXT=y (`grep SCHED_CLASS_EXT /boot/config-$(uname -r)` says whether \
          one is; Debian's are from 7.0 on)"
     )]

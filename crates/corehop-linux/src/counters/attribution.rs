@@ -140,7 +140,7 @@ impl Attribution {
             CounterSource::Rusage { because } => format!(
                 "Disturbances are attributed by getrusage and thread CPU time: switches and page \
                  faults are seen, interrupts are not, stolen time {}. No BPF counters: {because}",
-                if self.not_run_is_stolen { "is" } else { "is not told from interrupts" }
+                if self.not_run_is_stolen { "is" } else { "is not distinguished from interrupts" }
             ),
         }
     }

@@ -147,8 +147,7 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
     let level = paranoid.map_or(String::from("unknown"), |level| level.to_string());
     let (reason, remedy) = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => (
-            "the kernel knows no such event of this processor: it has no counters, or a \
-             hypervisor keeps them"
+            "the kernel knows no such event, because the processor has no counters or a hypervisor hides the counters"
                 .to_owned(),
             "run on the bare machine, or give the guest a PMU (QEMU: -cpu host,pmu=on)",
         ),
@@ -165,10 +164,10 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
             ("too many files are open".to_owned(), "raise the limit with `ulimit -n`")
         }
         Some(libc::EBUSY) => (
-            "somebody else has the processor's counters to themselves".to_owned(),
+            "another program uses the processor's counters exclusively".to_owned(),
             "stop other profilers; `sysctl kernel.nmi_watchdog=0` frees one counter",
         ),
-        _ => ("the kernel refuses the event".to_owned(), "see `perf list` for what there is"),
+        _ => ("the kernel refuses the event".to_owned(), "see `perf list` for the available events"),
     };
     CounterError::unavailable(event, error, reason, remedy)
 }

@@ -280,7 +280,7 @@ fn no_msr(error: &io::Error) -> CounterError {
             ("model-specific registers are for root", "run as root, with kernel lockdown off")
         }
         _ => (
-            "this processor, or its hypervisor, has no register 0x34 that counts them",
+            "this processor, or its hypervisor, has no register 0x34, which counts system-management interrupts",
             "look for gaps instead, as the measured loop does, or use rtla hwnoise",
         ),
     };
@@ -289,7 +289,7 @@ fn no_msr(error: &io::Error) -> CounterError {
 
 fn read_file(path: &'static str) -> Result<String, CounterError> {
     proc::text(path).map_err(|error| {
-        CounterError::unavailable(path, &error, "it cannot be read", "mount /proc")
+        CounterError::unavailable(path, &error, "the file cannot be read", "mount /proc")
     })
 }
 

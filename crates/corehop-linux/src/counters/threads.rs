@@ -118,8 +118,8 @@ impl ThreadCounters {
         let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let encodings = encodings(&cpuinfo).ok_or_else(|| CounterError::Unavailable {
             what: "misses that another core's cache answers".to_owned(),
-            reason: "no event of this processor is known for them".to_owned(),
-            remedy: "known are those of Xeons from Haswell on, and of AMD from Zen 3 on".to_owned(),
+            reason: "corehop knows no event of this processor that counts these misses".to_owned(),
+            remedy: "use a Xeon from Haswell on, or an AMD processor from Zen 3 on".to_owned(),
             errno: None,
         })?;
         Self::with(encodings)

@@ -180,7 +180,7 @@ impl LiveMachine {
             SetState::new(set, memory.map_err(|error| not_possible(&error))?, seed).map_err(|why| MachineError::NotPossible {
                 what: format!("the user's own job {}", set.workload.as_deref().unwrap_or_default()),
                 why,
-                remedy: "its form is `void f(void *memory, size_t bytes, uint64_t pass)`; see examples/own-job".to_owned(),
+                remedy: "the function needs the form `void f(void *memory, size_t bytes, uint64_t pass)`; see examples/own-job".to_owned(),
             })
         };
         plan.sets.iter().enumerate().map(&mut prepare).collect()
@@ -431,7 +431,8 @@ impl Machine for LiveMachine {
         if let Some(trace) = plan.body.working_sets().iter().find_map(|set| set.trace.as_ref()) {
             return Err(MachineError::NotPossible {
                 what: format!("the trace {}", trace.name),
-                why: "here its list of addresses would go through the caches beside it".to_owned(),
+                why: "on this host, the list of addresses would pass through the measured caches"
+                    .to_owned(),
                 remedy: "name a simulated machine, for example `--on xeon_x5650`".to_owned(),
             });
         }

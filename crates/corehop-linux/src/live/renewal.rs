@@ -130,8 +130,7 @@ impl Renewal {
             "frames_of_the_replicate_before": (self.frames > 0).then_some(self.reused),
             "why_not_seen": self.no_look,
             "own_job": self.own_job.then_some(
-                "the working set that the job is handed is fresh; what its library keeps in memory of \
-                 its own stays as it is",
+                "the working set of the job has fresh page frames; memory that the library of the job allocates itself keeps its page frames",
             ),
             "why_not_fresh": self.short_of_memory.then_some(
                 "too little memory to keep a replicate's frames while the next takes its own",

@@ -43,7 +43,7 @@ impl InterruptBaseline {
 
     fn describe_nmis(&self) -> Value {
         if self.nmis.is_empty() {
-            return json!({ "not_counted": "/proc/interrupts has no row for them" });
+            return json!({ "not_counted": "/proc/interrupts has no row for non-maskable interrupts" });
         }
         let now = nmis(self.nmis.iter().map(|&(cpu, _)| cpu));
         let pairs = self.nmis.iter().zip(now);

@@ -43,8 +43,8 @@ pub enum ObserveError {
     Bpf(#[from] BpfError),
     /// The kernel gives no records of switches.
     #[error(
-        "recording a program by perf_event_open(2): {0}; it needs `sysctl kernel.perf_event_paranoid=2` or lower, \
-         and a descriptor for each of its threads and each CPU (`ulimit -n`)"
+        "recording a program by perf_event_open(2): {0}; the call needs `sysctl kernel.perf_event_paranoid=2` or lower, \
+         and a descriptor for each thread of the program and each CPU (`ulimit -n`)"
     )]
     Records(#[source] io::Error),
     /// Neither is available.

@@ -45,7 +45,7 @@ impl Moves {
     /// Makes one move. It is written down first how to take it back.
     fn move_one(&self, it: &Move) -> Result<(UndoId, Move), String> {
         let tid = it.tid.cast_signed();
-        let gone = |error: io::Error| format!("{error}; it may have ended");
+        let gone = |error: io::Error| format!("{error}; the thread may have ended");
         let thread = ProcessId::of(tid).map_err(|error| error.to_string())?;
         let before = affinity_of(tid).map_err(gone)?;
         let undo = way_back(thread, before.clone(), it.cpus.clone());
@@ -55,9 +55,13 @@ impl Moves {
             Ok(cpus) if !is_curtailed(&cpus, &it.cpus) => {
                 return Ok((id, Move { tid: it.tid, cpus: before }));
             }
-            Ok(cpus) => format!("the kernel gives it CPUs {cpus}; name CPUs that it may use"),
+            Ok(cpus) => format!(
+                "the kernel restricts the thread to CPUs {cpus}; name CPUs that the thread may use"
+            ),
             Err(error) => {
-                format!("{error}; name CPUs that are online and in its cpuset, or run as its user")
+                format!(
+                    "{error}; name CPUs that are online and in the thread's cpuset, or run as the user of the thread"
+                )
             }
         };
         // A thread that cannot be put back has ended.

@@ -60,9 +60,9 @@ impl SwitchRecords {
             let remedy = match error.raw_os_error() {
                 Some(libc::ESRCH) => return io::Error::from(io::ErrorKind::NotFound),
                 Some(libc::EMFILE) => {
-                    "each of its threads takes a descriptor for each CPU: raise `ulimit -n`"
+                    "each thread of the program takes a descriptor for each CPU: raise `ulimit -n`"
                 }
-                _ => "it may be another user's: run as root",
+                _ => "the thread may belong to another user: run as root",
             };
             io::Error::new(
                 error.kind(),

@@ -75,7 +75,7 @@ pub enum OffloadError {
     /// The file of corehop is set-user-ID or set-group-ID.
     #[error(
         "corehop is set-user-ID or set-group-ID, and the loader preloads nothing into the programs that such a \
-         process starts: start it as that user, or remove the bit (chmod ug-s)"
+         process starts: start corehop as that user, or remove the bit (chmod ug-s)"
     )]
     SetId,
     /// No path that is right for the library.
@@ -95,7 +95,7 @@ pub enum OffloadError {
     NoBoard(Vec<RefusedPath>),
     /// A core that is offline, or not allowed to this process.
     #[error(
-        "CPU {cpu} cannot be an OS core ({reason}): name one that is online and in this process's cpuset"
+        "CPU {cpu} cannot be an OS core ({reason}): name a CPU that is online and in this process's cpuset"
     )]
     NoCore {
         /// The core.
@@ -105,7 +105,7 @@ pub enum OffloadError {
     },
     /// All cores would be OS cores.
     #[error(
-        "no CPU is left for the program: of {usable} all are OS cores. Name fewer (--os-cores), or allow \
+        "no CPU is left for the program, because all usable CPUs ({usable}) are OS cores. Name fewer OS cores (--os-cores), or allow \
          the program more CPUs (taskset, cpuset)"
     )]
     NoneLeft {

@@ -42,16 +42,15 @@ pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
         };
         if changes_rights(&path).map_err(no_program)? {
             return refused(
-                "it runs with the rights of another user (set-uid, set-gid or capabilities), and the loader \
-                 preloads nothing into such a program. Start it as that user",
+                "the program runs with the rights of another user (set-uid, set-gid or capabilities), and the loader preloads nothing into such a program. Start the program as that user",
             );
         }
         return match linking(&head) {
             Linking::Dynamic => Ok(()),
             Linking::Static => refused(
-                "it is linked static, so that it has no libc to stand before. Use a dynamically linked build",
+                "the program is linked statically, so the loader preloads nothing. Use a dynamically linked build",
             ),
-            Linking::Other => refused("it is not a program for Linux on x86-64"),
+            Linking::Other => refused("the file is not a program for Linux on x86-64"),
         };
     }
     Ok(())

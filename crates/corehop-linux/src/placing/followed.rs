@@ -53,7 +53,7 @@ impl ProcessTracker {
             ));
         }
         if status.state() == Some(b'Z') {
-            return Err(absent("it has ended, and waits for its parent"));
+            return Err(absent("the process has ended, and waits for its parent"));
         }
         // A thread of the kernel has no memory of its own.
         if status.field("VmSize").is_none() {

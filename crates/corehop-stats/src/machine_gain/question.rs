@@ -138,7 +138,7 @@ impl MachineGain {
             }
             GainSubject::Counts { smr, mpmi } => self.of_counts(*smr, *mpmi).ok_or(NoGain::Lacks {
                 form: self.taken,
-                what: "misses that were counted when it was fitted",
+                what: "misses that were counted for the fit",
             }),
         }
     }

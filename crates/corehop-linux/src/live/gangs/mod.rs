@@ -121,8 +121,12 @@ fn enough_memory(gang: &Gang) -> Result<(), MachineError> {
     }
     Err(MachineError::NotPossible {
         what: format!("`{}`", gang.name()),
-        why: format!("its data take {} MiB, and {} MiB are free", needs >> 20, half >> 19),
-        remedy: "ask for fewer --items".to_owned(),
+        why: format!(
+            "the data of the program take {} MiB, but only {} MiB are free",
+            needs >> 20,
+            half >> 19
+        ),
+        remedy: "use fewer --items".to_owned(),
     })
 }
 

@@ -157,9 +157,9 @@ pub(crate) fn refusal(
     let why = match choice {
         Some("off") => return None,
         _ if !faults && !traps => return None,
-        Some("fatal") => "the kernel ends what splits a lock (split_lock_detect=fatal)",
+        Some("fatal") => "the kernel ends a program that splits a lock (split_lock_detect=fatal)",
         Some(other) if other.starts_with("ratelimit") => {
-            "the kernel slows down what splits locks (split_lock_detect=ratelimit)"
+            "the kernel slows down programs that split locks (split_lock_detect=ratelimit)"
         }
         // With traps alone it warns in its log, and lets the lock pass.
         _ if !faults || mitigate.is_some_and(|value| value.trim() == "0") => return None,

@@ -123,10 +123,16 @@ fn find_folder(candidates: &[PathBuf]) -> Result<PathBuf, DmaError> {
 /// Whether transfers in this folder get to a device.
 fn takes_direct(folder: &Path) -> Result<(), String> {
     let file = unnamed_direct_file(folder).map_err(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => "its file system has no direct input and output".to_owned(),
+        Some(libc::EINVAL) => {
+            "the file system of the folder has no direct input and output".to_owned()
+        }
         _ => error.to_string(),
     })?;
-    if is_in_memory(&file) { Err("its file system is in memory".to_owned()) } else { Ok(()) }
+    if is_in_memory(&file) {
+        Err("the file system of the folder is in memory".to_owned())
+    } else {
+        Ok(())
+    }
 }
 
 /// A file without a name, opened for transfers that bypass the page cache.

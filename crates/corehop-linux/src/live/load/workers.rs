@@ -83,7 +83,7 @@ fn go_on(
     let mut all = || -> Result<(), String> {
         interrupt::keep_off_this_thread();
         set_affinity([cpu]).map_err(|error| {
-            format!("it cannot run on {cpu}: {error} (offline, or outside the cpuset?)")
+            format!("a thread of the load cannot run on {cpu}: {error} (offline, or outside the cpuset?)")
         })?;
         set_policy(policy).map_err(|error| error.to_string())?;
         while !shared.stop.load(Ordering::Relaxed) {

@@ -44,7 +44,7 @@ const RELIST_NS: u64 = 50_000_000;
 const LOOKS: usize = 8;
 
 /// The message for a program that ends too early.
-const TOO_SHORT: &str = "the program ended before one round was over: leave out --progress to run it again and again, or give it more to do";
+const TOO_SHORT: &str = "the program ended before one round was over: omit --progress so that corehop runs the program repeatedly, or give the program more work";
 
 impl LiveMachine {
     /// Runs the blocks of a plan.

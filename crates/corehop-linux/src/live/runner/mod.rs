@@ -505,7 +505,7 @@ fn move_to(cpu: Cpu) -> Result<(), MachineError> {
     set_affinity([cpu]).map_err(|error| MachineError::Failed {
         what: format!("moving to {cpu}"),
         why: format!(
-            "{error}: it was taken offline or out of this process's cpuset; see `corehop sim platform`"
+            "{error}: the CPU went offline, or left this process's cpuset; see `corehop sim platform`"
         ),
     })
 }

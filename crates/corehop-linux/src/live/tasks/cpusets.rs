@@ -123,7 +123,7 @@ impl Partitions {
         if let Some(other) = other_domain(root) {
             return Err(not_possible(
                 &format!("the cpuset {} balances its own CPUs", shown::path(&other)),
-                "end what uses it, or use --scheduler g-edf",
+                "end the programs that use this cpuset, or use --scheduler g-edf",
             ));
         }
         let home = own_cgroup(root, "cpuset");

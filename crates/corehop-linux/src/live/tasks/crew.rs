@@ -150,7 +150,7 @@ impl TaskCrew {
                 return Ok(if wanted { RunEnd::Complete } else { RunEnd::Stopped });
             }
             if monotonic_ns() > give_up {
-                return Err(failed("running a task set", "its tasks do not end"));
+                return Err(failed("running a task set", "the tasks do not end"));
             }
         }
     }

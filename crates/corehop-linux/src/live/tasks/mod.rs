@@ -93,7 +93,10 @@ impl LiveMachine {
         }
         if outcome.is_ok() && scheduler.is_some_and(|it| !it.is_in_charge()) {
             let what = "scheduling by sched_ext";
-            return Err(failed(what, "the kernel put the scheduler off before the set had ended"));
+            return Err(failed(
+                what,
+                "the kernel unloaded the scheduler before the task set had ended",
+            ));
         }
         let ended = partitions.map_or(Ok(()), Partitions::end);
         outcome.and_then(|outcome| ended.map(|()| outcome))
@@ -135,8 +138,8 @@ impl LiveMachine {
             }
             (None, Some(_)) => Ok(None),
             (None, None) if !self.options.allow_system => Err(refused(
-                "none is loaded, and loading one makes it schedule all ordinary threads of the machine".to_owned(),
-                "load one, or allow that for as long as the sets run with --allow-system",
+                "no sched_ext scheduler is loaded, and a loaded scheduler schedules all ordinary threads of the machine".to_owned(),
+                "load a scheduler, or let corehop load a scheduler while the sets run (--allow-system)",
             )),
             (None, None) => sched_ext::load()
                 .map(Some)

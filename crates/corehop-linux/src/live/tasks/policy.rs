@@ -151,8 +151,7 @@ pub(super) fn refused(
         (KernelPolicy::Deadline(..), Some(libc::EPERM)) if may_schedule() => bound(tid, cluster),
         (KernelPolicy::Deadline(runtime, deadline, period), Some(libc::EINVAL)) => (
             format!(
-                "it does not take a runtime of {runtime} ns, a deadline of {deadline} ns and a period of \
-                 {period} ns"
+                "the kernel rejects a runtime of {runtime} ns, a deadline of {deadline} ns and a period of {period} ns"
             ),
             "keep periods between sched_deadline_period_min_us and …_max_us in /proc/sys/kernel, and \
              execution times below deadlines"
@@ -165,7 +164,7 @@ pub(super) fn refused(
         ),
         (KernelPolicy::Ext, Some(libc::EINVAL)) => (
             "this kernel has no SCHED_EXT".to_owned(),
-            "boot one with CONFIG_SCHED_CLASS_EXT, or use --scheduler eevdf".to_owned(),
+            "boot a kernel with CONFIG_SCHED_CLASS_EXT, or use --scheduler eevdf".to_owned(),
         ),
         _ => (error.to_string(), "see `corehop doctor`".to_owned()),
     };
@@ -184,8 +183,7 @@ fn not_admitted(run: &TaskRun, task: usize, cluster: &CpuList) -> (String, Strin
     let limit = real_time_share() * cluster.len() as f64;
     let adds = run.tasks[task].reserved();
     let why = format!(
-        "the kernel does not admit it: the tasks before it reserve {reserved:.3} of CPUs {cluster}, it adds \
-         {adds:.3}, and {limit:.2} can be reserved there in all, less what SCHED_DEADLINE threads of others have"
+        "the kernel does not admit the task: earlier tasks reserve {reserved:.3} of CPUs {cluster}, this task adds {adds:.3}, and all tasks may reserve {limit:.2} minus the share of other SCHED_DEADLINE threads"
     );
     (why, "run fewer tasks, lower --share, or name more CPUs (--cpus)".to_owned())
 }
@@ -195,10 +193,9 @@ fn bound(tid: u32, cluster: &CpuList) -> (String, String) {
     let may =
         affinity_of(tid.cast_signed()).map_or_else(|_| "?".to_owned(), |cpus| cpus.to_string());
     let why = format!(
-        "SCHED_DEADLINE threads must be allowed on every CPU of their root domain, and this one may run on CPUs \
-         {may} of {cluster}"
+        "SCHED_DEADLINE threads must be allowed on every CPU of their root domain, but this thread may run only on CPUs {may} of {cluster}"
     );
-    (why, "run it without taskset, and outside of a cpuset that is no partition".to_owned())
+    (why, "run corehop without taskset, and outside of a cpuset that is no partition".to_owned())
 }
 
 /// The share of a CPU that the kernel lets real-time threads reserve.

@@ -33,7 +33,7 @@ pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
             continue;
         };
         let what = format!(
-            "real-time tasks would use {used:.2} of each of the CPUs {cpus}{why}: at most {MOST} is run, so {remedy}"
+            "real-time tasks would use {used:.2} of each of the CPUs {cpus}{why}: at most {MOST} is allowed, so {remedy}"
         );
         return Err(TasksError::Run { run, what }.into());
     }
@@ -58,7 +58,7 @@ pub(super) fn fits_memory(run: &TaskRun, available: Bytes) -> Result<(), Machine
     Err(MachineError::NotPossible {
         what: format!("a set of {} tasks", run.tasks.len()),
         why: format!(
-            "their working sets take {all} together, and of {available} that are available nine tenths are used at most"
+            "the working sets take {all} together, but at most nine tenths of the available {available} may be used"
         ),
         remedy: "run fewer tasks (--tasks), or with smaller working sets (--wss)".to_owned(),
     })
