@@ -18,10 +18,10 @@ words! {
         /// A curve fitted to measured costs gives the cost for the size of the thread's working set.
         Fitted = "fitted",
         /// The size of the thread's working set is unknown, so corehop takes the upper end of the cost at the largest
-        /// measured size. That cost bounds the costs of smaller working sets.
+        /// measured size, which bounds the costs of smaller working sets.
         LargestMeasured = "largest_measured",
         /// The thread's working set is larger than every measured size, so corehop takes the cost at the largest
-        /// measured size. The true cost can be higher.
+        /// measured size, although the true cost can be higher.
         AtLeast = "at_least",
     }
 }

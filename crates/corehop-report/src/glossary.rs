@@ -132,7 +132,7 @@ const WORDS: &[(&str, &str)] = &[
         "simulated",
         "The experiment ran on the simulated machine of a platform file (--on); nothing was measured on this host.",
     ),
-    ("live", "The experiment ran on this host, and measured it."),
+    ("live", "The experiment ran on this host, not on a simulated machine."),
     ("write ratio", "The share of word accesses that write."),
     (
         "chain",
@@ -193,7 +193,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "guard",
-        "A part of off-loading that compares stretches of 10 ms with and without off-loading by their calls and bytes per second. If six blocks in a row are slower with off-loading (or 8 of 9, 10 of 12, 12 of 15; or the first three by a tenth), corehop turns off-loading off, and tries again after 2 to 60 s. If the prediction keeps nearly all calls, corehop also turns off-loading off, and tries once to send all calls; this trial has to win.",
+        "A part of off-loading that compares stretches of 10 ms with and without off-loading by their calls and bytes per second. If six blocks in a row are slower with off-loading (or 8 of 9, 10 of 12, 12 of 15; or the first three by a tenth), corehop turns off-loading off, and tries again after 2 to 60 s. If the prediction keeps nearly all calls, corehop also turns off-loading off, and tries once to send all calls. Off-loading stays on only if the program is faster in this trial.",
     ),
     (
         "guarded",

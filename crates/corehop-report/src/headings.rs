@@ -70,7 +70,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("wss_kib", "The working-set size in KiB, in summary tables."),
     (
         "p999",
-        "The statistic that 99.9 % of the valid samples do not exceed; it needs enough samples.",
+        "The 99.9 % quantile of the valid samples, as a statistic, if there are enough samples.",
     ),
     ("n_all", "The number of all samples, including disturbed samples."),
     ("of", "The group of samples that a row of the table counts."),
@@ -136,7 +136,10 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "access on its plateau",
         "The median time of an access on the plateau of the cache, in nanoseconds.",
     ),
-    ("points", "The number of measured sizes on a plateau, or of plotted samples."),
+    (
+        "points",
+        "The number of points: the measured sizes on a plateau of the access-time curve, or the plotted samples.",
+    ),
     ("lines", "The number of cache lines of the working set."),
     ("pages", "The pages of the working set: 4k, thp or hugetlb."),
     ("valid walks", "The number of passes over the working set that nothing disturbed."),
@@ -146,7 +149,10 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "A cause of the spread of the samples; the steps of `corehop measure conditions` separate the causes.",
     ),
     ("95 %", "The 95 % confidence interval."),
-    ("alone", "The standard deviation of the medians if only this cause of the spread varied."),
+    (
+        "alone",
+        "The standard deviation of the medians that one cause of the spread alone would produce.",
+    ),
     (
         "class",
         "The class of a pair of CPUs, or of a migration: the innermost cache that both CPUs share.",
@@ -167,11 +173,11 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "excess",
         "The actual preemption length minus the requested length; the excess comes from the timer and the wake-up.",
     ),
-    ("what", "The subject of the row."),
+    ("what", "The event, the finding or the overhead that the row describes."),
     ("why it matters", "The effect of the finding on measurements."),
     ("remedy", "The command or change that removes the finding."),
     ("program", "A program of a published study, which corehop simulates or runs."),
-    ("with", "The parameters of the program."),
+    ("with", "The parameters with which the program ran."),
     ("items", "The number of items that the program works on."),
     (
         "shared",
@@ -293,7 +299,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     (
         "fewer misses",
-        "For each of two schedulers, the number of tasks that miss fewer deadlines under this scheduler.",
+        "For each of two schedulers, the number of tasks that miss fewer deadlines than under the other scheduler.",
     ),
     (
         "longest response",
@@ -305,7 +311,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "max of all",
         "The largest delay of all samples of a cell; the column `max` covers only the first k_min samples.",
     ),
-    ("detectable", "The smallest ratio that this number of samples can distinguish from 1."),
+    ("detectable", "The smallest ratio that the number of samples can distinguish from 1."),
     ("reading", "One interpretation of a published study that leaves details open."),
     ("is preferable to", "The scheduler that is compared with the scheduler of the row."),
     ("whose delay is", "The fixed delay D_c that is charged under the compared scheduler."),
@@ -353,7 +359,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "The comparison shows no difference: its interval contains 0, or the unchanged command differs as much from itself.",
     ),
     ("A/A floor", "The difference that the machine shows between runs of the unchanged command."),
-    ("smallest seen", "The smallest difference that this number of replicates can detect."),
+    ("smallest seen", "The smallest difference that the number of replicates can detect."),
     ("U", "The utilisation of a task set: the sum of WCET over period."),
     (
         "by pair",
@@ -390,11 +396,11 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     (
         "came first after preemptions",
-        "The number of preemptions after which this thread was the next to run on the CPU.",
+        "The number of preemptions after which the named thread was the next to run on the CPU.",
     ),
     (
         "at wake-up",
-        "The number of these migrations or preemptions in which the thread had blocked and was woken up.",
+        "The number of preemptions or migrations of the class in which the thread had blocked and was woken up.",
     ),
     ("CPU changes", "The number of times a thread resumed on another CPU."),
     ("name", "The name of a thread, or of the work that preempted the thread."),
@@ -434,7 +440,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("charged", "The delay that the test adds to the task."),
     (
         "supply",
-        "The time that CPUs supply to the tasks, if it is less than all of the time. The bounds of the test contain the gaps.",
+        "The time that CPUs supply to the tasks, if CPUs do not supply all of their time; the bounds of the test include the gaps.",
     ),
     ("responds", "The bound on the task's response time."),
     (
@@ -507,7 +513,7 @@ pub(super) const ANSWERS: &[(&str, &str)] = &[
     ("unschedulable", "An exact or necessary test proves that a job can miss its deadline."),
     (
         "unknown",
-        "The question has no answer, because a sufficient test failed or too little was measured. Unknown does not mean no.",
+        "The question has no answer, because a sufficient test failed or too little was measured. The answer `unknown` does not mean no.",
     ),
     ("exact", "A test that accepts exactly the schedulable task sets."),
     (
@@ -580,7 +586,7 @@ pub(super) const ANSWERS: &[(&str, &str)] = &[
     ),
     (
         "goes with",
-        "A quantity (a covariate) that changes together with the delays. It is not a separate part of the spread.",
+        "A quantity (a covariate) that changes together with the delays, but is not a separate part of the spread.",
     ),
     ("TASK-COUNT", "In a table of overheads: the number of tasks of the set."),
     ("SCHEDULE", "In a table of overheads: the time of a scheduling decision, in µs."),

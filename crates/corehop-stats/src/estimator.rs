@@ -15,7 +15,7 @@ words! {
         /// (section 3.1).
         Difference = "difference",
         /// The delay is the resumed touch minus the smaller of the cold and the warm touch, as in the published tool
-        /// of 2016 (`post - min(cold, hot)`). The result is never smaller than `difference`.
+        /// of 2016 (`post - min(cold, hot)`); this delay is never smaller than `difference`.
         AgainstLeast = "against_least",
         /// The delay is the resumed touch minus the warm touch, plus the direct cost of getting to the other CPU.
         WithSwitch = "with_switch",

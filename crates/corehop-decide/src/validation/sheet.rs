@@ -60,8 +60,8 @@ words! {
     JudgementRole, "a part in the judgement" {
         /// The printed value tests the simulation: its error counts.
         Judged = "judged",
-        /// The printed value depends on an effect that the simulation lacks. Its error counts and is marked, and no
-        /// number is fitted to the value.
+        /// The printed value depends on an effect that the simulation lacks; the error of the value counts and is
+        /// marked, and no number is fitted to the value.
         NotModelled = "not_modelled",
         /// A number of the simulation was fitted to the printed value, so the value cannot test the simulation.
         Fitted = "fitted",
@@ -134,11 +134,11 @@ pub(super) fn role_among<S>(
 words! {
     /// A statistic of the delays of a cell.
     PrintedStatistic, "a statistic" {
-        /// Their mean.
+        /// The mean of the delays of a cell.
         Average = "avg",
-        /// The greatest.
+        /// The greatest delay of a cell.
         Maximum = "max",
-        /// Their standard deviation.
+        /// The standard deviation of the delays of a cell.
         Deviation = "std",
     }
 }

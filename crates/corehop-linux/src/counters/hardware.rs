@@ -147,7 +147,7 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
     let level = paranoid.map_or(String::from("unknown"), |level| level.to_string());
     let (reason, remedy) = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => (
-            "the kernel knows no such event, because the processor has no counters or a hypervisor hides the counters"
+            "the kernel knows no such hardware event, because the processor has no counters or a hypervisor hides the counters"
                 .to_owned(),
             "run on the bare machine, or give the guest a PMU (QEMU: -cpu host,pmu=on)",
         ),

@@ -48,7 +48,7 @@ pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
         return match linking(&head) {
             Linking::Dynamic => Ok(()),
             Linking::Static => refused(
-                "the program is linked statically, so the loader preloads nothing. Use a dynamically linked build",
+                "the program is linked statically, so the loader preloads nothing. Use a dynamically linked build of the program",
             ),
             Linking::Other => refused("the file is not a program for Linux on x86-64"),
         };

@@ -71,9 +71,10 @@ words! {
 words! {
     /// The event between a job's warm and resumed touch.
     Event, "an event" {
-        /// Nothing happens: the job touches the working set again at once. This event is the first control.
+        /// The event `none` is the first control: the job touches its working set again at once.
         None = "none",
-        /// The job leaves its CPU while nothing else runs there, and resumes. This event is the second control.
+        /// The event `idle_leave` is the second control: the job leaves its CPU while nothing else runs there, and
+        /// resumes.
         IdleLeave = "idle_leave",
         /// All lines of the working set are flushed from all caches, which gives an upper limit for comparison.
         Flush = "flush",

@@ -42,16 +42,16 @@ words! {
         /// Calls are not switched: a second worker thread makes calls of its own on the other core. The time of a
         /// call is the total time divided by the calls of both threads.
         SecondWorker = "second-worker",
-        /// V1 in the kernel of Strong et al. (2009), simulated: the migration thread moves the calling thread.
+        /// V1 in the simulated kernel of 2009 (Strong et al.): the migration thread moves the calling thread.
         StrongV1 = "strong-v1",
-        /// V2 in the kernel of Strong et al. (2009), simulated: the scheduler hands over the calling thread.
+        /// V2 in the simulated kernel of 2009 (Strong et al.): the scheduler hands over the calling thread.
         StrongV2 = "strong-v2",
-        /// V3 in the kernel of Strong et al. (2009), simulated: a fast path hands over the calling thread.
+        /// V3 in the simulated kernel of 2009 (Strong et al.): a fast path hands over the calling thread.
         StrongV3 = "strong-v3",
-        /// V4 in the kernel of Strong et al. (2009), simulated: a fast path hands over the calling thread to a core
+        /// V4 in the simulated kernel of 2009 (Strong et al.): a fast path hands over the calling thread to a core
         /// that polls.
         StrongV4 = "strong-v4",
-        /// V5 in the kernel of Strong et al. (2009), simulated: a fast path hands over the calling thread to a core
+        /// V5 in the simulated kernel of 2009 (Strong et al.): a fast path hands over the calling thread to a core
         /// that is woken ahead of need.
         StrongV5 = "strong-v5",
     }

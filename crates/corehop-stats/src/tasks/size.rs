@@ -42,11 +42,11 @@ type Traces = BTreeMap<u64, BTreeMap<(usize, u64), Vec<f64>>>;
 words! {
     /// The statistic by which delays of task sets of different sizes are compared.
     Statistic, "a statistic" {
-        /// The largest of the first k_min.
+        /// The largest of the first k_min delays.
         Max = "max",
-        /// The mean.
+        /// The mean of the delays.
         Mean = "mean",
-        /// The median.
+        /// The median of the delays.
         Median = "median",
     }
 }

@@ -49,8 +49,8 @@ pub(crate) enum Mode {
 /// measurements do not support any advice.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdviseOptions {
-    /// Samples of the machine, live or simulated, a model of `corehop advise fit` (`*.json`), or the costs of one program
-    /// from `corehop measure program-costs`.
+    /// Advise from these samples of the machine, live or simulated, from this model of `corehop advise fit` (`*.json`), or
+    /// from the costs of one program that `corehop measure program-costs` wrote.
     #[arg(value_name = "FILE.parquet|MODEL.json")]
     file: PathBuf,
     #[command(flatten)]
@@ -66,8 +66,8 @@ struct AdviceOptions {
     /// Advise a job that expects to wait this long for its CPU; default: print the wait from which a move pays.
     #[arg(long, value_name = "TIME", value_parser = length)]
     length: Option<Nanos>,
-    /// Select one of several series by the value of a column, for example `page=thp`, `write_ratio=0.5`. The option
-    /// can be repeated.
+    /// Select one of several series by the value of a column, for example `page=thp`, `write_ratio=0.5`. Repeat
+    /// --only to select by several columns.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Write one HTML file with a map of the advice by size and expected wait.

@@ -35,7 +35,7 @@ pub(crate) enum Mode {
 /// scheduler: then the exit code answers for this scheduler.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Ask {
-    /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?, "wss_kib"?,
+    /// The task set to test: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?, "wss_kib"?,
     /// "jitter_us"?, "blocking_us"?, "suspension_us"?, "locks"?, "bcet_us"?, "budget_us"?, "name"?, "cpus"?,
     /// "pieces"?, "shares"?}], "scheduler"?, "locking"?, "chains"?}. Times are in microseconds with up to three
     /// decimals, or text with a unit ("1.5 ms"). Tests that charge cache reloads also read "block_reload_ns" beside
@@ -55,7 +55,7 @@ pub(crate) struct Ask {
     platform: Option<String>,
     /// Print how close the answer is to its opposite. For a yes, corehop prints the parts of the tightest task's
     /// response, how much WCETs and delays may grow, and one more task that fits. For a no, corehop prints the late
-    /// tasks, and the changes that give a yes. Default: on for sets of up to 20 tasks.
+    /// tasks, and the changes that give a yes. The option --slack is on by default for sets of up to 20 tasks.
     #[arg(long)]
     slack: bool,
     /// Draw a schedule with releases, deadlines, CPUs and the cost of preemptions and migrations. For a no or
@@ -79,13 +79,14 @@ pub(crate) struct Ask {
 /// The scheduler, and what is charged.
 #[derive(Debug, clap::Args)]
 struct ChargeOptions {
-    /// Test the set under this scheduler: g-edf, c-edf, p-edf, g-fp or p-fp. No analysis exists for eevdf and
-    /// sched_ext. Default: `scheduler` of the set, otherwise p-fp if tasks have priorities, and p-edf if not
+    /// Test the set under this scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; the schedulers eevdf and sched_ext have
+    /// no schedulability analysis. Default: `scheduler` of the set, otherwise p-fp if tasks have priorities, and
+    /// p-edf if not
     #[arg(long, value_name = "NAME")]
     scheduler: Option<Scheduler>,
-    /// Charge each job the delay D_c of one preemption or migration: e' = e + D_c. With --costs instead, a job pays
-    /// for the job that it preempts. The job then pays the cost of the most expensive event under this scheduler, for
-    /// the working set of the preempted job.
+    /// Charge each job the delay D_c of one preemption or migration: e' = e + D_c. With --costs instead of --delay, a
+    /// job pays for the job that it preempts: the cost of the most expensive event under this scheduler, for the
+    /// working set of the preempted job.
     #[arg(long, value_name = "D_c", conflicts_with = "costs")]
     delay: Option<Nanos>,
     #[command(flatten)]

@@ -20,16 +20,16 @@ use crate::output::{stdout_layout, told};
 /// arms (`--arm`) needs no second file, because corehop compares pairs of its runs. An export of hyperfine with two
 /// commands needs no second file either; its first command is the baseline.
 ///
-/// Exit code 0 means that no cell has an outcome of --fail-on, although the replicates sufficed to show such an
-/// outcome. Exit code 1 means that a cell has such an outcome, that B lacks a cell of A, or that too few replicates
-/// could show a slowdown. The answer states the slowdown that the comparison detects with 80 % power, and the number
-/// of replicates that would decide the open cells.
+/// Exit code 0 means that no cell has an outcome of --fail-on, although the replicates were enough to show one. Exit
+/// code 1 means that a cell has an outcome of --fail-on, that B lacks a cell of A, or that the replicates are too few
+/// to show a slowdown. The answer states the slowdown that the comparison detects with 80 % power, and the number of
+/// replicates that would decide the open cells.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The result that serves as the baseline.
+    /// Take this result as the baseline.
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The result to compare with the baseline.
+    /// Compare this result with the baseline.
     #[arg(value_name = "B")]
     b: Option<PathBuf>,
     /// Ignore differences below this share of the median of A; with 0% every difference counts.

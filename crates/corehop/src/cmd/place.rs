@@ -93,7 +93,7 @@ pub(crate) struct LivePlacementOptions {
     search: bool,
     /// Set an initial placement: `spread`, `packed`, or CPUs such as `0,2-3`, to which threads are assigned in turn.
     /// The threads stay in the initial placement until corehop tries a placement; if corehop finds no other
-    /// placement, it tries the initial one. corehop undoes the initial placement at the end
+    /// placement, corehop tries the initial placement. corehop undoes the initial placement at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<InitialPlacement>,
     /// Predict the gain of threads that run together by this model, the output of `corehop advise fit` for files of

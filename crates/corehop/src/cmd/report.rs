@@ -28,16 +28,17 @@ pub(crate) enum Mode {
 /// transfer times of cache lines between CPUs, and the facts that measurements confirmed or contradicted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportOptions {
-    /// The files of `corehop measure`, with the platform files (`*.toml`) of the measured machines. Alternatively one
-    /// file of `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop offload -o`.
+    /// Summarise these files of `corehop measure`, with the platform files (`*.toml`) of the measured machines; or
+    /// summarise one file of `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop
+    /// offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table in this form: screen (one terminal screen; the default without -o and --bundle), text (all
     /// statistics), csv (for other programs), markdown or latex (to paste), or json.
     #[arg(long, value_name = "FORM")]
     table: Option<ReportFormat>,
-    /// Restrict the table to cells with this value of a column, for example `page=thp`, `load=idle`, `chains=4`. The
-    /// option can be repeated. A page always has all cells.
+    /// Restrict the table to cells with this value of a column, for example `page=thp`, `load=idle`, `chains=4`.
+    /// Repeat --only to restrict by several columns. A page (-o) always shows all cells.
     #[arg(long, value_name = "COLUMN=VALUE")]
     only: Vec<String>,
     /// Write a page: one self-contained HTML file.

@@ -8,17 +8,18 @@ use crate::words::words;
 words! {
     /// The draw that a step of `conditions` renews.
     Renewed, "what a step renews" {
-        /// The step renews nothing: only time passes.
+        /// The step of `measure conditions` renews nothing: only time passes.
         Nothing = "nothing",
-        /// The step draws new page frames for the job's working set.
+        /// The step of `measure conditions` draws new page frames for the job's working set.
         Frames = "frames",
-        /// The step draws a new order in which the job accesses its working set.
+        /// The step of `measure conditions` draws a new order in which the job accesses its working set.
         Order = "order",
-        /// The step renews polluters, preemptors and the eviction buffer: their threads, page frames and orders.
+        /// The step of `measure conditions` renews polluters, preemptors and the eviction buffer: their threads, page
+        /// frames and orders.
         Others = "others",
-        /// The step starts new measured threads.
+        /// The step of `measure conditions` starts new measured threads.
         Threads = "threads",
-        /// The step renews page frames, order, threads, polluters and preemptors.
+        /// The step of `measure conditions` renews page frames, order, threads, polluters and preemptors together.
         Everything = "everything",
     }
 }

@@ -15,15 +15,16 @@ words! {
         /// The time of the tick: its interrupt and the softirqs that the interrupt raised. Measured from threads:
         /// gaps in the time of a computing thread that contain one timer interrupt and nothing else.
         Tick = "tick",
-        /// The time of the timer interrupt that releases a job. This overhead cannot be measured from threads.
+        /// The time of the timer interrupt that releases a job. Only BPF programs in the kernel can measure the
+        /// release interrupt.
         Release = "release",
-        /// The time from the expiry of the timer that releases a job to the start of its interrupt. This overhead
-        /// cannot be measured from threads.
+        /// The time from the expiry of the timer that releases a job to the start of its interrupt. Only BPF programs
+        /// in the kernel can measure this timer latency.
         EventLatency = "event_latency",
         /// The time from the end of a sleep until the thread runs, measured from threads.
         WakeUp = "wake_up",
-        /// The time from sending an inter-processor interrupt to its start on the other CPU. This overhead cannot be
-        /// measured from threads.
+        /// The time from sending an inter-processor interrupt to its start on the other CPU. Only BPF programs in the
+        /// kernel can measure the latency of the interrupt in one direction.
         OneWay = "interrupt",
         /// The time until another CPU has served a request (membarrier(2)), measured from threads.
         RoundTrip = "interrupt_round_trip",

@@ -13,7 +13,8 @@ impl Default for JobOutcome {
 words! {
     /// The course of a job of a task set, seen from Fig. 1 of Bastoni et al.
     JobOutcome, "a course" {
-        /// The job ran as in Fig. 1: a cold and a warm touch, one absence while the job waited, and a resumed touch.
+        /// The job ran as in Fig. 1 of Bastoni, Brandenburg and Anderson (2010): a cold and a warm touch, one absence
+        /// while the job waited, and a resumed touch.
         Sample = "sample",
         /// The job never lost its CPU: it waited on the CPU until its execution time was over.
         NotAway = "not_away",

@@ -24,8 +24,8 @@ use corehop_app::input;
 /// forms, and tests each form on programs and sizes that were left out of the fit.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The files of `corehop measure`, and platform files (`*.toml`) of the measured machines for the cache
-    /// latencies.
+    /// Fit the model to these files of `corehop measure`; platform files (`*.toml`) of the measured machines add the
+    /// cache latencies.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the model to this file, for `corehop advise predict`.

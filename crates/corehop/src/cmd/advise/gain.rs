@@ -20,7 +20,8 @@ use corehop_app::quantities::items;
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("asked").args(["program", "smr"]).required(true))]
 pub(crate) struct Args {
-    /// A model of `corehop advise fit` (`*.json`), or a file of `measure shared-data` to which corehop fits a model.
+    /// Predict by this model of `corehop advise fit` (`*.json`), or by a model that corehop fits to this file of
+    /// `measure shared-data`.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
     /// Predict for this program of `measure shared-data`

@@ -20,7 +20,7 @@ use corehop_app::quantities::pair;
 /// corehop predicts no cost for sizes beyond the largest measured size (exit code 1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A model of `corehop advise fit` (`*.json`), or samples to which corehop fits a model.
+    /// Predict by this model of `corehop advise fit` (`*.json`), or by a model that corehop fits to these samples.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
     /// Predict for these working-set sizes, separated by commas.
@@ -41,8 +41,8 @@ pub(crate) struct Args {
     /// Predict by this method: fitted, survivors or `worst_case`; default: the method with the smallest error.
     #[arg(long)]
     method: Option<Method>,
-    /// Select one of several series by the value of a column, for example `page=thp`, `write_ratio=0.5`. The option
-    /// can be repeated.
+    /// Select one of several series by the value of a column, for example `page=thp`, `write_ratio=0.5`. Repeat
+    /// --only to select by several columns.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Print the answer as JSON

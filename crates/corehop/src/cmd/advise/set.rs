@@ -18,7 +18,7 @@ use corehop_app::task_files;
 /// Exit code 1 means that the set misses deadlines under every limit on preemptions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A task set in the format of `corehop check`.
+    /// Read the task set from this file, in the format of `corehop check`.
     #[arg(value_name = "SET.json")]
     file: PathBuf,
     #[command(flatten)]

@@ -18,7 +18,7 @@ use crate::output::{Force, is_quiet, stdout_layout, told};
 /// same command continues with the files in the folder; with --force, corehop measures everything again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A task set in the format of `corehop check`.
+    /// Read the task set from this file, in the format of `corehop check`.
     #[arg(value_name = "SET.json")]
     file: PathBuf,
     /// Read and write the files of all steps in this folder

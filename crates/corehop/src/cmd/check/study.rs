@@ -25,7 +25,7 @@ pub(crate) enum Mode {
 /// The shards of a study.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Merge {
-    /// The files with the counts of shards, or of one run.
+    /// Add up the counts in these files, which come from shards or from one run.
     #[arg(required = true, value_name = "FILE.parquet")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -41,8 +41,9 @@ pub(crate) struct Merge {
 /// preemption.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CountOptions {
-    /// The study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,
-    /// delays-by-pair, limited-preemption). A file with the counts of an earlier run (*.parquet) is accepted as well.
+    /// Run this study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,
+    /// delays-by-pair, limited-preemption). If the file has the counts of an earlier run (*.parquet), corehop prints
+    /// these counts.
     #[arg(value_name = "NAME|FILE|FOLDER")]
     what: PathBuf,
     /// Run only shard K of N: the task sets whose index leaves the remainder K when divided by N.

@@ -16,7 +16,8 @@ use corehop_app::input;
 /// Run a plan from a file, unchanged.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file with the plan, in the format of `--dry-run --json` and `corehop report contents --plan` (`-`: stdin)
+    /// Read the plan from this file, in the format of `--dry-run --json` and `corehop report contents --plan` (`-`:
+    /// stdin)
     #[arg(value_name = "FILE")]
     plan: PathBuf,
     /// Never use the real-time policy SCHED_FIFO

@@ -18,7 +18,7 @@ use corehop_app::input;
 /// Replay a log of the placer, and check that the placer makes the same decisions. Replaying moves no thread.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A log of `corehop place -o`.
+    /// Replay this log of `corehop place -o`.
     #[arg(value_name = "LOG.jsonl")]
     log: PathBuf,
     /// Predict the gain of threads that run together by this model, if the placer used the model

@@ -27,7 +27,7 @@ use crate::output::{Force, note};
 /// understand.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FromOptions {
-    /// The file with the trace as text; `-` stands for standard input.
+    /// Read the trace as text from this file; `-` stands for standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// Record only this process or thread and the processes that it starts; default: all threads of the trace

@@ -20,8 +20,9 @@ use corehop_app::input;
 /// Describe a machine: its CPUs, its caches and their sharing, and the events that cannot be measured on the machine.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The machine: a built-in platform, a platform file, a file of `lscpu -J` (.json) or `lstopo --of xml` (.xml),
-    /// or a folder with copies of sys/ and proc/. Default: this host, which `corehop measure platform` can measure.
+    /// Describe this machine: a built-in platform, a platform file, a file of `lscpu -J` (.json) or `lstopo --of xml`
+    /// (.xml), or a folder with copies of sys/ and proc/. By default, corehop describes this host, which `corehop
+    /// measure platform` can measure.
     #[arg(value_name = "NAME|FILE|FOLDER")]
     platform: Option<String>,
     /// Add the transfer times of cache lines from a table of core-to-core-latency (`--csv`). The CPUs of the table
@@ -32,8 +33,8 @@ pub(crate) struct Args {
     described: DescriptionOptions,
 }
 
-/// Measure cache-line transfers between the CPUs of this host and the latency of each cache level, and check the
-/// machine's own description (half a minute). Then watch the distance between CPUs.
+/// Measure cache-line transfers between the CPUs of this host and the latency of each cache level, check the
+/// machine's own description (half a minute), and then watch the distance between CPUs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct PlatformMeasurementOptions {
     /// Watch the distance between CPUs for this many seconds, 0 to 3600. A hypervisor may move virtual CPUs every few

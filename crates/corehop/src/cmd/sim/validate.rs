@@ -11,12 +11,12 @@ use crate::output::{Force, told};
 
 /// Rerun published experiments on the simulated machine, and report the error of the simulation.
 ///
-/// The output joins every printed row with the simulated row. corehop marks rows to which platform parameters were
-/// fitted, and does not judge the simulation by such rows. corehop also marks rows that depend on an effect which the
-/// simulation lacks; the errors of these rows count. The simulation samples some sets of all caches (one in 2 to 64)
-/// for working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile of the
-/// errors and the order of events or kernels all meet the aim. With fewer samples than the study states, corehop does
-/// not judge the aim.
+/// For every row of a published table, the output shows the printed and the simulated value. corehop marks rows to
+/// which platform parameters were fitted, and does not judge the simulation by these fitted rows. corehop also marks
+/// rows that depend on an effect which the simulation lacks, but counts the errors of these rows. The simulation
+/// samples some sets of all caches (one in 2 to 64) for working sets of a mebibyte and more. A study reaches its aim
+/// if the median error, the 90th percentile of the errors and the order of events or kernels all meet the aim. If the
+/// run has fewer samples than the study states, corehop does not judge the aim.
 ///
 /// Exit code 1 means that a study does not reach its aim, that corehop could not judge an aim, or that a printed
 /// claim does not hold in the simulation.

@@ -28,7 +28,7 @@ use corehop_app::run::RunOptions;
 /// simulation missed an aim.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A platform file of this host, written by `corehop sim calibrate`.
+    /// Compare this platform file, written by `corehop sim calibrate`, with its host.
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
     /// Use these live samples of the described host instead of a new measurement.
