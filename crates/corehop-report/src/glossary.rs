@@ -62,7 +62,7 @@ const WORDS: &[(&str, &str)] = &[
         "working set",
         "The data (or code) that a job touches repeatedly; the size of the working set is the WSS.",
     ),
-    ("WSS", "Working-set size."),
+    ("WSS", "The working-set size: the amount of data (or code) that a job touches repeatedly."),
     ("touch", "One timed pass of a job over its working set, in a fixed order."),
     (
         "cold",
@@ -141,7 +141,7 @@ const WORDS: &[(&str, &str)] = &[
     ("task", "Recurring work: a task releases a sequence of jobs."),
     ("job", "One instance of a task; in a measurement, one script of touches and absences."),
     ("e", "The execution time of a job, which is the WCET of its task."),
-    ("WCET", "Worst-case execution time."),
+    ("WCET", "The worst-case execution time: the longest time that a job of a task can execute."),
     ("p", "The period of a task."),
     ("d", "The relative deadline of a task."),
     ("TSS", "Task-set size: the number of tasks."),
@@ -158,7 +158,7 @@ const WORDS: &[(&str, &str)] = &[
     ("core", "A physical core; its CPUs are SMT siblings."),
     ("package", "The processor that occupies one socket."),
     ("node", "A NUMA node: a memory and the CPUs close to that memory."),
-    ("LLC", "Last-level cache."),
+    ("LLC", "The last-level cache: the outermost cache before memory."),
     ("core switch", "The calling thread continues on another core for one call, and then returns."),
     ("off-load", "Another core executes a call of a thread."),
     (
@@ -220,7 +220,7 @@ const WORDS: &[(&str, &str)] = &[
         "busy",
         "The calls that stayed on the caller's core because every OS core was busy and the policy is work-conserving.",
     ),
-    ("calls", "The number of calls."),
+    ("calls", "The number of system calls, by name, that the library of off-loading saw."),
     ("here ns", "The mean time of the calls that corehop timed on the caller's own core."),
     (
         "there ns",

@@ -125,8 +125,8 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "The part of the delay due to address translation: the delay with base pages minus the delay with huge pages.",
     ),
     ("share", "The part of a whole, in percent."),
-    ("machine", "The id of the platform."),
-    ("cache", "The cache, by its level."),
+    ("machine", "The machine of the row, as the id of its platform."),
+    ("cache", "The cache of the row, by its level."),
     ("declared", "The value that the machine declares (sysfs, CPUID)."),
     (
         "outcome",
@@ -164,11 +164,11 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("batches", "The number of batches of line exchanges or of calls."),
     ("latency", "The time of one access to a cache level or to memory."),
     ("fact", "A fact of the platform that measurements can confirm or contradict."),
-    ("length", "The preemption length."),
+    ("length", "The preemption length: the time that the job was off the CPU."),
     ("shown", "The number of points in the picture; corehop thins large clouds of points evenly."),
     ("disturbed", "The number of disturbed samples."),
-    ("asked for", "The requested preemption length."),
-    ("got", "The actual preemption length."),
+    ("asked for", "The preemption length that the plan requests."),
+    ("got", "The preemption length that the job actually had."),
     (
         "excess",
         "The actual preemption length minus the requested length; the excess comes from the timer and the wake-up.",
@@ -413,7 +413,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
     ("longest", "The longest time that a thread was off the CPU."),
     ("series", "The cells that differ only in size and length; a model fits one curve to them."),
-    ("sizes", "The measured working-set sizes."),
+    ("sizes", "The working-set sizes that were measured."),
     (
         "answers",
         "The method or form that gives the predictions, because its error is the smallest.",
@@ -448,7 +448,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "The number and kind of the rows in a file. For an observation: the samples confirm the observation.",
     ),
     ("incomplete", "The reason why the file is not a complete run."),
-    ("us", "Times in microseconds."),
+    ("us", "The table has its times in microseconds."),
     (
         "B-A, %",
         "The difference of the second result from the first, in percent of the first result.",
@@ -475,7 +475,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("warm touch itself", "The median time of the warm touch, for comparison with the delays."),
     (
         "all draws at once",
-        "The part of the spread that appears if a step renews page frames, order, threads, polluters and preemptors together.",
+        "The part of the spread of the samples that appears when `measure conditions` renews page frames, order, threads, polluters and preemptors together.",
     ),
 ];
 
@@ -557,32 +557,35 @@ pub(super) const ANSWERS: &[(&str, &str)] = &[
     ("schedstat", "The kernel's counters recorded only the number of events."),
     (
         "distance of the CPUs",
-        "The part of the spread that appears because the hypervisor moved virtual CPUs between steps.",
+        "The part of the spread of the samples that appears because the hypervisor moved virtual CPUs during `measure conditions`.",
     ),
     (
         "the job's page frames",
-        "The part of the spread that appears because a step draws other page frames for the job's working set.",
+        "The part of the spread of the samples that appears when `measure conditions` draws other page frames for the job's working set.",
     ),
     (
         "the order of its accesses",
-        "The part of the spread that appears because a step draws another random order of the job's accesses.",
+        "The part of the spread of the samples that appears when `measure conditions` draws another random order of the job's accesses.",
     ),
     (
         "polluters and preemptors",
-        "The part of the spread that appears because a step draws other page frames and orders for polluters and preemptors.",
+        "The part of the spread of the samples that appears when `measure conditions` draws other page frames and orders for polluters and preemptors.",
     ),
     (
         "the measured threads",
-        "The part of the spread that appears because a step starts new measured threads.",
+        "The part of the spread of the samples that appears when `measure conditions` starts new measured threads.",
     ),
     (
         "time, from step to step",
-        "The part of the spread that appears between steps although no step renewed anything.",
+        "The part of the spread of the samples that appears between steps of `measure conditions` although no step renewed anything.",
     ),
-    ("time, over the run", "The part of the spread that comes from slow changes during the run."),
+    (
+        "time, over the run",
+        "The part of the spread of the samples that comes from slow changes during the run.",
+    ),
     (
         "error of a step's median",
-        "The part of the spread that appears because the median of a step comes from few samples.",
+        "The part of the spread that appears because each step of `measure conditions` takes few samples, so that its median has an error.",
     ),
     (
         "goes with",

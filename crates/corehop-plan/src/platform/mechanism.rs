@@ -170,15 +170,15 @@ words! {
 words! {
     /// The traffic that passes through a server.
     Traffic, "a kind of traffic" {
-        /// Lines that are read from memory.
+        /// The server passes lines that are read from memory.
         MemoryRead = "memory_read",
-        /// Lines that are written to memory.
+        /// The server passes lines that are written to memory.
         WriteBack = "write_back",
-        /// Lines that one cache sends to another cache.
+        /// The server passes lines that one cache sends to another cache.
         Transfer = "transfer",
-        /// Requests for lines to other caches, and invalidations.
+        /// The server passes requests for lines to other caches, and invalidations.
         Snoop = "snoop",
-        /// Lines that a last-level cache sends, receives or forwards.
+        /// The server passes lines that a last-level cache sends, receives or forwards.
         LastLevel = "last_level",
     }
 }

@@ -12,12 +12,13 @@ use crate::words::words;
 words! {
     /// The protocol of the locks of a set.
     Locking, "a locking protocol" {
-        /// The priority ceiling protocol, including the immediate protocol (`PTHREAD_PRIO_PROTECT`), under fixed
+        /// Locks follow the priority ceiling protocol, or the immediate one (`PTHREAD_PRIO_PROTECT`), under fixed
         /// priorities.
         Pcp = "pcp",
-        /// Priority inheritance, as in rt_mutex of PREEMPT_RT and `PTHREAD_PRIO_INHERIT`, under fixed priorities.
+        /// Locks follow priority inheritance, as in rt_mutex of PREEMPT_RT and `PTHREAD_PRIO_INHERIT`, under fixed
+        /// priorities.
         Pi = "pi",
-        /// The stack resource policy, under EDF or fixed priorities.
+        /// Locks follow the stack resource policy, under EDF or fixed priorities.
         Srp = "srp",
     }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     least: Option<Nanos>,
     /// Exit with code 1 if a cell has one of these outcomes, separated by commas: slower; different (slower or
-    /// faster); unknown (undecided). For recordings, the wall time of each arm counts.
+    /// faster); unknown (undecided). For a recording with arms, the wall time of each arm decides the outcome.
     #[arg(
         long,
         value_name = "slower|different|unknown",

@@ -26,12 +26,12 @@ pub(crate) enum Mode {
 
 /// Run a program, execute its system calls on other cores, and print the effect.
 ///
-/// The experiment reproduces Strong et al. (2009) on a stock kernel; few programs get faster. corehop preloads a
-/// library into the program. Calls above a size, and calls without a size, go to a thread on an OS core if recent
-/// timings show that the OS core is faster. A guard compares short stretches with and without off-loading, and turns
-/// off-loading off if the program makes slower progress. If a call would sleep, the program's own thread makes the
-/// call. While calls are off-loaded, the program runs on the remaining CPUs. corehop exits with the program's exit
-/// code.
+/// The verb reproduces an experiment of 2009 (Strong et al.) on a stock kernel; few programs get faster. corehop
+/// preloads a library into the program. Calls above a size, and calls without a size, go to a thread on an OS core if
+/// recent timings show that the OS core is faster. A guard compares short stretches with and without off-loading, and
+/// turns off-loading off if the program makes slower progress. If a call would sleep, the program's own thread makes
+/// the call. While calls are off-loaded, the program runs on the remaining CPUs. corehop exits with the program's
+/// exit code.
 ///
 /// corehop prints the answer on stderr. `corehop help offload` lists the calls that are off-loaded, and the cases in
 /// which a call stays on its thread.
@@ -40,9 +40,10 @@ pub(crate) struct OffloadRunOptions {
     /// Use these CPUs as OS cores, which execute the program's system calls and, meanwhile, none of its other code
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
-    /// Choose an OS core by these policies [default: af]. `wc` keeps a call on its own core if all OS cores are busy.
-    /// `af` returns to the thread's last OS core. `pa`, together with `wc` and `af`, returns even to a busy OS core.
-    /// `static` uses fixed pairs of cores. Without `af` and `static`, OS cores alternate
+    /// Choose an OS core by these policies [default: af]. The policy `wc` keeps a call on its own core if all OS
+    /// cores are busy. The policy `af` returns to the thread's last OS core. The policy `pa`, together with `wc` and
+    /// `af`, returns even to a busy OS core. The policy `static` uses fixed pairs of cores. Without `af` and
+    /// `static`, OS cores alternate
     #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<CorePolicy>,
     /// Switch cores by this mechanism: v1, v2, v3, v4 or v5
@@ -60,8 +61,8 @@ pub(crate) struct OffloadRunOptions {
     /// Let a waiting thread spin for at most this many microseconds (default: 5 with two usable CPUs, otherwise 50)
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin: Option<u64>,
-    /// Also count the program's calls in the kernel, and print how many calls the library did not see. The count
-    /// needs root, and slows every system call of the machine by some 50 ns
+    /// Also count the program's calls in the kernel, and print how many calls the library did not see. Counting calls
+    /// in the kernel needs root, and slows every system call of the machine by some 50 ns
     #[arg(long)]
     coverage: bool,
     /// Write the answer to this file, as JSON
