@@ -37,7 +37,7 @@ impl Platform {
             || self.core_kinds.iter().any(|kind| kind.core.parallelism.is_some());
         (!stated).then(|| MissingFact {
             table: "[core]",
-            what: "no parallelism: a miss waits for the one before it, in a scan as in a list"
+            what: "no parallelism: a miss waits for the miss before it, in a scan as in a list"
                 .to_owned(),
         })
     }
@@ -46,7 +46,7 @@ impl Platform {
     fn no_tlb(&self) -> Option<MissingFact> {
         self.tlbs.is_empty().then(|| MissingFact {
             table: "[[tlb]]",
-            what: "none: a page of any working set is found in no time".to_owned(),
+            what: "no TLB: the address translation of any working set takes no time".to_owned(),
         })
     }
 
@@ -64,11 +64,11 @@ impl Platform {
         };
         let replacement = missing(
             |cache| cache.mechanism.replacement.is_none(),
-            "without mechanism.replacement: the line goes that was not used for longest",
+            "without mechanism.replacement: the cache evicts the least recently used line",
         );
         let inclusion = missing(
             |cache| cache.level > 1 && cache.mechanism.inclusion.is_none(),
-            "without mechanism.inclusion: what leaves it stays in the caches inside",
+            "without mechanism.inclusion: a line that leaves the cache stays in the inner caches",
         );
         replacement.into_iter().chain(inclusion).collect()
     }
@@ -79,7 +79,8 @@ impl Platform {
         let stated = self.servers.iter().any(|it| it.carries.value.iter().any(reads));
         (!stated).then(|| MissingFact {
             table: "[[server]]",
-            what: "none carries memory_read: cores never wait for each other's misses".to_owned(),
+            what: "no server carries memory_read: cores never wait for each other's misses"
+                .to_owned(),
         })
     }
 
@@ -98,7 +99,7 @@ impl Platform {
         (!open.is_empty()).then(|| MissingFact {
             table: "[[latency]]",
             what: format!(
-                "no peer at distance {}: a line from such a core costs as much as memory",
+                "no peer at distance {}: a line from a core at this distance costs as much as memory",
                 open.join(", ")
             ),
         })

@@ -131,7 +131,7 @@ fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> 
     let last = cache.holds_data() && !cache.instances.value.cpus().iter().any(further);
     let count = slices.count.value;
     require(last, fact("count"), || {
-        format!("the {} cache is not the last level: only that one has slices", cache.label())
+        format!("the {} cache is not the last level: only the last level has slices", cache.label())
     })?;
     require((1..=MOST_SLICES).contains(&count), fact("count"), || {
         format!("a cache has 1 to {MOST_SLICES} slices, not {count}")

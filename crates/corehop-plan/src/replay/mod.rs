@@ -242,7 +242,7 @@ impl TraceReading {
         }
         if self.threads.unseen_leaves > 0 {
             all.push(format!(
-                "{} times another thread had a CPU than the one that came last: events are missing, and the time of the threads before is not counted",
+                "{} times, the thread that left a CPU was not the thread that had come last: events are missing, and the time of the earlier threads is not counted",
                 self.threads.unseen_leaves
             ));
         }

@@ -167,7 +167,7 @@ fn one_cpu_has_one_thread_at_a_time_where_switches_are_missing() {
     let cpu_ns: u64 = threads(&records).iter().filter_map(|it| it.cpu_ns).sum();
     assert!(cpu_ns <= facts.span_ns, "{cpu_ns} in {}", facts.span_ns);
     let said = facts.trace.unwrap().join("; ");
-    assert!(said.contains("1 times another thread had a CPU"), "{said}");
+    assert!(said.contains("1 times, the thread that left a CPU was not"), "{said}");
 }
 
 #[test]

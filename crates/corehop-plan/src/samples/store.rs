@@ -62,7 +62,7 @@ pub struct FileKind {
 impl FileKind {
     fn of(schema: &Schema) -> Result<Self, FileError> {
         let get = |key: &str| schema.metadata().get(key);
-        let not_ours = || FileError::NotOurs("it lacks our metadata".to_owned());
+        let not_ours = || FileError::NotOurs("the file lacks our metadata".to_owned());
         let rows = get(KIND).ok_or_else(not_ours)?.clone();
         if rows == STUDY {
             return Err(FileError::Study);
@@ -210,7 +210,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         let mut read = 0;
         while read < magic.len() {
             match file.read(&mut magic[read..])? {
-                0 => return Err(FileError::NotOurs("it is empty, or nearly so".to_owned())),
+                0 => return Err(FileError::NotOurs("the file is empty, or nearly so".to_owned())),
                 more => read += more,
             }
         }
@@ -227,7 +227,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
             .map_err(FileError::Damaged)??;
         let kind = FileKind::of(builder.schema())?;
         if seal.is_none() && builder.schema().metadata().contains_key(ANNOUNCED) {
-            return Err(FileError::Damaged("its checksums are missing".to_owned()));
+            return Err(FileError::Damaged("the checksums are missing".to_owned()));
         }
         let verification = Verification::of(seal.is_some());
         let schema = builder.schema().clone();
@@ -272,7 +272,8 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// # Errors
     /// [`FileError::NotOurs`] for one that this program does not know.
     pub fn rows_kind(&self) -> Result<RowKind, FileError> {
-        let unknown = || FileError::NotOurs(format!("its rows are `{}`", self.kind.rows));
+        let unknown =
+            || FileError::NotOurs(format!("the file has rows of the kind `{}`", self.kind.rows));
         RowKind::named(&self.kind.rows).ok_or_else(unknown)
     }
 

@@ -37,12 +37,14 @@ impl MessageScan {
     /// [`FileError::NotOurs`] where the head cannot be read.
     pub(super) fn of(file: &mut (impl Read + Seek)) -> Result<Self, FileError> {
         let size = file.seek(SeekFrom::End(0))?;
-        let not_ours = |what: &str| FileError::NotOurs(format!("its head cannot be read: {what}"));
+        let not_ours = |what: &str| {
+            FileError::NotOurs(format!("the head of the stream cannot be read: {what}"))
+        };
         let head = match piece(file, 0, size, 0)? {
             StreamItem::Message(found) => found.length,
             StreamItem::Cut => return Err(not_ours("the stream is cut off")),
             StreamItem::End | StreamItem::Garbage => {
-                return Err(not_ours("it is no message of Arrow"));
+                return Err(not_ours("the head is no message of Arrow"));
             }
         };
         let bytes = bytes_at(file, 0, head as usize)?;
@@ -90,7 +92,7 @@ impl MessageScan {
                     return Ok(());
                 }
                 StreamItem::Garbage => {
-                    self.damaged(at, "no message of Arrow where one begins");
+                    self.damaged(at, "a message of Arrow is missing");
                     return Ok(());
                 }
             }
@@ -175,9 +177,9 @@ fn what_of(piece: StreamItem, expected: u64) -> String {
         (StreamItem::Message(MessageExtent { seal: Seal::Right(number), .. }), _) => {
             format!("batch {number} stands where batch {expected} belongs")
         }
-        (StreamItem::End, _) => "bytes follow its end".to_owned(),
-        (_, 0) => "its head is not as it was written".to_owned(),
-        _ => format!("batch {expected} is not as it was written"),
+        (StreamItem::End, _) => "bytes follow the end of the stream".to_owned(),
+        (_, 0) => "the head differs from what was written".to_owned(),
+        _ => format!("batch {expected} differs from what was written"),
     }
 }
 
@@ -207,7 +209,7 @@ fn schema_in(head: Vec<u8>) -> Result<(SchemaRef, StreamDecoder), String> {
     };
     let decoded: Result<_, ArrowError> = guarded(decode)?;
     let (schema, decoder) = decoded.map_err(|error| error.to_string())?;
-    Ok((schema.ok_or_else(|| "it has no schema".to_owned())?, decoder))
+    Ok((schema.ok_or_else(|| "the stream has no schema".to_owned())?, decoder))
 }
 
 fn batch_in(decoder: &mut StreamDecoder, message: Vec<u8>) -> Result<RecordBatch, String> {

@@ -229,7 +229,7 @@ impl StudyCounts {
             }
             Err(VerifyError::Io(error)) => return Err(StoreError::Io(error)),
             Ok(None) if metadata.contains_key(ANNOUNCED) => {
-                return Err(StoreError::Damaged("its checksums are missing".to_owned()));
+                return Err(StoreError::Damaged("the checksums are missing".to_owned()));
             }
             Ok(seal) => Verification::of(seal.is_some()),
         };
@@ -252,7 +252,9 @@ impl StudyCounts {
             Some(readings) if rest.next().is_none() => {
                 Ok((Self { study, shards, readings }, verification))
             }
-            _ => Err(StoreError::Damaged("its rows are not those of its study".to_owned())),
+            _ => Err(StoreError::Damaged(
+                "the rows do not belong to the study of the file".to_owned(),
+            )),
         }
     }
 }

@@ -77,7 +77,7 @@ pub trait EventCosts {
     /// # Errors
     /// [`NoCost`] where preemptors of several sizes were not measured.
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
-        let what = "they cover preemptors of only one size";
+        let what = "the costs cover preemptors of only one size";
         Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
     }
 

@@ -217,7 +217,7 @@ impl DelayModel {
     ) -> Result<ComputedCost, NoAnswer> {
         let refuse = |why| NoAnswer::NotComputed { method, why };
         if asked.statistic != Statistic::Mean {
-            return Err(refuse("it gives the mean only"));
+            return Err(refuse("the method gives only the mean"));
         }
         let hierarchy = self.machines.get(&series.key.machine).and_then(|it| it.hierarchy.as_ref());
         let hierarchy = hierarchy.ok_or_else(|| {

@@ -28,9 +28,9 @@ pub(crate) enum Mode {
 /// transfer times of cache lines between CPUs, and the facts that measurements confirmed or contradicted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportOptions {
-    /// Summarise these files of `corehop measure`, with the platform files (`*.toml`) of the measured machines; or
-    /// summarise one file of `corehop check study -o`, one log of `corehop place -o`, or one answer of `corehop
-    /// offload -o`.
+    /// Summarise these files of `corehop measure`, with the platform files (`*.toml`) of the measured machines.
+    /// corehop also summarises one file of `corehop check study -o`, one log of `corehop place -o`, or one answer of
+    /// `corehop offload -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table in this form: screen (one terminal screen; the default without -o and --bundle), text (all
