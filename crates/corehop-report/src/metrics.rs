@@ -36,22 +36,22 @@ pub fn of_costs(costs: &ProgramCostResults) -> String {
     text(&[
         gauge(
             "event_cost_seconds",
-            "CPU time of the program for each event.",
+            "CPU time that an event costs the program.",
             ends(|it| Some(it.us)),
         ),
         gauge(
             "event_cost_low_seconds",
-            "Lower end of its 95 % interval.",
+            "Lower end of the 95 % interval of the CPU time that an event costs the program.",
             ends(|it| it.interval.map(|it| it.low)),
         ),
         gauge(
             "event_cost_high_seconds",
-            "Upper end of its 95 % interval.",
+            "Upper end of the 95 % interval of the CPU time that an event costs the program.",
             ends(|it| it.interval.map(|it| it.high)),
         ),
         gauge(
             "measurement_slowdown_ratio",
-            "Slowdown of the program by the measurement.",
+            "Slowdown of the program that the measurement caused.",
             slowdown.into_iter().collect(),
         ),
     ])
@@ -71,7 +71,11 @@ pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
     };
     let counter = |name, help, values| MetricFamily { name, kind: "counter", help, values };
     text(&[
-        counter("run_cpu_seconds_total", "CPU time of the threads.", alone(cost.waits.cpu_ns)),
+        counter(
+            "run_cpu_seconds_total",
+            "CPU time that the threads used.",
+            alone(cost.waits.cpu_ns),
+        ),
         counter(
             "run_waited_seconds_total",
             "Time that runnable threads waited for a CPU.",
@@ -79,22 +83,22 @@ pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
         ),
         counter(
             "run_events_total",
-            "Preemptions and migrations.",
+            "Number of preemptions and migrations.",
             by_event(|it| Some(it.count as f64)),
         ),
         counter(
             "run_lost_seconds_total",
-            "CPU time lost to them, as expected.",
+            "Expected CPU time that preemptions and migrations cost.",
             by_event(|it| Some(it.cost?.us? * 1e-6)),
         ),
         counter(
             "run_lost_low_seconds_total",
-            "CPU time lost to them, at least.",
+            "Lower bound of the CPU time that preemptions and migrations cost.",
             by_event(|it| Some(it.cost?.low_us * 1e-6)),
         ),
         counter(
             "run_lost_high_seconds_total",
-            "CPU time lost to them, at most.",
+            "Upper bound of the CPU time that preemptions and migrations cost.",
             by_event(|it| Some(it.cost?.high_us? * 1e-6)),
         ),
     ])
@@ -114,29 +118,37 @@ pub fn of_placement(of: &PlacementFindings) -> String {
     let ratio = |end: fn(&TrialOutcome) -> f64| last.map_or_else(Vec::new, |it| one(end(it)));
     let kept = of.trials.last().is_some_and(|it| it.kept);
     text(&[
-        counter("place_windows_total", "Windows that were observed.", one(of.windows as f64)),
+        counter(
+            "place_windows_total",
+            "Windows in which corehop observed the program.",
+            one(of.windows as f64),
+        ),
         counter(
             "place_proposals_total",
-            "Placements that were proposed.",
+            "Placements that corehop proposed.",
             one(of.proposals.len() as f64),
         ),
-        counter(
-            "place_trials_total",
-            "Trials of placements, by their verdict.",
-            verdicts.collect(),
-        ),
+        counter("place_trials_total", "Trials of placements, by verdict.", verdicts.collect()),
         gauge(
             "place_kept",
-            "Whether the last placement that was tried is kept.",
+            "Whether corehop keeps the last placement that it tried.",
             one(f64::from(u8::from(kept))),
         ),
         gauge(
             "place_progress_ratio",
-            "Progress with the last placement over progress without.",
+            "Progress with the last placement divided by progress without the placement.",
             ratio(|it| it.ratio),
         ),
-        gauge("place_progress_low_ratio", "Lower end of its 95 % interval.", ratio(|it| it.low)),
-        gauge("place_progress_high_ratio", "Upper end of its 95 % interval.", ratio(|it| it.high)),
+        gauge(
+            "place_progress_low_ratio",
+            "Lower end of the 95 % interval of the progress ratio.",
+            ratio(|it| it.low),
+        ),
+        gauge(
+            "place_progress_high_ratio",
+            "Upper end of the 95 % interval of the progress ratio.",
+            ratio(|it| it.high),
+        ),
     ])
 }
 
