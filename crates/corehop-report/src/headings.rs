@@ -212,7 +212,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("at least", "The lower end of the 95 % interval of the wake-up rate."),
     (
         "hand-overs of data/s, at least",
-        "The cache lines per second that one thread takes over from the other thread without a wake-up. The rate is a lower bound, because its sources sample.",
+        "The cache lines per second that one thread takes over from the other thread without a wake-up. The rate of hand-overs is a lower bound, because the sources of evidence only sample.",
     ),
     (
         "sure to",

@@ -80,8 +80,8 @@ pub(crate) struct Ask {
 #[derive(Debug, clap::Args)]
 struct ChargeOptions {
     /// Test the set under this scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; the schedulers eevdf and sched_ext have
-    /// no schedulability analysis. Default: `scheduler` of the set, otherwise p-fp if tasks have priorities, and
-    /// p-edf if not
+    /// no schedulability analysis. By default, corehop takes `scheduler` of the set, otherwise p-fp if tasks have
+    /// priorities, and p-edf if not
     #[arg(long, value_name = "NAME")]
     scheduler: Option<Scheduler>,
     /// Charge each job the delay D_c of one preemption or migration: e' = e + D_c. With --costs instead of --delay, a

@@ -16,8 +16,8 @@ pub(super) const HEADING: &str = "What preemptions and migrations cost";
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
     /// Take the costs by working-set size from this file: a table of `corehop report --table csv`, a model of
-    /// `corehop advise fit` (`*.json`), or samples to which corehop fits a model. `none` charges nothing. Default:
-    /// the costs of this host from `corehop advise fit --default`, if any
+    /// `corehop advise fit` (`*.json`), or samples to which corehop fits a model. `none` charges nothing. By default,
+    /// corehop takes the costs of this host that `corehop advise fit --default` stored, if any
     #[arg(long, value_name = "FILE|none", help_heading = HEADING)]
     costs: Option<PathBuf>,
     #[command(flatten)]
@@ -30,8 +30,8 @@ struct CostChoice {
     /// Use the costs under this background load
     #[arg(long, value_name = "LOAD", help_heading = HEADING)]
     load: Option<String>,
-    /// Use this statistic of the costs. Default for `check`: the highest quantile with an upper end, otherwise the
-    /// largest cost; for a recording: the mean; for a study: all statistics
+    /// Use this statistic of the costs. By default, `corehop check` uses the highest quantile with an upper end,
+    /// otherwise the largest cost; a recording uses the mean, and a study uses all statistics
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     statistic: Option<String>,
     /// Use the costs after preemptions of this length, if a model or samples give the costs; default: the longest

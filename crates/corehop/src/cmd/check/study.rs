@@ -35,10 +35,10 @@ pub(crate) struct Merge {
 /// Draw random task sets, and count the sets that each scheduler can schedule as delays grow.
 ///
 /// corehop prints the weighted schedulability W(D_c) with 95 % intervals, and the delay up to which one scheduler is
-/// preferable to another. With --costs, corehop also prints the working-set size up to which the scheduler is
-/// preferable. The seed and the index of a set alone determine the set, so shards from any machine add up to the same
-/// bytes. A study with working sets compares finer charges for preemptions, and shows the savings of limited
-/// preemption.
+/// preferable to another. With --costs, corehop also prints the working-set size up to which one scheduler is
+/// preferable to another. The seed and the index of a set alone determine the set, so shards from any machine add up
+/// to the same bytes. A study with working sets compares finer charges for preemptions, and shows the savings of
+/// limited preemption.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CountOptions {
     /// Run this study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,

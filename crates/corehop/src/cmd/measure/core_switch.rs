@@ -49,7 +49,7 @@ pub(crate) struct Args {
     pairs: Vec<(Cpu, Cpu)>,
     /// Measure these mechanisms: v1 to v5, sqpoll, futex, condvar, eventfd, pipe, mpsc, crossbeam (each with a worker
     /// thread of the program), second-worker. A simulated machine has v1 to v5, and strong-v1 to strong-v5 (kernel of
-    /// 2009). Default: all but strong-v1 to strong-v5. corehop always measures `none`
+    /// 2009). By default, corehop measures all mechanisms but strong-v1 to strong-v5, and always `none`
     #[arg(long = "mechanism", value_name = "MECHANISMS", value_delimiter = ',', help_heading = HEADING)]
     mechanisms: Vec<SwitchMechanism>,
     /// Measure these calls: gettid, pread, pwrite (default: all; simulated: gettid)

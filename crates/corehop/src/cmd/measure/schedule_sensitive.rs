@@ -108,7 +108,7 @@ impl Args {
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TaskArgs {
     /// Run the task sets under this scheduler: g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME`
-    /// for the loaded scheduler NAME). Default: the `scheduler` of --task-set, otherwise g-edf
+    /// for the loaded scheduler NAME). By default, corehop takes the `scheduler` of --task-set, otherwise g-edf
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
     scheduler: Option<NamedScheduler>,
     /// Draw task sets with these numbers of tasks, for example `25,50,75`
