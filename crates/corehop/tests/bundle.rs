@@ -172,7 +172,10 @@ fn a_simulated_run_and_parts_of_several_machines_are_refused() {
     let [quick, conditions, _] = whole();
     let other = input("other.toml");
     let said = refusal_of_any(&[quick.clone(), conditions.clone(), other.clone()]);
-    assert!(said.contains("another machine than that of the samples"), "{said}");
+    assert!(
+        said.contains("the platform file does not describe the machine of the samples"),
+        "{said}"
+    );
     let said = refusal(&[input("simulated.parquet"), conditions.clone(), other]);
     assert!(said.contains("simulated.parquet was not measured on a machine"), "{said}");
     let xeon = repository("data/2026-11-21-guest-2cpu/quick.parquet").to_str().unwrap().to_owned();
