@@ -6,14 +6,14 @@ use crate::words::words;
 words! {
     /// A scheduling overhead of the kernel.
     Overhead, "an overhead" {
-        /// The time of a scheduling decision. Measured from threads: the time of a sched_yield(2) without effect,
+        /// The time of a scheduling decision. From user space, corehop measures a sched_yield(2) without effect,
         /// including the entry and exit of the system call.
         Decision = "scheduling_decision",
-        /// The time of a switch to another thread. Measured from threads: the extra time of a sched_yield(2) that
-        /// switches, per switch.
+        /// The time of a switch to another thread. From user space, corehop measures the extra time of a
+        /// sched_yield(2) that switches, per switch.
         Switch = "context_switch",
-        /// The time of the tick: its interrupt and the softirqs that the interrupt raised. Measured from threads:
-        /// gaps in the time of a computing thread that contain one timer interrupt and nothing else.
+        /// The time of the tick: its interrupt and the softirqs that the interrupt raised. From user space, corehop
+        /// measures gaps in the time of a computing thread that contain one timer interrupt and nothing else.
         Tick = "tick",
         /// The time of the timer interrupt that releases a job. Only BPF programs in the kernel can measure the
         /// release interrupt.
