@@ -66,7 +66,7 @@ class Result(_tables.ArrowColumns):
     Example:
         >>> result = corehop.load("quick.parquet")
         >>> result.columns["warm_ns"]
-        'The warm touch t2 - t1, in nanoseconds, disturbed segments cut out.'
+        'The duration of the warm touch, t2 - t1, in nanoseconds, estimated from the undisturbed segments.'
         >>> len(result.column("warm_ns")) == len(result)
         True
         >>> polars.DataFrame(result).height

@@ -132,8 +132,8 @@ const WORDS: &[(&str, &str)] = &[
         "simulated",
         "The experiment ran on the simulated machine of a platform file (--on); nothing was measured on this host.",
     ),
-    ("live", "The experiment ran on this host, not on a simulated machine."),
-    ("write ratio", "The share of word accesses that write."),
+    ("live", "Measured on this host."),
+    ("write ratio", "The share of the job's word accesses that write, 0 to 1."),
     (
         "chain",
         "A sequence of accesses in which each access waits for the previous access; several chains run at the same time.",

@@ -7,23 +7,23 @@ use crate::kinds::{Overhead, Text, Vantage};
 row! {
     /// One time of `overheads`.
     OverheadTime, "overheads" {
-        /// The platform of the measurement, by id.
+        /// The id of the measured platform.
         machine: Text,
-        /// The seed of the plan.
+        /// The random seed of the plan.
         seed: u64,
-        /// The overhead.
+        /// The kind of scheduling overhead that was measured.
         overhead: Overhead,
-        /// The vantage point of the measurement.
+        /// The vantage point of the measurement: the kernel's tracepoints, or threads.
         vantage: Vantage,
-        /// The number of running tasks.
+        /// The number of tasks that ran during the measurement.
         task_count: u64,
-        /// The CPU that sent the interrupt.
+        /// The CPU that sent the inter-processor interrupt, for overheads between two CPUs.
         from_cpu: Option<u64>,
-        /// The CPU that received the interrupt.
+        /// The CPU that received the inter-processor interrupt, for overheads between two CPUs.
         to_cpu: Option<u64>,
-        /// The time in nanoseconds.
+        /// The measured time of the overhead, in nanoseconds.
         ns: f64,
-        /// The replicate, counted from 0. Times of one replicate share their threads.
+        /// The replicate of the time, counted from 0. Times of one replicate share their threads.
         replicate: Option<u64>,
     }
 }

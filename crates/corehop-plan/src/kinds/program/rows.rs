@@ -8,16 +8,16 @@ use crate::workload::Event;
 row! {
     /// One absence of a thread of a recorded program: it was preempted, or it resumed on another CPU.
     RecordedAbsence, "absences" {
-        /// The platform of the recording, by id.
+        /// The id of the platform on which corehop recorded the program.
         machine: Text,
-        /// The seed of the plan.
+        /// The random seed of the plan.
         seed: u64,
-        /// The thread.
+        /// The id (tid) of the thread, as the kernel reports it.
         tid: u64,
         /// The time at which the thread left its CPU, in nanoseconds (CLOCK_MONOTONIC).
         out_ns: u64,
-        /// The time at which the thread returned, in nanoseconds; if the return was not recorded, the time of its
-        /// next departure.
+        /// The time at which the thread returned to a CPU, in nanoseconds; if the return was not recorded, the time of
+        /// the thread's next departure.
         in_ns: u64,
         /// The time between `out_ns` and `in_ns`, in nanoseconds.
         length_ns: u64,
@@ -25,24 +25,24 @@ row! {
         seen: bool,
         /// The CPU that the thread left.
         from_cpu: u64,
-        /// The CPU that the thread resumed on.
+        /// The CPU on which the thread resumed.
         to_cpu: u64,
-        /// The class of the event: a preemption, or a migration.
+        /// The event at the end of the absence: a preemption, or a class of migration.
         event: Event,
-        /// Whether the thread was preempted; otherwise it had blocked.
+        /// Whether another thread preempted the thread; if false, the thread had blocked.
         preempted: bool,
         /// Whether the thread's affinity made the migration necessary.
         by_affinity: bool,
-        /// The run time of the thread before the absence, in nanoseconds; 0 if unknown.
+        /// The time for which the thread ran before the absence, in nanoseconds; 0 if unknown.
         ran_ns: u64,
-        /// The preempting thread.
+        /// The id (tid) of the preempting thread.
         by_tid: Option<u64>,
         /// The name of the preempting thread.
         by: Option<Text>,
-        /// The run of the program, counted from 0; None in files without runs.
+        /// The index of the program's run, counted from 0; absent in files without runs.
         run: Option<u64>,
-        /// The CPU time of the thread from the start of its recording to its departure, in nanoseconds; None in
-        /// earlier files.
+        /// The CPU time of the thread from the start of its recording to its departure, in nanoseconds; absent in files
+        /// of earlier versions.
         cpu_ns: Option<u64>,
     }
 }
@@ -50,27 +50,27 @@ row! {
 row! {
     /// The counts of one thread of a recorded program.
     RecordedThread, "threads" {
-        /// The platform of the recording, by id.
+        /// The id of the platform on which corehop recorded the program.
         machine: Text,
-        /// The seed of the plan.
+        /// The random seed of the plan.
         seed: u64,
-        /// The thread.
+        /// The id (tid) of the thread, as the kernel reports it.
         tid: u64,
-        /// The process of the thread.
+        /// The id (pid) of the process to which the thread belongs.
         pid: u64,
-        /// The name of the thread at the end.
+        /// The name of the thread at the end of the recording.
         name: Text,
         /// The number of preemptions of the thread.
         preemptions: u64,
-        /// The number of times the thread left its CPU because it blocked.
+        /// The number of times that the thread left its CPU because the thread blocked.
         voluntary: u64,
-        /// The number of times the scheduler changed its CPU.
+        /// The number of times that the scheduler changed the thread's CPU.
         migrations: u64,
-        /// The part of `migrations` that the thread's affinity made necessary.
+        /// The number of `migrations` that the thread's affinity made necessary.
         affinity_moves: u64,
-        /// The number of times the thread resumed on a CPU other than the one it had left.
+        /// The number of times that the thread resumed on another CPU than the CPU that it had left.
         cpu_changes: u64,
-        /// The number of returns of the thread that were not recorded.
+        /// The number of times that the thread returned to a CPU without a record of the return.
         unseen: u64,
         /// The sum of the thread's preemption lengths, in nanoseconds.
         preempted_ns: u64,
@@ -81,11 +81,11 @@ row! {
         /// The time for which the thread had a CPU while other threads of the program waited for the CPU, in
         /// nanoseconds, summed over the waiting threads.
         held_ns: Option<u64>,
-        /// The part of the preemptions that were brief and on one CPU; these have no row among the absences.
+        /// The number of brief preemptions of the thread on one CPU, which have no row in the file of absences.
         brief: Option<u64>,
-        /// The sum of the lengths of brief preemptions, in nanoseconds.
+        /// The sum of the lengths of the thread's brief preemptions, in nanoseconds.
         brief_ns: Option<u64>,
-        /// The run of the program, counted from 0; None in files without runs.
+        /// The index of the program's run, counted from 0; absent in files without runs.
         run: Option<u64>,
         /// The part of the waiting time in which the CPU quota of a control group stopped the thread, in nanoseconds.
         quota_ns: Option<u64>,
@@ -93,10 +93,11 @@ row! {
         budget_ns: Option<u64>,
         /// The part of the waiting time in which the limit on real-time threads stopped the thread, in nanoseconds.
         realtime_ns: Option<u64>,
-        /// The time for which the control group had frozen the thread, in nanoseconds; not part of the waiting time.
-        frozen_ns: Option<u64>,
-        /// The time for which a signal or a debugger had stopped the thread, in nanoseconds; not part of the waiting
+        /// The time for which a control group had frozen the thread, in nanoseconds, which is not part of the waiting
         /// time.
+        frozen_ns: Option<u64>,
+        /// The time for which a signal or a debugger had stopped the thread, in nanoseconds, which is not part of the
+        /// waiting time.
         stopped_ns: Option<u64>,
     }
 }
@@ -104,37 +105,38 @@ row! {
 row! {
     /// One run of a recorded program.
     RecordedRun, "runs" {
-        /// The platform of the recording, by id.
+        /// The id of the platform on which corehop recorded the program.
         machine: Text,
-        /// The seed of the plan.
+        /// The random seed of the plan.
         seed: u64,
-        /// The run, counted from 0.
+        /// The index of the program's run, counted from 0.
         run: u64,
-        /// The arm of the run: `plain` and `again` are the unchanged command.
+        /// The arm that ran; the arms `plain` and `again` run the unchanged command.
         arm: Text,
-        /// The block of the run, counted from 0. Runs of one block are compared with each other.
+        /// The block of the run, counted from 0. corehop compares runs of one block with each other.
         block: u64,
         /// The start of the recording, in nanoseconds (CLOCK_MONOTONIC).
         began_ns: u64,
         /// The wall time of the run, in nanoseconds.
         wall_ns: u64,
-        /// The user and system CPU time of the command and of the children for which it waited, in nanoseconds; None
-        /// for a process or cgroup that existed before the recording.
+        /// The user and system CPU time of the command and of the children for which the command waited, in
+        /// nanoseconds; absent for a process or cgroup that existed before the recording.
         cpu_ns: Option<u64>,
-        /// The time for which the threads were runnable and waited for a CPU, in nanoseconds, if known.
+        /// The time for which the program's threads were runnable and waited for a CPU, in nanoseconds, if known.
         waited_ns: Option<u64>,
-        /// The number of preemptions of the threads.
+        /// The number of preemptions of the program's threads.
         preemptions: u64,
-        /// The number of times the scheduler changed the CPU of a thread.
+        /// The number of times that the scheduler changed the CPU of a thread of the program.
         migrations: u64,
-        /// The exit code, or 128 plus a signal; None if the end was not recorded.
+        /// The exit code of the program, or 128 plus the number of the signal that ended it; absent if the end was not
+        /// recorded.
         status: Option<u64>,
-        /// The CPUs on which the threads ran for at least 5 % of their CPU time; None if unknown.
+        /// The CPUs on which the program's threads ran for at least 5 % of their CPU time; absent if unknown.
         ran_on: Option<Text>,
-        /// The union of the CPUs in the threads' affinity masks during the run; None if unknown.
+        /// The union of the affinity masks of the program's threads during the run; absent if unknown.
         allowed: Option<Text>,
-        /// The CPUs to which the command of the arm binds the program (`taskset`, `numactl`); None if the command
-        /// names none.
+        /// The CPUs to which the command of the arm binds the program (`taskset`, `numactl`); absent if the command
+        /// names no CPUs.
         bound_to: Option<Text>,
     }
 }

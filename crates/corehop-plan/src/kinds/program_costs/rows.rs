@@ -11,42 +11,42 @@ row! {
     /// One block of `program-costs`: a stretch of a program's time, or one of its runs, in which events of one class were
     /// caused at one rate, or none were.
     CausedBlock, "program_costs" {
-        /// The platform of the measurement, by id.
+        /// The id of the measured platform.
         machine: Text,
-        /// The seed of the plan.
+        /// The random seed of the plan.
         seed: u64,
-        /// The number of the block in the run.
+        /// The index of the block in the run.
         block: u64,
-        /// The round of the block, counted from 0. Blocks of one round are compared with each other.
+        /// The round of the block, counted from 0. corehop compares blocks of one round with each other.
         replicate: u64,
-        /// The class of the events.
+        /// The class of the events that corehop caused in the block.
         event: Event,
         /// The rate of the events, in multiples of the lowest rate of their class; 0 in blocks without events.
         dose: u64,
-        /// The number of events that happened: a thread was seen on its new CPU, a preemptor had its CPU, or the kernel
-        /// reported the thread as frozen.
+        /// The number of caused events that took effect: the thread ran on its new CPU, or the preemptor had the
+        /// thread's CPU.
         events: u64,
-        /// The number of attempted events. The other attempts met a thread that did not run, or that changed its own
-        /// CPUs.
+        /// The number of events that corehop attempted. An attempt fails if the thread does not run, or if the thread
+        /// changes its own affinity.
         tried: u64,
-        /// The requested length of a preemption or of an idle leave, in nanoseconds; none for a migration.
+        /// The requested length of each preemption, in nanoseconds; absent for migrations.
         asked_ns: Option<f64>,
-        /// The working set that the preemptor walked; none for a migration and for an idle leave.
+        /// The working set that the preemptor walked; absent for migrations.
         polluter: Option<Text>,
-        /// The time for which preemptors had the CPUs, in nanoseconds.
+        /// The total time for which preemptors had CPUs in the block, in nanoseconds.
         preemptors_ns: f64,
-        /// The CPU time of all threads of the program, in nanoseconds.
+        /// The CPU time of all threads of the program in the block, in nanoseconds.
         cpu_ns: f64,
-        /// The progress of the program, in its own unit; 1 for a whole run.
+        /// The progress of the program in the block, in the program's own unit; 1 if the block is a whole run.
         progress: f64,
         /// The length of the block, in nanoseconds.
         wall_ns: f64,
         /// The number of threads of the program at the start of the block.
         threads: u64,
-        /// The line-exchange time between two CPUs of the class before the round, in nanoseconds; none for
+        /// The line-exchange time between two CPUs of the class before the round, in nanoseconds; absent for
         /// preemptions, and if the exchange failed.
         exchange_ns: Option<f64>,
-        /// The reason why the block is excluded; none if the block counts.
+        /// The reason why corehop excludes the block; absent if the block counts.
         invalid: Option<Text>,
     }
 }
