@@ -81,13 +81,10 @@ const WORDS: &[(&str, &str)] = &[
         "warm touch",
         "The second touch of a job, t1 to t2, in the order of the first touch; the caches hold as much of the working set as fits.",
     ),
-    ("resumed touch", "The touch after the event, t4 to t5, in the order of the first touch."),
-    ("preemption", "The job loses its CPU, and later resumes on the same CPU."),
-    (
-        "migration",
-        "The job resumes on another CPU; the class of the migration is the innermost cache that both CPUs share.",
-    ),
-    ("preemption length", "The time for which the job was off the CPU, t4 - t3."),
+    ("resumed touch", "The touch after the event, t4 to t5, again in the same order."),
+    ("preemption", "The job leaves its CPU and resumes on the same CPU."),
+    ("migration", "Resumed on another CPU; its class is the innermost cache that both share."),
+    ("preemption length", "The time a job was off the CPU, t4 - t3."),
     (
         "CPMD",
         "Cache-related preemption and migration delay: the time of the resumed touch minus the time of the warm touch, (t5 - t4) - (t2 - t1), by the estimator `difference`.",

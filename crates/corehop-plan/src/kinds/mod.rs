@@ -30,21 +30,21 @@ pub mod tasks;
 macro_rules! for_each_kind {
     ($then:ident) => {
         $then! {
-            /// Scripted jobs on working sets.
+            /// The costs of scripted jobs that access working sets.
             Jobs, "jobs", jobs: $crate::kinds::jobs::Jobs;
-            /// Threads with common data.
+            /// The running times of threads that share data.
             Gangs, "gangs", gangs: $crate::kinds::gangs::Gangs;
-            /// Task sets under a scheduler.
+            /// The jobs of task sets under a scheduler.
             Tasks, "task sets", tasks: $crate::kinds::tasks::Tasks;
-            /// A program to record.
+            /// The preemptions and migrations of a program that corehop records.
             Program, "program", program: $crate::kinds::program::Program;
-            /// A program in which events are caused.
+            /// The costs of preemptions and migrations that corehop causes in a program.
             ProgramCosts, "program costs", program_costs: $crate::kinds::program_costs::Interventions;
-            /// A kernel whose scheduling overheads are measured.
+            /// The scheduling overheads of the kernel.
             Overheads, "overheads", overheads: $crate::kinds::overheads::Overheads;
-            /// Core switches by several mechanisms.
+            /// The times of core switches by several mechanisms.
             Switches, "core switches", switches: $crate::kinds::switches::Switches;
-            /// CPUs whose supply is watched.
+            /// The gaps in which a CPU runs something else than the watching thread.
             Supply, "windows", supply: $crate::kinds::supply::Watch;
         }
     };

@@ -57,11 +57,11 @@ impl Affinity {
 words! {
     /// The distance of memory from the packages.
     MemoryArchitecture, "a memory architecture" {
-        /// Several packages use one memory at the same distance.
+        /// The machine has several packages and one memory, equally far from all packages.
         Uma = "uma",
-        /// The machine has several nodes, and each node has its own memory.
+        /// The machine has several NUMA nodes, each with its own memory.
         Numa = "numa",
-        /// The machine has one package and one node.
+        /// The machine has one package and one NUMA node.
         SingleSocket = "single_socket",
     }
 }

@@ -10,7 +10,7 @@ use crate::words::words;
 words! {
     /// The way the threads of a gang share their common data.
     Sharing, "a sharing" {
-        /// All threads read and write the common data, as the program does.
+        /// All threads read and write the common data, as the program requires.
         Write = "write",
         /// All threads read the common data; no thread writes or locks the data.
         Read = "read",
@@ -22,14 +22,14 @@ words! {
 words! {
     /// The placement of the threads of a gang.
     Placing, "a placing" {
-        /// The threads run on cores with a common cache: the outermost cache that any two cores share.
+        /// The threads run on cores with a common cache, the outermost cache that any two cores share.
         Shared = "shared",
         /// The threads run on cores without a common cache, usually on two packages.
         Separate = "separate",
-        /// All threads run on one core in turn. On a host with a single cache, corehop compares this placing, as the
-        /// nearer one, with `shared`.
+        /// All threads take turns on one core. On a host with only one shared cache, this placement is the near side of
+        /// the comparison.
         Same = "same",
-        /// corehop moves the threads during the run to the CPUs that the plan names.
+        /// The threads move during the run to the CPUs that the plan names.
         Moved = "moved",
     }
 }

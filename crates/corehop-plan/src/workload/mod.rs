@@ -31,14 +31,12 @@ pub mod generate;
 words! {
     /// The order in which a touch visits its working set.
     Pattern, "a pattern" {
-        /// The touch follows a random cyclic permutation, one element per line (Wächtler 3.2): every access depends
-        /// on the previous access, and no prefetcher finds a stride.
+        /// The job accesses one element per line in a random cyclic order (Wächtler 3.2): every access depends on the
+        /// previous access, and no prefetcher finds a stride.
         Shuffled = "shuffled",
-        /// The touch reads all 8-byte words in ascending order (Bastoni et al. 3.2), an order that prefetchers speed
-        /// up.
+        /// The job accesses all 8-byte words in ascending order (Bastoni et al. 3.2), so that prefetchers help.
         Scan = "scan",
-        /// The touch executes a chain of jumps in random order, one jump per line, so that the working set lies in
-        /// the instruction caches.
+        /// The job executes a chain of jumps, one per line, in random order: a working set of the instruction caches.
         Code = "code",
     }
 }
@@ -58,12 +56,12 @@ words! {
 words! {
     /// The state of the working set's lines before a touch (Wächtler 3.4.1).
     LineState, "a cache state" {
-        /// The caches hold as much of the working set as fits.
+        /// The lines are in the caches, as far as the lines fit.
         Valid = "valid",
-        /// No cache holds a line of the working set.
+        /// The lines are in no cache.
         Invalid = "invalid",
-        /// No cache holds a line of the working set; the caches are full of modified lines of other data, which have
-        /// to be written back first.
+        /// The lines are in no cache, and the caches are full of modified lines of other data, which must be written
+        /// back first.
         Modified = "modified",
     }
 }
@@ -71,14 +69,13 @@ words! {
 words! {
     /// The event between a job's warm and resumed touch.
     Event, "an event" {
-        /// The event `none` is the first control: the job touches its working set again at once.
+        /// No event: the job touches its working set again at once. The first control.
         None = "none",
-        /// The event `idle_leave` is the second control: the job leaves its CPU while nothing else runs there, and
-        /// resumes.
+        /// The job leaves its CPU while nothing else runs there, and returns. The second control.
         IdleLeave = "idle_leave",
-        /// All lines of the working set are flushed from all caches, which gives an upper limit for comparison.
+        /// corehop evicts all lines of the working set from all caches: an upper limit for comparison.
         Flush = "flush",
-        /// The job loses its CPU, and later resumes on the same CPU.
+        /// The job leaves its CPU and resumes on the same CPU.
         Preemption = "preemption",
         /// The job resumes on another CPU of the same core.
         SmtMigration = "smt_migration",
@@ -86,7 +83,7 @@ words! {
         L2Migration = "l2_migration",
         /// The job resumes on another core that shares only an L3 cache with the first core.
         L3Migration = "l3_migration",
-        /// The job resumes on a core that shares no cache with the first core.
+        /// The job resumes on another core that shares no cache with the first core.
         MemoryMigration = "memory_migration",
     }
 }
@@ -144,9 +141,9 @@ impl Event {
 words! {
     /// The way a job gets to the CPU on which it resumes.
     Mover, "a way to move" {
-        /// The thread changes its own CPU affinity, and the kernel moves the thread.
+        /// The job's thread changes its own affinity.
         Affinity = "affinity",
-        /// The thread passes the job's state to a thread that already waits on the target CPU (Wächtler 4.1).
+        /// corehop passes the job's state to a thread that waits on the other CPU (Wächtler 4.1).
         Handover = "handover",
     }
 }
@@ -154,12 +151,12 @@ words! {
 words! {
     /// The occupant of the CPU while the job is off it.
     Absence, "a kind of absence" {
-        /// No thread of the experiment runs on the job's CPU during the absence.
+        /// No thread of the experiment runs on the CPU during the absence.
         Nothing = "nothing",
-        /// A preemptor with its own working set runs on the job's CPU for exactly the preemption length. If a task
-        /// set ran, another task of the set is the preemptor.
+        /// A preemptor with its own working set runs for exactly the preemption length; in a task set, another task of
+        /// the set runs.
         Preemptor = "preemptor",
-        /// The threads of the background load run on the job's CPU during the absence.
+        /// The threads of the background load run on the CPU during the absence.
         Load = "load",
     }
 }

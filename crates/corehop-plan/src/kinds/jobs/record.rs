@@ -48,15 +48,14 @@ pub struct BatchExchange {
 words! {
     /// The evidence that a touch was not disturbed, from strong to weak.
     Certificate, "a certificate" {
-        /// Two records would show a disturbance: the touch's own time stamps and the kernel's restartable sequences.
+        /// The walk's own time stamps and the kernel's restartable sequences show no disturbance.
         RseqAndGaps = "rseq+gaps",
-        /// Two records would show a disturbance: the touch's own time stamps and the thread's count of involuntary
-        /// switches.
+        /// The walk's own time stamps and the thread's count of involuntary switches show no disturbance.
         GapsAndSwitches = "gaps+switches",
-        /// Only the thread's count of involuntary switches would show a disturbance; gaps within the touch stay
-        /// unnoticed.
+        /// Only the thread's count of involuntary switches shows no disturbance; gaps inside the touch remain
+        /// undetected.
         Switches = "switches",
-        /// The machine is simulated, so nothing can disturb a touch.
+        /// Nothing can disturb a simulated machine.
         Simulated = "simulated",
     }
 }
@@ -70,20 +69,20 @@ words! {
         Steal = "steal",
         /// The CPU served an interrupt during a touch.
         Interrupt = "interrupt",
-        /// The time stamps of a touch have a gap that nothing else explains: a VM exit, an SMI or an NMI.
+        /// The time stamps of a touch have a hole that no other cause explains: a VM exit, an SMI or an NMI.
         Gap = "gap",
         /// The kernel served a page fault during a touch.
         Fault = "fault",
-        /// A touch ran, or ended, on a CPU other than the planned CPU.
+        /// A touch ran or ended on another CPU than planned.
         WrongCpu = "wrong_cpu",
-        /// corehop abandoned a touch at its real-time deadline.
+        /// corehop gave up a touch at its real-time deadline.
         Deadline = "deadline",
         /// The core's speed changed between the warm and the resumed touch, because the clock rate changed or an SMT
         /// sibling became busy.
         Frequency = "frequency",
-        /// The preemptor or the background load made no progress during the job's absence.
+        /// The preemptor or the load made no progress during the job's absence.
         LoadAbsent = "load_absent",
-        /// A CPU was removed from the job's set of allowed CPUs.
+        /// The job could no longer use a planned CPU, because the CPU went offline or left the job's cpuset.
         CpuTaken = "cpu_taken",
         /// The distance between the sample's two CPUs changed during its batch, because the hypervisor moved a
         /// virtual CPU.
