@@ -15,9 +15,9 @@ use crate::units::{Bytes, Nanos};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Loss {
-    /// The length of the absence.
+    /// The length of the absence during which the job lost lines.
     pub length: Nanos,
-    /// The working-set size.
+    /// The working-set size of the job that lost lines.
     pub wss: Bytes,
     /// Quantiles of the lost share, in thousandths, ascending and equally spaced: with two quantiles, a quarter and
     /// three quarters of the absences lose less.

@@ -122,7 +122,7 @@ words! {
 }
 
 words! {
-    /// The distance of a peer.
+    /// The distance from the accessing core to the supplying peer cache.
     Distance, "a distance" {
         /// The supplying cache belongs to the same core.
         Core = "same_core",
@@ -191,14 +191,15 @@ pub struct Tlb {
     pub level: u32,
     /// The kind of accesses whose translations the TLB holds.
     pub kind: CacheKind,
-    /// The number of translations.
+    /// The number of translations that the TLB holds.
     pub entries: Fact<u32>,
-    /// Translations per set; default: all.
+    /// The number of translations per set of the TLB; default: all translations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<Fact<u32>>,
-    /// The page sizes that the TLB holds.
+    /// The page sizes whose translations the TLB holds.
     pub pages: Fact<Vec<Bytes>>,
-    /// The additional time of a miss: that of the next level, or of the walk after the last one.
+    /// The additional time of a miss in the TLB: the time of the next TLB level or, after the last level, of the
+    /// page-table walk.
     pub penalty: Fact<Latency>,
 }
 
@@ -206,11 +207,11 @@ pub struct Tlb {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetcher {
-    /// The kind of accesses that the prefetcher follows.
+    /// The kind of the prefetcher, by the accesses that it follows.
     pub kind: PrefetchKind,
-    /// The cache level whose misses the prefetcher sees, and which it fills.
+    /// The cache level whose misses the prefetcher observes, and into which the prefetcher fetches lines.
     pub level: u32,
-    /// Whether the prefetcher is on.
+    /// Whether the prefetcher is enabled.
     pub on: Fact<bool>,
     /// The number of pages that the prefetcher can follow at the same time; unused by `adjacent_line`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -223,14 +224,14 @@ pub struct Prefetcher {
     pub confirm: Option<Fact<u32>>,
 }
 
-/// The agreement of caches that share no outer cache.
+/// The protocol by which caches without a common outer cache stay coherent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coherence {
-    /// The states of a line.
+    /// The coherence protocol, which determines the states of a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Fact<Protocol>>,
-    /// The method to find sharers.
+    /// The method by which a cache finds the other caches that hold a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookup: Option<Fact<Lookup>>,
 }
@@ -246,24 +247,24 @@ impl Coherence {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRow {
-    /// The supplier of the line.
+    /// The supplier of the accessed line: a cache of the CPU, another cache, or memory.
     pub supplier: Supplier,
     /// The level of the cache that supplies the line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<u32>,
-    /// The state of the line in that cache.
+    /// The state of the line in the supplying cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Found>,
-    /// The distance of a peer.
+    /// The distance from the accessing core to the supplying peer cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Distance>,
-    /// The memory to which the line belongs.
+    /// The memory (of the CPU's own node or of another node) to which the line belongs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Home>,
-    /// The request: a copy of a modified line and a change of ownership take different times.
+    /// The core's request: a copy of a modified line and a change of ownership take different times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<LineRequest>,
-    /// The time.
+    /// The time of an access that matches all stated keys of this row.
     pub time: Fact<Latency>,
 }
 
@@ -278,23 +279,23 @@ impl LatencyRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// The name of the server.
+    /// The name of the server, which is a bus, channel or link.
     pub name: String,
-    /// The CPUs that share each instance.
+    /// The instances of the server, each as the group of CPUs that share the instance.
     pub instances: Fact<CpuGroups>,
-    /// The traffic that passes through the server.
+    /// The kinds of traffic that pass through the server.
     pub carries: Fact<Vec<Traffic>>,
     /// The peers whose lines pass through the server, if it carries transfers; default: peers of another package. A
     /// bus that all cores snoop, a directory at the last level and a home node that queries all peers differ in this
     /// key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Fact<Vec<Distance>>>,
-    /// The time for which one line occupies the server.
+    /// The time for which the server is busy with one line.
     pub service: Fact<Latency>,
-    /// The side whose instance serves the line; default: the requester's.
+    /// The side whose server instance serves the line; default: the side of the requesting CPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Fact<Side>>,
-    /// The slow change of the service time.
+    /// The slow random change of the service time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drift: Option<Drift>,
 }
@@ -304,22 +305,22 @@ pub struct Server {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drift {
-    /// The number of stages that the service time is the sum of, each exponentially distributed (Erlang's law): its standard
-    /// deviation is its mean over the square root of this number.
+    /// The number of exponentially distributed stages whose sum is the service time (Erlang distribution). The standard
+    /// deviation of the service time is its mean divided by the square root of `stages`.
     pub stages: Fact<u32>,
     /// The mean time for which the service time stays constant.
     pub hold: Fact<Nanos>,
 }
 
-/// The requests that a core can have outstanding.
+/// The properties of a core that a simulation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
-    /// The misses of the innermost cache that can be outstanding at a time.
+    /// The largest number of misses of the innermost cache that a core can have outstanding at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<Fact<u32>>,
-    /// The average number of outstanding misses of independent accesses, in thousandths: 3,500 means three and a
-    /// half. A dependent chain has one.
+    /// The average number of outstanding misses while a core makes independent accesses, in thousandths: 3,500 means
+    /// three and a half. A chain of dependent accesses has one outstanding miss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
     /// The memory that the operating system touches on a CPU before a job resumes there.
@@ -329,16 +330,17 @@ pub struct Core {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_footprint: Option<Fact<Bytes>>,
     /// Whether a switch to another thread empties the TLBs, because the TLBs hold only one address space, or because
-    /// the kernel uses them in that way (Linux before 4.14). Default: no.
+    /// the kernel (Linux before 4.14) uses the TLBs as if they did. Default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_flushes_tlb: Option<Fact<bool>>,
-    /// The time for which a locked access across two lines blocks every CPU's accesses beyond its innermost cache.
+    /// The time for which a locked access across two cache lines blocks the accesses of every CPU beyond its innermost
+    /// cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_lock: Option<Fact<Latency>>,
-    /// The core's own time per access, without the cache's latency.
+    /// The time that the core itself needs per access, without the latency of the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,
-    /// The time of a kernel instruction whose code and data are in the first level. Default: one cycle.
+    /// The time of a kernel instruction whose code and data are in the level-1 caches. Default: one cycle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instruction: Option<Fact<Latency>>,
     /// The time from the wake-up of a sleeping core to its first instruction.
@@ -372,22 +374,22 @@ impl Core {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheMechanism {
-    /// The policy that selects the line to evict.
+    /// The policy by which the cache selects the line to evict.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
-    /// The lines of the inner caches that the cache also holds.
+    /// Whether the cache also holds the lines of the inner caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inclusion: Option<Fact<Inclusion>>,
-    /// The set of a line: `modulo`, `fold BITS` or `parity MASK,…`.
+    /// The function that maps a line to a set: `modulo`, `fold BITS` or `parity MASK,…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
-    /// The policy for written lines; default: `write_back`.
+    /// The policy by which the cache passes written lines outward; default: `write_back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Fact<Writes>>,
-    /// Whether a write that misses fetches the line; default: yes.
+    /// Whether the cache fetches a line when a write misses; default: yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<Fact<bool>>,
-    /// The directory of the inner caches' lines, for a cache that does not include them.
+    /// The snoop filter: a directory of the inner caches' lines, for a cache that does not include these lines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snoop_filter: Option<SnoopFilter>,
     /// The slices of the cache.
@@ -400,14 +402,15 @@ pub struct CacheMechanism {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SnoopFilter {
-    /// The number of lines that the directory can hold.
+    /// The number of lines that the snoop filter can track.
     pub entries: Fact<u32>,
-    /// Entries per set.
+    /// The number of entries per set of the snoop filter.
     pub ways: Fact<u32>,
-    /// The policy that selects the entry to evict, if no entry is unused; default: `lru`.
+    /// The policy by which the snoop filter selects the entry to evict, if no entry is unused; default: `lru`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
-    /// The set of a line, as for a cache; default: `modulo`.
+    /// The function that maps a line to a set of the snoop filter, in the format of a cache's `index`; default:
+    /// `modulo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
 }
@@ -418,14 +421,15 @@ pub struct SnoopFilter {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slices {
-    /// The number of slices. The cores that share the cache are spread over their stops evenly.
+    /// The number of slices. corehop spreads the cores that share the cache evenly over the stops of the slices.
     pub count: Fact<u32>,
-    /// The slice of a line, in the format of a cache's set; default: `modulo`.
+    /// The function that maps a line to a slice, in the format of a cache's `index`; default: `modulo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
-    /// The time from one stop to the next one, in one direction.
+    /// The time from one stop of the mesh or ring to the next stop, in one direction.
     pub hop: Fact<Latency>,
-    /// The columns of a mesh, whose stops are numbered row by row; default: a ring in both directions.
+    /// The number of columns of a mesh, whose stops are numbered row by row; if absent, the slices form a ring in both
+    /// directions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub columns: Option<Fact<u32>>,
 }

@@ -57,22 +57,22 @@ pub const SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
-    /// The version of the format, [`SCHEMA`].
+    /// The version of the platform file's format, [`SCHEMA`].
     pub schema: u32,
-    /// Lower-case letters, digits and underscores: the name in options, tables and file names.
+    /// The name of the platform in options, tables and file names, made of lower-case letters, digits and underscores.
     pub id: String,
-    /// The name for people.
+    /// The name of the platform in texts for people.
     pub name: String,
     /// The maker of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<Fact<String>>,
-    /// The maker's name for it.
+    /// The model name that the maker gave the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Fact<String>>,
     /// The hypervisor, if the machine is a guest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hypervisor: Option<Fact<String>>,
-    /// All CPUs that are present.
+    /// All CPUs that are present in the machine.
     pub cpus: Fact<CpuList>,
     /// The CPUs that are online; absent if all are online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,53 +80,54 @@ pub struct Platform {
     /// The CPUs on which this process may run; absent if all are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Fact<CpuList>>,
-    /// The packages, by their CPUs.
+    /// The packages of the machine, each as a group of CPUs.
     pub packages: Fact<CpuGroups>,
-    /// The cores, by their CPUs: more than one CPU in a core are SMT siblings.
+    /// The cores of the machine, each as a group of CPUs. Several CPUs of one core are SMT siblings.
     pub cores: Fact<CpuGroups>,
-    /// The clocks.
+    /// The clocks of the machine.
     #[serde(default, skip_serializing_if = "Clock::is_empty")]
     pub clock: Clock,
-    /// The page sizes.
+    /// The page sizes of the machine.
     #[serde(default, skip_serializing_if = "PageSizes::is_empty")]
     pub pages: PageSizes,
-    /// The cost of memory.
+    /// The cost of accesses to memory.
     #[serde(default, skip_serializing_if = "Memory::is_empty")]
     pub memory: Memory,
-    /// The kinds of core, if there are several.
+    /// The kinds of core, if the machine has several kinds.
     #[serde(default, rename = "core_kind", skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<CoreKind>,
-    /// The caches, innermost level first.
+    /// The caches of the machine, innermost level first.
     #[serde(default, rename = "cache", skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
-    /// The translation lookaside buffers.
+    /// The translation lookaside buffers (TLBs) of each core.
     #[serde(default, rename = "tlb", skip_serializing_if = "Vec::is_empty")]
     pub tlbs: Vec<Tlb>,
-    /// The prefetchers.
+    /// The prefetchers of each core.
     #[serde(default, rename = "prefetcher", skip_serializing_if = "Vec::is_empty")]
     pub prefetchers: Vec<Prefetcher>,
-    /// The agreement of caches that share no outer cache.
+    /// The protocol by which caches without a common outer cache stay coherent.
     #[serde(default, skip_serializing_if = "Coherence::is_empty")]
     pub coherence: Coherence,
-    /// The requests that a core can have outstanding.
+    /// The properties of a core that a simulation needs.
     #[serde(default, skip_serializing_if = "Core::is_empty")]
     pub core: Core,
-    /// The time of each way of an access, if levels and memory alone do not determine it.
+    /// The times of accesses by supplier, state and distance of a line, if the latencies of caches and memory alone do
+    /// not determine the times.
     #[serde(default, rename = "latency", skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<LatencyRow>,
-    /// The buses, channels and links that are queued for.
+    /// The buses, channels and links at which accesses queue.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
-    /// The transfer time of a cache line between two CPUs, if measured.
+    /// The transfer time of a cache line between each pair of CPUs, if measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Fact<Vec<observed::Exchange>>>,
     /// The observed distances of pairs of CPUs; empty if no pair could be observed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Fact<Vec<observed::DistanceLevel>>>,
-    /// The share of cached lines that a job loses during an absence in which none of the owner's threads runs.
+    /// The share of cached lines that a job loses during an absence in which no thread of the machine's owner runs.
     #[serde(default, rename = "loss", skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
-    /// The NUMA nodes.
+    /// The NUMA nodes of the machine.
     #[serde(default, rename = "node", skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,
 }
@@ -147,32 +148,32 @@ pub enum CacheKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cache {
-    /// 1 is next to the core.
+    /// The level of the cache; level 1 is next to the core.
     pub level: u32,
-    /// The contents of the cache.
+    /// The kind of lines that the cache holds.
     pub kind: CacheKind,
-    /// The size of one instance; absent if the machine does not report the size.
+    /// The size of one instance of the cache; absent if the machine does not report the size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Fact<Bytes>>,
-    /// The size that lists actually found room in, where it contradicts [`Cache::size`]: a guest is
-    /// told of the whole cache and gets a share.
+    /// The cache size that corehop measured with lists, if it contradicts [`Cache::size`]. A hypervisor may declare the
+    /// whole cache but give the guest only a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective: Option<Fact<Bytes>>,
-    /// Lines per set.
+    /// The number of lines per set of the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<Fact<u32>>,
-    /// The size of a line.
+    /// The size of a cache line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Fact<Bytes>>,
-    /// The number of sets, if stated; [`Cache::set_count`] computes it otherwise.
+    /// The number of sets of the cache; if absent, [`Cache::set_count`] computes the number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sets: Option<Fact<u64>>,
-    /// The instances, by the CPUs that share each.
+    /// The instances of the cache, each as the group of CPUs that share the instance.
     pub instances: Fact<CpuGroups>,
-    /// The time of a hit.
+    /// The time of a hit in the cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Fact<Latency>>,
-    /// The mechanism of the cache, for a simulation.
+    /// The policies of the cache, for a simulation.
     #[serde(default, skip_serializing_if = "CacheMechanism::is_empty")]
     pub mechanism: CacheMechanism,
 }
@@ -183,12 +184,12 @@ pub struct Cache {
 pub struct Node {
     /// The number of the node.
     pub id: u32,
-    /// The CPUs of the node; may be empty.
+    /// The CPUs of the node; a node without CPUs has only memory.
     pub cpus: Fact<CpuList>,
-    /// The memory of the node.
+    /// The size of the node's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<Fact<Bytes>>,
-    /// The distance to every node, in the order of the nodes; 10 is the node itself.
+    /// The distance from this node to every node, in the order of the nodes; 10 is the distance to the node itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distances: Option<Fact<Vec<u32>>>,
 }
@@ -199,15 +200,15 @@ pub struct Node {
 pub struct CoreKind {
     /// The name of the core kind.
     pub name: String,
-    /// The CPUs of this kind.
+    /// The CPUs whose cores are of this kind.
     pub cpus: Fact<CpuList>,
-    /// Its capacity as Linux states it: the fastest kind has 1,024.
+    /// The capacity of a CPU of this kind, as Linux states it; the fastest kind has 1,024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Fact<u32>>,
-    /// Its highest frequency, where it differs from [`Clock::core`].
+    /// The highest frequency of a core of this kind, if it differs from [`Clock::core`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Fact<Hertz>>,
-    /// The requests that it can have under way, where they differ from [`Platform::core`].
+    /// The properties of a core of this kind, if they differ from [`Platform::core`].
     #[serde(default, skip_serializing_if = "Core::is_empty")]
     pub core: Core,
 }
@@ -216,22 +217,22 @@ pub struct CoreKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
-    /// The frequency of a core, to which a latency in cycles refers.
+    /// The frequency of a core; latencies in cycles refer to this frequency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<Fact<Hertz>>,
-    /// The frequency of the counter that time stamps are read from.
+    /// The frequency of the time-stamp counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counter: Option<Fact<Hertz>>,
-    /// Whether the counter runs at a constant rate in every state of the core, including sleep.
+    /// Whether the time-stamp counter runs at a constant rate in every state of the core, including sleep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Fact<bool>>,
-    /// The kernel's clock source.
+    /// The clock source that the kernel uses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Fact<String>>,
     /// The initial frequency of a core after its whole package was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_idle: Option<Fact<Hertz>>,
-    /// The time for which the core stays at that frequency.
+    /// The time for which the core stays at the frequency `after_idle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waking: Option<Fact<Latency>>,
 }
@@ -246,14 +247,14 @@ impl Clock {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PageSizes {
-    /// The ordinary page.
+    /// The size of an ordinary page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<Fact<Bytes>>,
-    /// The available huge pages, ascending.
+    /// The sizes of the available huge pages, ascending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge: Option<Fact<Vec<Bytes>>>,
-    /// The pages with which the host backs the memory of this guest: memory that is contiguous in the guest is
-    /// contiguous on the host only within one of these pages.
+    /// The size of the pages with which the host backs the memory of this guest. Memory that is contiguous in the guest
+    /// is contiguous on the host only within one such page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backing: Option<Fact<Bytes>>,
     /// The kernel's use of transparent huge pages: `always`, `madvise` or `never`.
@@ -271,13 +272,13 @@ impl PageSizes {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Latency of the node's own memory.
+    /// The latency of an access to the memory of the CPU's own node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub local: Option<Fact<Latency>>,
-    /// Latency of another node's memory.
+    /// The latency of an access to the memory of another node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Fact<Latency>>,
-    /// The time between two lines that all devices together read from memory or write to memory.
+    /// The interval at which all devices together read a line from memory or write a line to memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Fact<Latency>>,
     /// The rows that the memory banks keep open.
@@ -289,11 +290,11 @@ pub struct Memory {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DramRows {
-    /// The size of a row, over all chips of a channel.
+    /// The size of a memory row, over all chips of a channel.
     pub size: Fact<Bytes>,
-    /// The banks of a node. Neighbouring rows are in different banks.
+    /// The number of memory banks of a node. Neighbouring rows are in different banks.
     pub banks: Fact<u32>,
-    /// The time by which a line of an open row arrives sooner than `local` and `remote` state.
+    /// The time by which a line of an open row arrives earlier than the latencies `local` and `remote` state.
     pub saved: Fact<Latency>,
 }
 

@@ -12,15 +12,15 @@ use crate::units::{Bytes, Cpu, CpuList, Nanos};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
-    /// The CPU that touched the line first, and measures.
+    /// The CPU that touched the cache line first, and measured the time.
     pub from: Cpu,
-    /// The other CPU; equal to `from` in the control, in which one thread plays both sides.
+    /// The other CPU of the exchange; equal to `from` in the control measurement, in which one thread plays both sides.
     pub to: Cpu,
-    /// The shortest of all batches of round trips.
+    /// The shortest transfer time of all batches of round trips.
     pub min: Latency,
-    /// The median of all batches of round trips.
+    /// The median transfer time of all batches of round trips.
     pub median: Latency,
-    /// The number of batches.
+    /// The number of measured batches of round trips.
     pub batches: u32,
 }
 
@@ -40,18 +40,19 @@ pub struct ExchangeSeries {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistanceLevel {
-    /// The cache or core that the pairs are declared to share.
+    /// The cache or core that the pairs of CPUs share according to the machine's description.
     pub class: Affinity,
-    /// The median exchange.
+    /// The median line-exchange time at this distance.
     pub exchange: Latency,
-    /// The share of the time, in thousandths.
+    /// The share of the observed time that the pairs of CPUs spent at this distance, in thousandths.
     pub share: u32,
-    /// The number of observed changes of pairs to this distance.
+    /// The number of times that a pair of CPUs changed to this distance.
     pub changes: u32,
-    /// The median length of a stay; absent if no stay was observed from start to end.
+    /// The median length of a stay at this distance; absent if corehop observed no stay from start to end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub median_stay: Option<Nanos>,
-    /// The longest observed stay; a lower bound if the stay began before or ended after the observation.
+    /// The longest observed stay at this distance; a lower bound if the stay began before the observation or ended
+    /// after the observation.
     pub longest_stay: Nanos,
 }
 
