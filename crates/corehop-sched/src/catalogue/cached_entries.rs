@@ -64,35 +64,35 @@ pub(super) static BY_BLOCKS: [[Test; 2]; 7] = [
         "p-fp-ucb-union",
         "edf-ucb-union",
         2,
-        "|union of UCB_k over aff, cut with ECB_j|",
+        "|union of UCB_k over aff, intersected with ECB_j|",
         "Tan and Mooney, ACM TECS 6(1), 2007"
     ),
     both!(
         "p-fp-ecb-union",
         "edf-ecb-union",
         3,
-        "max over aff of |UCB_k cut with the union of ECB_h over hep(j)|",
+        "max over aff of |UCB_k intersected with the union of ECB_h over hep(j)|",
         "Altmeyer, Davis and Maiza, RTSS 2011"
     ),
     both!(
         "p-fp-ucb-union-multiset",
         "edf-ucb-union-multiset",
         4,
-        "|M_ucb cut with M_ecb|, each block as often as it can be useful",
+        "|M_ucb intersected with M_ecb|, where each block counts as often as the block can be useful",
         "Altmeyer, Davis and Maiza, RTS 48(5), 2012"
     ),
     both!(
         "p-fp-ecb-union-multiset",
         "edf-ecb-union-multiset",
         5,
-        "the E_j(R_i) largest of |UCB_k cut with the union of ECB_h|",
+        "sum of the E_j(R_i) largest of |UCB_k intersected with the union of ECB_h|",
         "Altmeyer, Davis and Maiza, RTS 48(5), 2012"
     ),
     both!(
         "p-fp-multiset-combined",
         "edf-multiset-combined",
         6,
-        "the smaller of both multiset forms",
+        "the smaller of the two multiset forms",
         "Altmeyer, Davis and Maiza, RTS 48(5), 2012"
     ),
 ];
@@ -110,7 +110,7 @@ pub(super) static BY_PAIRS: [Test; 5] = [
     Test {
         name: "p-fp-pairs",
         scheduler: "fixed priorities on one CPU, with delays by pair",
-        title: "R = C + sum over hp of (ceil(R / T) C + gamma), gamma from measured d(k, s)",
+        title: "R = C + sum over hp of (ceil(R / T) C + gamma), gamma from measured delays d(k, s)",
         by_pair: true,
         equals: Equals::NotKnown,
         assumes: &[RANKS, SUBADDITIVE],
@@ -124,7 +124,7 @@ pub(super) static BY_PAIRS: [Test; 5] = [
     Test {
         name: "edf-pairs",
         scheduler: "EDF on one CPU, with delays by pair",
-        title: "DBF(t) + sum of gamma <= t at every deadline, gamma from measured d(k, s)",
+        title: "DBF(t) + sum of gamma <= t at every deadline, gamma from measured delays d(k, s)",
         by_pair: true,
         assumes: &[SUBADDITIVE],
         citation: "after Lunniss, Altmeyer, Maiza and Davis, RTAS 2013, with sizes in place of blocks",
@@ -138,19 +138,19 @@ pub(super) static BY_PAIRS: [Test; 5] = [
     },
     Test {
         name: "p-fp-ffd-pairs",
-        title: "first fit by falling utilisation; each CPU passes p-fp-pairs",
+        title: "first fit packs the tasks by falling utilisation; p-fp-pairs accepts each CPU",
         run: by_pairs::<1>,
         ..PACKED
     },
     Test {
         name: "p-fp-bfd-pairs",
-        title: "best fit by falling utilisation; each CPU passes p-fp-pairs",
+        title: "best fit packs the tasks by falling utilisation; p-fp-pairs accepts each CPU",
         run: by_pairs::<2>,
         ..PACKED
     },
     Test {
         name: "p-fp-wfd-pairs",
-        title: "worst fit by falling utilisation; each CPU passes p-fp-pairs",
+        title: "worst fit packs the tasks by falling utilisation; p-fp-pairs accepts each CPU",
         run: by_pairs::<3>,
         ..PACKED
     },

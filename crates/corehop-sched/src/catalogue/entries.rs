@@ -31,8 +31,8 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "necessary",
         scheduler: "any scheduler",
-        title: "U <= m, also of the CPUs that the set gives its tasks; C <= D of each task; and no more work within any time of \
-                a common release than the CPUs have",
+        title: "U <= m; C <= D for each task; and tasks that the set confines to some CPUs need no more time than these CPUs \
+                have, in the long run and within any time after a common release",
         kind: TestExactness::Necessary,
         deadlines: Arbitrary,
         knows: contents::ALL,
@@ -46,12 +46,12 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "own-cpu",
         scheduler: "any global scheduler",
-        title: "n <= m, and C <= D of each task: no job waits for a CPU",
+        title: "n <= m and C <= D for each task, so that no job waits for a CPU",
         deadlines: Arbitrary,
         suffers: Suffers::Nothing,
         payer: Payer::NoJob,
         charging: Charging::NotKnown,
-        citation: "of at most m tasks at most m jobs are ready, and C <= T; as in Bertogna, Cirinei and Lipari, ECRTS 2005",
+        citation: "at most m tasks have at most m ready jobs, because C <= T; as in Bertogna, Cirinei and Lipari, ECRTS 2005",
         run: |system| TestAnswer::plain(global::own_cpu(system)),
         ..BASE
     },
@@ -74,7 +74,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "qpa",
-        title: "DBF(t) <= t at every deadline, from the last to the first",
+        title: "DBF(t) <= t at every deadline t; the test checks the deadlines from the last to the first",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
@@ -86,7 +86,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "edf-rta",
-        title: "the worst response of each task, over all releases that can begin its busy period",
+        title: "R <= D for each task, where R is the worst response over all releases that can begin a busy period of the task",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
@@ -112,7 +112,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "np-edf-rta",
         scheduler: "non-preemptive EDF on one CPU",
-        title: "the worst response of each task that no job preempts",
+        title: "R <= D for each task, where R is the worst response if no job can be preempted",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         one_cpu: true,
@@ -164,7 +164,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "p-fp-audsley",
-        title: "some order of priorities passes p-fp-rta; the answer has the order",
+        title: "p-fp-rta accepts some order of priorities; the answer states that order",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         knows: contents::MOST,
@@ -195,7 +195,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-edf",
-        title: "some test for global EDF accepts; the answer names the test",
+        title: "at least one other test for global EDF accepts; the answer names that test",
         deadlines: Arbitrary,
         citation: "own-cpu, on one CPU qpa, then gfb, bak, bcl-iterative, rta, bar, load and ff-dbf; Bertogna and Baruah, JSA 57(5), 2011",
         run: g_edf,
@@ -227,7 +227,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "bcl-iterative",
-        title: "bcl with slacks: a bound on one task reduces its carry-in for others",
+        title: "bcl with slacks: a bound on the response of one task reduces the carry-in that the task adds to other tasks",
         citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
         run: |system| TestAnswer::plain(global::bcl_iterative(system)),
         ..G_EDF
@@ -242,7 +242,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "bar",
-        title: "demand from where all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
+        title: "the CPUs can meet the demand since all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
         citation: "Baruah, RTSS 2007, with the correction for integer time",
         run: |system| TestAnswer::plain(bar::bar(system)),
         ..G_EDF
@@ -266,7 +266,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "g-np-edf",
         scheduler: "global non-preemptive EDF",
-        title: "R = y - 1 + C_k for the least y that the others, and m that began before, cannot fill",
+        title: "R = y - 1 + C_k, where y is the shortest interval that the other tasks, and m jobs that began before, cannot fill",
         citation: "Baruah, RTS 32(1), 2006; windows as in Guan et al., JSA 57(5), 2011",
         run: |system| with_bounds(global::nonpreemptive::edf(system)),
         suffers: Suffers::Nothing,
@@ -275,7 +275,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp",
-        title: "some test for global fixed priorities accepts; the answer names the test",
+        title: "at least one other test for global fixed priorities accepts; the answer names that test",
         deadlines: Arbitrary,
         assumes: &[RANKS],
         equals: Equals::Served,
@@ -286,7 +286,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp-bertogna",
-        title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), hp carrying in what their own bounds allow",
+        title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), where the tasks hp carry in what their own bounds allow",
         assumes: &[RANKS],
         equals: Equals::Served,
         citation: "Bertogna and Cirinei, RTSS 2007, with slacks (equation 8)",
@@ -296,7 +296,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp-bertogna-plain",
-        title: "g-fp-bertogna without slacks: hp carry in what their deadlines allow",
+        title: "g-fp-bertogna without slacks: the tasks hp carry in what their deadlines allow",
         assumes: &[RANKS],
         equals: Equals::Served,
         citation: "Bertogna and Cirinei, RTSS 2007",
@@ -316,7 +316,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp-da-lc",
-        title: "D_k >= C_k + floor(sum of interference in D_k / m), at most m - 1 carrying in",
+        title: "D_k >= C_k + floor(sum of interference in D_k / m), with at most m - 1 tasks carrying in",
         assumes: &[RANKS],
         citation: "Davis and Burns, RTS 47(1), 2011; Guan et al., RTSS 2009",
         run: |system| {
@@ -333,7 +333,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp-da-lc-opa",
-        title: "some order of priorities passes g-fp-da-lc; the answer has the order",
+        title: "g-fp-da-lc accepts some order of priorities; the answer states that order",
         assumes: &["Stated priorities are ignored."],
         equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
@@ -344,7 +344,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
     Test {
         name: "g-fp-dkc",
-        title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
+        title: "g-fp-da-lc accepts with priorities in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
         assumes: &["Stated priorities are ignored."],
         equals: Equals::NotAsked,
         citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
@@ -362,7 +362,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "g-np-fp",
         scheduler: "global non-preemptive fixed priorities",
-        title: "R = y - 1 + C_k for the least y that hp, and m of lp that began before, cannot fill",
+        title: "R = y - 1 + C_k, where y is the shortest interval that the tasks hp, and m jobs of lower priority that began before, cannot fill",
         assumes: &[RANKS],
         equals: Equals::Served,
         citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
@@ -375,7 +375,7 @@ pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "soft-g-edf",
         scheduler: SOFT,
-        title: "U <= m and each u <= 1: tardiness is bounded",
+        title: "U <= m and each u <= 1, so that tardiness is bounded",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[SOFTLY],

@@ -26,14 +26,14 @@ macro_rules! packings {
         [$([
             Test {
                 name: concat!("p-edf-", $short, $suffix),
-                title: concat!($long, " in the order of the set; ", $asks),
+                title: concat!($long, " packs the tasks in the order of the set; ", $asks),
                 citation: $citation,
                 run: $run::<$fit, false>,
                 ..$base
             },
             Test {
                 name: concat!("p-edf-", $short, "d", $suffix),
-                title: concat!($long, " by falling utilisation; ", $asks),
+                title: concat!($long, " packs the tasks by falling utilisation; ", $asks),
                 citation: $citation,
                 run: $run::<$fit, true>,
                 ..$base
@@ -55,7 +55,7 @@ pub(super) static PACKED: [[[Test; 2]; 5]; 2] = [
         by_demand,
         P_EDF_QPA,
         "-qpa",
-        "each CPU passes qpa",
+        "qpa accepts each CPU",
         "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009"
     ),
 ];
@@ -71,7 +71,7 @@ macro_rules! clusters {
                 name: concat!("c-edf-", $cpus),
                 scheduler: concat!("EDF in clusters of ", $cpus, " CPUs"),
                 title: concat!(
-                    "worst fit by falling utilisation into clusters of ", $cpus, "; g-edf accepts each"
+                    "worst fit packs the tasks by falling utilisation into clusters of ", $cpus, " CPUs; g-edf accepts each cluster"
                 ),
                 deadlines: Arbitrary,
                 citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
@@ -84,8 +84,8 @@ macro_rules! clusters {
                 name: concat!("soft-c-edf-", $cpus),
                 scheduler: concat!("EDF in clusters of ", $cpus, " CPUs, soft"),
                 title: concat!(
-                    "worst fit by falling utilisation into clusters of ", $cpus, "; U <= ", $cpus,
-                    " in each, and each u <= 1"
+                    "worst fit packs the tasks by falling utilisation into clusters of ", $cpus, " CPUs; U <= ", $cpus,
+                    " in each cluster, and each u <= 1"
                 ),
                 deadlines: Arbitrary,
                 assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
@@ -106,7 +106,7 @@ pub(super) static CLUSTERED: [[Test; 2]; 6] = clusters!(2, 3, 4, 6, 8, 12);
 pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-exact",
-        title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are tested",
+        title: "qpa accepts each CPU of some assignment; the search tests at most 200,000 CPUs",
         kind: TestExactness::Exact,
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
         assumes: &[BLOCKED],
@@ -115,7 +115,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-edf-given",
-        title: "the CPU of each task, as the set states it; each CPU passes qpa",
+        title: "the set states the CPU of each task; qpa accepts each CPU",
         kind: TestExactness::Exact,
         citation: "Baruah, Rosier and Howell 1990, on each CPU; Zhang and Burns 2009",
         assumes: &[BLOCKED],
@@ -124,7 +124,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-fp-given",
-        title: "the CPU of each task, as the set states it; each CPU passes p-fp-rta",
+        title: "the set states the CPU of each task; p-fp-rta accepts each CPU",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[RANKS, EQUALS, BLOCKED],
@@ -136,7 +136,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-fp-exact",
-        title: "some assignment passes p-fp-rta on each CPU; at most 200,000 CPUs are tested",
+        title: "p-fp-rta accepts each CPU of some assignment; the search tests at most 200,000 CPUs",
         kind: TestExactness::Exact,
         deadlines: Arbitrary,
         assumes: &[RANKS, EQUALS, BLOCKED],
@@ -147,7 +147,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-fp-ffd",
-        title: "first fit by falling utilisation; each CPU passes p-fp-rta",
+        title: "first fit packs the tasks by falling utilisation; p-fp-rta accepts each CPU",
         deadlines: Arbitrary,
         assumes: &[RANKS],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
@@ -157,7 +157,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-fp-bfd",
-        title: "best fit by falling utilisation; each CPU passes p-fp-rta",
+        title: "best fit packs the tasks by falling utilisation; p-fp-rta accepts each CPU",
         deadlines: Arbitrary,
         assumes: &[RANKS],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
@@ -167,7 +167,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     },
     Test {
         name: "p-fp-wfd",
-        title: "worst fit by falling utilisation; each CPU passes p-fp-rta",
+        title: "worst fit packs the tasks by falling utilisation; p-fp-rta accepts each CPU",
         deadlines: Arbitrary,
         assumes: &[RANKS],
         citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
@@ -178,7 +178,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-fp-ffd-multiset-combined",
         scheduler: "partitioned fixed priorities, with cache reloads",
-        title: "first fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        title: "first fit packs the tasks by falling utilisation; p-fp-multiset-combined accepts each CPU",
         equals: Equals::NotKnown,
         assumes: &[RANKS, RELOADS, SETS],
         citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
@@ -188,7 +188,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-fp-bfd-multiset-combined",
         scheduler: "partitioned fixed priorities, with cache reloads",
-        title: "best fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        title: "best fit packs the tasks by falling utilisation; p-fp-multiset-combined accepts each CPU",
         equals: Equals::NotKnown,
         assumes: &[RANKS, RELOADS, SETS],
         citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
@@ -198,7 +198,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-fp-wfd-multiset-combined",
         scheduler: "partitioned fixed priorities, with cache reloads",
-        title: "worst fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        title: "worst fit packs the tasks by falling utilisation; p-fp-multiset-combined accepts each CPU",
         equals: Equals::NotKnown,
         assumes: &[RANKS, RELOADS, SETS],
         citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
@@ -208,7 +208,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "sp-edf-given",
         scheduler: "semi-partitioned EDF",
-        title: "the CPU of each task, or its pieces (C', T, D'), as the set states them; each CPU passes qpa",
+        title: "the set states the CPU of each task, or the task's pieces (C', T, D'); qpa accepts each CPU",
         deadlines: Arbitrary,
         assumes: &["A piece is released at the deadline of the previous piece."],
         citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012; Zhang and Burns 2009",
@@ -221,7 +221,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "sp-edf-c=d",
         scheduler: "semi-partitioned EDF",
-        title: "first fit by falling utilisation; what fits nowhere is cut into (C', T, D = C') and the rest",
+        title: "first fit packs the tasks by falling utilisation; a task that fits on no CPU is cut into (C', T, D = C') and the rest",
         deadlines: Arbitrary,
         assumes: &["A split task finishes within its period, even if its deadline is later."],
         citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012",
@@ -233,7 +233,7 @@ pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "sp-edf-os",
         scheduler: "semi-partitioned EDF, soft: tasks change their CPU between jobs only",
-        title: "U <= m and each u <= 1; worst fit by falling utilisation, the rest cut; R = T + w / (1 - s)",
+        title: "U <= m and each u <= 1; worst fit packs the tasks by falling utilisation, and tasks that do not fit are cut; R = T + w / (1 - s)",
         kind: TestExactness::Exact,
         deadlines: Implicit,
         assumes: &[
