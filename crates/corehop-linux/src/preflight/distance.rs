@@ -10,7 +10,7 @@ use corehop_plan::platform::{Latency, Platform};
 use super::CheckFinding;
 
 pub(super) const ID: &str = "distance";
-pub(super) const WHY: &str = "A hypervisor may move the virtual CPUs of a guest: one declared class of migration then becomes two, and a number that mixes both describes neither.";
+pub(super) const WHY: &str = "A hypervisor may move the virtual CPUs of a guest: one declared class of migration then has two costs, and an average of the two costs describes neither.";
 
 /// The doctor's finding about `distances` that were found in a watch of this length.
 pub fn distance(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> Finding {

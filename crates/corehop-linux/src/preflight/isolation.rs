@@ -15,8 +15,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "tick",
-        why: "The timer interrupts each busy CPU 100 to 1,000 times a second, so that no touch of \
-              some milliseconds passes undisturbed.",
+        why: "The timer interrupts each busy CPU 100 to 1,000 times a second, so that a touch of several milliseconds is always disturbed.",
         check: tick,
     },
     Concern {

@@ -102,7 +102,7 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
 
 const NOT_TOLD: &str = "not-told";
 const NOT_TOLD_WHY: &str =
-    "A setting that cannot be read may be correct, or may spoil every sample.";
+    "A setting that corehop cannot read may be correct, or may spoil every sample.";
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -23,12 +23,12 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "steal",
-        why: "Time that the hypervisor gives to other guests passes within a sample without any event inside the guest.",
+        why: "While the hypervisor runs other guests, time passes within a sample without any event inside this guest.",
         check: steal,
     },
     Concern {
         id: "cpu-quota",
-        why: "The kernel stops a group that has used its quota until the period ends, which looks like a long preemption.",
+        why: "If a control group has used its CPU quota, the kernel stops the group until the period ends, which looks like a long preemption.",
         check: cpu_quota,
     },
     Concern {

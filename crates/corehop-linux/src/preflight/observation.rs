@@ -13,17 +13,17 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "hardware-counters",
-        why: "Counted misses times the service time of a level give a second, independent estimate of the cost.",
+        why: "If the processor counts cache misses, the number of misses times the service time of a cache level gives a second, independent estimate of the cost.",
         check: hardware_counters,
     },
     Concern {
         id: "perf-events",
-        why: "At a high level the kernel denies all counters to ordinary users, even in their own processes.",
+        why: "If `kernel.perf_event_paranoid` is high, the kernel denies ordinary users all counters, even for their own processes.",
         check: perf_events,
     },
     Concern {
         id: "lockdown",
-        why: "A locked-down kernel does not let even root read its memory and the processor's registers: no tracing programs, no counts of system-management interrupts.",
+        why: "A locked-down kernel does not let even root read its memory and the processor's registers, so corehop has no tracing programs and no counts of system-management interrupts.",
         check: lockdown,
     },
 ];

@@ -15,7 +15,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "hypervisor",
-        why: "The host stops a guest at times that no counter of the guest shows, shares its caches with other guests, and may describe them wrongly: medians can be useful, worst cases are not.",
+        why: "The host stops a guest at times that no counter of the guest shows, shares its caches with other guests, and may describe the caches wrongly, so medians from a guest can be useful, but worst cases are not.",
         check: hypervisor,
     },
     Concern {
@@ -40,7 +40,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "mitigations",
-        why: "Mitigations for processor flaws flush buffers, predictors or caches at kernel entry or at a process switch: part of the cost of a preemption here.",
+        why: "Mitigations for processor flaws flush buffers, predictors or caches at kernel entry or at a process switch, which adds to the cost of a preemption on this host.",
         check: mitigations,
     },
 ];

@@ -13,12 +13,12 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "rt-throttling",
-        why: "The kernel stops a real-time thread that has used its share until the period ends: a stop within a touch looks like a giant outlier, but without throttling nothing ends a runaway thread.",
+        why: "If a real-time thread has used its share of a period, the kernel stops the thread until the period ends: a stop within a touch looks like a giant outlier, but without throttling nothing ends a runaway thread.",
         check: throttling,
     },
     Concern {
         id: "fair-server",
-        why: "While ordinary threads wait behind a real-time thread, the kernel gives them this share of the CPU, and preempts a long touch.",
+        why: "While ordinary threads wait behind a real-time thread, the kernel gives the ordinary threads this share of the CPU, and preempts a long touch for them.",
         check: fair_server,
     },
     Concern {
