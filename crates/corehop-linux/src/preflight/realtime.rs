@@ -18,7 +18,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "fair-server",
-        why: "While ordinary threads wait behind a real-time thread, the kernel gives the ordinary threads this share of the CPU, and preempts a long touch for them.",
+        why: "While ordinary threads wait behind a real-time thread, the kernel gives the ordinary threads a share of the CPU, and preempts a long touch for them.",
         check: fair_server,
     },
     Concern {

@@ -330,7 +330,7 @@ pub struct Core {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_footprint: Option<Fact<Bytes>>,
     /// Whether a switch to another thread empties the TLBs, because the TLBs hold only one address space, or because
-    /// the kernel (Linux before 4.14) uses the TLBs as if they did. Default: no.
+    /// the kernel does not tag address spaces (Linux before 4.14). Default: no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_flushes_tlb: Option<Fact<bool>>,
     /// The time for which a locked access across two cache lines blocks the accesses of every CPU beyond its innermost

@@ -74,10 +74,10 @@ pub struct Platform {
     pub hypervisor: Option<Fact<String>>,
     /// All CPUs that are present in the machine.
     pub cpus: Fact<CpuList>,
-    /// The CPUs that are online; absent if all are online.
+    /// The CPUs that are online; absent if all CPUs are online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub online: Option<Fact<CpuList>>,
-    /// The CPUs on which this process may run; absent if all are allowed.
+    /// The CPUs on which the corehop process may run; absent if all CPUs are allowed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<Fact<CpuList>>,
     /// The packages of the machine, each as a group of CPUs.
@@ -200,15 +200,15 @@ pub struct Node {
 pub struct CoreKind {
     /// The name of the core kind.
     pub name: String,
-    /// The CPUs whose cores are of this kind.
+    /// The CPUs whose cores belong to the core kind.
     pub cpus: Fact<CpuList>,
-    /// The capacity of a CPU of this kind, as Linux states it; the fastest kind has 1,024.
+    /// The capacity of the core kind's CPUs, as Linux states it; the fastest core kind has 1,024.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<Fact<u32>>,
-    /// The highest frequency of a core of this kind, if it differs from [`Clock::core`].
+    /// The highest frequency of the core kind, if it differs from [`Clock::core`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Fact<Hertz>>,
-    /// The properties of a core of this kind, if they differ from [`Platform::core`].
+    /// The properties of the core kind, if they differ from [`Platform::core`].
     #[serde(default, skip_serializing_if = "Core::is_empty")]
     pub core: Core,
 }
@@ -254,7 +254,7 @@ pub struct PageSizes {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge: Option<Fact<Vec<Bytes>>>,
     /// The size of the pages with which the host backs the memory of this guest. Memory that is contiguous in the guest
-    /// is contiguous on the host only within one such page.
+    /// is contiguous on the host only within one of the host's pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backing: Option<Fact<Bytes>>,
     /// The kernel's use of transparent huge pages: `always`, `madvise` or `never`.

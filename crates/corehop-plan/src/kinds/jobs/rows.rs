@@ -88,7 +88,7 @@ row! {
         length_bound_ns: f64,
         /// The method by which the job moved to the other CPU.
         mover: Mover,
-        /// The direct cost of the move to the other CPU, in nanoseconds.
+        /// The direct cost of moving the job to the other CPU, in nanoseconds.
         switch_ns: Option<f64>,
         /// The number of lines that the preemptor walked during the absence, as proof that the preemptor ran.
         preemptor_lines: Option<u64>,

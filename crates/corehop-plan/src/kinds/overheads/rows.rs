@@ -23,7 +23,7 @@ row! {
         to_cpu: Option<u64>,
         /// The measured time of the overhead, in nanoseconds.
         ns: f64,
-        /// The replicate of the time, counted from 0. Times of one replicate share their threads.
+        /// The replicate of the measurement, counted from 0. Measurements of one replicate share their threads.
         replicate: Option<u64>,
     }
 }

@@ -26,8 +26,8 @@ row! {
         /// The number of caused events that took effect: the thread ran on its new CPU, or the preemptor had the
         /// thread's CPU.
         events: u64,
-        /// The number of events that corehop attempted. An attempt fails if the thread does not run, or if the thread
-        /// changes its own affinity.
+        /// The number of events that corehop tried to cause. Causing an event fails if the thread does not run, or if
+        /// the thread changes its own affinity.
         tried: u64,
         /// The requested length of each preemption, in nanoseconds; absent for migrations.
         asked_ns: Option<f64>,

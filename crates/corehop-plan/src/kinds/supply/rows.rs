@@ -34,7 +34,7 @@ row! {
         gap_ns: Option<u64>,
         /// Whether the gap began before the window, so that its length is only a lower bound.
         cut: bool,
-        /// The length from which on a gap has its own row, in nanoseconds.
+        /// The shortest length of a gap that gets its own row, in nanoseconds.
         threshold_ns: u64,
         /// The scheduling policy and priority of the watching thread.
         policy: Text,

@@ -43,7 +43,7 @@ row! {
         latency_ns: f64,
         /// The time from the release of the job to its end, in nanoseconds.
         response_ns: f64,
-        /// The end of the job minus its deadline, in nanoseconds. A value above 0 is the job's tardiness.
+        /// The end of the job minus the job's deadline, in nanoseconds. A positive lateness is the job's tardiness.
         lateness_ns: f64,
         /// The time for which the job had a CPU, in nanoseconds.
         executed_ns: u64,
