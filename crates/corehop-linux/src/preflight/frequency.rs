@@ -11,18 +11,17 @@ use super::{CheckFinding, Concern};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "governor",
-        why: "A clock that follows the load is slow after each sleep, so the resumed touch runs at a different speed from the warm touch, and the difference looks like a cache cost.",
+        why: "A core clock that follows the load is slow after each sleep, so the resumed touch runs at a different speed from the warm touch, and the difference looks like a cache cost.",
         check: governor,
     },
     Concern {
         id: "turbo",
-        why: "A boosted clock depends on temperature and on the number of awake cores, so touches of one run are not comparable with each other.",
+        why: "A boosted core clock depends on temperature and on the number of awake cores, so touches of one run are not comparable with each other.",
         check: turbo,
     },
     Concern {
         id: "frequency-range",
-        why: "The clock is constant only if the lowest and the highest frequency are \
-              equal.",
+        why: "The core clock is constant only if the lowest and the highest frequency are equal.",
         check: range,
     },
     Concern {

@@ -294,7 +294,7 @@ pub struct DramRows {
     pub size: Fact<Bytes>,
     /// The number of memory banks of a node. Neighbouring rows are in different banks.
     pub banks: Fact<u32>,
-    /// The time by which a line of an open row arrives earlier than the latencies `local` and `remote` state.
+    /// The time by which a line of an open memory row arrives earlier than the latencies `local` and `remote` state.
     pub saved: Fact<Latency>,
 }
 

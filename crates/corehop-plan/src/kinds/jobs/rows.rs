@@ -56,8 +56,8 @@ row! {
         /// The number of independent chains in which the job accesses the working set.
         chains: u64,
         /// The memory that the preemptor or the polluters walked, or the command of the load, with the load's CPUs
-        /// unless the load ran on all CPUs. If a preemptor took the CPU under a load: the preemptor's memory, the word
-        /// `beside`, and the load's memory.
+        /// unless the load ran on all CPUs. If a preemptor took the CPU under a load, the text has the preemptor's
+        /// memory, the word `beside`, and the load's memory.
         polluter: Option<Text>,
         /// The thread or load that had the CPU during the absence.
         preempted_by: Absence,
