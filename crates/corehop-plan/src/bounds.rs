@@ -2,8 +2,8 @@
 //! The largest number that a reader of files accepts, in any unit: 10^18.
 //!
 //! 10^18 ns are 31 years, longer than any machine runs, and 10^18 bytes are more than any machine has. The statistics
-//! square times and add the squares. A time above 1.3e154 has no finite square, and 10^18 leaves room for the squares
-//! of as many rows as a file can have. Seeds are no quantities and have no bound.
+//! square times and add up the squares. A time above 1.3e154 has no finite square; the limit of 10^18 leaves room for
+//! the squares of as many rows as a file can have. Seeds are not quantities and have no bound.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
@@ -23,7 +23,7 @@ pub struct OutOfBounds {
     pub least: f64,
 }
 
-/// `value`, if the number is finite, at least `least` and at most [`MOST`].
+/// `value`, if it is finite, at least `least`, and at most [`MOST`].
 ///
 /// # Errors
 /// [`OutOfBounds`], which states the number and the bounds.
@@ -34,7 +34,7 @@ pub fn bounded(value: f64, least: f64) -> Result<f64, OutOfBounds> {
 /// The number in a text, between -10^18 and 10^18.
 ///
 /// # Errors
-/// The expected form, as a clause.
+/// The expected form of the number, as a clause.
 pub fn number(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
     bounded(value, -MOST).map_err(|_| format!("expected a number from {:e} to {MOST:e}", -MOST))
@@ -69,7 +69,7 @@ pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> 
 /// Checks every number in a TOML table.
 ///
 /// # Errors
-/// As [`json`].
+/// A sentence with the key of the number, the number and the bounds, as [`json`] returns.
 pub fn toml(table: &toml::Table) -> Result<(), String> {
     table.iter().try_for_each(|(key, value)| visit_toml(key, value))
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The findings of the doctor: the fact, why it matters to a measurement, what to type.
+//! The findings of `corehop doctor`: a fact about the host, the reason why it matters to a measurement, and
+//! the command that changes it.
 //!
-//! Findings are looked for elsewhere. Here is only what they are, so that a result can carry them
+//! Other modules look for findings. This module only defines the type, so that a result can store findings
 //! and a page can show them.
 
 use serde::{Deserialize, Serialize};
@@ -22,29 +23,29 @@ words! {
     }
 }
 
-/// One thing found on a host.
+/// A finding: one fact about a host that matters to measurements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// The name of what was looked at, as `corehop help` takes it: `governor`. No two findings
-    /// of one visit have the same.
+    /// The id of the examined property, as `corehop help` accepts it, such as `governor`. The ids of all
+    /// findings of one examination differ.
     pub id: String,
-    /// Its severity.
+    /// The severity of the finding.
     pub severity: Severity,
-    /// The finding, as a clause: "the governor is powersave on CPUs 0-7".
+    /// The finding as a clause, such as "the governor is powersave on CPUs 0-7".
     pub found: String,
-    /// Why it matters to a measurement, in one sentence.
+    /// The reason why the finding matters to a measurement, in one sentence.
     pub why: String,
-    /// The command that changes it, where there is one.
+    /// The command that changes the property; None if no command does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// A remark on the remedy, in a sentence: its cost; or, without a command, a change that would help, or
-    /// that none does.
+    /// A sentence about the remedy that states its cost; without a command, the sentence names a change
+    /// that would help or says that nothing helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }
 
 impl Finding {
-    /// Whether something could be better: all that is not [`Severity::Ok`].
+    /// Whether the host could be improved, which holds for every severity except [`Severity::Ok`].
     pub fn is_open(&self) -> bool {
         self.severity != Severity::Ok
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The second seam: a host whose threads are observed, moved, and put back.
+//! The trait of a host whose threads corehop observes, moves and puts back.
 //!
-//! Recording a program observes it. Placing its threads moves them too, and puts them back where the move did not pay.
+//! Recording a program only observes the host. Placing also moves threads, and puts them back if a move did not pay.
 
 pub mod locks;
 pub mod residence;
@@ -17,7 +17,7 @@ use crate::units::{Cpu, CpuList};
 use crate::words::words;
 
 words! {
-    /// A source that tells which threads share data.
+    /// A source that shows which threads share data.
     Evidence, "a source of evidence" {
         /// One thread wakes another thread.
         Wakes = "wakes",
@@ -30,108 +30,112 @@ words! {
     }
 }
 
-/// A host, seen through the threads that are followed on it.
+/// A host, limited to the threads that corehop follows.
 pub trait Host {
-    /// Lets `window` pass, or less if the threads end before, and tells what happened since the last time.
+    /// Waits for `window`, or until the threads end, and returns the events since the previous call.
     ///
     /// # Errors
-    /// [`HostError`]; what was observed before it remains good.
+    /// [`HostError`]; earlier observations stay valid.
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError>;
 
-    /// Restricts threads to CPUs: all of them, or none if one of the moves is not possible.
+    /// Restricts threads to CPUs: makes all moves, or none if one of them is impossible.
     ///
     /// # Errors
-    /// [`HostError::Move`] names the thread.
+    /// [`HostError::Move`] names the thread that cannot move.
     fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError>;
 
-    /// Whether windows from now on are looked at closely: the distances of CPUs are measured at the end of each.
+    /// Sets whether the host measures the distances of CPUs at the end of each following window.
     fn look_closely(&mut self, _closely: bool) {}
 
-    /// Puts threads back where they were allowed to run before. Threads that have ended need nothing.
+    /// Restores the CPUs on which threads were allowed to run before the moves. Threads that have ended need no
+    /// restoring.
     ///
     /// # Errors
-    /// [`HostError::Move`] names the thread; the others are put back all the same.
+    /// [`HostError::Move`] names a thread that cannot be restored; the other threads are restored all the same.
     fn revert(&mut self, receipt: Receipt) -> Result<(), HostError>;
 
-    /// News of the host for the user, each once.
+    /// New messages of the host for the user; each message appears once.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The events of a window.
+/// The events of one window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
-    /// The absences that ended in it.
+    /// The absences that ended in the window.
     pub absences: Vec<Absence>,
-    /// The work and the contacts of the threads, where the host looks at them.
+    /// The work and the contacts of the threads, if the host observes them.
     pub activity: Option<Activity>,
-    /// The end of the threads, if they have ended.
+    /// The exit of the program; None while threads remain.
     pub ended: Option<ProgramExit>,
 }
 
-/// The work and the contacts of threads in a window.
+/// The work and the contacts of threads in one window.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Activity {
     /// The length of the window, in nanoseconds.
     pub span_ns: u64,
-    /// The threads that are alive.
+    /// The threads that are alive at the end of the window.
     pub threads: Vec<ActiveThread>,
-    /// The wake-ups between them.
+    /// The wake-ups between the threads.
     pub contacts: Vec<Contact>,
-    /// The part of the window in which wake-ups were counted, in nanoseconds; None for all of it.
+    /// The part of the window in which the host counted wake-ups, in nanoseconds; None for the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<u64>,
-    /// The data that they share, from other sources than wake-ups.
+    /// The data sharing between threads, from sources other than wake-ups.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shared: Vec<DataSharing>,
-    /// The time of a line from one CPU to another, where it was measured at the end of the window.
+    /// The transfer times of a line between two CPUs, if the host measured them at the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<LineTimes>,
-    /// The progress of the program since it was first looked at, in units of its own; None where it says nothing.
+    /// The progress of the program since the first observation, in the program's own unit; None if the program reports
+    /// no progress.
     pub progress: Option<f64>,
 }
 
 impl Activity {
-    /// The part of the window in which wake-ups were counted, in nanoseconds.
+    /// The part of the window in which the host counted wake-ups, in nanoseconds.
     pub fn counted_ns(&self) -> u64 {
         self.counted_ns.unwrap_or(self.span_ns)
     }
 }
 
-/// The transfer time of a modified line between two CPUs, in nanoseconds; None where there is no such pair, or it was not
-/// measured.
+/// The transfer time of a modified line between two CPUs, in nanoseconds; None if no such pair exists or the host did
+/// not measure it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LineTimes {
-    /// With a cache in common.
+    /// The transfer time between two CPUs with a common cache.
     pub shared_cache_ns: Option<f64>,
-    /// Without.
+    /// The transfer time between two CPUs without a common cache.
     pub separate_ns: Option<f64>,
 }
 
-/// A thread in a window.
+/// The work of a thread in one window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ActiveThread {
-    /// The thread.
+    /// The id of the thread.
     pub tid: u32,
-    /// Its process.
+    /// The id of the thread's process.
     pub pid: u32,
-    /// Its name.
+    /// The name of the thread.
     pub name: String,
-    /// The CPU time that it used in the window, in nanoseconds.
+    /// The CPU time that the thread used in the window, in nanoseconds.
     pub busy_ns: u64,
-    /// The time in it that the thread waited for a CPU, in nanoseconds; 0 where the host does not tell.
+    /// The time in the window for which the thread waited for a CPU, in nanoseconds; 0 if the host does not report
+    /// waiting.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub waited_ns: u64,
-    /// The CPUs that it may run on.
+    /// The CPUs on which the thread is allowed to run.
     pub allowed: CpuList,
-    /// The CPU that it ran on last, where the host tells it.
+    /// The CPU on which the thread ran last, if the host reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// The bytes that it touches in a while: its share of its process's working set, where that was measured.
+    /// The number of bytes that the thread touches within a short time: its share of the working set of its process;
+    /// None if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_set: Option<u64>,
-    /// Its instructions and misses, where the hardware counts them.
+    /// The instructions and misses of the thread; None if the hardware does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<InstructionCounts>,
 }
@@ -144,85 +148,86 @@ const fn is_zero(ns: &u64) -> bool {
 /// The instructions and misses of a thread in a window, from hardware counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InstructionCounts {
-    /// Instructions.
+    /// The number of instructions.
     pub instructions: u64,
-    /// Misses of its last-level cache.
+    /// The number of misses in the last-level cache.
     pub misses: u64,
-    /// Those of them that another core's cache answered.
+    /// The number of misses that another core's cache answered.
     pub from_caches: u64,
 }
 
-/// One thread made another ready to run, so often.
+/// A count of wake-ups: one thread made another thread ready to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Contact {
-    /// The thread that woke the other.
+    /// The thread that woke the other thread.
     pub waker: u32,
-    /// The thread that slept.
+    /// The thread that was woken.
     pub woken: u32,
-    /// The number of times.
+    /// The number of wake-ups.
     pub count: u64,
 }
 
-/// Two threads were seen at the same data.
+/// Evidence that two threads use the same data.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct DataSharing {
     /// The thread with the lower number.
     pub a: u32,
-    /// The other.
+    /// The thread with the higher number.
     pub b: u32,
-    /// The source that tells so.
+    /// The source of the evidence.
     pub by: Evidence,
-    /// The number of times that one was seen there after the other.
+    /// The number of times that one thread was seen at the data after the other thread.
     pub seen: u64,
-    /// The rate of these hand-overs. A source that takes samples estimates it, and it is a lower bound then.
+    /// The rate of these hand-overs of data between the two threads. If the source takes samples, the rate is an
+    /// estimate and a lower bound.
     pub per_second: f64,
 }
 
-/// The end of all followed threads.
+/// The exit of a program: all followed threads have ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProgramExit {
-    /// The exit code of a command, or 128 plus a signal.
+    /// The exit code of the command, or 128 plus a signal number.
     pub status: Option<i32>,
-    /// The CPU time of a command and of the children that it waited for, in nanoseconds.
+    /// The CPU time of the command and of the children for which it waited, in nanoseconds.
     pub cpu_ns: Option<u64>,
 }
 
-/// The CPUs that a thread is to run on.
+/// A move: a thread and the CPUs on which it will run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The thread.
+    /// The thread to move.
     pub tid: u32,
-    /// The CPUs.
+    /// The CPUs on which the thread will run.
     pub cpus: CpuList,
 }
 
-/// Proof of moves that were made, with which they are taken back.
+/// A receipt for completed moves, with which the moves can be undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "without it the moves stay until the host is dropped"]
 pub struct Receipt {
-    /// The number that the host gave it.
+    /// The number that the host gave to the receipt.
     pub number: u64,
-    /// The CPUs that each thread was allowed to run on before.
+    /// The CPUs on which each thread was allowed to run before the moves.
     pub before: Vec<Move>,
 }
 
-/// Why a host could not be observed or changed.
+/// The reason why corehop could not observe or change a host.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// Observing failed.
+    /// corehop could not observe the host.
     #[error("{what}: {source}")]
     Observe {
         /// The step that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The error that the kernel returned.
         source: std::io::Error,
     },
-    /// A thread cannot be moved.
+    /// A thread cannot move to the requested CPUs.
     #[error("moving thread {tid} to CPUs {cpus}: {why}")]
     Move {
-        /// The thread.
+        /// The thread that cannot move.
         tid: u32,
-        /// The CPUs asked for.
+        /// The requested CPUs.
         cpus: CpuList,
         /// The reason, with the remedy.
         why: String,

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plans of measurements, the rows that they yield, and the seams where they are run.
+//! This crate has the plans of measurements, the rows that measurements yield, and the traits of the
+//! machines and hosts that run plans.
 //!
-//! Data flows one way, in the order of the modules below. A module uses those above it and none
-//! below it; the test `layers` of `tools/rules` checks that. Nothing here touches an
-//! operating system or a clock: a [`machine::Machine`] or a [`host::Host`] does, and it is handed in.
+//! Data flows one way, in the order of the modules below. A module uses only modules listed before
+//! it; the test `layers` of `tools/rules` checks this order. No module here uses an operating system
+//! or a clock: a caller passes in a [`machine::Machine`] or a [`host::Host`] that does.
 #![forbid(unsafe_code)]
 
 pub mod shown;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Access times by working-set size (Wächtler 3.4.1, Fig. 5.2).
 //!
-//! A touch of a shuffled list whose lines were valid, invalid, or had to displace modified lines of
-//! other data: the first gives the latencies of the cache levels as plateaus, the second that of
-//! memory, the third the worst an idle machine does. It cannot see what concurrent misses would gain:
-//! every access waits for the one before (see `chains` for that).
+//! A job touches a shuffled list whose lines are valid, are invalid, or must displace modified lines
+//! of other data. Valid lines show the latencies of the cache levels as plateaus, invalid lines show
+//! the latency of memory, and displaced modified lines show the worst latency of an idle machine. The
+//! experiment cannot show the gain of concurrent misses, because every access waits for the previous
+//! access (see `chains` for concurrent misses).
 
 use serde::{Deserialize, Serialize};
 
@@ -15,28 +16,29 @@ use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 
-/// The parameters of the measurement.
+/// The parameters of the experiment on access times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AccessTime {
     /// The working sets: sizes, write ratios, pages and nodes.
     pub sets: Vec<WorkingSet>,
     /// The states of the lines, each with its number of walks per working set.
     pub states: Vec<(LineState, u32)>,
-    /// The CPU to measure on; otherwise the first usable one.
+    /// The CPU on which to measure; with None the first usable CPU.
     #[serde(default)]
     pub cpu: Option<Cpu>,
 }
 
 impl AccessTime {
-    /// The working sets that its cells refer to by index.
+    /// The working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         self.sets.clone()
     }
 
-    /// The cells it fills on `platform`, each with the number of samples asked for.
+    /// The experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
+    /// experiment.
     pub fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let mut cells = Vec::new();
         for (set, working_set) in self.sets.iter().enumerate() {

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Causes of the spread between replicates: one cell, in which each replicate renews one thing.
+//! An experiment on the causes of the spread between replicates: in one cell, each replicate renews one kind of draw.
 //!
-//! A replicate draws anew everything that a process draws when it starts. Here each step of the run
-//! renews one of these draws and keeps the others: the job's page frames, the order of its accesses,
-//! the other threads with their memory, the measured threads, all of them, or none, in which case
-//! only time passes. The steps of a round come in random order. Two steps in a row then differ by
-//! what the second one renewed and by time alone, as in a one-factor-at-a-time design (Morris,
-//! Technometrics 33, 1991) whose base point moves along; `model::conditions` takes the difference of
-//! neighbours apart.
+//! Usually a replicate draws anew everything that a process draws when it starts. In this experiment each step of the
+//! run renews one draw and keeps the others: the job's page frames, the order of its accesses, the other threads with
+//! their memory, or the measured threads. Two further kinds of step renew all draws, or none, so that only time passes.
+//! The steps of a round come in random order. Two consecutive steps differ only by the second step's renewal and by
+//! time, as in a one-factor-at-a-time design (Morris, Technometrics 33, 1991) whose base point moves along.
+//! `model::conditions` separates the effects from the differences of neighbouring steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,21 +16,22 @@ use crate::kinds::{Cell, Condition, Plan, Renewed};
 use crate::platform::Platform;
 use crate::workload::{Absence, Load, WorkingSet};
 
-/// The samples of each step of this experiment: two batches of a cell of some milliseconds, with equally many in
-/// each direction in both halves.
+/// The number of samples in each step of this experiment: two batches of a cell that takes some milliseconds, with
+/// equally many samples in each direction in both halves.
 const SAMPLES_OF_A_STEP: u32 = 8;
 
-/// One cell of the synthetic method whose draws are renewed one at a time.
+/// One cell of the synthetic method whose draws the experiment renews one at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// The cell: one group with one working set and one event.
+    /// The examined cell: one group with one working set and one event.
     pub cell: Synthetic,
-    /// The number of renewals of each thing.
+    /// The number of renewals of each draw.
     pub rounds: u32,
 }
 
 impl Conditions {
-    /// The renewals in the steps of a round. Where nothing else runs, there are no others.
+    /// The kinds of renewal in the steps of a round. If no other threads run, the round has no step that renews other
+    /// threads.
     pub fn arms(&self) -> Vec<Renewed> {
         let group = self.cell.groups.first();
         let alone = group
@@ -39,8 +39,8 @@ impl Conditions {
         Renewed::ALL.iter().copied().filter(|&arm| !alone || arm != Renewed::Others).collect()
     }
 
-    /// The requested replicates, in whole rounds, with so many samples of each cell; with the default number in each step where
-    /// none is asked for.
+    /// Sets the requested number of replicates, rounded up to whole rounds, and the number of samples of each cell;
+    /// without a requested number, each step has the default number of samples.
     pub fn set_steps(&mut self, replicates: Option<u32>, samples: Option<u32>) {
         let arms = self.arms().len() as u32;
         if let Some(replicates) = replicates {
@@ -50,12 +50,12 @@ impl Conditions {
         self.cell.groups.iter_mut().for_each(|group| group.samples = samples);
     }
 
-    /// The number of steps: replicates of which each renews its share.
+    /// The number of steps; each step is a replicate that renews one kind of draw.
     pub fn steps(&self) -> u32 {
         self.rounds * self.arms().len() as u32
     }
 
-    /// The renewal of each step up to this one; the first draws everything.
+    /// The renewal of each step up to `step`; the first step draws everything.
     fn renewed_until(&self, seed: u64, step: u32) -> Vec<Renewed> {
         let arms = self.arms();
         let round = |number: u32| {
@@ -87,19 +87,19 @@ impl Conditions {
     }
 }
 
-/// The streams that the orders of rounds are drawn from.
+/// The base number of the random streams that determine the order of the steps in each round.
 const ROUNDS: u64 = 1 << 41;
 
 impl Conditions {
-    /// The working sets that its cells refer to by index.
+    /// The working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         self.cell.sets()
     }
 
-    /// The cells it fills on `platform`, each with the number of samples asked for.
+    /// The experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cells = self.cell.cells(platform)?;
         match cells.len() {
@@ -122,7 +122,7 @@ impl Experiment for Conditions {
         Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
-    /// The pair of CPUs is that of the first replicate throughout: another pair is another distance.
+    /// All steps use the pair of CPUs that the first replicate draws, because another pair can have another distance.
     fn block(
         &self,
         platform: &Platform,

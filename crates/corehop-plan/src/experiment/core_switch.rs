@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of a core switch, by mechanism and pair of CPUs: gettidbench of Strong et al. (2009, section
-//! 5), and the same for calls with a size.
+//! The cost of a core switch by mechanism and pair of CPUs: gettidbench of Strong et al. (2009, section 5),
+//! extended to calls with a size.
 //!
-//! A batch carries out some calls by one mechanism. Batches of all mechanisms and pairs alternate in random
-//! order, so that what changes on the host concerns all alike.
+//! A batch makes several calls with one mechanism. Batches of all mechanisms and pairs alternate in random
+//! order, so that a change on the host affects all of them equally.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,24 +13,25 @@ use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 
-/// The parameters of the batches.
+/// The parameters of the experiment on core switches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CoreSwitch {
-    /// The mechanisms; `none` is always measured too, as the others are compared with it.
+    /// The mechanisms to measure; corehop always measures `none` too, because the other mechanisms are
+    /// compared with it.
     pub mechanisms: Vec<SwitchMechanism>,
-    /// The calls.
+    /// The system calls to measure.
     pub calls: Vec<SwitchCall>,
-    /// The sizes of calls that have one.
+    /// The sizes of system calls that have a size, in bytes.
     pub bytes: Vec<u64>,
-    /// The numbers of calls outstanding at a time, for mechanisms that can have several.
+    /// The numbers of calls outstanding at a time, for mechanisms that can have several outstanding calls.
     pub outstanding: Vec<u32>,
-    /// Pairs of CPUs, from application core to OS core; empty for the usual ones of [`CoreSwitch::pairs`].
+    /// Pairs of CPUs, from application core to OS core; if empty, [`CoreSwitch::pairs`] chooses the pairs.
     #[serde(default)]
     pub pairs: Vec<(Cpu, Cpu)>,
-    /// The only CPUs to use; empty for all.
+    /// The CPUs that the experiment can use; empty for all CPUs.
     #[serde(default)]
     pub cpus: CpuList,
-    /// The number of calls in a batch of a mechanism that polls, or of none.
+    /// The number of calls in a batch of the mechanism `none` or of a mechanism that polls.
     pub polling_batch: u32,
     /// The number of calls in a batch of a mechanism that sleeps or moves.
     pub sleeping_batch: u32,
@@ -39,14 +40,14 @@ pub struct CoreSwitch {
 }
 
 impl CoreSwitch {
-    /// The most CPUs of which every ordered pair is measured by default.
+    /// The largest number of CPUs for which the experiment measures every ordered pair by default.
     const MOST_OF_ALL: usize = 4;
 
-    /// The pairs asked for; by default every ordered pair of up to four usable CPUs, and of more CPUs one pair
-    /// of each class (a common core, cache or nothing), there and back.
+    /// The requested pairs. By default they are every ordered pair of up to four usable CPUs; of more CPUs,
+    /// one pair of each class (a common core, a common cache, or nothing in common), in both directions.
     ///
     /// # Errors
-    /// [`SwitchesError::OneCpu`].
+    /// [`SwitchesError::OneCpu`] if fewer than two CPUs are usable.
     pub fn pairs(&self, platform: &Platform) -> Result<Vec<(Cpu, Cpu)>, SwitchesError> {
         if !self.pairs.is_empty() {
             return Ok(self.pairs.clone());
@@ -69,10 +70,10 @@ impl CoreSwitch {
         Ok(of_class.flat_map(back).collect())
     }
 
-    /// The cells on a platform.
+    /// The experiment's cells on a platform.
     ///
     /// # Errors
-    /// [`SwitchesError`] where there are no such CPUs or no such cell.
+    /// [`SwitchesError`] if the platform lacks a CPU of a cell, or if a cell is invalid.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<SwitchCell>, SwitchesError> {
         let mut cells = Vec::new();
         for (from, to) in self.pairs(platform)? {
@@ -87,7 +88,7 @@ impl CoreSwitch {
         Ok(cells)
     }
 
-    /// The cells of one call between two CPUs: every mechanism that can carry it out.
+    /// The cells of one call between two CPUs: one for every mechanism that can make the call.
     fn of_call(&self, (from, to): (Cpu, Cpu), call: SwitchCall, bytes: u64) -> Vec<SwitchCell> {
         let wanted = |mechanism: &&SwitchMechanism| {
             let is_wanted =
@@ -107,7 +108,7 @@ impl CoreSwitch {
         SwitchMechanism::ALL.iter().filter(wanted).flat_map(depths).collect()
     }
 
-    /// One timed `gettid` in a batch, from CPU 0 by way of CPU 1, by each of these mechanisms.
+    /// An experiment with one timed `gettid` in a batch, from CPU 0 to CPU 1, by each of these mechanisms.
     pub fn one_call(mechanisms: Vec<SwitchMechanism>, samples: u32) -> Self {
         Self {
             mechanisms,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Experiments: pure functions from a platform and a seed to a plan.
+//! An experiment is a pure function from a platform and a seed to a plan.
 //!
-//! No experiment sleeps, sets an affinity or reads a clock, and none knows whether the machine that
-//! will run its plan is real.
+//! No experiment sleeps, sets an affinity or reads a clock, and no experiment knows whether a real or a
+//! simulated machine will run its plan.
 
 mod access_time;
 mod conditions;
@@ -60,26 +60,26 @@ use crate::platform::{Platform, UnknownCpu};
 use crate::units::Nanos;
 use crate::workload::{Event, WorkloadError};
 
-/// Why an experiment has no plan on a platform.
+/// The reason why an experiment has no plan on a platform.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ExperimentError {
-    /// A working set that cannot be touched as described.
+    /// The experiment cannot touch a working set as described.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
-    /// A class of event that no pair of usable CPUs belongs to.
+    /// No pair of usable CPUs belongs to the class of the event.
     #[error("{event} cannot be measured on {platform}: {why}")]
     NotMeasurable {
-        /// The event asked for.
+        /// The requested event.
         event: Event,
-        /// The platform's name.
+        /// The name of the platform that lacks the class.
         platform: String,
         /// The missing feature of the platform.
         why: String,
     },
-    /// A CPU that the platform lacks, or that may not be used.
+    /// The platform lacks a CPU that the experiment names, or the experiment may not use that CPU.
     #[error(transparent)]
     UnknownCpu(#[from] UnknownCpu),
-    /// An experiment on one cell is given several, or none.
+    /// An experiment that examines a single cell is given several cells, or none.
     #[error(
         "conditions examines one cell, but the options name {count}: name one working set, one write ratio and one event"
     )]
@@ -87,18 +87,18 @@ pub enum ExperimentError {
         /// The number of cells described.
         count: usize,
     },
-    /// Work that the platform cannot run.
+    /// The platform cannot run the work of the plan.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// More samples than a plan may hold.
+    /// The plan would need more samples than a plan can hold.
     #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
     TooLarge {
-        /// The number of jobs asked for.
+        /// The requested number of jobs.
         jobs: u64,
     },
 }
 
-/// The parameters of an experiment, from which with the seed every plan follows.
+/// The parameters of an experiment: together with the seed, the parameters determine every plan.
 pub trait ExperimentParameters {
     /// The parameters as JSON.
     fn parameters(&self) -> serde_json::Value;
@@ -110,20 +110,21 @@ impl<T: Serialize> ExperimentParameters for T {
     }
 }
 
-/// An experiment makes plans: so many samples of such cells, on a given platform.
+/// An experiment makes plans: each plan takes a number of samples of some cells on a given platform.
 pub trait Experiment: ExperimentParameters {
     /// The name that the command line and the column `experiment` use.
     fn name(&self) -> &'static str;
 
-    /// The units it counts on `platform` with this seed: cells, runs of task sets, gangs; each with the
-    /// requested number of samples.
+    /// The units that the experiment counts on `platform` with this seed (cells, runs of task sets, or
+    /// gangs), each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
+    /// experiment.
     fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<SamplingUnit>, ExperimentError>;
 
-    /// The plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`], at this turn of the
-    /// run; jobs come in random order.
+    /// The plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`] at this position of
+    /// the run; the jobs come in random order.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::units`].
@@ -135,12 +136,13 @@ pub trait Experiment: ExperimentParameters {
         quota: &[u32],
     ) -> Result<Plan, ExperimentError>;
 
-    /// The number of replicates by design; None where that is a choice.
+    /// The number of replicates that the design of the experiment fixes; None if the user chooses the
+    /// number.
     fn replicates(&self) -> Option<u32> {
         None
     }
 
-    /// About how long the whole takes.
+    /// A rough estimate of the time that the whole experiment takes.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::units`].
@@ -148,7 +150,7 @@ pub trait Experiment: ExperimentParameters {
         Ok(SamplingUnit::projected(&self.units(platform, seed)?))
     }
 
-    /// The whole plan: every unit with as many samples as asked for, in no replicates of its own.
+    /// The whole plan without replicates: every unit with its requested number of samples.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::units`].
@@ -157,7 +159,7 @@ pub trait Experiment: ExperimentParameters {
         self.block(platform, seed, RunPosition::default(), &quota)
     }
 
-    /// The whole plan in so many replicates, each with its share of every unit's samples.
+    /// The whole plan in `replicates` replicates, each with its share of every unit's samples.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::units`].
@@ -192,20 +194,20 @@ pub trait Experiment: ExperimentParameters {
 /// The place of a plan in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunPosition {
-    /// The number of the plan in the run, so that each draws other jobs.
+    /// The number of the plan in the run; plans with different numbers draw different jobs.
     pub block: u64,
-    /// The replicate that it belongs to; None where the machine is to decide.
+    /// The replicate to which the plan belongs; None if the machine decides.
     pub replicate: Option<u32>,
 }
 
-/// The number of a cell's samples that the first `done` of so many replicates take together.
+/// The number of a cell's samples that the first `done` of `replicates` replicates take together.
 pub fn share(samples: u32, done: u32, replicates: u32) -> u32 {
     // Rounded up, so that the first replicate already has one of each cell.
     (u64::from(samples) * u64::from(done)).div_ceil(u64::from(replicates.max(1))) as u32
 }
 
-/// The replicates of a run whose smallest cell has so many samples: ten at least, up to twenty where
-/// each still has three samples of it; never more than there are samples.
+/// The usual number of replicates of a run whose smallest cell has `fewest_samples` samples: ten, or up
+/// to twenty if each replicate still has three samples of that cell, but never more than the samples.
 pub fn usual_replicates(fewest_samples: u32) -> u32 {
     (fewest_samples / 3).clamp(10, 20).min(fewest_samples.max(1))
 }

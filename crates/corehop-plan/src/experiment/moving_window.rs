@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order in which a program with a changing working set touches its memory, live and simulated.
+//! The order in which a program with a changing working set touches its memory; live and simulated
+//! programs use this order.
 
 use super::DrawStream;
 use crate::workload::{MovingProgram, fraction};
 
-/// Such a program's way through its lines: each is new, or lies anywhere in what was new lately.
+/// The sequence of lines that a program with a changing working set visits: each line is new, or is
+/// drawn from the recently new lines.
 #[derive(Debug, Clone)]
 pub struct MovingWindow {
     lines: u64,
-    /// The line that was new last.
+    /// The newest line so far.
     newest: u64,
-    /// The number of lines in use.
+    /// The number of recently new lines from which the program draws.
     window: u64,
     /// The share of visits that go to a new line, as a fraction of 2^64.
     fresh: u64,
@@ -18,14 +20,14 @@ pub struct MovingWindow {
 }
 
 impl MovingWindow {
-    /// Through so many lines, which stand for all of its memory.
+    /// A sequence over `lines` lines, which represent all of the program's memory.
     pub fn new(program: &MovingProgram, lines: u64, draw: DrawStream) -> Self {
         let window = u128::from(program.window.get()) * u128::from(lines);
         let window = (window / u128::from(program.memory().get())) as u64;
         Self { lines, newest: 0, window: window.max(1), fresh: fraction(program.fresh), draw }
     }
 
-    /// The next line, counted from 0.
+    /// The next line to visit, counted from 0.
     #[inline]
     pub fn next_line(&mut self) -> u64 {
         if self.draw.bits() < self.fresh {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scheduling overheads of a kernel, from threads or beside task sets.
+//! The experiment on the scheduling overheads of a kernel; corehop measures from threads, or while
+//! task sets run.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +10,12 @@ use crate::kinds::{Overheads, Plan, Tasks};
 use crate::platform::Platform;
 use crate::units::CpuList;
 
-/// The experiment: it draws the task sets.
+/// The experiment on a kernel's scheduling overheads, which draws the task sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelOverheads {
-    /// The CPUs to measure on.
+    /// The CPUs on which to measure.
     pub cpus: CpuList,
-    /// The task sets; None to measure from threads alone.
+    /// The task sets that run during the measurement; None to measure from threads alone.
     pub sets: Option<TaskSets>,
 }
 
@@ -38,7 +39,7 @@ impl Experiment for KernelOverheads {
         "overheads"
     }
 
-    /// One replicate: each quantity is measured once in many repetitions.
+    /// The plan has one replicate because one measurement repeats each quantity many times.
     fn replicates(&self) -> Option<u32> {
         Some(1)
     }

@@ -8,51 +8,51 @@ use crate::platform::Platform;
 use crate::units::{Bytes, CpuList};
 use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
-/// Values in place of a preset's; what is empty or `None` stays as the preset has it.
+/// Values that replace the values of a preset; an empty list or `None` keeps the preset's value.
 #[derive(Debug, Clone, Default)]
 pub struct Overrides {
     /// The sizes of the working sets.
     pub wss: Vec<Bytes>,
-    /// Their write ratios.
+    /// The write ratios of the working sets.
     pub write_ratios: Vec<f64>,
-    /// Their pattern.
+    /// The pattern of the accesses.
     pub pattern: Option<Pattern>,
-    /// Their pages.
+    /// The kind of pages that hold the working sets.
     pub page: Option<Page>,
-    /// The number of chains.
+    /// The number of chains of accesses.
     pub chains: Option<u8>,
-    /// The NUMA node of their memory.
+    /// The NUMA node of the working sets' memory.
     pub node: Option<u32>,
     /// Whether every job gets fresh page frames.
     pub fresh_frames: bool,
-    /// The user's own job.
+    /// The user's own job, as `LIB.so:FUNCTION`.
     pub workload: Option<String>,
-    /// A working set in place of all: that of a trace.
+    /// The working set of a trace, which replaces all working sets of the preset.
     pub trace: Option<WorkingSet>,
-    /// The events.
+    /// The events between the warm and the resumed touch.
     pub events: Vec<Event>,
     /// The distribution of preemption lengths.
     pub length: Option<Length>,
-    /// The walk of preemptors.
+    /// The walk of the preemptors.
     pub preemptor: Option<Polluter>,
-    /// Sizes of what they walk, each of which is sampled.
+    /// The sizes of the preemptors' working sets; the experiment samples each size.
     pub preemptor_sizes: Vec<Bytes>,
-    /// The way jobs get to another CPU.
+    /// The way in which jobs move to another CPU.
     pub mover: Option<Mover>,
-    /// Further passes before the warm touch.
+    /// The number of further passes before the warm touch.
     pub passes: Option<u32>,
     /// The background load.
     pub load: Option<Load>,
-    /// The load `realistic`, beside those of the preset.
+    /// The load `realistic`, in addition to the loads of the preset.
     pub realistic: Option<Load>,
-    /// The only CPUs to use.
+    /// The CPUs that the experiment can use.
     pub cpus: CpuList,
     /// The number of samples of each cell.
     pub samples: Option<u32>,
 }
 
 impl Overrides {
-    /// The working sets with the given values in place of their own, each once.
+    /// Replaces the values of the working sets by the given values, and keeps each resulting set once.
     fn sets(&self, sets: &mut Vec<WorkingSet>) {
         if let Some(trace) = &self.trace {
             *sets = vec![trace.clone()];
@@ -88,13 +88,13 @@ impl Overrides {
         });
     }
 
-    /// Whether a preemptor is stated: then this preemptor takes the CPU in every preemption, whatever load
+    /// Whether the user states a preemptor, which then takes the CPU in every preemption, whatever load
     /// runs beside it.
     const fn states_preemptor(&self) -> bool {
         self.preemptor.is_some() || !self.preemptor_sizes.is_empty()
     }
 
-    /// Changes a synthetic experiment.
+    /// Applies the overrides to a synthetic experiment.
     pub fn synthetic(&self, experiment: &mut Synthetic) {
         experiment.mover = self.mover.unwrap_or(experiment.mover);
         experiment.passes = self.passes.unwrap_or(experiment.passes);
@@ -135,7 +135,8 @@ impl Overrides {
         });
     }
 
-    /// Changes what makes the spread of a cell: that cell, under one load.
+    /// Applies the overrides to an experiment on the causes of a cell's spread, which has one cell under
+    /// one load.
     pub fn conditions(&self, experiment: &mut Conditions) {
         let load = self.load.as_ref().or(self.realistic.as_ref());
         for group in &mut experiment.cell.groups {
@@ -145,7 +146,7 @@ impl Overrides {
         self.synthetic(&mut experiment.cell);
     }
 
-    /// Changes an access-time experiment.
+    /// Applies the overrides to an access-time experiment.
     pub fn access_time(&self, experiment: &mut AccessTime) {
         self.sets(&mut experiment.sets);
         experiment.cpu = self.cpus.first().or(experiment.cpu);
@@ -154,7 +155,7 @@ impl Overrides {
         }
     }
 
-    /// Changes a preemption-length experiment.
+    /// Applies the overrides to a preemption-length experiment.
     pub fn preemption_length(&self, experiment: &mut PreemptionLength) {
         experiment.cpu = self.cpus.first().or(experiment.cpu);
         experiment.samples = self.samples.unwrap_or(experiment.samples);
@@ -167,7 +168,7 @@ impl Overrides {
         experiment.loads.extend(self.realistic.clone());
     }
 
-    /// Changes a polluter sweep on `platform`.
+    /// Applies the overrides to a polluter sweep on `platform`.
     pub fn polluter_sweep(&self, experiment: &mut PolluterSweep, platform: &Platform) {
         self.sets(&mut experiment.sets);
         experiment.samples = self.samples.unwrap_or(experiment.samples);
@@ -193,8 +194,8 @@ impl Overrides {
     }
 }
 
-/// Drops groups that are there for sizes of their own: an earlier one of the same load has their
-/// events, on other sets. Who names sizes wants these, once.
+/// Removes each group that an earlier group of the same load covers: the earlier group has all its events,
+/// on other working sets. A user who names sizes wants to sample each size only once.
 fn drop_groups_of_sizes(groups: &mut Vec<SamplingGroup>) {
     let mut kept: Vec<SamplingGroup> = Vec::new();
     groups.retain(|group| {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delay against preemption length (Wächtler 3.4.3, Figs. 5.4 to 5.7).
+//! The experiment on delay against preemption length (Wächtler 3.4.3, Figs. 5.4 to 5.7).
 //!
-//! One polluter of twice the last-level cache takes the CPU for a length that grows from sample to
-//! sample, or the user's own load does, on that CPU or on all. The delay grows until every useful
-//! line is evicted; cold minus warm bounds it. It sees evictions by what ran, not by what might run.
+//! A polluter of twice the last-level cache, or the user's own load, takes the job's CPU for a length that
+//! grows from sample to sample. The delay grows until every useful line is evicted; the cold minus the warm
+//! time bounds the delay. The experiment shows only evictions by the code that ran, not by other code that
+//! might run.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,27 +16,27 @@ use crate::platform::Platform;
 use crate::units::{CpuList, Nanos};
 use crate::workload::{Event, Load, Mover, Polluter, WorkingSet};
 
-/// The parameters of the measurement.
+/// The parameters of the polluter sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolluterSweep {
-    /// The working sets.
+    /// The working sets to measure.
     pub sets: Vec<WorkingSet>,
     /// The preemption lengths.
     pub lengths: Vec<Nanos>,
-    /// The loads. The single polluter has the job's own CPU if the load is `idle`, or one whose threads evict
-    /// next to nothing ([`Load::absence`]).
+    /// The background loads. The single polluter has the job's own CPU if the load is `idle` or a load whose
+    /// threads evict hardly anything ([`Load::absence`]).
     pub loads: Vec<Load>,
-    /// The walk of that polluter.
+    /// The walk of the single polluter.
     pub polluter: Polluter,
     /// The number of samples per point.
     pub samples: u32,
-    /// The only CPUs to use; empty for all that are usable.
+    /// The CPUs that the experiment can use; empty for all usable CPUs.
     #[serde(default)]
     pub cpus: CpuList,
 }
 
 impl PolluterSweep {
-    /// The same as a synthetic experiment: one group for each load and length.
+    /// The sweep as a synthetic experiment, with one group for each load and length.
     fn as_synthetic(&self) -> Synthetic {
         let group = |load: &Load, &length: &Nanos| SamplingGroup {
             load: load.clone(),
@@ -58,15 +59,15 @@ impl PolluterSweep {
 }
 
 impl PolluterSweep {
-    /// The working sets that its cells refer to by index.
+    /// The working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         self.as_synthetic().sets()
     }
 
-    /// The cells it fills on `platform`, each with the number of samples asked for.
+    /// The experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         self.as_synthetic().cells(platform)
     }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemption lengths, asked for against got (Wächtler 3.4.2, Fig. 5.1).
+//! The experiment that compares requested with actual preemption lengths (Wächtler 3.4.2, Fig.
+//! 5.1).
 //!
-//! No statement about delay against preemption length means anything unless the length is what was
-//! asked for. It sees the timer and the wake-up together and cannot tell one from the other.
+//! A statement about delay against preemption length is meaningful only if preemptions have the
+//! requested length. The experiment measures the timer and the wake-up together and cannot separate
+//! them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,31 +15,32 @@ use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 
-/// The parameters of the measurement.
+/// The parameters of the experiment on preemption lengths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreemptionLength {
-    /// The lengths to ask for.
+    /// The preemption lengths to request.
     pub lengths: Vec<Nanos>,
-    /// The loads to ask under.
+    /// The loads under which to request the lengths.
     pub loads: Vec<Load>,
-    /// The number of requests for each.
+    /// The number of requests for each length and load.
     pub samples: u32,
-    /// The CPU to measure on; otherwise the first usable one.
+    /// The CPU on which to measure; with None the first usable CPU.
     #[serde(default)]
     pub cpu: Option<Cpu>,
 }
 
 impl PreemptionLength {
-    /// The working sets that its cells refer to by index.
+    /// The working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         // Nothing is touched; a plan's cells refer to a working set all the same.
         vec![WorkingSet::list(Bytes::from_kib(4), 0.0)]
     }
 
-    /// The cells it fills on `platform`, each with the number of samples asked for.
+    /// The experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
+    /// experiment.
     pub fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cell = |load: &Load, &length: &Nanos| Cell {
             load: load.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Presets: the experiments of the studies, and a quick one.
+//! Presets: the parameters of the published studies, and of a quick run.
 
 use super::synthetic::{SamplingGroup, Synthetic, migration_of};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
@@ -23,16 +23,16 @@ words! {
     }
 }
 
-/// A preset of that name does not exist.
+/// The error for the name of a preset that does not exist.
 pub type UnknownPreset = crate::words::UnknownWord;
 
-/// The largest cache that a preset fills whole: beyond it a guest's declared sizes are not to be
-/// believed, and one walk takes longer than any real-time budget.
+/// The largest cache that a preset fills completely: a guest's declared size above this limit is not credible, and one
+/// walk would take longer than any real-time budget.
 const LARGEST_CACHE: Bytes = Bytes::from_mib(64);
 
 impl Preset {
-    /// The synthetic method with the preset's parameters, under `load` only where one is given;
-    /// otherwise under the preset's own loads, and under `realistic` beside them where that is given.
+    /// The synthetic method with the preset's parameters. If `load` is given, it is the only load; otherwise the
+    /// preset's own loads run, and `realistic` in addition if it is given.
     pub fn synthetic(
         self,
         platform: &Platform,
@@ -55,17 +55,17 @@ impl Preset {
         Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), passes: 0, groups, cpus }
     }
 
-    /// Whether the study measured under the load `realistic` too, which takes a command of the user's.
+    /// Whether the preset's study also measured under the load `realistic`, which needs a command from the user.
     pub fn has_realistic(self) -> bool {
         self == Self::Waechtler
     }
 
-    /// The walk of polluters of the load `constructed`, unless another is requested.
+    /// The default walk of polluters of the load `constructed`.
     pub fn polluter(platform: &Platform) -> Polluter {
         preemptor(platform)
     }
 
-    /// Access times with the preset's parameters.
+    /// The experiment on access times with the preset's parameters.
     pub fn access_time(self, platform: &Platform) -> AccessTime {
         let (sizes, states) = match self {
             Self::Quick => (
@@ -92,7 +92,7 @@ impl Preset {
         AccessTime { sets: sets.flat_map(placed).collect(), states: states.to_vec(), cpu: None }
     }
 
-    /// Preemption lengths, asked against got, with the preset's parameters.
+    /// The experiment on preemption lengths with the preset's parameters.
     pub fn preemption_length(self) -> PreemptionLength {
         let micros: &[u64] =
             &[10, 22, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000, 25_000, 50_000];
@@ -102,8 +102,8 @@ impl Preset {
         PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
     }
 
-    /// The causes of one cell's spread: a migration of 1 MiB of the farthest class, or a preemption where
-    /// there is none, beside polluters.
+    /// The experiment on the causes of one cell's spread, beside polluters: a migration of 1 MiB of the farthest class,
+    /// or a preemption if the platform has no class of migration.
     pub fn conditions(self, platform: &Platform) -> Conditions {
         let event = migrations(platform).last().copied().unwrap_or(Event::Preemption);
         let preemptor = preemptor(platform);
@@ -121,7 +121,7 @@ impl Preset {
         Conditions { cell, rounds: if self == Self::Quick { 30 } else { 100 } }
     }
 
-    /// Delay against preemption length with the preset's parameters.
+    /// The experiment on delay against preemption length with the preset's parameters.
     pub fn polluter_sweep(self, platform: &Platform) -> PolluterSweep {
         let millis: &[u64] = &[1, 2, 4, 8, 12, 16, 20, 24, 27, 32, 40, 50, 80, 120, 160, 200];
         let (lengths, sizes, samples) = match self {
@@ -142,7 +142,7 @@ impl Preset {
     }
 }
 
-/// The classes of migration that some pair of usable CPUs belongs to.
+/// The classes of migration to which some pair of usable CPUs belongs.
 pub fn migrations(platform: &Platform) -> Vec<Event> {
     let usable = platform.usable();
     let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
@@ -155,7 +155,7 @@ pub fn migrations(platform: &Platform) -> Vec<Event> {
     classes
 }
 
-/// Sizes in KiB from `low` to `high` by doubling.
+/// Sizes from `low` to `high` KiB; each is twice the previous size.
 fn doubling(low: u64, high: u64) -> Vec<Bytes> {
     std::iter::successors(Some(low), |kib| Some(kib * 2))
         .take_while(|&kib| kib <= high)
@@ -167,7 +167,7 @@ fn cache_sizes(platform: &Platform) -> impl Iterator<Item = (u32, Bytes)> + '_ {
     platform.cache_sizes().into_iter().filter(|&(_, size)| size <= LARGEST_CACHE)
 }
 
-/// The sizes of the platform's caches beyond the first level, as far as a preset fills them.
+/// Adds the sizes of the platform's caches beyond the first level, unless a cache is larger than a preset fills.
 fn with_cache_sizes(platform: &Platform, mut sizes: Vec<Bytes>) -> Vec<Bytes> {
     let whole = |size: Bytes| Bytes::from_kib(size.get() >> 10);
     sizes
@@ -197,7 +197,7 @@ fn constructed(wss: Bytes) -> Load {
     Load::Constructed { polluter: polluter(wss), cpus: CpuList::default() }
 }
 
-/// The groups of the preset's idle part, run under `load` instead.
+/// The groups of the preset's idle part, changed to run under `load`.
 fn under(groups: Vec<SamplingGroup>, load: &Load) -> Vec<SamplingGroup> {
     let idle = groups.into_iter().filter(|group| group.load == Load::Idle);
     let absence =
@@ -212,8 +212,9 @@ fn lists(sizes: &[Bytes], page: Page) -> Vec<WorkingSet> {
     sizes.iter().map(|&wss| WorkingSet { page, ..WorkingSet::list(wss, 0.5) }).collect()
 }
 
-/// The samples of a cell of which a verdict on deadlines charges the 90 % quantile. Each of twenty replicates has ten
-/// valid samples, and so a quantile of its own, if up to two are disturbed.
+/// The number of samples of a cell whose 90 % quantile a verdict on deadlines charges. With this number each of twenty
+/// replicates keeps ten valid samples even if up to two are disturbed, and ten samples suffice for a quantile of the
+/// replicate.
 const FOR_P90: u32 = 240;
 
 fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<SamplingGroup> {
@@ -262,8 +263,8 @@ fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Ve
     groups
 }
 
-/// The size of the second-level cache, as far as a quick run can fill it: as stated, since what is found of it later is to
-/// be compared with the same experiment.
+/// The size of the second-level cache, limited to what a quick run can fill. The stated size counts, so that later runs
+/// compare the same experiment even after a measurement contradicts the size.
 fn second_level(platform: &Platform) -> Bytes {
     let sizes = platform.caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
     let size = sizes.filter_map(|cache| cache.size.as_ref()).map(|size| size.value).min();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiment that records a program once: the program itself is its plan.
+//! The experiment that records a program once; the program itself is the plan.
 
 use super::{Experiment, ExperimentError, RunPosition};
 use crate::kinds::program::NAME;
@@ -11,7 +11,7 @@ impl Experiment for Program {
         NAME
     }
 
-    /// One replicate: a program runs once.
+    /// The plan has one replicate because the program runs once.
     fn replicates(&self) -> Option<u32> {
         Some(1)
     }

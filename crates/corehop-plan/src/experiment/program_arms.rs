@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does a change of how a program runs pay? Its runs with the change and without, in blocks.
+//! This experiment shows whether a change in the way a program runs pays. corehop runs the program with and
+//! without the change, in blocks.
 //!
-//! A block has one run of each arm in random order, so that a machine that becomes slower, and the run that
-//! comes first, favour no arm. Two arms are the command as it is: [`Arm::PLAIN`], with which the others are
-//! compared, and [`Arm::AGAIN`]. What these two differ by, nothing causes: that is the floor of the
-//! comparison. It cannot see an effect that one run has on the next (a file that it leaves in memory), other
-//! than as noise.
+//! A block has one run of each arm in random order, so that neither a slowly changing machine nor the first
+//! position in a block favours an arm. Two arms run the unchanged command: [`Arm::PLAIN`], with which the
+//! other arms are compared, and [`Arm::AGAIN`]. The difference between these two arms has no cause in the
+//! program, so it is the floor of the comparison. The experiment sees an effect of one run on the next run
+//! (a file left in memory) only as noise.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,22 +17,22 @@ use crate::kinds::{Arm, Program, ProgramError, ProgramRun, Target};
 use crate::platform::Platform;
 use crate::units::Nanos;
 
-/// Runs of a program in arms, interleaved at random.
+/// The experiment of interleaved runs of a program in several arms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramArms {
-    /// The command, as one recording.
+    /// The program with its arms, as a recording without runs.
     program: Program,
     /// The number of blocks.
     repeat: u32,
 }
 
 impl ProgramArms {
-    /// Blocks of the command as it is and of each of `changed`.
+    /// An experiment with blocks of the unchanged command and of each arm in `changed`.
     ///
     /// # Errors
-    /// [`ProgramError`] for a target that is no command, no block, and an arm of a name that another arm has
-    /// or without a prefix.
+    /// [`ProgramError`] if the target is not a command, if `repeat` is 0, or if an arm has a reserved or
+    /// repeated name or no prefix.
     pub fn new(
         target: Target,
         estimate_wss: bool,
@@ -62,7 +63,7 @@ impl Experiment for ProgramArms {
         NAME
     }
 
-    /// Each block is a replicate.
+    /// Each block is one replicate.
     fn replicates(&self) -> Option<u32> {
         Some(self.repeat)
     }

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of preemptions and migrations in a given program, by causing them.
+//! The experiment that measures the costs of preemptions and migrations in a given program by causing such events.
 //!
-//! The working set of a program is unknown, and counters are missing in most guests. So the events are caused: in blocks of the
-//! program's own time its threads are moved or preempted at a rate, in other blocks at another rate or not at all, in random
-//! order. The CPU time that the same progress takes beyond that of blocks without events, over the number of events, is what one
-//! costs this program, on this machine, beside what else runs there. Coz does so for lines of code (Curtsinger and Berger, SOSP
-//! 2015). A round has two blocks without events for each class: they differ by what nothing causes.
+//! The working set of a program is unknown, and most guests lack hardware counters. Therefore corehop causes the
+//! events: in some blocks of the program's own time it moves or preempts the threads at one rate, in other blocks at
+//! another rate or not at all, in random order. corehop takes the extra CPU time that equal progress needs in blocks
+//! with events and divides it by the number of events; the result is the cost of one event for this program, on this
+//! machine, beside its present load. Coz uses this method for lines of code (Curtsinger and Berger, SOSP 2015). A round
+//! has two blocks without events for each class; the difference between these two blocks has no cause.
 //!
-//! Not seen are costs that a program pays without CPU time of its own (it waits for another program that has lost its
-//! caches), and those of events longer apart than a block. A migration's cost depends on how long the thread stays: at twice the rate it
-//! comes back to caches that have cooled for half as long. The rate belongs to the answer.
+//! The experiment does not see costs that a program pays without CPU time of its own (for example if it waits for
+//! another program that has lost its caches), or costs of events that are more than a block apart. A migration's cost
+//! depends on how long the thread stays away: at twice the rate, the thread returns to caches that had half the time to
+//! cool. A cost is therefore always stated with its rate.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,21 +22,22 @@ use crate::platform::Platform;
 use crate::units::Nanos;
 use crate::workload::Event;
 
-/// Events at several rates, in rounds.
+/// The experiment that causes events at several rates, in rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramCosts {
-    /// The program and the events, without blocks. No class: all that the machine has.
+    /// The program and the events, without blocks. An empty list of events stands for all classes of the machine.
     pub plan: Interventions,
     /// The number of rounds.
     pub rounds: u32,
 }
 
 impl ProgramCosts {
-    /// The doses of each class in a round. Two blocks have none: their difference is the floor.
+    /// The doses of each class in a round, as multiples of the lowest rate. Two blocks have no events; the difference
+    /// between them is the floor.
     pub const DOSES: [u32; 5] = [0, 0, 1, 2, 4];
 
-    /// The classes of events on a machine: those named, or all.
+    /// The plan without blocks, with the named classes of events or else with all classes of the machine.
     fn interventions(&self, platform: &Platform) -> Interventions {
         let mut plan = self.plan.clone();
         if plan.events.is_empty() {
@@ -56,7 +59,7 @@ impl Experiment for ProgramCosts {
         NAME
     }
 
-    /// One: the rounds of a program take turns within one plan.
+    /// The plan has one replicate because the rounds of a program alternate within one plan.
     fn replicates(&self) -> Option<u32> {
         Some(1)
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gain of a common cache for two threads with common data (Kamali 2010, chapter 4).
+//! The experiment on the gain of a common cache for two threads with common data (Kamali 2010, chapter 4).
 //!
-//! Every program runs with its threads on cores that share a cache, on cores that share none, and on
-//! one core in turn. Its twins do the same with read-only data, or with private data of each thread.
-//! Times, misses and snoop responses show the cost of sharing, and how to detect it. The experiment does
-//! not cover the decisions of a scheduler.
+//! Every program runs in turn with its threads on cores that share a cache, on cores that share no cache, and on
+//! one core. Control runs use read-only data, or private data of each thread. Times, misses and snoop responses
+//! show the cost of sharing and a way to detect sharing. The experiment does not cover the decisions of a
+//! scheduler.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,30 +14,32 @@ use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::workload::gang::{GangProgram, Placing, Sharing};
 
-/// The parameters of the runs.
+/// The parameters of the experiment on shared data.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedData {
-    /// The programs.
+    /// The programs that the threads run.
     pub programs: Vec<GangProgram>,
-    /// The ways their threads share data.
+    /// The ways in which the threads share data.
     pub sharings: Vec<Sharing>,
-    /// Their placements; empty for all without moves that the platform has.
+    /// The placements of the threads; if empty, all placements without moves that the platform has.
     pub placings: Vec<Placing>,
     /// The number of threads of each gang.
     #[serde(default = "two")]
     pub threads: usize,
-    /// See [`Gang::rounds`]; None for as many as `steps` takes.
+    /// The number of measured rounds of each thread, see [`Gang::rounds`]; with None `steps` determines the
+    /// number.
     pub rounds: Option<u64>,
-    /// The steps of the rounds ([`GangProgram::rounds_of`]); None for a burst ([`GangProgram::burst`]).
+    /// The number of steps that the rounds take ([`GangProgram::rounds_of`]); with None the steps of a burst
+    /// ([`GangProgram::burst`]).
     #[serde(default)]
     pub steps: Option<u64>,
-    /// The number of runs of each.
+    /// The number of runs of each gang.
     pub samples: u32,
-    /// The number of rounds over all gangs in which the runs are made: one on a simulated machine, which
-    /// starts every run anew.
+    /// The number of passes over all gangs in which the runs are made; 1 on a simulated machine, which starts
+    /// every run anew.
     #[serde(default = "one")]
     pub replicates: u32,
-    /// The only CPUs to use; empty for all.
+    /// The CPUs that the experiment can use; empty for all CPUs.
     #[serde(default)]
     pub cpus: CpuList,
 }
@@ -53,17 +55,17 @@ const fn one() -> u32 {
 /// The CPUs of the threads of a gang.
 struct GangPlacement {
     placing: Placing,
-    /// The CPU of each at first.
+    /// The CPU on which each thread starts.
     cpus: Vec<Cpu>,
-    /// And after half of the rounds; empty where they stay.
+    /// The CPU of each thread after half of the rounds; empty if the threads stay.
     to: Vec<Cpu>,
 }
 
 impl SharedData {
-    /// The gangs: every program in every way of sharing and placing.
+    /// The gangs of the experiment: every program in every way of sharing and placing.
     ///
     /// # Errors
-    /// [`GangsError`] where a program or a placing is impossible on `platform`.
+    /// [`GangsError`] if `platform` cannot run a program or a placing.
     pub fn gangs(&self, platform: &Platform) -> Result<Gangs, GangsError> {
         let placed = self.placed(platform)?;
         let mut gangs = Vec::new();
@@ -98,7 +100,8 @@ impl SharedData {
         }
     }
 
-    /// The placings asked for, each with the CPU of every thread; without a wish those that there are.
+    /// The requested placings, each with the CPU of every thread; without a request, the fixed placings that the
+    /// platform has.
     fn placed(&self, platform: &Platform) -> Result<Vec<GangPlacement>, GangsError> {
         let place = |&placing: &Placing| self.place(platform, placing);
         if self.placings.is_empty() {
@@ -107,7 +110,8 @@ impl SharedData {
         self.placings.iter().map(place).collect()
     }
 
-    /// A placing. Threads that are moved begin at the farther of two places, and go to the nearer in the middle.
+    /// The CPUs of the threads in a placing. Threads that move start at the farther of two places and go to the
+    /// nearer place after half of the rounds.
     fn place(&self, platform: &Platform, placing: Placing) -> Result<GangPlacement, GangsError> {
         let at = |placing| self.cpus_of(platform, placing);
         if placing != Placing::Moved {
@@ -120,7 +124,8 @@ impl SharedData {
         Ok(GangPlacement { placing, cpus, to })
     }
 
-    /// The CPU of each thread: the first CPUs that are placed so, over and over where they are fewer.
+    /// The CPU of each thread: the first CPUs that fit the placing; if there are fewer CPUs than threads, the
+    /// CPUs are used repeatedly.
     fn cpus_of(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangsError> {
         let usable = platform.usable();
         let wanted = |cpu: &Cpu| self.cpus.is_empty() || self.cpus.contains(*cpu);
@@ -140,7 +145,7 @@ impl SharedData {
     }
 }
 
-/// CPUs of different cores below one cache, the outermost that two of them share.
+/// CPUs of different cores below one cache: the outermost cache that two of the cores share.
 fn together(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
     let pair = [Affinity::L3, Affinity::L2].iter().find_map(|&it| platform.pair(cpus, it));
     let Some((first, second)) = pair else { return Vec::new() };
@@ -156,7 +161,7 @@ fn together(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
     together
 }
 
-/// One CPU of each group that shares a cache, then the second of each, and so on.
+/// One CPU of each group that shares a cache, then a second CPU of each group, and so on.
 fn apart(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
     let mut groups: Vec<Vec<Cpu>> = Vec::new();
     for cpu in cpus.iter() {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The supply of each CPU: for how long, and how often, a CPU does not run the thread that should run.
+//! The experiment on the supply of each CPU: how often, and for how long, a CPU does not run the thread that should
+//! run.
 //!
-//! A thread under SCHED_FIFO reads the clock in windows; between two readings that are far apart the CPU did something else: the
-//! host of a guest ran another one, an interrupt was handled, the firmware took the CPU. Windows of all CPUs alternate. A window
-//! begins at an instant that was planned before, so that gaps have no part in that choice; a gap that crosses an end of it is
-//! watched to its end. What is not seen: the limit on real-time threads (`sched_rt_runtime_us`), which such windows never reach,
-//! and gaps longer than the time between two windows that contain no window.
+//! A thread under SCHED_FIFO reads the clock in windows. If two readings are far apart, the CPU did something else in
+//! between: the hypervisor ran another guest, the kernel handled an interrupt, or the firmware took the CPU. Windows of
+//! all CPUs alternate in random order. A window begins at an instant that was planned in advance, so that gaps do not
+//! influence the begin; a gap that crosses an end of the window is watched to its own end. The experiment does not see
+//! the limit on real-time threads (`sched_rt_runtime_us`), which such short windows never reach, or long gaps that
+//! begin and end between two windows.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,25 +16,26 @@ use crate::kinds::{Kind, Plan, PlannedWindow, Watch};
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 
-/// The parameters of the windows.
+/// The parameters of the experiment on the supply of CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MeasuredSupply {
-    /// The CPUs; empty for all that are usable.
+    /// The CPUs to watch; empty for all usable CPUs.
     #[serde(default)]
     pub cpus: CpuList,
     /// The length of a window.
     pub window: Nanos,
     /// The shortest gap that is recorded.
     pub threshold: Nanos,
-    /// The windows on each CPU.
+    /// The number of windows on each CPU.
     pub samples: u32,
 }
 
-/// The most time between two windows that is drawn: more than two ticks of most kernels.
+/// The upper bound of the drawn time between two windows: more than two ticks of most kernels.
 const MOST_APART: Nanos = Nanos::from_millis(10);
 
 impl MeasuredSupply {
-    /// Windows of this length, otherwise of the usual one: each CPU is watched for so long.
+    /// An experiment that watches each CPU for `watched` in windows of this length; with None the windows have the
+    /// usual length.
     pub fn of(cpus: CpuList, watched: Nanos, window: Option<Nanos>) -> Self {
         let window = window.unwrap_or(Watch::LONGEST);
         let samples =
@@ -44,7 +47,7 @@ impl MeasuredSupply {
         if self.cpus.is_empty() { platform.usable() } else { self.cpus.clone() }
     }
 
-    /// The windows of `quota[i]` of each CPU, by turns.
+    /// A watch with `quota[i]` windows on the CPU `i`; the windows of the CPUs alternate.
     fn watch(
         &self,
         platform: &Platform,

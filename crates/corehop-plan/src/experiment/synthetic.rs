@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The synthetic method (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.2).
+//! The experiment of the synthetic method (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.2).
 //!
-//! One job touches its working set cold, then warm, leaves its CPU or loses its lines, resumes, and
-//! touches it again. Every job yields a sample. What a scheduler would have done, and whether delays
-//! depend on the size of the task set, cannot be seen this way: that is the schedule-sensitive
-//! method's.
+//! A job touches its working set cold and warm, then leaves its CPU or loses its lines, resumes, and touches the set
+//! again. Every job yields a sample. The synthetic method cannot show what a scheduler would have done, or whether
+//! delays depend on the size of the task set; the schedule-sensitive method can.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,20 +16,21 @@ use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingS
 /// The parameters of a measurement by the synthetic method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Synthetic {
-    /// The way a job gets to another CPU.
+    /// The way in which a job moves to another CPU.
     pub mover: Mover,
-    /// The walk of preemptors.
+    /// The walk of the preemptors.
     pub preemptor: Polluter,
-    /// Sizes of what they walk in place of its own: every preemption by one is sampled with each.
+    /// Sizes that replace the size of the preemptor's working set: corehop samples every preemption by a preemptor with
+    /// each size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptor_sizes: Vec<Bytes>,
-    /// Further passes over a working set that is at rest, before its warm touch. None is usual: caches that do not replace by
-    /// age may go on changing for some passes after touches have become no faster.
+    /// The number of further passes over a settled working set before its warm touch. The usual number is 0. Caches
+    /// that do not replace by age can continue to change for some passes after touches no longer become faster.
     #[serde(default, skip_serializing_if = "is_none")]
     pub passes: u32,
-    /// The parts of the experiment.
+    /// The groups of the experiment.
     pub groups: Vec<SamplingGroup>,
-    /// The only CPUs to use; empty for all that are usable.
+    /// The CPUs that the experiment can use; empty for all usable CPUs.
     #[serde(default)]
     pub cpus: CpuList,
 }
@@ -40,14 +40,14 @@ const fn is_none(passes: &u32) -> bool {
     *passes == 0
 }
 
-/// Working sets and events of which every combination is sampled equally often.
+/// A group of working sets and events: corehop samples every combination equally often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SamplingGroup {
-    /// The background load.
+    /// The background load of the group.
     pub load: Load,
-    /// The working sets.
+    /// The working sets of the group.
     pub sets: Vec<WorkingSet>,
-    /// The events.
+    /// The events of the group.
     pub events: Vec<Event>,
     /// The distribution of preemption lengths.
     pub length: Length,
@@ -58,7 +58,7 @@ pub struct SamplingGroup {
 }
 
 impl Synthetic {
-    /// A cell for each size of the preemptor, where one has the CPU meanwhile.
+    /// One cell for each size of the preemptor if a preemptor has the CPU during the absence; otherwise the cell alone.
     fn by_preemptor(&self, cell: Cell) -> Vec<Cell> {
         if cell.absence != Absence::Preemptor || self.preemptor_sizes.is_empty() {
             return vec![cell];
@@ -70,7 +70,7 @@ impl Synthetic {
         self.preemptor_sizes.iter().map(of).collect()
     }
 
-    /// The CPUs to use: those asked for, all of which must be usable.
+    /// The CPUs that the experiment uses: the requested CPUs, all of which must be usable, or else all usable CPUs.
     fn usable(&self, platform: &Platform) -> Result<CpuList, ExperimentError> {
         let usable = platform.usable();
         if let Some(cpu) = self.cpus.iter().find(|&cpu| !usable.contains(cpu)) {
@@ -81,7 +81,8 @@ impl Synthetic {
 }
 
 impl Synthetic {
-    /// Every working set once, in the order of first mention: groups that share one share its memory.
+    /// The different working sets of all groups, in the order of first mention; groups with equal working sets share
+    /// the memory.
     pub fn sets(&self) -> Vec<WorkingSet> {
         let mut sets: Vec<WorkingSet> = Vec::new();
         for set in self.groups.iter().flat_map(|group| &group.sets) {
@@ -92,10 +93,10 @@ impl Synthetic {
         sets
     }
 
-    /// The cells it fills on `platform`, each with the number of samples asked for.
+    /// The experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cpus = self.usable(platform)?;
         let sets = self.sets();
@@ -119,7 +120,7 @@ impl Synthetic {
         Ok(cells)
     }
 
-    /// The jobs: see [`Experiment::block`].
+    /// The jobs of a block; see [`Experiment::block`].
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Synthetic::cells`].
@@ -183,8 +184,8 @@ impl SamplingGroup {
     }
 }
 
-/// The jobs of every cell in random order, phase by phase; `job` makes one, given the CPU on which
-/// the one before it ended.
+/// Phases with the jobs of every cell in random order; `job` makes a job, given the CPU on which the previous job
+/// ended.
 pub(super) fn phases(
     cells: &[Cell],
     quota: &[u32],
@@ -236,7 +237,7 @@ impl Job {
     }
 }
 
-/// The affinity between the two CPUs of a migration of this class.
+/// The affinity between the two CPUs of a migration of this class; None if the event is no migration.
 pub(super) const fn affinity_of(event: Event) -> Option<Affinity> {
     match event {
         Event::SmtMigration => Some(Affinity::Smt),
@@ -273,19 +274,20 @@ fn require(platform: &Platform, cpus: &CpuList, event: Event) -> Result<(), Expe
     Ok(())
 }
 
-/// The streams of the pairs that replicates draw, far from those of the blocks.
+/// The base number of the random streams from which replicates draw their pairs of CPUs, far from the streams of the
+/// blocks.
 const PAIRS: u64 = 1 << 40;
 
 /// The pairs of CPUs between which jobs migrate.
 struct Routes {
     first: Cpu,
-    /// For each class of migration its ordered pairs: all of them, or the one that the replicate drew,
-    /// both ways.
+    /// For each class of migration, its ordered pairs of CPUs: all pairs, or the pair that the replicate drew, in both
+    /// directions.
     pairs: Vec<(Event, Vec<(Cpu, Cpu)>)>,
 }
 
 impl Routes {
-    /// All pairs of every class; in a replicate, one of each, drawn anew for each replicate.
+    /// All pairs of every class; for a replicate, one pair of each class, drawn anew for each replicate.
     fn new(platform: &Platform, cpus: &CpuList, seed: u64, replicate: Option<u32>) -> Self {
         let mut draw = replicate.map(|number| DrawStream::new(seed, PAIRS + u64::from(number)));
         let migrations = Event::ALL.iter().filter_map(|&event| Some((event, affinity_of(event)?)));
@@ -303,11 +305,11 @@ impl Routes {
         }
     }
 
-    /// The CPUs on which a job of this event starts and resumes, if the job before it ended `here`.
+    /// The CPUs on which a job of this event starts and resumes, if the previous job ended `here`.
     ///
-    /// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
-    /// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a
-    /// partner of the class, it goes on from there, as the single task of the method does.
+    /// The cell fixes the class, then a pair of that class is drawn, because drawing only a CPU would starve classes to
+    /// which few CPUs belong. If the previous job ended on a CPU that has a partner of the class, the job starts there,
+    /// as the single task of the method does.
     fn of(&self, event: Event, here: Option<Cpu>, draw: &mut DrawStream) -> (Cpu, Cpu) {
         let start = here.unwrap_or(self.first);
         let Some((_, pairs)) = self.pairs.iter().find(|(of, _)| *of == event) else {
@@ -319,10 +321,11 @@ impl Routes {
     }
 }
 
-/// Cold, settle, warm, event, resumed.
+/// The steps of a job: touch cold, settle, touch warm, event, touch resumed.
 ///
-/// One pass does not bring a working set to rest in caches that do not replace by strict age; the
-/// untimed ones between cold and warm do, or warm would cost more than an undisturbed resumed touch.
+/// In caches that do not replace strictly by age, one pass does not settle a working set. The untimed passes between
+/// the cold and the warm touch settle it; without them, the warm touch would cost more than an undisturbed resumed
+/// touch.
 fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut DrawStream) -> Vec<Step> {
     let settle = Step::Prepare(LineState::Valid);
     let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle];
@@ -342,7 +345,7 @@ fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut DrawStream) -> Vec<Step>
 }
 
 impl Length {
-    /// One length.
+    /// Draws one length.
     pub fn draw(self, draw: &mut DrawStream) -> Nanos {
         match self {
             Self::Fixed(time) => time,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiment `schedule-sensitive` with task sets: drawn ones (Bastoni et al., section 4.1), or
-//! given ones, placed on clusters of CPUs and scaled to a share of them.
+//! The experiment `schedule-sensitive`: task sets that are drawn (Bastoni et al., section 4.1) or given, placed on
+//! clusters of CPUs, and scaled to a share of the CPUs.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,60 +15,61 @@ use crate::workload::scheduler::{MigrationReach, Scheduler};
 use crate::workload::task::{Tick, Time};
 use crate::workload::{Load, WorkingSet};
 
-/// The task sets that run, the duration, and the scheduler.
+/// The task sets to run, with their duration and scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSets {
-    /// The scheduler.
+    /// The scheduler of the task sets.
     pub scheduler: Scheduler,
-    /// The scheduler loaded with sched_ext that is meant.
+    /// The name of the sched_ext scheduler that must be loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<String>,
-    /// The tasks.
+    /// The origin of the tasks.
     pub source: TaskOrigin,
-    /// For how long each set runs.
+    /// The time for which each set runs.
     pub duration: Nanos,
-    /// The loads under which each runs.
+    /// The loads under which each set runs.
     pub loads: Vec<Load>,
-    /// The most that the tasks may use of each CPU, 0 to 1: execution times are scaled down to it.
+    /// The largest share of each CPU that the tasks can use, 0 to 1; corehop scales execution times down to this
+    /// share.
     pub share: f64,
-    /// The CPUs to use; all usable ones if none are named.
+    /// The CPUs to use; empty for all usable CPUs.
     #[serde(default)]
     pub cpus: CpuList,
-    /// Whether each set also runs without being watched, in turn before and after.
+    /// Whether each set also runs unwatched; the unwatched run alternately comes before and after the watched run.
     #[serde(default)]
     pub paired: bool,
-    /// The cache level whose sharing makes clusters; the outermost that makes more than one if left
-    /// out.
+    /// The level of the cache whose sharing CPUs form a cluster; with None the outermost level that forms more
+    /// than one cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_level: Option<u32>,
 }
 
-/// The origin of tasks.
+/// The origin of the tasks of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskOrigin {
-    /// Drawn at random.
+    /// The experiment draws the tasks at random.
     Drawn(RandomSets),
-    /// As they are.
+    /// The user gives the tasks, and the experiment does not change them.
     Given(Vec<GivenTask>),
 }
 
-/// Random task sets: for each number of tasks and each working set, so many.
+/// Parameters of random task sets; each number of tasks is combined with each working set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RandomSets {
-    /// Numbers of tasks.
+    /// The numbers of tasks in a set.
     pub task_counts: Vec<u32>,
-    /// Sets of each kind.
+    /// The number of sets for each number of tasks and each working set.
     pub sets: u32,
-    /// Utilisations are drawn uniformly from the first to the second.
+    /// The bounds of the utilisations, which are drawn uniformly.
     pub utilisation: (f64, f64),
-    /// Periods are drawn uniformly from the first to the second, in whole microseconds.
+    /// The bounds of the periods, which are drawn uniformly in whole microseconds.
     pub period: (Nanos, Nanos),
-    /// The longest delay of a release as a share of the period: 0 makes periodic tasks.
+    /// The longest delay of a release as a share of the period; 0 makes periodic tasks.
     pub sporadic: f64,
-    /// The working sets; all tasks of a set have the same.
+    /// The working sets; all tasks of a set have equal working sets.
     pub working_sets: Vec<WorkingSet>,
 }
 
@@ -81,15 +82,16 @@ impl RandomSets {
         }
     }
 
-    /// 10 and 20 tasks of 64 and 256 KiB; six sets of each, since fewer replicates have no interval.
+    /// Sets of 10 and 20 tasks with 64 and 256 KiB; six sets of each kind, because fewer replicates yield no
+    /// interval.
     fn quick() -> Self {
         let set = |kib| WorkingSet::list(Bytes::from_kib(kib), 0.5);
         let working_sets = vec![set(64), set(256)];
         Self { task_counts: vec![10, 20], sets: 6, working_sets, ..Self::bastoni() }
     }
 
-    /// 25 to 250 tasks, utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB, write ratios
-    /// 1/2 and 1/4, ten sets of each (Bastoni et al., section 4.1).
+    /// Sets of 25 to 250 tasks, with utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB and write
+    /// ratios 1/2 and 1/4, ten sets of each kind (Bastoni et al., section 4.1).
     pub fn bastoni() -> Self {
         let sizes = [4, 32, 64, 128, 256, 512, 1024, 2048];
         let ratios = [0.5, 0.25];
@@ -106,40 +108,41 @@ impl RandomSets {
     }
 }
 
-/// A task as a file of tasks gives it.
+/// A task as a task-set file states it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GivenTask {
-    /// Its name.
+    /// The name of the task.
     pub name: Option<String>,
-    /// Its execution time.
+    /// The execution time of each job.
     pub wcet: Nanos,
-    /// The time after which the kernel stops a job under SCHED_DEADLINE; the execution time if left out.
+    /// The time after which the kernel stops a job under SCHED_DEADLINE; with None the execution time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
-    /// Its period.
+    /// The period of the task.
     pub period: Nanos,
-    /// Its relative deadline.
+    /// The relative deadline of the task.
     pub deadline: Nanos,
-    /// Its rank for fixed priorities; the smaller is served first. By deadline if left out.
+    /// The rank of the task for fixed priorities; the scheduler serves the smaller rank first. With None the
+    /// deadline determines the rank.
     pub priority: Option<u32>,
-    /// The CPU that it was assigned, by its place among those of the set; the largest task goes where most
-    /// is free if left out.
+    /// The CPU assigned to the task, as an index into the CPUs of the set; with None the tasks are placed largest
+    /// first on the cluster with most free share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// The several CPUs that it was assigned, by their places among those of the set: those of a cluster.
+    /// The CPUs of the cluster assigned to the task, as indices into the CPUs of the set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cpus: Vec<usize>,
-    /// The working set of its jobs.
+    /// The working set of the task's jobs.
     pub set: WorkingSet,
 }
 
 impl GivenTask {
-    /// The CPUs that it was assigned, by their places among those of the set; none where it has no CPU of its own.
+    /// The CPUs assigned to the task, as indices into the CPUs of the set; empty if none is assigned.
     fn places(&self) -> Vec<usize> {
         if self.cpus.is_empty() { self.cpu.into_iter().collect() } else { self.cpus.clone() }
     }
 
-    /// `task 3 (`video`)`.
+    /// The task as errors name it: its position, followed by its name if the task has one.
     fn called(&self, at: usize) -> String {
         let name = self.name.as_ref().map(|name| format!(" (`{name}`)"));
         format!("task {at}{}", name.unwrap_or_default())
@@ -147,7 +150,7 @@ impl GivenTask {
 }
 
 impl TaskSets {
-    /// For how long a preset runs each set.
+    /// The time for which a preset runs each set.
     pub const fn duration(preset: Preset) -> Nanos {
         match preset {
             Preset::Bastoni => Nanos::from_secs(60),
@@ -155,11 +158,10 @@ impl TaskSets {
         }
     }
 
-    /// The runs: every set under every load.
+    /// The runs of the experiment: every set under every load.
     ///
     /// # Errors
-    /// [`TasksError`] for clusters that the platform does not have, and parameters that make no
-    /// sense.
+    /// [`TasksError`] if the platform lacks a cluster, or if a parameter is invalid.
     pub fn tasks(&self, platform: &Platform, seed: u64) -> Result<Tasks, TasksError> {
         let wrong = |what: String| TasksError::Run { run: 0, what };
         if !(self.share > 0.0 && self.share <= 1.0) {
@@ -194,8 +196,9 @@ impl TaskSets {
         Ok(tasks)
     }
 
-    /// The runs of set `index`: each load, watched, or both ways in an order that changes from set to set.
-    /// The loads take turns in going first, so that what a machine does slowly favours none.
+    /// The runs of set `index`: for each load a watched run, or a watched and an unwatched run in an order that
+    /// alternates from set to set. The first load changes from set to set, so that a slow change of the machine
+    /// favours no load.
     fn turns(&self, index: u32) -> Vec<(Load, bool)> {
         let ways: &[bool] = match (self.paired, index.is_multiple_of(2)) {
             (false, _) => &[true],
@@ -218,10 +221,10 @@ impl TaskSets {
         })
     }
 
-    /// The cluster that each task was assigned by its CPUs, where any was.
+    /// The cluster assigned to each task by the task's CPUs; None if no task has assigned CPUs.
     ///
     /// # Errors
-    /// The first task whose CPUs are no cluster of the scheduler.
+    /// The error names the first task whose CPUs are not a cluster of the scheduler.
     fn assigned(
         &self,
         platform: &Platform,
@@ -258,13 +261,14 @@ impl TaskSets {
         tasks.iter().enumerate().map(cluster_of).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The CPUs of the runs.
+    /// The CPUs that the runs use.
     fn used(&self, platform: &Platform) -> CpuList {
         if self.cpus.is_empty() { platform.usable() } else { self.cpus.clone() }
     }
 
-    /// The tasks of every set with its number, not placed yet. Neither scheduler, load nor working set
-    /// change what is drawn, so that all of them see the same tasks.
+    /// The tasks of every set, with the set's number, before the tasks are placed. Scheduler, load and working set
+    /// do not influence the drawn tasks, so that runs with different schedulers, loads and working sets have equal
+    /// tasks.
     fn sets(&self, seed: u64) -> Result<Vec<(u32, Vec<PlannedTask>)>, String> {
         let drawn = match &self.source {
             TaskOrigin::Given(tasks) => return given(tasks).map(|tasks| vec![(0, tasks)]),
@@ -310,7 +314,7 @@ impl RandomSets {
         }
     }
 
-    /// Set `index` of those with `count` tasks.
+    /// Draws set number `index` of the sets with `count` tasks.
     fn set(&self, seed: u64, count: u32, index: u32, set: &WorkingSet) -> Vec<PlannedTask> {
         let mut draw = DrawStream::new(seed, u64::from(count) << 32 | u64::from(index));
         let utilisation = Utilisation::Uniform(self.utilisation.0, self.utilisation.1);
@@ -340,8 +344,8 @@ impl RandomSets {
     }
 }
 
-/// Given tasks, all released together at the start. What makes no sense is refused before scaling
-/// could make it look sensible.
+/// The given tasks, all released together at the start. An invalid task is rejected here, before scaling can make
+/// its values look valid.
 fn given(tasks: &[GivenTask]) -> Result<Vec<PlannedTask>, String> {
     let wrong =
         tasks.iter().position(|it| it.wcet.get() == 0 || it.wcet > it.period.min(it.deadline));
@@ -365,7 +369,8 @@ fn given(tasks: &[GivenTask]) -> Result<Vec<PlannedTask>, String> {
     Ok(ranked(planned.collect(), |at| tasks[at].priority))
 }
 
-/// Ranks by the priorities given: equal ones are equal ranks. Where there are none, by deadline, ties by place.
+/// Assigns ranks by the given priorities; equal priorities become equal ranks. Tasks without priorities are ranked
+/// by deadline, and tasks with equal deadlines by their position.
 fn ranked(
     mut tasks: Vec<PlannedTask>,
     priority: impl Fn(usize) -> Option<u32>,
@@ -381,7 +386,7 @@ fn ranked(
     tasks
 }
 
-/// The tasks with a cluster each, the largest first to where most is free.
+/// Assigns a cluster to each task; the largest task comes first and goes to the cluster with most free share.
 fn placed(mut tasks: Vec<PlannedTask>, clusters: &[CpuList]) -> Vec<PlannedTask> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     let falling =
@@ -397,14 +402,13 @@ fn placed(mut tasks: Vec<PlannedTask>, clusters: &[CpuList]) -> Vec<PlannedTask>
     tasks
 }
 
-/// The tasks in these clusters.
+/// Assigns each task to the cluster at `places`.
 fn in_clusters(mut tasks: Vec<PlannedTask>, places: &[usize]) -> Vec<PlannedTask> {
     tasks.iter_mut().zip(places).for_each(|(task, &place)| task.cluster = place);
     tasks
 }
 
-/// The tasks with all execution times scaled by one factor, so that no cluster, and no task, uses more
-/// than `share` of its CPUs.
+/// Scales all execution times by one factor so that no cluster, and no task, uses more than `share` of its CPUs.
 fn scaled(
     mut tasks: Vec<PlannedTask>,
     clusters: &[CpuList],
@@ -432,7 +436,7 @@ impl Experiment for TaskSets {
         "schedule-sensitive"
     }
 
-    /// Every run starts its threads and maps its memory anew: one replicate of the plan is enough.
+    /// The plan has one replicate because every run starts its threads and maps its memory anew.
     fn replicates(&self) -> Option<u32> {
         Some(1)
     }

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks: from the calls of threads at futex words to pairs of threads that hand a lock over.
+//! Finds pairs of threads that hand locks over, from the threads' calls at futex words.
 //!
-//! A thread that finds a lock taken waits at its word; one that gives it back where others may wait wakes there.
-//! The thread that woke it is not in the counts: a wait is ended by one of the other threads' wakes, each as likely as the other. A
-//! lock that is free when it is taken makes no call, so that the hand-overs are a lower bound of its uses.
+//! A thread that finds a lock taken waits at the lock's futex word; a thread that releases a contended lock wakes a
+//! waiter there. The counts do not show which thread ended a wait, so corehop attributes each wait to the wakes of the
+//! other threads in proportion to their number. Taking a free lock makes no system call, so the counted hand-overs are
+//! a lower bound of the lock's uses.
 //!
-//! Words are told apart by process and address. A lock in memory that processes share is one for each process.
+//! Process and address identify a futex word. A lock in memory that processes share therefore counts as one lock for
+//! each process.
 
 use std::collections::BTreeMap;
 
 use super::{DataSharing, Evidence};
 
-/// The calls of a thread at one word.
+/// The calls of one thread at one futex word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WordUse {
-    /// The process.
+    /// The process of the thread.
     pub process: u32,
-    /// The address of the word in it.
+    /// The address of the futex word in the process.
     pub address: u64,
-    /// The thread.
+    /// The thread that makes the calls.
     pub tid: u32,
-    /// Calls that wait for the word to be changed.
+    /// The number of calls that wait for a change of the word.
     pub waits: u64,
-    /// Calls that wake threads that wait.
+    /// The number of calls that wake waiting threads.
     pub wakes: u64,
 }
 
@@ -32,12 +34,12 @@ impl WordUse {
     }
 }
 
-/// The most threads of a word that are paired: those with the most calls. A word that ten thousand threads use would have
-/// fifty million pairs, and says little of each.
+/// The largest number of threads of a word that are paired: the threads with the most calls. A word that ten thousand
+/// threads use would have fifty million pairs, each with little evidence.
 pub const MOST: usize = 32;
 
-/// The pairs of threads that handed locks over, from calls that were counted for `seconds`. Pairs are ascending; one with less
-/// than half a hand-over is left out.
+/// The pairs of threads that handed locks over, from calls counted for `seconds` seconds. Pairs are in ascending order;
+/// a pair with less than half a hand-over is left out.
 pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<DataSharing> {
     uses.sort_unstable();
     let mut pairs = BTreeMap::new();
@@ -54,7 +56,7 @@ pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<DataSharing> {
     pairs.into_iter().filter_map(shared).collect()
 }
 
-/// The threads of a word with the most calls.
+/// The threads with the most calls at a word, at most [`MOST`] of them.
 fn busiest(word: &[WordUse]) -> Vec<WordUse> {
     let mut word = word.to_vec();
     if word.len() > MOST {
@@ -64,8 +66,8 @@ fn busiest(word: &[WordUse]) -> Vec<WordUse> {
     word
 }
 
-/// Adds the hand-overs of one word: each wait is ended by a wake of another thread, as far as there are that many, and by that
-/// of each in proportion to its wakes.
+/// Adds the hand-overs of one word: each wait is ended by a wake of another thread, as long as wakes remain, and each
+/// other thread's part is proportional to its wakes.
 fn pair(word: &[WordUse], pairs: &mut BTreeMap<(u32, u32), f64>) {
     let all: u64 = word.iter().map(|it| it.wakes).sum();
     for to in word {

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The surroundings of a process, as far as the host tells.
+/// The surroundings of a process, as far as the host reports them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Residence {
-    /// The process.
+    /// The id of the process.
     pub pid: u32,
     /// The name of the process.
     pub name: String,
@@ -16,10 +16,10 @@ pub struct Residence {
     /// The path of the cgroup in its hierarchy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// The folder in which the cgroup has its file `cpuset.cpus`; `None` for the root, and where there is no such file.
+    /// The folder of the cgroup's file `cpuset.cpus`; `None` for the root cgroup, or if the file does not exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpuset: Option<String>,
-    /// The numbers of the threads.
+    /// The ids of the threads.
     #[serde(skip)]
     pub threads: Vec<u32>,
 }

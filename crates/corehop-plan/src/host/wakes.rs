@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of a wake-up as a host shows it: hand-overs between two threads under several conditions, and how an idle CPU waits.
+//! The cost of a wake-up on a host: hand-overs between two threads under several conditions, and the way in which an
+//! idle CPU waits.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::Cpu;
 
-/// A condition under which one thread wakes another one.
+/// A condition under which one thread wakes another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WakeArm {
     /// Both threads are pinned to one CPU.
     SameCpu,
     /// Each thread is pinned to a CPU of its own.
     OtherCpu,
-    /// As [`Self::OtherCpu`], while a thread of the class SCHED_IDLE spins on both CPUs: neither of them halts.
+    /// Each thread is pinned to its own CPU, and a thread of the class SCHED_IDLE spins on both CPUs, so that neither
+    /// CPU halts.
     KeptAwake,
-    /// Both threads may use both CPUs: the kernel chooses.
+    /// Both threads can use both CPUs, so the kernel chooses.
     Free,
-    /// As [`Self::OtherCpu`], on two CPUs without a common cache.
+    /// Each thread is pinned to its own CPU, and the two CPUs have no common cache.
     Separate,
 }
 
 impl WakeArm {
-    /// Every condition.
+    /// All conditions.
     pub const ALL: [Self; 5] =
         [Self::SameCpu, Self::OtherCpu, Self::KeptAwake, Self::Free, Self::Separate];
 }
 
-/// Some hand-overs in a row.
+/// A batch of consecutive hand-overs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WakeBatch {
-    /// The condition.
+    /// The condition of the batch.
     pub arm: WakeArm,
     /// The time of one hand-over in ns, averaged over the batch.
     pub ns: f64,
@@ -40,23 +42,23 @@ pub struct WakeBatch {
     pub crossed: f64,
 }
 
-/// The hand-overs that were measured.
+/// The measured hand-overs of a host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WakeBatches {
-    /// The two CPUs; `None` if only one is usable.
+    /// The two CPUs of the threads; `None` if only one CPU is usable.
     pub cpus: Option<(Cpu, Cpu)>,
     /// The batches, in the order of time.
     pub batches: Vec<WakeBatch>,
-    /// The time in ns of a cache line from one of the CPUs to the other, one way.
+    /// The one-way transfer time of a cache line between the two CPUs, in ns.
     pub line_ns: Option<f64>,
-    /// The reason why the measurement ended early or gave nothing.
+    /// The reason why the measurement ended early or returned nothing.
     pub trouble: Option<String>,
 }
 
 /// The way in which an idle CPU of a host waits for work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IdleWait {
-    /// The way, as a clause: "an idle CPU halts at once (…)".
+    /// The kind of waiting, as a clause: "an idle CPU halts at once (…)".
     pub how: String,
     /// The single setting that would shorten the wait of a wake-up; `None` if the host has no such setting.
     pub setting: Option<Setting>,

@@ -1,62 +1,64 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A command that runs as a whole, again and again, each time on stated CPUs.
+//! Repeated runs of a command from start to end, each on stated CPUs.
 
 use std::time::Duration;
 
 use crate::units::CpuList;
 
-/// Runs one command. Live or made up: who compares the runs does not know.
+/// Runs one command from start to end. A live runner and a made-up runner look alike to the code that compares the
+/// runs.
 pub trait CommandRunner {
-    /// Runs the command once from its start to its end on `cpus`, or, of None, on those that a command has here. A run that takes longer
-    /// than `most` is ended, and so is a run during which the user interrupts: [`WholeRun::ended_early`].
+    /// Runs the command once from start to end on `cpus`, or with None on the CPUs that a command has by default. The
+    /// runner stops a run that takes longer than `most` or that the user interrupts, and sets
+    /// [`WholeRun::ended_early`].
     ///
     /// # Errors
-    /// [`WholeRunError`].
+    /// [`WholeRunError`] if the command could not run to its end.
     fn run(&mut self, cpus: Option<&CpuList>, most: Duration) -> Result<WholeRun, WholeRunError>;
 }
 
-/// One run of a command.
+/// The result of one run of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WholeRun {
     /// The time from start to end, in nanoseconds.
     pub wall_ns: u64,
-    /// The CPU time of the command and of the children that it waited for, in nanoseconds.
+    /// The CPU time of the command and of the children for which it waited, in nanoseconds.
     pub cpu_ns: u64,
-    /// The exit code, or 128 plus a signal.
+    /// The exit code of the command, or 128 plus a signal number.
     pub status: i32,
-    /// The most threads that were seen to want a CPU at the same time; at least 1.
+    /// The largest number of threads that wanted a CPU at the same time, as far as seen; at least 1.
     pub threads: usize,
-    /// Whether the run was ended before it was over.
+    /// Whether the runner stopped the command before its end.
     pub ended_early: bool,
 }
 
-/// Why a command was not run as a whole.
+/// The reason why a command could not run from start to end.
 #[derive(Debug, thiserror::Error)]
 pub enum WholeRunError {
-    /// There is no such program, or it cannot be started.
+    /// The program does not exist or cannot start.
     #[error("`{what}`: {source}; name an existing program, with its path or in PATH")]
     NotStarted {
-        /// The command.
+        /// The command that could not start.
         what: String,
-        /// The kernel's answer.
+        /// The error that the kernel returned.
         source: std::io::Error,
     },
-    /// Processes of the command go on after it.
+    /// Processes of the command still run after the command has exited.
     #[error(
         "`{what}` exited and left process {pid} running, so its run time says nothing about the program; start the program yourself, and try its process (--pid PID --progress SOURCE)"
     )]
     Strays {
-        /// The command.
+        /// The command that has exited.
         what: String,
-        /// One of them.
+        /// The id of a process that still runs.
         pid: u32,
     },
-    /// The host failed.
+    /// A system call of the host failed.
     #[error("{what}: {source}")]
     Failed {
         /// The step that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The error that the kernel returned.
         source: std::io::Error,
     },
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rows as Arrow columns: one declaration gives the struct, the schema, both directions, the docs.
+//! Converts rows to Arrow columns and back: one declaration yields the struct, the schema, both conversions and
+//! the documentation.
 
 use std::sync::Arc;
 
@@ -11,42 +12,42 @@ use arrow_schema::{DataType, Field};
 
 use crate::bounds;
 
-/// The version of the row types; a file says which one it was written with.
+/// The version of the row types; a file states the version of its rows.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Text that many rows share.
+/// A text that many rows share.
 pub type Text = Arc<str>;
 
-/// Why a batch is not made of rows of a type.
+/// The reason why a batch does not contain rows of a type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
-    /// A column that rows of this type always have is not there.
+    /// The batch lacks a column that all rows of the type have.
     #[error("the column `{0}` is missing")]
     Missing(String),
-    /// A column has another type.
+    /// A column has another type than the row type requires.
     #[error("the column `{name}` is of type {found}, not {expected}")]
     Type {
-        /// The column.
+        /// The name of the column.
         name: String,
-        /// Its type.
+        /// The type of the column in the batch.
         found: String,
-        /// The type it should have.
+        /// The type that the row type requires.
         expected: String,
     },
-    /// A required column has no value, or a word that is not of its kind.
+    /// A required column has no value, or has a word that the column's type does not know.
     #[error("the column `{name}`, row {row}: {what}")]
     Value {
-        /// The column.
+        /// The name of the column.
         name: String,
-        /// The row, counted from 0: in its batch, and of a reader in its file.
+        /// The row, counted from 0 in its batch; a reader of files counts from the first row of the file.
         row: usize,
-        /// The problem.
+        /// A description of the problem.
         what: String,
     },
 }
 
 impl SchemaError {
-    /// The error, with the row counted from the first row of the file: `rows` come before the batch.
+    /// The error with its row counted from the first row of the file, where `rows` rows precede the batch.
     #[must_use]
     pub fn after(mut self, rows: usize) -> Self {
         if let Self::Value { row, .. } = &mut self {
@@ -56,23 +57,23 @@ impl SchemaError {
     }
 }
 
-/// A type whose values make up a column.
+/// A type whose values form a column.
 pub trait Column: Sized {
-    /// The column's Arrow type.
+    /// The Arrow type of the column.
     fn data_type() -> DataType;
-    /// Whether it may have no value.
+    /// Whether the column may lack values.
     const OPTIONAL: bool = false;
-    /// The column that holds `values`.
+    /// An Arrow array that holds `values`.
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
     where
         Self: 'a;
-    /// The values of a column.
+    /// The values of the column `name`.
     ///
     /// # Errors
-    /// [`SchemaError::Value`] where a value is absent or unknown.
+    /// [`SchemaError::Value`] if a value is absent or unknown.
     fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError>;
 
-    /// The column `name` of `batch`; an optional column that is not there has no values.
+    /// The column `name` of `batch`; if an optional column is absent, its values are absent too.
     ///
     /// # Errors
     /// [`SchemaError`]: missing, of another type, or holding what it may not.
@@ -103,12 +104,12 @@ fn absent(name: &str, row: usize) -> SchemaError {
     SchemaError::Value { name: name.to_owned(), row, what: "no value".to_owned() }
 }
 
-/// The array as the type that `data_type` has promised it to be.
+/// Casts the array to the type that `data_type` has stated.
 fn cast<'a, A: 'static>(array: &'a ArrayRef, name: &str) -> Result<&'a A, SchemaError> {
     array.as_any().downcast_ref().ok_or_else(|| SchemaError::Missing(name.to_owned()))
 }
 
-/// Numbers and truth values: the same three lines each, with and without an absent value.
+/// Implements [`Column`] for numbers and truth values, with and without absent values.
 macro_rules! plain_columns {
     ($($ty:ty, $array:ty, $data_type:expr, $check:expr);* $(;)?) => {$(
         impl Column for $ty {
@@ -141,8 +142,8 @@ plain_columns! {
     bool, BooleanArray, DataType::Boolean, any;
 }
 
-/// Columns of differences: of the clocks of two CPUs, of a time and what was subtracted from it, of an end and a
-/// deadline. All other quantities are not negative.
+/// The columns of differences, which can be negative: differences between the clocks of two CPUs, between a time
+/// and a subtracted time, and between an end and a deadline. The values of all other columns are not negative.
 const DIFFERENCES: [&str; 9] = [
     "exchange_after_ns",
     "exchange_ns",
@@ -155,7 +156,7 @@ const DIFFERENCES: [&str; 9] = [
     "switch_ns",
 ];
 
-/// A number that a measurement can have: see [`crate::bounds`].
+/// Returns a number that a measurement can have; [`crate::bounds`] states the bounds.
 fn quantity(value: f64, name: &str, row: usize) -> Result<f64, SchemaError> {
     let least = if DIFFERENCES.contains(&name) { -bounds::MOST } else { 0.0 };
     bounds::bounded(value, least).map_err(|error| SchemaError::Value {
@@ -165,7 +166,7 @@ fn quantity(value: f64, name: &str, row: usize) -> Result<f64, SchemaError> {
     })
 }
 
-/// A count within bounds; any seed.
+/// Returns a count that is within the bounds; a seed has no bounds.
 fn whole(value: u64, name: &str, row: usize) -> Result<u64, SchemaError> {
     if name == "seed" || value <= bounds::MOST_WHOLE {
         return Ok(value);
@@ -211,7 +212,7 @@ impl Column for Option<Text> {
     }
 }
 
-/// Enums of words are columns of text.
+/// Implements [`Column`] for enums of words, as columns of text.
 macro_rules! word_columns {
     ($($ty:ty),* $(,)?) => {$(
         impl Column for $ty {
@@ -283,7 +284,7 @@ impl Column for Vec<crate::kinds::Cause> {
     }
 }
 
-/// The texts of an array, for lists of them.
+/// Converts the texts of an array to values, for lists of words.
 trait FromArray: Sized {
     fn from_array(array: &ArrayRef, name: &str) -> Result<Self, SchemaError>;
 }
@@ -300,18 +301,18 @@ pub trait Row: Sized {
     const KIND: &'static str;
     /// The Arrow fields, in order.
     fn fields() -> Vec<Field>;
-    /// Name and meaning of every column, in order.
+    /// The name and the meaning of every column, in order.
     fn docs() -> Vec<(&'static str, &'static str)>;
-    /// The columns that hold `rows`.
+    /// The Arrow arrays that hold `rows`.
     fn columns(rows: &[Self]) -> Vec<ArrayRef>;
-    /// The rows of a batch.
+    /// Converts a batch to rows.
     ///
     /// # Errors
-    /// [`SchemaError`] where the batch is not made of such rows.
+    /// [`SchemaError`] if the batch does not contain rows of this type.
     fn rows(batch: &RecordBatch) -> Result<Vec<Self>, SchemaError>;
 }
 
-/// Declares a row type: every field with its documentation, which is also the column's.
+/// Declares a row type; the documentation of a field is also the documentation of its column.
 macro_rules! row {
     ($(#[$meta:meta])* $name:ident, $kind:literal { $($(#[doc = $doc:literal])+ $field:ident: $ty:ty),+ $(,)? }) => {
         $(#[$meta])*

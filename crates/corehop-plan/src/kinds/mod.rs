@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kinds of measurement: a folder for each. What has to exist for every kind is made from the two lists below, of
-//! kinds and of their rows, so that no kind can be forgotten.
+//! The kinds of measurement; each kind has a folder of its own. Code that must exist for every kind is generated from
+//! the two lists below (kinds and their rows), so that no kind can be forgotten.
 //!
-//! A kind's folder has the body of its plans with its [`Kind`] (what a platform must have, units, outline, counting), the
-//! records that a machine hands over, its rows, and the way from records to rows.
+//! The folder of a kind has the body of its plans with its [`Kind`] (platform requirements, units, outline, counting),
+//! the records that a machine hands over, its rows, and the conversion of records to rows.
 
 mod count;
 mod kind;
@@ -23,9 +23,9 @@ pub mod supply;
 pub mod switches;
 pub mod tasks;
 
-/// The registry: lists the kinds of measurement once, for whatever is made for each of them, in the order of results in a
-/// terminal. A kind has its variant, the noun of its plans, the name of its folder and field, and the body of its plans, which
-/// is a [`Kind`].
+/// The registry lists every kind of measurement once, in the order in which a terminal prints results; other macros
+/// generate code from the list. Each entry has a variant, the noun for its plans, the name of its folder and field, and
+/// the body of its plans, which implements [`Kind`].
 #[macro_export]
 macro_rules! for_each_kind {
     ($then:ident) => {
@@ -51,8 +51,9 @@ macro_rules! for_each_kind {
 }
 pub(crate) use for_each_kind;
 
-/// The kinds of rows, each once, in the order of the reference pages. A kind of rows has its variant, the field of its rows, the
-/// type of a row, the text before the extension of a file that lies beside the plan's first, and the experiments that it is of.
+/// Lists every kind of rows once, in the order of the reference pages. Each entry has a variant, the field of its rows,
+/// the type of a row, the suffix of its file's name if it lies beside the plan's main file, and the experiments that
+/// produce such rows.
 macro_rules! for_each_row_kind {
     ($then:ident) => {
         $then! {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The description of a machine: CPUs, caches, sharing, memory; each value with its source.
+//! The description of a machine: its CPUs, caches, sharing and memory; each value has a source.
 //!
 //! ```text
 //! node ── package ── level-3 cache ── level-2 cache ── core ── CPU
 //! ```
 //!
-//! A platform is read from a TOML file ([`Platform::from_toml`]) or discovered from the host. It is
-//! a value: nothing here looks at the machine it runs on.
+//! A platform is read from a TOML file ([`Platform::from_toml`]) or discovered from the host. A platform is a value: no
+//! function here looks at the machine on which corehop runs.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,11 +49,11 @@ pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;
 pub use usable::UnknownCpu;
 
-/// The version of the file format that this code reads and writes. New facts are new optional
-/// keys and do not raise it.
+/// The version of the platform file format that this code reads and writes. A new fact becomes a new optional key,
+/// which does not raise the version.
 pub const SCHEMA: u32 = 1;
 
-/// A machine.
+/// The description of a machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Platform {
@@ -132,15 +132,15 @@ pub struct Platform {
     pub nodes: Vec<Node>,
 }
 
-/// The content of a cache.
+/// The kind of content of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
-    /// Data alone.
+    /// The cache holds only data.
     Data,
-    /// Instructions alone.
+    /// The cache holds only instructions.
     Instruction,
-    /// Both.
+    /// The cache holds data and instructions.
     Unified,
 }
 
@@ -194,7 +194,7 @@ pub struct Node {
     pub distances: Option<Fact<Vec<u32>>>,
 }
 
-/// A kind of core, on machines that have several.
+/// A kind of core of a machine that has several kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreKind {
@@ -286,7 +286,7 @@ pub struct Memory {
     pub rows: Option<DramRows>,
 }
 
-/// The rows of memory chips. A bank keeps the row open that was read last, and what lies in that comes sooner.
+/// The rows of the memory chips. A bank keeps its last read row open, so an access to a line of the open row is faster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DramRows {
@@ -305,20 +305,20 @@ impl Memory {
 }
 
 impl Cache {
-    /// Whether it can hold data.
+    /// Whether the cache can hold data.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
-    /// The CPUs that share each instance, where it holds data and the statement is not contradicted: what pairs and clusters
-    /// of CPUs may rest on.
+    /// The groups of CPUs that share an instance of the cache; None if the cache holds no data or the statement is
+    /// contradicted, because pairs and clusters of CPUs must not rest on it.
     pub fn sharers(&self) -> Option<&CpuGroups> {
         (self.holds_data() && !self.instances.is_contradicted()).then_some(&self.instances.value)
     }
-    /// Whether it can hold data of `cpu`.
+    /// Whether the cache can hold data of `cpu`.
     pub fn holds_data_of(&self, cpu: Cpu) -> bool {
         self.holds_data() && self.instances.value.containing(cpu).is_some()
     }
-    /// The size to plan with: what was measured where that contradicts what is stated.
+    /// The size to plan with: the measured size if it contradicts the stated size, otherwise the stated size.
     pub fn capacity(&self) -> Option<Bytes> {
         let measured = self
             .effective
@@ -326,7 +326,7 @@ impl Cache {
             .filter(|_| self.size.as_ref().is_some_and(Fact::is_contradicted));
         measured.or(self.size.as_ref()).map(|size| size.value)
     }
-    /// The number of sets: as stated, or size / (ways × line).
+    /// The number of sets: the stated number, or size / (ways × line).
     pub fn set_count(&self) -> Option<u64> {
         if let Some(sets) = &self.sets {
             return Some(sets.value);
@@ -334,7 +334,8 @@ impl Cache {
         let (size, ways, line) = (self.size.as_ref()?, self.ways.as_ref()?, self.line.as_ref()?);
         size.value.get().checked_div(u64::from(ways.value) * line.value.get())
     }
-    /// `L1d`, `L1i`, `L2`: the level, and what it holds where that is not everything.
+    /// The name of the cache, such as `L1d`, `L1i` or `L2`: the level, with a suffix if the cache holds only data or
+    /// only instructions.
     pub fn label(&self) -> String {
         let suffix = match self.kind {
             CacheKind::Data => "d",
@@ -350,15 +351,15 @@ impl Platform {
     pub fn online(&self) -> &CpuList {
         self.online.as_ref().map_or(&self.cpus.value, |online| &online.value)
     }
-    /// The CPUs that this process may run on, were they online.
+    /// The CPUs on which this process may run if they are online.
     pub fn allowed(&self) -> &CpuList {
         self.allowed.as_ref().map_or(&self.cpus.value, |allowed| &allowed.value)
     }
-    /// The CPUs that work can be put on: online and allowed.
+    /// The CPUs on which corehop can place work: online and allowed.
     pub fn usable(&self) -> CpuList {
         self.online().intersection(self.allowed())
     }
-    /// The distance of memory from the packages.
+    /// The way in which memory is attached to the packages.
     pub fn memory_architecture(&self) -> MemoryArchitecture {
         // A node without CPUs is more memory, not another place to migrate to.
         let nodes = self.nodes.iter().filter(|node| !node.cpus.value.is_empty()).count();
@@ -368,7 +369,7 @@ impl Platform {
             _ => MemoryArchitecture::SingleSocket,
         }
     }
-    /// The node that `cpu` belongs to.
+    /// The node to which `cpu` belongs.
     pub fn node_of(&self, cpu: Cpu) -> Option<&Node> {
         self.nodes.iter().find(|node| node.cpus.value.contains(cpu))
     }
@@ -376,16 +377,16 @@ impl Platform {
     pub fn data_caches(&self, cpu: Cpu) -> impl Iterator<Item = &Cache> {
         self.caches.iter().filter(move |cache| cache.holds_data_of(cpu))
     }
-    /// The outermost cache that serves `cpu`.
+    /// The outermost cache for data that serves `cpu`.
     pub fn last_level(&self, cpu: Cpu) -> Option<&Cache> {
         self.data_caches(cpu).max_by_key(|cache| cache.level)
     }
-    /// Its slices.
+    /// The slices of the last-level cache of `cpu`.
     pub fn slices(&self, cpu: Cpu) -> Option<&Slices> {
         self.last_level(cpu)?.mechanism.slices.as_ref()
     }
-    /// The caches that hold data, by level and size, ascending; a machine with two kinds of core
-    /// may have two sizes at a level. Caches of unstated size are left out.
+    /// The levels and sizes of all caches that hold data, ascending; a machine with two kinds of core can have two
+    /// sizes at one level. The list leaves out caches without a stated size.
     pub fn cache_sizes(&self) -> Vec<(u32, Bytes)> {
         let size = |cache: &Cache| Some((cache.level, cache.capacity()?));
         let mut sizes: Vec<_> =
@@ -394,11 +395,12 @@ impl Platform {
         sizes.dedup();
         sizes
     }
-    /// The largest cache for data that belongs to one core alone.
+    /// The size of the largest data cache that belongs to only one core.
     pub fn largest_private_cache(&self) -> Option<Bytes> {
         self.private_caches().filter_map(Cache::capacity).max()
     }
-    /// The same by stated sizes, whatever was found of them.
+    /// The stated size of the largest data cache that belongs to only one core, even if a measurement contradicts that
+    /// size.
     pub fn largest_stated_private_cache(&self) -> Option<Bytes> {
         self.private_caches().filter_map(|cache| Some(cache.size.as_ref()?.value)).max()
     }
@@ -409,13 +411,13 @@ impl Platform {
         };
         self.caches.iter().filter(|cache| cache.holds_data()).filter(private)
     }
-    /// The size of one instance of the last-level cache (the largest, should they differ).
+    /// The size of one instance of the last-level cache (the largest if sizes differ).
     pub fn llc_size(&self) -> Option<Bytes> {
         let sizes = self.cache_sizes();
         let last = sizes.iter().map(|&(level, _)| level).max()?;
         sizes.into_iter().filter(|&(level, _)| level == last).map(|(_, size)| size).max()
     }
-    /// The size of a line of the innermost cache for data; 64 bytes where none is stated.
+    /// The line size of the innermost cache for data; 64 bytes if no cache states a line size.
     pub fn line_size(&self) -> Bytes {
         let mut lines = self.caches.iter().filter(|cache| cache.holds_data());
         lines.find_map(|cache| Some(cache.line.as_ref()?.value)).unwrap_or(Bytes::new(64))

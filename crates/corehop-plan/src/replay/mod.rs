@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine whose run of a program is a trace that another program recorded.
+//! A machine that replays a trace which another program recorded, in place of a run of the traced program.
 //!
-//! The trace is text: its lines are [`crate::kinds::program::trace_line`]. What the trace does not state stays unknown, and a sentence in
-//! the facts of the recording names the missing part; so are lines that have another form.
+//! The trace is text whose lines have the formats of [`crate::kinds::program::trace_line`]. A fact that the trace does
+//! not state stays unknown, and a sentence in the facts of the recording names it; another sentence counts the lines of
+//! unknown form.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead};
@@ -21,10 +22,10 @@ mod follow;
 
 use follow::FollowedThreads;
 
-/// The records that are handed over together.
+/// The number of records that the machine hands over at once.
 const AT_ONCE: usize = 1_024;
 
-/// A trace as a machine.
+/// A machine that replays a trace.
 pub struct TraceMachine {
     platform: Platform,
     source: Option<Box<dyn BufRead>>,
@@ -39,8 +40,9 @@ impl std::fmt::Debug for TraceMachine {
 }
 
 impl TraceMachine {
-    /// The trace in `source`, whose name is `what`, of a machine that `platform` describes. The recording has the threads of the process
-    /// `pid` and of the processes that it starts; without a process, all threads.
+    /// A machine for the trace in `source`, which errors call `what`, from the host that `platform` describes. The
+    /// recording has the threads of the process `pid` and of all processes that `pid` starts; with None it has all
+    /// threads of the trace.
     pub fn new(
         platform: Platform,
         source: Box<dyn BufRead>,
@@ -56,7 +58,7 @@ impl TraceMachine {
         Self { platform, source: Some(source), pid, facts }
     }
 
-    /// Reads the trace, and hands its absences over.
+    /// Reads the trace and hands over the absences that it shows.
     fn replay(&mut self, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         let mut source = self.source.take().ok_or_else(|| {
             failed(&"the trace was read already: open the trace once for each recording")
@@ -97,7 +99,7 @@ fn failed(why: &dyn std::fmt::Display) -> MachineError {
     MachineError::Failed { what: "reading the trace".to_owned(), why: why.to_string() }
 }
 
-/// Reads the next line without its end; false at the end of the text.
+/// Reads the next line without its line end; returns false at the end of the text.
 fn read_line(source: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let read = source.read_until(b'\n', line)?;
@@ -128,13 +130,13 @@ impl Machine for TraceMachine {
     }
 }
 
-/// A trace, line by line.
+/// The state of reading a trace line by line.
 struct TraceReading {
     threads: FollowedThreads,
     lines: u64,
-    /// The number of lines that are no events, and the first of them.
+    /// The number of lines that are no events, and the number of the first of these lines.
     not_understood: Option<(u64, u64)>,
-    /// Events that say nothing about absences, by name.
+    /// The number of events that say nothing about absences, by the event's name.
     others: BTreeMap<String, u64>,
     switches: u64,
     out_of_order: u64,
@@ -196,7 +198,7 @@ impl TraceReading {
         self.threads.take(&event);
     }
 
-    /// Whether the trace has what a recording needs.
+    /// Checks whether the trace has the events that a recording needs.
     fn check(&self, pid: Option<u32>) -> Result<(), MachineError> {
         let refused = |what: String| Err(MachineError::Refused(what));
         if self.switches == 0 {
@@ -216,7 +218,7 @@ impl TraceReading {
         }
     }
 
-    /// Sentences about what the trace does not state, and what of the trace was not used.
+    /// Sentences about facts that the trace does not state, and about events that the recording does not use.
     fn sentences(&self, platform: &Platform) -> Vec<String> {
         let missing = [
             (

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The records of a machine, their rows, and the files that contain them.
+//! The files with the rows of a measurement: reading, writing, and the conversion of a machine's
+//! records.
 //!
-//! A row holds raw intervals and what may have disturbed them. What a delay is, is not decided here:
-//! that is a named estimator of `corehop_stats`.
+//! A row holds raw intervals and the causes that may have disturbed them. This module does not
+//! define the delay of a sample: a named estimator of `corehop_stats` does.
 
 pub mod damage;
 pub mod example;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workloads: the measured job's working set, the polluters and preemptors, the background load.
+//! Workloads: the working set of the measured job, the polluters and preemptors, and the background load.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ words! {
 }
 
 impl Event {
-    /// The events of resuming on a CPU, nearest first.
+    /// The events of resuming on a CPU; the nearest CPU comes first.
     pub const RESUMING: [Self; 5] = [
         Self::Preemption,
         Self::SmtMigration,
@@ -98,7 +98,7 @@ impl Event {
         Self::MemoryMigration,
     ];
 
-    /// Those of [`Event::RESUMING`] that the usable CPUs of a machine allow.
+    /// The events of [`Event::RESUMING`] that the usable CPUs of a machine allow.
     pub fn on(platform: &Platform) -> Vec<Self> {
         let missing = platform.missing_classes();
         let there =
@@ -106,7 +106,8 @@ impl Event {
         Self::RESUMING.into_iter().filter(there).collect()
     }
 
-    /// Those of them that happen on the first so many CPUs of a machine; all, where it has not so many.
+    /// The events of [`Event::RESUMING`] that the first `cpus` CPUs of a machine allow; all events of the machine
+    /// if it has fewer CPUs.
     pub fn among_first(platform: &Platform, cpus: usize) -> Vec<Self> {
         let mut all = Self::on(platform);
         let first: Vec<Cpu> = platform.cpus.value.iter().take(cpus).collect();
@@ -122,7 +123,7 @@ impl Event {
         all
     }
 
-    /// The event of resuming on `to` for a job that left `from`.
+    /// The event of a job that leaves `from` and resumes on `to`.
     pub fn resuming(platform: &Platform, from: Cpu, to: Cpu) -> Self {
         let word = platform.affinity(from, to).event();
         // Every class has an event of its name.
@@ -161,22 +162,22 @@ words! {
     }
 }
 
-/// The data (or code) that a job touches, and how.
+/// The data (or code) that a job touches, with the way in which the job touches it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkingSet {
-    /// Its size.
+    /// The size of the working set.
     pub wss: Bytes,
     /// The order of the accesses.
     pub pattern: Pattern,
-    /// The pages that hold it.
+    /// The kind of pages that hold the working set.
     pub page: Page,
-    /// The share of word accesses that write, 0 to 1 (a shuffled list: 0 to 1/2, as it must read
-    /// every element to find the next).
+    /// The share of word accesses that write, 0 to 1; at most 1/2 for a shuffled list, because the walk must read
+    /// every element to find the next.
     pub write_ratio: f64,
-    /// The number of independent chains of accesses under way at once: 1, 4 or 8.
+    /// The number of independent chains of accesses that are under way at once: 1, 4 or 8.
     #[serde(default = "one")]
     pub chains: u8,
-    /// The NUMA node to take the memory from; otherwise that of the CPU which touches it first.
+    /// The NUMA node from which the memory is taken; with None the node of the CPU that touches the memory first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// Whether every job gets fresh page frames, so that page colours vary.
@@ -185,7 +186,8 @@ pub struct WorkingSet {
     /// The user's own job, as `LIB.so:FUNCTION`, in place of `pattern`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// A program's accesses, in place of `pattern` and `write_ratio`; `wss` is the size of their lines.
+    /// The recorded accesses of a program, in place of `pattern` and `write_ratio`; `wss` is the size of the
+    /// recorded lines.
     #[serde(default, skip_serializing_if = "Option::is_none", with = "trace::shared")]
     pub trace: Option<Arc<Trace>>,
 }
@@ -194,18 +196,20 @@ const fn one() -> u8 {
     1
 }
 
-/// A share, 0 to 1, as a fraction of 2^64: added up again and again it overflows in that share of cases.
+/// A share from 0 to 1 as a fraction of 2^64: a sum to which the fraction is added repeatedly overflows in that
+/// share of the additions.
 pub fn fraction(share: f64) -> u64 {
     if share >= 1.0 { u64::MAX } else { (share * 2_f64.powi(64)) as u64 }
 }
 
-/// The line that every cache of interest transfers, in bytes.
+/// The size in bytes of the line that every cache of interest transfers.
 pub const LINE: u64 = 64;
 
-/// The number of lines between two time stamps of a walk; a working set is a multiple of it.
+/// The number of lines between two time stamps of a walk; the size of a working set is a multiple of this many
+/// lines.
 pub const CHUNK_LINES: u64 = 16;
 
-/// Why a working set cannot be touched as described.
+/// The reason why a job cannot touch a working set as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// The size is zero or not a whole number of chunks.
@@ -213,40 +217,40 @@ pub enum WorkloadError {
         "a working set of {wss} is not a positive multiple of 1 KiB ({CHUNK_LINES} lines): round it"
     )]
     Size {
-        /// The size asked for.
+        /// The requested size.
         wss: Bytes,
     },
-    /// The write ratio is outside what the pattern can do.
+    /// The write ratio is out of the bounds of the pattern.
     #[error("a write ratio of {ratio} is outside 0 to {most} for the pattern `{pattern}`{hint}")]
     WriteRatio {
-        /// The ratio asked for.
+        /// The requested write ratio.
         ratio: f64,
-        /// The largest possible.
+        /// The largest write ratio that the pattern allows.
         most: f64,
-        /// The pattern.
+        /// The pattern of the accesses.
         pattern: Pattern,
-        /// The remedy.
+        /// The change that makes the request valid.
         hint: &'static str,
     },
     /// The text of a trace is damaged.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The size is not that of the trace.
-    #[error("the lines of the trace take {wss}: state {wss} as the working set's size")]
+    /// The stated size differs from the size of the trace.
+    #[error("the lines of the trace are {wss}: state that as the working set's size")]
     TraceSize {
         /// The size of the trace's lines.
         wss: Bytes,
     },
-    /// The number of chains is not 1, 4 or 8, or the pattern has only one.
+    /// The number of chains is not 1, 4 or 8, or the pattern allows only one chain.
     #[error("{chains} chains: a shuffled list has 1, 4 or 8, a scan or code has 1")]
     Chains {
-        /// The number asked for.
+        /// The requested number of chains.
         chains: u8,
     },
 }
 
 impl WorkingSet {
-    /// A shuffled list in base pages, one chain.
+    /// The working set of a shuffled list in base pages, with one chain.
     pub const fn list(wss: Bytes, write_ratio: f64) -> Self {
         Self {
             wss,
@@ -264,7 +268,7 @@ impl WorkingSet {
     /// The working set of a trace, in base pages.
     ///
     /// # Errors
-    /// If the text of a plan was damaged.
+    /// [`TraceError`] if the text of a plan was damaged.
     pub fn of_trace(trace: Arc<Trace>) -> Result<Self, TraceError> {
         let written = trace.writes as f64 / trace.accesses.max(1) as f64;
         let write_ratio = (written * 1e3).round() / 1e3;
@@ -272,31 +276,31 @@ impl WorkingSet {
         Ok(Self { trace: Some(trace), ..Self::list(wss, write_ratio) })
     }
 
-    /// The job that touches it in place of a pattern, as in the column `workload`.
+    /// The name of the job that touches the working set in place of a pattern, as in the column `workload`.
     pub fn job(&self) -> Option<String> {
         self.trace.as_ref().map(|trace| trace.label()).or_else(|| self.workload.clone())
     }
 
-    /// The number of cache lines.
+    /// The number of cache lines in the working set.
     pub const fn lines(&self) -> u64 {
         self.wss.get() / LINE
     }
 
-    /// The visits to lines that a touch consists of.
+    /// The number of visits to lines in one touch.
     pub fn visits(&self) -> u64 {
         self.trace.as_ref().map_or(self.lines(), |trace| trace.count)
     }
 
-    /// The share of lines of a shuffled list that a touch writes: each line is read once, so writes
-    /// are the share `write_ratio` of all accesses when `w / (1 - w)` of the lines are written.
+    /// The share of a shuffled list's lines that a touch writes: each line is read once, so writes are the share
+    /// `write_ratio` of all accesses if the share `w / (1 - w)` of the lines is written.
     pub fn written_lines(&self) -> f64 {
         self.write_ratio / (1.0 - self.write_ratio)
     }
 
-    /// Whether it can be touched as described.
+    /// Checks whether a job can touch the working set as described.
     ///
     /// # Errors
-    /// [`WorkloadError`] names the first of size, write ratio and chains that is impossible.
+    /// [`WorkloadError`] for the first of size, write ratio and chains that is invalid.
     pub fn check(&self) -> Result<(), WorkloadError> {
         if let Some(trace) = &self.trace {
             let wss = trace.wss()?;
@@ -325,66 +329,66 @@ impl WorkingSet {
     }
 }
 
-/// A task that does nothing but walk its own working set, to evict that of others.
+/// A task that only walks its own working set, to evict the working sets of other tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Polluter {
-    /// The size of its working set.
+    /// The size of the polluter's working set.
     pub wss: Bytes,
-    /// The order of its accesses.
+    /// The order of the polluter's accesses.
     pub pattern: Pattern,
-    /// The share of its word accesses that write.
+    /// The share of the polluter's word accesses that write.
     pub write_ratio: f64,
 }
 
 impl std::fmt::Display for Polluter {
-    /// As in the column `polluter`: `shuffled 4 MiB write 0.5`.
+    /// The text for the column `polluter`, such as `shuffled 4 MiB write 0.5`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} write {}", self.pattern, self.wss, self.write_ratio)
     }
 }
 
-/// A program whose working set moves on through its memory, as a compiler's does (Wächtler 3.3.2): of what it
-/// touches, one share is new and the rest lies anywhere in what was new lately.
+/// A program whose working set moves on through its memory, as a compiler's does (Wächtler 3.3.2): a share of the
+/// lines that it touches is new, and the rest is spread over recently new lines.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MovingProgram {
-    /// The part in use at a time.
+    /// The size of the memory that is in use at a time.
     pub window: Bytes,
-    /// The share of the lines it touches that are new, 0 to 1.
+    /// The share of the touched lines that are new, 0 to 1.
     pub fresh: f64,
-    /// The share of the lines it touches that it writes, 0 to 1; the others it reads.
+    /// The share of the touched lines that the program writes, 0 to 1; the program reads the others.
     pub write_ratio: f64,
-    /// The pause between two lines.
+    /// The pause between the touches of two lines.
     pub pause: Nanos,
 }
 
-/// Why a program cannot change its working set as described.
+/// The reason why a program cannot change its working set as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum ChangingError {
     /// The window is not a positive number of lines.
     #[error("a window of {0} is not a positive multiple of {LINE} bytes: round it")]
     Window(Bytes),
-    /// A share is none.
+    /// A share is not in the range 0 to 1.
     #[error("{what} of {share} is outside 0 to 1")]
     Share {
         /// The name of the share.
         what: &'static str,
-        /// The given value.
+        /// The value that the description states.
         share: f64,
     },
 }
 
 impl MovingProgram {
-    /// A compiler in a virtual machine, as far as the level-3 cache of a Xeon X5650 sees it: 12.1 million lines a
-    /// second that its level-2 cache does not have, 10.7 % of them new (Wächtler, Table 5.1, one core); the window
-    /// is fitted on preemptions of three sizes in Table A.6 (the study `waechtler-a6`).
+    /// A compiler in a virtual machine, as seen by the level-3 cache of a Xeon X5650: the level-2 cache misses
+    /// 12.1 million lines a second, 10.7 % of them new (Wächtler, Table 5.1, one core). The window is fitted on
+    /// preemptions of three sizes in Table A.6 (the study `waechtler-a6`).
     pub const COMPILER: Self =
         Self { window: Bytes::from_mib(4), fresh: 0.107, write_ratio: 0.5, pause: Nanos::new(55) };
 
-    /// Whether a program can do this.
+    /// Checks whether a program can change its working set as described.
     ///
     /// # Errors
-    /// [`ChangingError`] names what is impossible.
+    /// [`ChangingError`] for the invalid window or share.
     pub fn check(&self) -> Result<(), ChangingError> {
         if self.window.get() == 0 || !self.window.get().is_multiple_of(LINE) {
             return Err(ChangingError::Window(self.window));
@@ -399,8 +403,8 @@ impl MovingProgram {
         Ok(())
     }
 
-    /// The memory that it moves through before it comes back to where it was: so much that none of it is
-    /// left in a cache by then.
+    /// The size of the memory through which the program moves before it returns to its start: large enough that no
+    /// cache still holds the start.
     pub fn memory(&self) -> Bytes {
         const LEAST: Bytes = Bytes::from_mib(64);
         Bytes::new(self.window.get().saturating_mul(4)).max(LEAST)
@@ -408,57 +412,57 @@ impl MovingProgram {
 }
 
 impl std::fmt::Display for MovingProgram {
-    /// As in the column `polluter`: `changing 2 MiB fresh 0.1 write 0.5 pause 60 ns`.
+    /// The text for the column `polluter`, such as `changing 2 MiB fresh 0.1 write 0.5 pause 60 ns`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { window, fresh, write_ratio, pause } = self;
         write!(f, "changing {window} fresh {fresh} write {write_ratio} pause {pause}")
     }
 }
 
-/// The background load while samples are taken.
+/// The background load while a machine takes samples.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Load {
-    /// No load.
+    /// No background load.
     #[default]
     Idle,
-    /// One polluter on each of these CPUs (none named: on every usable one).
+    /// One polluter runs on each of these CPUs.
     Constructed {
-        /// The memory that each of them walks.
+        /// The memory that each polluter walks.
         polluter: Polluter,
-        /// The CPUs; empty for all.
+        /// The CPUs of the polluters; empty for all usable CPUs.
         #[serde(default)]
         cpus: CpuList,
     },
-    /// A program with a changing working set on each of these CPUs.
+    /// A program with a changing working set runs on each of these CPUs.
     Changing {
-        /// The program.
+        /// The program that runs on each CPU.
         program: MovingProgram,
-        /// The CPUs; empty for all.
+        /// The CPUs of the programs; empty for all usable CPUs.
         #[serde(default)]
         cpus: CpuList,
     },
-    /// A command of the user's, one copy pinned to each CPU, started again when it ends.
+    /// One copy of a user's command is pinned to each CPU and is started again when it ends.
     Realistic {
         /// The command, as a shell reads it.
         command: String,
-        /// The CPUs; empty for all.
+        /// The CPUs of the copies; empty for all usable CPUs.
         #[serde(default)]
         cpus: CpuList,
     },
-    /// Input and output that moves data past the caches' owners (Bastoni et al., section 6).
+    /// Input and output moves data without the CPUs of the caches (Bastoni et al., section 6).
     Dma {
-        /// The device side of it.
+        /// The kind of input or output.
         transfer: Transfer,
-        /// The CPUs of its threads; empty for all.
+        /// The CPUs of the load's threads; empty for all usable CPUs.
         #[serde(default)]
         cpus: CpuList,
     },
-    /// Locked instructions (Bastoni et al., section 6).
+    /// Threads run locked instructions (Bastoni et al., section 6).
     Buslock {
-        /// Whether they straddle two lines, which stops every other CPU's memory accesses.
+        /// Whether the locked accesses straddle two lines, which stops the memory accesses of every other CPU.
         split: bool,
-        /// The CPUs; empty for all.
+        /// The CPUs of the threads; empty for all usable CPUs.
         #[serde(default)]
         cpus: CpuList,
     },
@@ -475,7 +479,7 @@ words! {
 }
 
 impl Load {
-    /// The word for it in the column `load`.
+    /// The word for the load in the column `load`.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -487,7 +491,7 @@ impl Load {
         }
     }
 
-    /// The CPUs that it runs on, none named for all of them; nothing where it runs nothing.
+    /// The CPUs on which the load runs, empty for all of them; None if the load runs nothing.
     pub const fn cpus(&self) -> Option<&CpuList> {
         match self {
             Self::Idle => None,
@@ -499,9 +503,9 @@ impl Load {
         }
     }
 
-    /// The occupant of a CPU that a job leaves under this load, unless an experiment says otherwise: the
-    /// load's own threads where they walk memory of a size, and a preemptor where nothing runs, or where what
-    /// runs waits for a device or for a lock and evicts next to nothing.
+    /// The default occupant of a CPU that a job leaves under this load. If the load's threads walk memory of a
+    /// given size, they are the occupant. If nothing runs, or the threads wait for a device or a lock and evict
+    /// hardly anything, a preemptor is.
     pub const fn absence(&self) -> Absence {
         match self {
             Self::Idle | Self::Dma { .. } | Self::Buslock { .. } => Absence::Preemptor,
@@ -511,8 +515,8 @@ impl Load {
         }
     }
 
-    /// The only CPU of its threads, if they have one alone and stop while another thread has that CPU. A
-    /// device goes on without.
+    /// The only CPU of the load's threads, if the load has just one CPU and stops while another thread has that
+    /// CPU. A load of the kind [`Transfer::Direct`] has no such CPU because the device needs none.
     pub fn only_cpu(&self, platform: &Platform) -> Option<Cpu> {
         if matches!(self, Self::Dma { transfer: Transfer::Direct, .. }) {
             return None;
@@ -522,8 +526,8 @@ impl Load {
         cpus.first().filter(|_| cpus.len() == 1)
     }
 
-    /// The command that it runs, and the CPUs unless it runs everywhere: it tells two loads of one word
-    /// apart, as in the column `polluter`.
+    /// The command that the load runs, and its CPUs unless it runs everywhere, as in the column `polluter`; the
+    /// text distinguishes loads that share a word.
     pub fn runs(&self) -> Option<String> {
         let (what, cpus) = match self {
             Self::Idle => return None,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan of gangs: programs that run together on common data, one gang after the other.
+//! A plan of gangs: a gang is a program whose threads run together on common data, and the gangs run one
+//! after the other.
 
 mod record;
 mod rows;
@@ -19,10 +20,10 @@ use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 use crate::workload::gang::{GangError, GangProgram, Placing, Sharing};
 
-/// The most threads of a gang.
+/// The largest number of threads in a gang.
 pub const MOST_THREADS: usize = 64;
 
-/// Gangs, each to run so many times.
+/// A plan of gangs with the number of runs of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gangs {
@@ -30,86 +31,87 @@ pub struct Gangs {
     pub gangs: Vec<Gang>,
 }
 
-/// A program, how its threads share their data, and where each runs.
+/// A gang: a program, the way in which its threads share data, and the CPU of each thread.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gang {
-    /// The program they run.
+    /// The program that the threads run.
     pub program: GangProgram,
-    /// The way they share their data.
+    /// The way in which the threads share their data.
     pub sharing: Sharing,
-    /// The placement, as a word.
+    /// The placement of the threads, as a word.
     pub placing: Placing,
-    /// The CPU of each thread, at first.
+    /// The CPU on which each thread starts.
     pub cpus: Vec<Cpu>,
-    /// The threads that are moved while they run.
+    /// The moves of threads to other CPUs during a run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<GangMove>,
-    /// The number of measured rounds of each (a swap, an item, a point, a hand-over, a Fibonacci number).
+    /// The number of measured rounds of each thread (a round is a swap, an item, a point, a hand-over or
+    /// a Fibonacci number).
     pub rounds: u64,
-    /// And how often before that.
+    /// The number of rounds that each thread runs before the measured rounds.
     pub warm_up: u64,
-    /// The replicate that the runs belong to, on a machine that others disturb.
+    /// The replicate to which the gang's runs belong.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub replicate: u32,
-    /// The number of runs.
+    /// The number of runs of the gang.
     pub samples: u32,
-    /// The number of the first run: a resumed experiment goes on counting.
+    /// The number of the first run: a resumed experiment continues the numbering.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_run: u32,
 }
 
-/// A thread of a gang goes to another CPU between two of its rounds.
+/// The move of a gang's thread to another CPU, between two of the thread's rounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GangMove {
-    /// The measured rounds that it has done before.
+    /// The number of measured rounds that the thread finishes before the move.
     pub after_rounds: u64,
-    /// The thread, counted from 0.
+    /// The moved thread, counted from 0.
     pub thread: usize,
-    /// The CPU.
+    /// The CPU to which the thread moves.
     pub cpu: Cpu,
 }
 
-/// Why a plan of gangs cannot run.
+/// The reason why a plan of gangs cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GangsError {
-    /// A program that cannot run as described.
+    /// A gang's program cannot run as described.
     #[error(transparent)]
     Program(#[from] GangError),
-    /// No two CPUs are as far apart, or as near, as was asked for.
+    /// No two CPUs are as near or as far apart as the requested placement needs.
     #[error("no two usable CPUs of {platform} are placed `{placing}` ({what}): omit this placing")]
     Placing {
-        /// The placing asked for.
+        /// The requested placement.
         placing: Placing,
         /// The platform's name.
         platform: String,
-        /// The thing they would need in common.
+        /// The thing that the CPUs would need in common.
         what: &'static str,
     },
-    /// A gang with the wrong number of CPUs, or one that the platform lacks.
+    /// A gang names the wrong number of CPUs, or a CPU that the platform lacks.
     #[error(
         "gang {gang} names the CPUs {cpus}: name one of {usable} for each of 2 to {MOST_THREADS} threads"
     )]
     Cpus {
         /// The gang, counted from 0.
         gang: usize,
-        /// The CPUs named.
+        /// The CPUs that the gang names.
         cpus: String,
         /// The platform's usable CPUs.
         usable: String,
     },
-    /// A move that cannot be made, or that rows would not tell of.
+    /// A gang has a move that cannot be made, or that the result rows could not show.
     #[error("gang {gang}, moves: {what}; {remedy}")]
     Moves {
-        /// The gang, counted from 0.
+        /// A description of the problem.
         gang: usize,
-        /// The problem.
+        /// The change to the plan that removes the problem.
         what: String,
         /// The change that helps.
         remedy: &'static str,
     },
-    /// A gang that does nothing.
+    /// A gang has no work.
     #[error("gang {gang} has no rounds to measure: give it at least one")]
     Nothing {
         /// The gang, counted from 0.
@@ -123,7 +125,7 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl Gang {
-    /// A short description of its work.
+    /// A short description of the gang's work.
     pub fn name(&self) -> String {
         let cpus: Vec<String> = self.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
         format!(
@@ -139,7 +141,7 @@ impl Gang {
 }
 
 impl Gang {
-    /// The moves of a thread, in the order in which they come.
+    /// The moves of a thread, in the order in which the moves happen.
     pub fn moves_of(&self, thread: usize) -> Vec<GangMove> {
         let its = |it: &&GangMove| it.thread == thread;
         let mut moves: Vec<GangMove> = self.moves.iter().filter(its).copied().collect();
@@ -147,7 +149,8 @@ impl Gang {
         moves
     }
 
-    /// Why its moves cannot be made, and what helps; None where they can, or there are none.
+    /// The reason why the gang's moves cannot be made, with the remedy; None if they can be made or if
+    /// the gang has no moves.
     fn wrong_move(&self, usable: &CpuList) -> Option<(String, &'static str)> {
         let moved = self.placing == Placing::Moved;
         if moved == self.moves.is_empty() {
@@ -176,10 +179,10 @@ impl Gang {
 }
 
 impl Gangs {
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`GangsError`] names the first gang that is impossible.
+    /// [`GangsError`] for the first gang that the platform cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), GangsError> {
         let usable = platform.usable();
         for (gang, it) in self.gangs.iter().enumerate() {
@@ -200,7 +203,7 @@ impl Gangs {
         Ok(())
     }
 
-    /// The number of runs.
+    /// The number of runs of all gangs.
     pub fn runs(&self) -> u64 {
         self.gangs.iter().map(|gang| u64::from(gang.samples)).sum()
     }
@@ -224,7 +227,7 @@ impl Kind for Gangs {
         self.gangs.iter().map(unit).collect()
     }
 
-    /// A gang without runs stays: rows refer to its place.
+    /// A gang without remaining runs stays in the plan because rows refer to gangs by their position.
     fn leave_out(&mut self, mut done: u64, _: u64) {
         for gang in &mut self.gangs {
             let skipped = gang.samples.min(u32::try_from(done).unwrap_or(u32::MAX));
@@ -255,7 +258,7 @@ impl Kind for Gangs {
         })
     }
 
-    /// One for each run of a gang, by its first thread.
+    /// One observation for each run of a gang, taken from the row of the gang's first thread.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         Box::new(|rows: &Rows| {
             let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
@@ -263,7 +266,7 @@ impl Kind for Gangs {
         })
     }
 
-    /// Of each run of a gang the time that a round of its slowest thread took.
+    /// For each run of a gang, the time that a round of its slowest thread took.
     fn times(rows: &Rows) -> Vec<RowTime> {
         let mut runs: BTreeMap<(u64, u64), (&SharedData, f64)> = BTreeMap::new();
         for row in &rows.shared_data {

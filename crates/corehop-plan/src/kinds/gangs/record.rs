@@ -1,62 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine's record of a gang, and its rows: one for each thread.
+//! A machine's record of a gang's run, and the conversion to rows: one row for each thread.
 
 use super::{Gangs, SharedData};
 use crate::kinds::{BatchExchange, RowObservation, RowTime};
 use crate::platform::Platform;
 use crate::units::Cpu;
 
-/// One run of one gang.
+/// A machine's record of one run of one gang.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GangRecord {
-    /// The gang, as the plan counts them.
+    /// The index of the gang in the plan.
     pub gang: usize,
-    /// The run, counted from 0.
+    /// The number of the run, counted from 0.
     pub run: u32,
-    /// The replicate it belongs to, on a machine that others disturb.
+    /// The replicate to which the run belongs.
     pub replicate: Option<u32>,
-    /// The distance of two of its CPUs around the run, where it was measured.
+    /// The line exchange between two of the gang's CPUs around the run, if measured.
     pub exchange: Option<BatchExchange>,
-    /// Its threads.
+    /// The records of the gang's threads.
     pub members: Vec<MemberRecord>,
 }
 
-/// The work of one thread, from the end of its warm-up to its own end.
+/// The record of one thread, from the end of its warm-up to its own end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemberRecord {
-    /// The CPU it ran on, at first.
+    /// The CPU on which the thread starts.
     pub cpu: Cpu,
-    /// Its duration, in picoseconds.
+    /// The duration of the thread's work, in picoseconds.
     pub picos: u64,
-    /// The number of times that another thread took its CPU, where counted.
+    /// The number of times that another thread took the thread's CPU; None if not counted.
     pub preempted: Option<u64>,
-    /// Its accesses, on a machine that counts them.
+    /// The accesses of the thread; None if the machine does not count them.
     pub counts: Option<MemberCounts>,
 }
 
-/// The accesses of a thread.
+/// The counted accesses of a thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemberCounts {
-    /// The instructions it executed, those of waiting among them.
+    /// The number of instructions that the thread executed, including instructions of waiting.
     pub instructions: u64,
-    /// Its loads.
+    /// The number of loads.
     pub loads: u64,
-    /// Its stores, locked instructions among them.
+    /// The number of stores, including locked instructions.
     pub stores: u64,
-    /// Its misses in the last level of cache.
+    /// The number of misses in the last-level cache.
     pub misses: u64,
-    /// Those that another package answered with "I have it".
+    /// The number of misses that another package answered with "I have it".
     pub snoop_hits: u64,
-    /// Of these, lines that were modified there.
+    /// The number of misses that another package answered with a modified line.
     pub snoop_hits_modified: u64,
-    /// Copies of lines elsewhere that its stores invalidated.
+    /// The number of copies in other caches that the thread's stores invalidated.
     pub invalidations: u64,
-    /// Lines written to memory because of its accesses.
+    /// The number of lines written back to memory because of the thread's accesses.
     pub write_backs: u64,
 }
 
 impl SharedData {
-    /// The rows of a record, which is of `gangs` with this seed on `platform`.
+    /// The rows of a record of `gangs` with this seed on `platform`.
     pub(super) fn of(
         gangs: &Gangs,
         seed: u64,
@@ -102,7 +102,7 @@ impl SharedData {
 }
 
 impl SharedData {
-    /// A run of a gang, as far as it matters to the number of samples.
+    /// The observation of a gang's run, for counting samples.
     pub(super) fn observation(&self) -> RowObservation {
         RowObservation {
             cell: self.gang,
@@ -117,7 +117,7 @@ impl SharedData {
 }
 
 impl SharedData {
-    /// The time of a round of a run of its gang, for comparisons.
+    /// The time that a round of the gang's run takes, for comparisons.
     pub(super) fn time(&self, run: u64, round_ns: f64) -> RowTime {
         let group = format!("time of a round, {} {}", self.program, self.parameters);
         RowTime {

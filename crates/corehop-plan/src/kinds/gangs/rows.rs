@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of gangs: one for each thread of a run.
+//! The rows of gangs: one row for each thread of a run.
 
 use crate::kinds::Text;
 use crate::kinds::column::row;
 use crate::workload::gang::{Placing, Sharing};
 
 row! {
-    /// One thread of a gang of `shared-data`, from the end of its warm-up to its own end.
+    /// The row of one thread of a gang of `shared-data`, from the end of the thread's warm-up to its own end.
     SharedData, "shared_data" {
         /// The id of the measured platform.
         machine: Text,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cell of a sample; the names of cells, and the time of a sample.
+//! The cell of a sample, the names of cells, and the time that a sample takes.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use crate::kinds::Length;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Page, Polluter, WorkingSet};
 
-/// The kind of a sample.
+/// The kind of a sample: its load, working set, event, absence and initial state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
-    /// The load it is taken under.
+    /// The load under which the sample is taken.
     pub load: Load,
-    /// The working set, by index.
+    /// The index of the working set.
     pub set: usize,
     /// The event between the warm and the resumed touch.
     pub event: Event,
-    /// The time for which the job is off the CPU, if it leaves it.
+    /// The time for which the job is off the CPU, if it leaves the CPU.
     pub length: Length,
-    /// The occupant of the CPU meanwhile.
+    /// The occupant of the CPU during the absence.
     pub absence: Absence,
-    /// The preemptor's own walk, unless it is the plan's.
+    /// The walk of the cell's own preemptor; None for the plan's preemptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
     /// The state of the lines before the first touch.
@@ -28,8 +28,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// About how long a sample takes: the touches at a guess of 100 ns per line, the absence, and the
-    /// waits of a duty budget of one half.
+    /// A rough estimate of the time that a sample takes: the touches at a guess of 100 ns per line, the
+    /// absence, and the waits of a duty budget of one half.
     pub fn projected(&self, set: &WorkingSet) -> Nanos {
         let touches = set.visits().saturating_mul(4 * 100);
         let away = self.length.mean().get();
@@ -39,8 +39,9 @@ impl Cell {
     }
 }
 
-/// A short name for each of these cells, on these sets: event and size, and what else tells it from the
-/// others. A set that is not there has no traits.
+/// A short name for each of these cells: the event, the size, and the properties that distinguish the
+/// cell from the others. A cell whose working set is missing from `sets` is named as if the set were
+/// empty.
 pub fn names(cells: &[Cell], sets: &[WorkingSet]) -> Vec<String> {
     let nothing = WorkingSet::list(Bytes::new(0), 0.0);
     let of = |cell: &Cell| traits(cell, sets.get(cell.set).unwrap_or(&nothing));
@@ -61,10 +62,11 @@ pub fn names(cells: &[Cell], sets: &[WorkingSet]) -> Vec<String> {
     all.iter().map(name).collect()
 }
 
-/// So many traits are part of every name: event and size.
+/// The number of properties that are part of every name: event and size.
 const ALWAYS: usize = 2;
 
-/// The properties of a cell, in words, the most telling first; empty for the usual ones.
+/// The properties of a cell in words, the most telling first; a property with its usual value is an
+/// empty text.
 fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
     let unless = |usual: bool, word: String| if usual { String::new() } else { word };
     vec![
@@ -84,7 +86,7 @@ fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
     ]
 }
 
-/// `4ms`, `0..50ms`.
+/// The short text of a preemption length, such as `4ms` or `0..50ms`.
 fn short(length: Length) -> String {
     let text = length.to_string();
     match (text.strip_prefix("fixed_"), text.strip_prefix("uniform_")) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The condition of a phase: what it draws anew, and what it keeps from the phase before.
+//! The condition of a phase: the draws that are new and the draws kept from the phase before.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ words! {
 }
 
 impl Renewed {
-    /// Those that are one thing each.
+    /// The renewals of a single draw each.
     pub const SINGLE: [Self; 4] = [Self::Frames, Self::Order, Self::Others, Self::Threads];
 
     pub(crate) const fn includes(self, one: Self) -> bool {
@@ -33,24 +33,25 @@ impl Renewed {
     }
 }
 
-/// The draw of each thing that a phase runs with. A machine keeps what has the same number as in the phase
-/// before. It also probes the last-level cache before and after such a phase.
+/// The number of each draw with which a phase runs. A machine keeps a draw whose number equals the number
+/// in the phase before. A machine also probes the last-level cache before and after a phase with a
+/// condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// The draw that this phase renews.
     pub renewed: Renewed,
     /// The draw of the job's page frames, counted from 0.
     pub frames: u32,
-    /// The draw of its order.
+    /// The draw of the order of the job's accesses.
     pub order: u32,
-    /// The draw of polluters, preemptors and the eviction buffer.
+    /// The draw of the polluters, the preemptors and the eviction buffer.
     pub others: u32,
     /// The draw of the measured threads.
     pub threads: u32,
 }
 
 impl Condition {
-    /// A condition in which everything is drawn with the replicate.
+    /// A condition that draws everything anew in each replicate.
     pub const fn whole(replicate: u32) -> Self {
         let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
         Self { renewed: Renewed::Everything, frames, order, others, threads }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemption lengths: how they are drawn, and their words in tables.
+//! Preemption lengths: their distributions, and the words for them in tables.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,17 +12,17 @@ use crate::units::{Nanos, UnitError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Length {
-    /// Always this one.
+    /// Every preemption has this length.
     Fixed(Nanos),
-    /// Uniformly from the first to the second, both included.
+    /// Lengths are drawn uniformly from the first to the second time, both included.
     Uniform(Nanos, Nanos),
-    /// Uniformly with a mean of 25 ms, under the name that the tables of Wächtler (2012, appendix A)
-    /// have for it.
+    /// Lengths are drawn uniformly with a mean of 25 ms; the word is `uniform`, as in the tables of
+    /// Wächtler (2012, appendix A).
     Mean25,
 }
 
 impl fmt::Display for Length {
-    /// As in the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, `uniform`.
+    /// The text for the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, or `uniform`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tight = |time: Nanos| time.to_string().replace(' ', "");
         f.pad(&match *self {
@@ -83,10 +83,10 @@ impl TryFrom<String> for Length {
 }
 
 impl Length {
-    /// No absence at all, for events that have none.
+    /// The length of no absence, for events without an absence.
     pub const ZERO: Self = Self::Fixed(Nanos::new(0));
 
-    /// The shortest that can be drawn.
+    /// The shortest length that can be drawn.
     pub const fn shortest(self) -> Nanos {
         match self {
             Self::Fixed(time) | Self::Uniform(time, _) => time,
@@ -94,7 +94,7 @@ impl Length {
         }
     }
 
-    /// The mean of what is drawn.
+    /// The mean of the drawn lengths.
     pub const fn mean(self) -> Nanos {
         match self {
             Self::Fixed(time) => time,

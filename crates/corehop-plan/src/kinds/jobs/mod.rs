@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan of scripted jobs on working sets, in phases of one background load each.
+//! A plan of scripted jobs on working sets, in phases that each have one background load.
 
 mod cell;
 mod condition;
@@ -26,36 +26,36 @@ use crate::workload::{
     Absence, ChangingError, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
 };
 
-/// Scripted jobs on working sets, in phases of one background load each.
+/// A plan of scripted jobs on working sets, in phases that each have one background load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Jobs {
-    /// The rows that its jobs become.
+    /// The kind of rows that the plan's jobs produce.
     #[serde(default, skip_serializing_if = "JobRows::are_samples")]
     pub rows: JobRows,
-    /// The way a job gets to another CPU.
+    /// The way in which a job moves to another CPU.
     #[serde(default = "by_affinity")]
     pub mover: Mover,
-    /// The walk of a preemptor, if a preemptor preempts the job.
+    /// The walk of the preemptor; None if no preemptor preempts a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
-    /// The working sets that cells refer to by index.
+    /// The working sets to which cells refer by index.
     pub sets: Vec<WorkingSet>,
-    /// The cells that jobs are samples of.
+    /// The cells to which the samples of the jobs belong.
     pub cells: Vec<Cell>,
-    /// Jobs, grouped by the load they run under.
+    /// The jobs, grouped by the load under which they run.
     pub phases: Vec<Phase>,
 }
 
-/// The rows that scripted jobs become.
+/// The kind of rows that scripted jobs produce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobRows {
-    /// Cold, warm and resumed touch of each job.
+    /// Rows with the cold, warm and resumed touch of each job.
     #[default]
     Samples,
-    /// The only touch of each job.
+    /// Rows with the only touch of each job.
     AccessTimes,
-    /// The only absence of each job.
+    /// Rows with the only absence of each job.
     PreemptionLengths,
 }
 
@@ -73,29 +73,30 @@ const fn by_affinity() -> Mover {
 /// Jobs that run one after the other under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The replicate of the run, counted from 0. Where it differs from the phase before, a machine
-    /// draws anew what a process draws when it starts: the frames of job, preemptors, polluters and
-    /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
+    /// The replicate of the run, counted from 0. If the replicate differs from the replicate of the phase
+    /// before, the machine draws anew what a process draws when it starts: the frames of job, preemptors,
+    /// polluters and eviction buffer, the order of the accesses, the threads. With None the machine
+    /// decides when to draw anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
-    /// The draws that it runs with, if a replicate keeps some of those before it. None: all draws are the
-    /// replicate's own.
+    /// The draws with which the phase runs, if its replicate keeps some draws of earlier replicates. With
+    /// None all draws are new in each replicate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// The background load.
+    /// The background load of the phase.
     pub load: Load,
-    /// The jobs, in order.
+    /// The jobs of the phase, in order.
     pub jobs: Vec<Job>,
 }
 
-/// One scripted job: Fig. 1 of Bastoni et al., where every touch is timed.
+/// One scripted job, as in Fig. 1 of Bastoni et al.; corehop times every touch of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// The cell it is a sample of, by index.
+    /// The index of the cell to which the job's samples belong.
     pub cell: usize,
-    /// The CPU on which it starts.
+    /// The CPU on which the job starts.
     pub start: Cpu,
-    /// Its steps, in order.
+    /// The steps of the job, in order.
     pub steps: Vec<Step>,
 }
 
@@ -103,149 +104,150 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Put the working set's lines into a state; not timed.
+    /// The job puts the lines of its working set into a cache state, without timing.
     Prepare(LineState),
-    /// Access the working set once, in its order; timed.
+    /// The job accesses its working set once, in the order of the set, and corehop times the access.
     Touch,
-    /// Access the working set so many times, each in its order; not timed.
+    /// The job accesses its working set this many times, each time in the order of the set, without
+    /// timing.
     Passes(u32),
-    /// Be off the CPU, then resume.
+    /// The job leaves the CPU and later resumes.
     Leave(Absent),
 }
 
-/// An absence from the CPU.
+/// An absence of a job from its CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absent {
-    /// The CPU on which to resume.
+    /// The CPU on which the job resumes.
     pub to: Cpu,
-    /// For how long.
+    /// The length of the absence.
     pub length: Nanos,
-    /// The occupant of the CPU meanwhile.
+    /// The occupant of the CPU during the absence.
     pub to_whom: Absence,
 }
 
-/// Why a plan of jobs cannot be run.
+/// The reason why a plan of jobs cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum JobsError {
-    /// A reference by index to what is not there.
+    /// A job refers by index to a thing that the plan does not have.
     #[error("phase {phase}, job {job}: {what} {index} does not exist (there are {count})")]
     Index {
         /// The phase, counted from 0.
         phase: usize,
-        /// The job in it, counted from 0.
+        /// The job in its phase, counted from 0.
         job: usize,
-        /// The thing referred to.
+        /// The kind of thing to which the index refers.
         what: &'static str,
-        /// The index used.
+        /// The index that the job uses.
         index: usize,
-        /// The number that exist.
+        /// The number of such things in the plan.
         count: usize,
     },
-    /// A CPU that the platform lacks or that may not be used.
+    /// A job names a CPU that the platform lacks or that corehop may not use.
     #[error(
         "phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})"
     )]
     Cpu {
         /// The phase, counted from 0.
         phase: usize,
-        /// The job in it, counted from 0.
+        /// The job in its phase, counted from 0.
         job: usize,
-        /// The CPU named.
+        /// The CPU that the job names.
         cpu: Cpu,
         /// The platform's name.
         platform: String,
-        /// Its usable CPUs.
+        /// The usable CPUs of the platform.
         usable: String,
     },
-    /// A working set that cannot be touched as described.
+    /// A job cannot touch a working set as described.
     #[error("working set {set}: {error}")]
     Workload {
-        /// The working set, by index.
+        /// The index of the working set.
         set: usize,
-        /// The error in it.
+        /// The error in the working set.
         error: WorkloadError,
     },
-    /// A load whose programs cannot do what is described.
+    /// The programs of a load cannot change their working sets as described.
     #[error("phase {phase}: {error}")]
     Changing {
         /// The phase, counted from 0.
         phase: usize,
-        /// The error in it.
+        /// The error in the description of the load's program.
         error: ChangingError,
     },
-    /// No jobs, or one that does nothing.
+    /// The plan has no jobs, or a job that does nothing.
     #[error("{0}: such a plan measures nothing")]
     Nothing(String),
-    /// A job that is not what its cell says.
+    /// The steps of a job do not make the event of the job's cell.
     #[error(
         "phase {phase}, job {job}: the cell says {event}, but the steps are {found}: change one of the two"
     )]
     Event {
         /// The phase, counted from 0.
         phase: usize,
-        /// The job in it, counted from 0.
+        /// The job in its phase, counted from 0.
         job: usize,
-        /// The event of the cell.
+        /// The event that the cell states.
         event: Event,
-        /// The event that the steps make.
+        /// The event that the job's steps make.
         found: String,
     },
-    /// A preemptor is asked for but not described.
+    /// A job leaves its CPU to a preemptor, but the plan describes no preemptor.
     #[error(
         "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
     )]
     NoPreemptor {
         /// The phase, counted from 0.
         phase: usize,
-        /// The job in it, counted from 0.
+        /// The job in its phase, counted from 0.
         job: usize,
     },
-    /// A preemption in which no other thread takes the CPU.
+    /// A job's cell states a preemption, but no other thread takes the job's CPU.
     #[error(
         "phase {phase}, job {job}: the cell says preemption, but nothing takes the CPU: the load `{load}` waits for its device or its locks and evicts almost nothing: change `to_whom` and the cell's `absence` to `preemptor`, or the cell's event to idle_leave"
     )]
     NothingPreempts {
         /// The phase, counted from 0.
         phase: usize,
-        /// The job in it, counted from 0.
+        /// The job in its phase, counted from 0.
         job: usize,
-        /// The load's word.
+        /// The word for the load.
         load: &'static str,
     },
-    /// A load that would have to run where the job or its preemptor runs.
+    /// A load would have to run on the CPU of the job or of its preemptor.
     #[error(
         "phase {phase}, job {job}: the load `{load}` has only {cpu}, which the preemptor takes, so nothing runs beside the preemption: let the load run on another CPU (`--load-cpus`), or omit the load (`--load idle`)"
     )]
     NothingBeside {
         /// The phase, counted from 0.
         phase: usize,
-        /// The job in it, counted from 0.
+        /// The job in its phase, counted from 0.
         job: usize,
-        /// The load's word.
+        /// The word for the load.
         load: &'static str,
-        /// Its only CPU.
+        /// The only CPU of the load.
         cpu: Cpu,
     },
 }
 
 impl Phase {
-    /// The draws it runs with; None where the machine is to decide.
+    /// The draws with which the phase runs; None if the machine decides.
     pub fn draws(&self) -> Option<Condition> {
         self.condition.or(self.replicate.map(Condition::whole))
     }
 }
 
 impl Jobs {
-    /// The most jobs in one plan; longer experiments are run in blocks.
+    /// The largest number of jobs in one plan; corehop runs a longer experiment in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
 
-    /// The walk of this job's preemptor: that of its cell, or else the plan's.
+    /// The walk of this job's preemptor: the walk that the job's cell states, or else the plan's.
     pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
         let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
         own.or(self.preemptor.as_ref())
     }
 
-    /// The walks of its preemptors, each once: the plan's own first.
+    /// The different walks of all preemptors; the plan's own walk comes first.
     pub fn preemptors(&self) -> Vec<&Polluter> {
         let mut all: Vec<&Polluter> = Vec::new();
         let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
@@ -257,18 +259,18 @@ impl Jobs {
         all
     }
 
-    /// The place in [`Jobs::preemptors`] of a job's preemptor.
+    /// The index of a job's preemptor in [`Jobs::preemptors`].
     pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
         let own = self.preemptor_of(job)?;
         self.preemptors().iter().position(|&it| it == own)
     }
 
-    /// The number of jobs.
+    /// The number of jobs in all phases.
     pub fn count(&self) -> usize {
         self.phases.iter().map(|phase| phase.jobs.len()).sum()
     }
 
-    /// The number of replicates of its phases; None where they do not say.
+    /// The number of different replicates among the phases; None if a phase names no replicate.
     pub fn replicates(&self) -> Option<usize> {
         let mut numbers: Vec<u32> =
             self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;
@@ -277,17 +279,17 @@ impl Jobs {
         Some(numbers.len())
     }
 
-    /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
+    /// The sum of all preemption lengths, which is the part of the wall time that no machine can shorten.
     pub fn absences(&self) -> Nanos {
         let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
         let away = |step: &Step| if let Step::Leave(away) = step { away.length.get() } else { 0 };
         Nanos::new(steps.map(away).fold(0, u64::saturating_add))
     }
 
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`JobsError`] names the first thing that does not fit.
+    /// [`JobsError`] for the first part of the plan that does not fit the platform.
     pub fn check(&self, platform: &Platform) -> Result<(), JobsError> {
         for (set, working_set) in self.sets.iter().enumerate() {
             working_set.check().map_err(|error| JobsError::Workload { set, error })?;
@@ -305,7 +307,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// About how long it takes: see [`Cell::projected`].
+    /// A rough estimate of the plan's run time; see [`Cell::projected`].
     pub fn projected(&self) -> Nanos {
         let of_job = |job: &Job| {
             let cell = self.cells.get(job.cell)?;
@@ -315,7 +317,7 @@ impl Jobs {
         Nanos::new(jobs.filter_map(of_job).fold(0, u64::saturating_add))
     }
 
-    /// A job is a sample of what it does, whatever its cell is called.
+    /// Checks that the steps of a job make the event that the job's cell states.
     fn check_event(
         &self,
         platform: &Platform,
@@ -353,7 +355,8 @@ impl Jobs {
         }
     }
 
-    /// In the absence of a preempted job another thread has its CPU, and a load beside that thread runs.
+    /// Checks that another thread has the CPU of a preempted job during its absence, and that a load
+    /// beside that thread can run.
     fn check_company(
         &self,
         (platform, load): (&Platform, &Load),
@@ -483,7 +486,8 @@ impl Kind for Jobs {
         Box::new(Rows::observations)
     }
 
-    /// Of walks and absences. The delay of a sample depends on the estimator.
+    /// The times of valid walks and of absences. Samples have no row time because the delay of a sample
+    /// depends on the estimator.
     fn times(rows: &Rows) -> Vec<RowTime> {
         let access_times = rows.access_times.iter().filter(|it| it.valid).map(AccessTime::time);
         access_times.chain(rows.preemption_lengths.iter().map(PreemptionLength::time)).collect()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Projects the records of scripted jobs to their rows.
+//! Converts the records of scripted jobs to rows.
 
 use super::rows::{AccessTime, PreemptionLength, Sample};
 use super::{Cell, JobRows, Jobs};
@@ -13,23 +13,25 @@ use crate::workload::{Absence, Load};
 
 /// The largest relative change of the core's speed between two touches that are compared.
 ///
-/// A core that wakes from an idle state runs up to a fifth slower for some microseconds; that is part
-/// of what being off the CPU costs. A larger change is another clock rate, or a sibling that has
-/// become busy (or idle) in between.
+/// A core that wakes from an idle state runs up to a fifth slower for some microseconds, which is part
+/// of the cost of being off the CPU. A larger change means another clock rate, or an SMT sibling that
+/// became busy or idle in between.
 const SPEED_DRIFT: f64 = 0.25;
 
-/// The shortest absence in which a preemptor or a load must have made progress, in nanoseconds: in
-/// less the system may not even get to switch to it.
+/// The shortest absence in which a preemptor or a load must have made progress, in nanoseconds; in a
+/// shorter absence the system may not even switch to it.
 const SHORTEST_PROGRESS_NS: f64 = 200e3;
 
-/// The longest that a line takes a preemptor, in nanoseconds: several times what memory takes, with a
-/// page walk and a write-back. One that walked fewer lines had the CPU for a part of the absence only.
+/// The longest time that a preemptor needs for a line, in nanoseconds: several times the latency of
+/// memory, with a page walk and a write-back. A preemptor that walked fewer lines had the CPU for only a
+/// part of the absence.
 const SLOWEST_LINE_NS: f64 = 2_000.0;
 
-/// The same for loads that wait by themselves: for a device, or to the end of a pause between bursts.
+/// The shortest absence in which a waiting load must have made progress, in nanoseconds; such a load
+/// waits for a device, or for the end of a pause between bursts.
 const SHORTEST_PROGRESS_OF_WAITING_NS: f64 = 25e6;
 
-/// The rows of the records of `jobs`, by the kind of rows that they become.
+/// The rows of the records of `jobs`, of the kind that the plan states.
 pub(super) fn projection<'a>(
     jobs: &'a Jobs,
     at: ProjectionContext<'a>,
@@ -71,8 +73,8 @@ impl Sample {
         }
     }
 
-    /// Cold, warm and resumed are the job's first, second and last touch; no row where its script does
-    /// not lead to such.
+    /// A sample whose cold, warm and resumed times come from the job's first, second and last touch;
+    /// None if the job's script has fewer touches.
     pub(in crate::kinds) fn of(
         context: &RunContext,
         origin: &JobProvenance<'_>,
@@ -156,8 +158,8 @@ impl Sample {
     }
 }
 
-/// The causes that disturbed a sample: those of its two timed touches, and of an absence that was not as
-/// planned.
+/// The causes that disturbed a sample: disturbances of its two timed touches, and of an absence that was
+/// not as planned.
 fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leave>) -> Vec<Cause> {
     let mut causes = [warm.disturbances(), resumed.disturbances()].concat();
     let drift = (resumed.spin_ns / warm.spin_ns - 1.0).abs();
@@ -172,7 +174,7 @@ fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leav
     causes
 }
 
-/// Whether the preemptor that the cell asks for had the CPU for a part of the absence at most.
+/// Whether the preemptor of the cell had the CPU for only a part of the absence.
 fn preemptor_idle(cell: &Cell, leave: &Leave) -> bool {
     let few = |lines| (lines as f64) < least_walked(leave.length_ns);
     cell.absence == Absence::Preemptor
@@ -180,7 +182,8 @@ fn preemptor_idle(cell: &Cell, leave: &Leave) -> bool {
         && leave.preemptor_lines.is_some_and(few)
 }
 
-/// Whether the load did nothing in an absence in which it should have run, alone or beside a preemptor.
+/// Whether the load did nothing in an absence in which the load should have run, alone or beside a
+/// preemptor.
 fn load_idle(cell: &Cell, leave: &Leave) -> bool {
     let shortest = match cell.load {
         Load::Dma { .. } | Load::Buslock { .. } => SHORTEST_PROGRESS_OF_WAITING_NS,
@@ -189,12 +192,12 @@ fn load_idle(cell: &Cell, leave: &Leave) -> bool {
     cell.absence != Absence::Nothing && leave.length_ns > shortest && leave.load_bytes == Some(0)
 }
 
-/// The lines that a preemptor walks at the very least in an absence of `length_ns`, if it has the CPU.
+/// The smallest number of lines that a preemptor walks in an absence of `length_ns` if it has the CPU.
 fn least_walked(length_ns: f64) -> f64 {
     (length_ns / SLOWEST_LINE_NS).max(1.0)
 }
 
-/// The causes that were cut out of touches that remain usable.
+/// The causes that were cut out of touches which stay usable.
 fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
     if !disturbed_by.is_empty() {
         return Vec::new();
@@ -222,7 +225,7 @@ impl AccessTime {
         }
     }
 
-    /// The job's only touch.
+    /// The access time of the job's only touch.
     fn of(context: &RunContext, origin: &JobProvenance<'_>, record: &JobRecord) -> Option<Self> {
         let JobProvenance { cell, set, .. } = *origin;
         let walk = record.touches.last()?;
@@ -269,7 +272,7 @@ impl PreemptionLength {
         }
     }
 
-    /// The job's only absence.
+    /// The preemption length of the job's only absence.
     fn of(context: &RunContext, origin: &JobProvenance<'_>, record: &JobRecord) -> Option<Self> {
         let JobProvenance { cell, .. } = *origin;
         let leave = record.leaves.first()?;
@@ -291,7 +294,7 @@ impl PreemptionLength {
 }
 
 impl Rows {
-    /// The values that decide how many more samples to take, from the rows of scripted jobs.
+    /// The observations that decide how many more samples to take, from the rows of scripted jobs.
     pub fn observations(&self) -> Vec<RowObservation> {
         let samples = self.samples.iter().map(Sample::observation);
         let access_times = self.access_times.iter().map(AccessTime::observation);
@@ -323,7 +326,7 @@ impl AccessTime {
 }
 
 impl PreemptionLength {
-    /// The length, for comparisons.
+    /// The actual preemption length, for comparisons.
     pub(super) fn time(&self) -> RowTime {
         RowTime {
             experiment: "preemption-length",

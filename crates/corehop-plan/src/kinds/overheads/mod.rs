@@ -19,40 +19,41 @@ use crate::kinds::{
 use crate::platform::{Platform, UnknownCpu};
 use crate::units::{CpuList, Nanos};
 
-/// The time that the measurement from threads takes, without the interrupts between CPUs.
+/// The time that the measurement from threads takes, apart from the interrupts between CPUs.
 const FROM_THREADS: Nanos = Nanos::from_secs(3);
-/// The time that it takes for each ordered pair of CPUs.
+/// The time that the measurement takes for each ordered pair of CPUs.
 const EACH_PAIR: Nanos = Nanos::from_millis(200);
 
-/// The measurement of a kernel's scheduling overheads.
+/// A plan to measure a kernel's scheduling overheads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Overheads {
-    /// The CPUs to measure on.
+    /// The CPUs on which corehop measures the overheads.
     pub cpus: CpuList,
-    /// Whether to measure between the kernel's tracepoints too, and not from threads alone.
+    /// Whether to measure between the kernel's tracepoints as well as from threads.
     pub in_kernel: bool,
-    /// The task sets that run while the kernel is measured; without them two threads do.
+    /// The task sets that run while corehop measures the kernel; without task sets, two threads
+    /// run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Tasks>,
 }
 
-/// Why a kernel's overheads cannot be measured.
+/// The reason why a kernel's overheads cannot be measured.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OverheadsError {
-    /// A CPU that may not be used.
+    /// The plan names a CPU that corehop may not use.
     #[error(transparent)]
     Cpu(#[from] UnknownCpu),
-    /// Task sets that cannot run.
+    /// The platform cannot run the task sets of the plan.
     #[error(transparent)]
     Tasks(#[from] TasksError),
 }
 
 impl Overheads {
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`OverheadsError`] names the CPU that may not be used, or the task set that cannot run.
+    /// [`OverheadsError`] names the CPU that corehop may not use, or the task set that cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), OverheadsError> {
         for cpu in self.cpus.iter() {
             platform.one_usable(Some(cpu))?;
@@ -63,7 +64,7 @@ impl Overheads {
         Ok(())
     }
 
-    /// Its unit: one measurement of everything.
+    /// The only unit of the plan: one measurement of all overheads.
     pub(crate) fn unit(&self) -> SamplingUnit {
         let runs = self.tasks.iter().flat_map(|tasks| &tasks.runs);
         let runs: u64 = runs.map(|run| run.duration.get()).sum();
@@ -86,14 +87,14 @@ impl Kind for Overheads {
         Some(("CPUs", self.cpus.len() as u64))
     }
 
-    /// One measurement of everything.
+    /// A single unit that measures all overheads.
     fn units(&self) -> Vec<SamplingUnit> {
         vec![self.unit()]
     }
 
     fn leave_out(&mut self, _: u64, _: u64) {}
 
-    /// There is nothing to go on with: it runs once.
+    /// An overhead plan runs once, so a resumed experiment has nothing to continue.
     fn go_on(&mut self, _: Self) {}
 
     fn is_whole(&self) -> Option<&'static str> {

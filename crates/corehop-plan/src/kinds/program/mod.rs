@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan to record an unmodified program: the absences of its threads, in one run or in runs that are
-//! compared.
+//! A plan to record an unmodified program: corehop records the absences of the program's threads, in
+//! one run or in runs that are compared.
 
 mod absences;
 mod bars;
@@ -33,44 +33,46 @@ use crate::platform::Platform;
 use crate::shown;
 use crate::units::{CpuList, Nanos};
 
-/// The name of the experiment, with arms and without.
+/// The name of the experiment, with and without arms.
 pub(crate) const NAME: &str = "program";
 
-/// The recording of one program.
+/// A plan to record one program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// The program.
+    /// The program to record.
     pub target: Target,
-    /// Whether its working set is estimated from the pages that it touches.
+    /// Whether corehop estimates the program's working set from the pages that the program touches.
     #[serde(default)]
     pub estimate_wss: bool,
-    /// The ways of running it that are compared; empty for one recording.
+    /// The compared ways of running the program; empty for a single recording.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arms: Vec<Arm>,
-    /// The runs of these arms, in their order; empty for one recording.
+    /// The runs of the arms, in order; empty for a single recording.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<ProgramRun>,
 }
 
-/// A way of running the program.
+/// One of the compared ways of running the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
-    /// Its name in results.
+    /// The name of the arm in results.
     pub name: String,
-    /// The words in front of the command; empty if it runs as it is.
+    /// The words in front of the command; empty if the arm runs the command unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub prefix: Vec<Argument>,
 }
 
 impl Arm {
-    /// The arm that the others are compared with: the command as it is.
+    /// The name of the arm that runs the command unchanged, with which corehop compares the other
+    /// arms.
     pub const PLAIN: &'static str = "plain";
-    /// The command as it is once more. Its difference from [`Arm::PLAIN`] is the A/A floor.
+    /// The name of the arm that runs the unchanged command a second time. The difference of this arm
+    /// from [`Arm::PLAIN`] is the A/A floor.
     pub const AGAIN: &'static str = "again";
 
-    /// The command as it is, under this name.
+    /// An arm of this name that runs the command unchanged.
     pub fn unchanged(name: &str) -> Self {
         Self { name: name.to_owned(), prefix: Vec::new() }
     }
@@ -80,45 +82,46 @@ impl Arm {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramRun {
-    /// The block it belongs to, counted from 0. Runs of one block are compared with each other.
+    /// The block to which the run belongs, counted from 0. corehop compares the runs of one block with
+    /// each other.
     pub block: u32,
-    /// The arm, counted from 0.
+    /// The arm that the run belongs to, counted from 0.
     pub arm: usize,
 }
 
-/// Why runs of a program cannot be compared.
+/// The reason why runs of a program cannot be compared.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// A process or a cgroup, which cannot be started again.
+    /// The target is a process or a cgroup, which corehop cannot start again.
     #[error("{0} cannot run repeatedly: --arm and --repeat need a command after `--`")]
     NotACommand(String),
-    /// Two arms of one name.
+    /// Two arms have the same name.
     #[error("two arms have the name `{0}`: use distinct names")]
     Twice(String),
-    /// A name that stands for the command as it is.
+    /// An arm has a name that is reserved for the unchanged command.
     #[error("the arm `{0}` always exists and is the unchanged command: use another name")]
     Reserved(String),
-    /// An arm that changes nothing.
+    /// An arm runs the command unchanged.
     #[error("arm `{0}` has no command before the program: write for example `{0}=taskset -c 1`")]
     Unchanged(String),
-    /// A run of an arm that is not there.
+    /// A run names an arm that the plan does not have.
     #[error(
         "run {run} names arm {arm}, but the plan has {arms} arms, counted from 0: correct one of the two"
     )]
     NoArm {
         /// The run, counted from 0.
         run: usize,
-        /// The arm that it names.
+        /// The arm that the run names.
         arm: usize,
-        /// The number of arms.
+        /// The number of arms in the plan.
         arms: usize,
     },
-    /// No block of runs.
+    /// The plan has arms, but no block of runs.
     #[error("--repeat 0 runs nothing: give 1 or more")]
     Nothing,
 }
 
-/// The threads to follow.
+/// The threads that corehop follows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -134,19 +137,19 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Argument {
-    /// UTF-8.
+    /// An argument in UTF-8.
     Text(String),
-    /// Other bytes.
+    /// An argument whose bytes are not UTF-8.
     Bytes(Vec<u8>),
 }
 
 impl Argument {
-    /// The argument with these bytes.
+    /// The argument that has these bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         String::from_utf8(bytes).map_or_else(|not| Self::Bytes(not.into_bytes()), Self::Text)
     }
 
-    /// Its bytes.
+    /// The bytes of the argument.
     pub const fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),
@@ -175,18 +178,19 @@ impl fmt::Display for Target {
 }
 
 impl Program {
-    /// One recording.
+    /// A plan for a single recording of `target`.
     pub const fn once(target: Target, estimate_wss: bool) -> Self {
         Self { target, estimate_wss, arms: Vec::new(), runs: Vec::new() }
     }
 
-    /// The name of the arm of a run, and its block; those of a recording without arms if it has none.
+    /// The name of a run's arm, and the run's block; [`Arm::PLAIN`] and block 0 if the plan has no
+    /// such run.
     pub fn place(&self, run: usize) -> (&str, u32) {
         let arm = |run: &ProgramRun| Some((self.arms.get(run.arm)?.name.as_str(), run.block));
         self.runs.get(run).and_then(arm).unwrap_or((Arm::PLAIN, 0))
     }
 
-    /// The target of a run: the command behind the words of its arm.
+    /// The target of a run: the plan's command with the words of the run's arm in front.
     pub fn target_of(&self, run: &ProgramRun) -> Target {
         match (&self.target, self.arms.get(run.arm)) {
             (Target::Command(words), Some(arm)) => {
@@ -196,15 +200,15 @@ impl Program {
         }
     }
 
-    /// The CPUs that the words of the arm of a run bind its command to; None if they name none.
+    /// The CPUs to which the words of a run's arm bind the command; None if the words name no CPU.
     pub fn bound_to(&self, run: usize) -> Option<CpuList> {
         binding::cpus_of(&self.arms.get(self.runs.get(run)?.arm)?.prefix)
     }
 
-    /// Whether its arms and runs belong together.
+    /// Checks whether the arms and runs of the plan fit together.
     ///
     /// # Errors
-    /// [`ProgramError`] names the first that does not.
+    /// [`ProgramError`] for the first arm or run that does not fit.
     pub fn check(&self) -> Result<(), ProgramError> {
         if !self.arms.is_empty() && !matches!(self.target, Target::Command(_)) {
             return Err(ProgramError::NotACommand(self.target.to_string()));
@@ -240,7 +244,7 @@ impl Kind for Program {
         }
     }
 
-    /// The arms with their runs, or the one run of unknown length.
+    /// One unit for each arm, with its number of runs; without arms, one unit of unknown length.
     fn units(&self) -> Vec<SamplingUnit> {
         let unit = |name: String, asked| SamplingUnit { name, asked, each: Nanos::default() };
         if self.arms.is_empty() {
@@ -296,7 +300,7 @@ impl Kind for Program {
         })
     }
 
-    /// One for each run of an arm; one for all where there are no arms.
+    /// One observation for each run of an arm; without arms, all rows count as one observation.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         if self.arms.is_empty() {
             return Box::new(AsOne);
@@ -307,7 +311,8 @@ impl Kind for Program {
         })
     }
 
-    /// None: the runs of a program lie in files apart from its absences.
+    /// A program has no row times because the rows of its runs are in a separate file from its
+    /// absences.
     fn times(_: &Rows) -> Vec<RowTime> {
         Vec::new()
     }

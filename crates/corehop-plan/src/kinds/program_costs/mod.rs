@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan to cause preemptions and migrations in a program: blocks of its time, or of its runs, with events at several rates.
+//! A plan to cause preemptions and migrations in a program: blocks of the program's time, or of its runs, with events
+//! at several rates.
 
 mod rows;
 
@@ -19,35 +20,35 @@ use crate::workload::{Event, Polluter};
 /// The name of the experiment.
 pub(crate) const NAME: &str = "program-costs";
 
-/// Blocks of a program in which events are caused.
+/// A plan of blocks of a program; corehop causes events in the blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interventions {
-    /// The program.
+    /// The program in which corehop causes events.
     pub target: Target,
-    /// Its progress, as `--progress` names it. None: a block is a run of the command.
+    /// The measure of the program's progress, as `--progress` names it. With None a block is one run of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
-    /// The length of a block with progress.
+    /// The length of a block if the plan has a measure of progress.
     pub block: Nanos,
-    /// The share of its time that the program may lose on average over all blocks, 0 to 1.
+    /// The share of its time that the program can lose on average over all blocks, 0 to 1.
     pub share: f64,
-    /// The lengths of preemptions and of idle leaves: each is a class of its own.
+    /// The lengths of preemptions; each length is a class of its own.
     pub lengths: Vec<Nanos>,
-    /// The work of preemptors: each is a class of its own.
-    pub preemptors: Vec<Polluter>,
-    /// The events: migrations of a class, preemptions, and idle leaves.
+    /// The walk of the preemptors.
+    pub preemptor: Polluter,
+    /// The events that corehop causes: preemptions, and migrations of a class.
     pub events: Vec<Event>,
-    /// The blocks, in their order.
+    /// The blocks of the plan, in order.
     pub blocks: Vec<InterventionBlock>,
 }
 
-/// The events that have blocks of their own.
-#[derive(Debug, Clone, PartialEq)]
+/// A class of events that has blocks of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InterventionClass {
-    /// The event.
+    /// The event of the class.
     pub event: Event,
-    /// The length of a preemption or of an idle leave; None of migrations.
+    /// The length of a preemption; None for a migration.
     pub length: Option<Nanos>,
     /// The work of the preemptor; None where nothing runs in the place of the thread.
     pub preemptor: Option<Polluter>,
@@ -61,81 +62,76 @@ impl std::fmt::Display for InterventionClass {
     }
 }
 
-/// One block.
+/// A block: a part of the program's time, or a run, with events at one rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InterventionBlock {
-    /// The round that it belongs to.
+    /// The round to which the block belongs.
     pub round: u32,
-    /// The class of its events, by its place among [`Interventions::classes`].
+    /// The class of the block's events, as an index into [`Interventions::classes`].
     pub class: usize,
-    /// The rate in multiples of the least; 0 for none.
+    /// The rate of events as a multiple of the lowest rate; 0 for no events.
     pub dose: u32,
 }
 
-/// Why events cannot be caused so.
+/// The reason why corehop cannot cause the planned events.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InterventionError {
-    /// A class that is caused in no running program, or that the machine lacks.
+    /// The plan names an event that corehop causes in no running program, or that the machine lacks.
     #[error("{event} cannot be caused in a program here: name some of {known} (--event)")]
     Event {
-        /// The class.
+        /// The event that the plan names.
         event: Event,
-        /// Those that can, separated by commas.
+        /// The events that corehop can cause, separated by commas.
         known: String,
     },
-    /// No class, or one twice.
+    /// The plan names no event, or an event twice.
     #[error("name at least one class of event, and each class once: for example preemption")]
     Events,
-    /// No length of preemptions, or one twice.
+    /// The plan names no length of preemptions, or a length twice.
     #[error("name at least one length of preemptions, and each length once: for example 1ms")]
     Lengths,
-    /// No preemptor, or one twice.
-    #[error(
-        "name at least one size of preemptors, and each size once: for example 512KiB (--preemptor)"
-    )]
-    Preemptors,
-    /// A block of a class that is not there.
+    /// A block names a class that the plan does not have.
     #[error(
         "a block names class {class}, but the plan has {classes}, counted from 0: correct one of the two"
     )]
     Block {
-        /// The class that it names.
+        /// The class that the block names.
         class: usize,
-        /// The number of classes.
+        /// The number of classes in the plan.
         classes: usize,
     },
-    /// A quantity out of its bounds.
+    /// A quantity of the plan is out of bounds.
     #[error("{what} of {value}: expected {expected}")]
     Quantity {
-        /// The quantity.
+        /// The name of the quantity.
         what: &'static str,
-        /// Its value.
+        /// The value that the plan states.
         value: String,
-        /// The bounds.
+        /// The bounds of the quantity.
         expected: String,
     },
-    /// Runs of something that runs once.
+    /// Without a measure of progress a block is a run, but corehop cannot start this target again.
     #[error("{0} cannot run repeatedly: name its --progress, or give a command after `--`")]
     NotACommand(String),
 }
 
 impl Interventions {
-    /// The shortest block: some periods of a tick.
+    /// The shortest block, which lasts several periods of the scheduler tick.
     pub const SHORTEST: Nanos = Nanos::from_millis(20);
     /// The longest block.
     pub const LONGEST: Nanos = Nanos::from_secs(10);
-    /// The shortest preemption: a context switch takes some microseconds.
+    /// The shortest preemption; a context switch alone takes some microseconds.
     pub const BRIEFEST: Nanos = Nanos::from_micros(20);
     /// The longest preemption.
     pub const MOST_ABSENT: Nanos = Nanos::from_millis(50);
-    /// The largest share of its time that a program may lose.
+    /// The largest share of its time that the program can lose.
     pub const MOST_SHARE: f64 = 0.5;
 
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`InterventionError`] names what does not fit.
+    /// [`InterventionError`] for the part of the plan that does not fit.
     pub fn check(&self, platform: &Platform) -> Result<(), InterventionError> {
         self.check_events(platform)?;
         between("a block", self.block, Self::SHORTEST, Self::LONGEST)?;
@@ -160,13 +156,7 @@ impl Interventions {
         }
     }
 
-    /// The events that can be caused on `platform`, preemptions and migrations first.
-    pub fn known(platform: &Platform) -> Vec<Event> {
-        [Event::on(platform), vec![Event::IdleLeave]].concat()
-    }
-
-    /// The classes of events, each with blocks of its own: migrations, idle leaves by their length, and preemptions by length and
-    /// preemptor.
+    /// The classes of events: each kind of migration, and preemptions of each length.
     pub fn classes(&self) -> Vec<InterventionClass> {
         let class = |event, length, preemptor| InterventionClass { event, length, preemptor };
         let of = |&event: &Event| -> Vec<InterventionClass> {
@@ -201,7 +191,7 @@ impl Interventions {
     }
 }
 
-/// Whether there is something, and nothing twice.
+/// Whether a list has at least one element and no element twice.
 fn names_each_once<T: PartialEq>(all: &[T]) -> bool {
     let is_new = |(at, it): (usize, &T)| !all[..at].contains(it);
     !all.is_empty() && all.iter().enumerate().all(is_new)
@@ -220,28 +210,28 @@ fn between(
     Err(InterventionError::Quantity { what, value, expected })
 }
 
-/// A machine's record of a block. Times are in nanoseconds.
+/// The machine's record of a block. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CausedRecord {
-    /// The number of the block in the plan, counted from 0.
+    /// The index of the block in the plan, counted from 0.
     pub block: u64,
-    /// The events that were caused.
+    /// The number of events that the machine caused.
     pub events: u64,
-    /// The events that were tried.
+    /// The number of events that the machine tried to cause.
     pub tried: u64,
-    /// The time that preemptors had the CPUs.
+    /// The time for which preemptors had the CPUs.
     pub preemptors_ns: f64,
-    /// The CPU time of the program.
+    /// The CPU time that the program used in the block.
     pub cpu_ns: f64,
-    /// Its progress.
+    /// The progress that the program made in the block.
     pub progress: f64,
-    /// The length of the block.
+    /// The length of the block in wall time.
     pub wall_ns: f64,
-    /// The threads at its beginning.
+    /// The number of threads at the beginning of the block.
     pub threads: u64,
-    /// The time of an exchange between two CPUs of the class.
+    /// The time that two CPUs of the class need to exchange a line.
     pub exchange_ns: Option<f64>,
-    /// Why the block says nothing.
+    /// The reason why the block is not valid.
     pub invalid: Option<String>,
 }
 
@@ -285,7 +275,7 @@ impl Kind for Interventions {
         Some(("blocks", self.blocks.len() as u64))
     }
 
-    /// The blocks of each class of event.
+    /// One unit for each class of events, with its number of blocks.
     fn units(&self) -> Vec<SamplingUnit> {
         let each = if self.progress.is_some() { self.block } else { Nanos::default() };
         let unit = |(at, class): (usize, &InterventionClass)| {
@@ -322,7 +312,7 @@ impl Kind for Interventions {
         })
     }
 
-    /// One for each block, of its class.
+    /// One observation for each block, counted for the class of the block.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         let classes = self.classes();
         Box::new(move |rows: &Rows| {

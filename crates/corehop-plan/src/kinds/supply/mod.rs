@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan to watch the supply of CPUs: windows in which a thread reads the clock and does nothing else.
+//! A plan to watch the supply of CPUs, in windows in which a thread does nothing but read the clock.
 
 mod record;
 mod rows;
@@ -16,57 +16,58 @@ use crate::kinds::{
 use crate::platform::Platform;
 use crate::units::{Cpu, CpuList, Nanos};
 
-/// Windows on CPUs, one after the other: no two CPUs are watched at once.
+/// Windows on CPUs, one after the other; corehop never watches two CPUs at once.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {
-    /// The CPUs.
+    /// The watched CPUs.
     pub cpus: CpuList,
     /// The length of a window.
     pub window: Nanos,
-    /// A shorter time without the CPU is no gap: the sum of such times is recorded.
+    /// The shortest time without the CPU that counts as a gap; corehop records only the sum of shorter times.
     pub threshold: Nanos,
-    /// The windows, in their order.
+    /// The windows of the plan, in order.
     pub windows: Vec<PlannedWindow>,
 }
 
-/// A window on a CPU.
+/// A planned window on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedWindow {
-    /// The CPU.
+    /// The CPU that the window watches.
     pub cpu: Cpu,
-    /// The replicate that it belongs to.
+    /// The replicate to which the window belongs.
     pub replicate: u32,
-    /// The time between the window before and the earliest begin of this one, so that windows keep no step with what recurs.
+    /// The time from the end of the previous window to the earliest begin of this window; it varies so that windows do
+    /// not stay in phase with periodic events.
     pub after: Nanos,
 }
 
-/// Why CPUs cannot be watched so.
+/// The reason why corehop cannot watch CPUs as planned.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// A CPU that may not be used.
+    /// The plan names a CPU that corehop may not use.
     #[error("{cpu} cannot be watched: name some of the usable CPUs ({usable})")]
     Cpu {
-        /// The CPU.
+        /// The CPU that the plan names.
         cpu: Cpu,
-        /// The usable ones.
+        /// The usable CPUs of the platform.
         usable: CpuList,
     },
-    /// A window that is too short or too long.
+    /// The length of a window is out of bounds.
     #[error(
         "a window of {window}: expected {} to {}, as a thread may keep a CPU for half of any 100 ms",
         Watch::SHORTEST,
         Watch::LONGEST
     )]
     Window {
-        /// The length.
+        /// The length of the window.
         window: Nanos,
     },
-    /// A threshold that is too small or too large.
+    /// The threshold is out of bounds.
     #[error("a threshold of {threshold}: expected {} to {}", Watch::LEAST_GAP, Watch::MOST_GAP)]
     Threshold {
-        /// The threshold.
+        /// The threshold that the plan states.
         threshold: Nanos,
     },
 }
@@ -74,17 +75,18 @@ pub enum WatchError {
 impl Watch {
     /// The shortest window.
     pub const SHORTEST: Nanos = Nanos::from_millis(1);
-    /// The longest window: with the time before it, it stays below the part of 100 ms that is planned.
+    /// The longest window: together with the time before the window, this length stays below the planned part of 100
+    /// ms.
     pub const LONGEST: Nanos = Nanos::from_millis(40);
-    /// The least threshold: a few readings of the clock.
+    /// The lowest threshold, which is the time of a few readings of the clock.
     pub const LEAST_GAP: Nanos = Nanos::new(200);
-    /// The largest threshold.
+    /// The highest threshold.
     pub const MOST_GAP: Nanos = Nanos::from_millis(1);
 
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`WatchError`] names what does not fit.
+    /// [`WatchError`] for the part of the plan that does not fit.
     pub fn check(&self, platform: &Platform) -> Result<(), WatchError> {
         let usable = platform.usable();
         let cpus = self.cpus.iter().chain(self.windows.iter().map(|it| it.cpu));
@@ -114,7 +116,7 @@ impl Kind for Watch {
         Some(("windows", self.windows.len() as u64))
     }
 
-    /// The windows of each CPU.
+    /// One unit for each CPU, with its number of windows.
     fn units(&self) -> Vec<SamplingUnit> {
         let unit = |cpu: Cpu| {
             let asked = self.windows.iter().filter(|it| it.cpu == cpu).count() as u32;
@@ -150,7 +152,7 @@ impl Kind for Watch {
         })
     }
 
-    /// One for each window, of its CPU.
+    /// One observation for each window, counted for the window's CPU.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         let cpus: Vec<u64> = self.cpus.iter().map(|cpu| u64::from(cpu.0)).collect();
         Box::new(move |rows: &Rows| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan of core switches: batches of calls, each by one mechanism from one CPU to another.
+//! A plan of core switches: batches of calls from one CPU to another; each batch uses one
+//! mechanism.
 
 mod record;
 mod rows;
@@ -17,72 +18,73 @@ use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 
-/// Batches of calls, in rounds.
+/// A plan of core switches: batches of calls, in rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Switches {
-    /// The cells: each a mechanism, a pair of CPUs and a call.
+    /// The cells of the plan; each cell is a mechanism, a pair of CPUs and a call.
     pub cells: Vec<SwitchCell>,
-    /// The rounds, in their order.
+    /// The rounds of the plan, in order.
     pub rounds: Vec<SwitchRound>,
 }
 
-/// A mechanism, a pair of CPUs and a call.
+/// A cell: a mechanism, a pair of CPUs and a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchCell {
-    /// The mechanism.
+    /// The mechanism that switches cores.
     pub mechanism: SwitchMechanism,
     /// The CPU of the caller: the application core.
     pub from: Cpu,
-    /// The CPU that calls are switched to: the OS core.
+    /// The CPU to which calls are switched: the OS core.
     pub to: Cpu,
-    /// The call.
+    /// The system call that the batch makes.
     pub call: SwitchCall,
-    /// The bytes that it reads or writes; 0 for a call without a size.
+    /// The number of bytes that the call reads or writes; 0 for a call without a size.
     pub bytes: u64,
-    /// The number of calls outstanding at a time: 1 waits for each call before the next.
+    /// The number of calls outstanding at a time; with 1 the caller waits for each call before it
+    /// makes the next.
     pub outstanding: u32,
     /// The number of calls in a batch.
     pub calls: u32,
 }
 
-/// One batch of some cells, one after the other.
+/// A round: one batch of each of some cells, one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRound {
-    /// The replicate it belongs to: in each, partner threads are started anew.
+    /// The replicate to which the round belongs; each replicate starts new partner threads.
     pub replicate: u32,
-    /// The cells, in the order of their batches.
+    /// The indices of the cells, in the order of their batches.
     pub order: Vec<usize>,
 }
 
-/// Why a plan of core switches cannot run.
+/// The reason why a plan of core switches cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SwitchesError {
-    /// A CPU that may not be used, or the same one twice.
+    /// A cell names a CPU that corehop may not use, or names one CPU twice.
     #[error(
         "cell {cell} switches from CPU {from} to CPU {to}: name two different CPUs of {usable}"
     )]
     Cpus {
         /// The cell, counted from 0.
         cell: usize,
-        /// The application core.
+        /// The application core that the cell names.
         from: Cpu,
-        /// The OS core.
+        /// The OS core that the cell names.
         to: Cpu,
         /// The platform's usable CPUs.
         usable: String,
     },
-    /// A batch without calls, or with too many.
+    /// A batch has no calls, or too many.
     #[error("cell {cell} has {calls} calls in a batch: give it 1 to {}", SwitchCell::MOST_CALLS)]
     Calls {
         /// The cell, counted from 0.
         cell: usize,
-        /// The number of calls.
+        /// The number of calls in the batch.
         calls: u32,
     },
-    /// A size that the call does not have, or cannot have.
+    /// A call has a size that it cannot have.
     #[error(
         "cell {cell} is a {call} of {bytes} bytes: a gettid has 0 bytes, the others 1 to {}",
         SwitchCell::MOST_BYTES
@@ -90,12 +92,12 @@ pub enum SwitchesError {
     Bytes {
         /// The cell, counted from 0.
         cell: usize,
-        /// The call.
+        /// The system call of the cell.
         call: SwitchCall,
-        /// Its size.
+        /// The size that the cell states, in bytes.
         bytes: u64,
     },
-    /// A number of outstanding calls that the mechanism does not have.
+    /// The mechanism cannot have this number of outstanding calls.
     #[error(
         "cell {cell} has {outstanding} calls outstanding by {mechanism}: v2 to v5 can have 1 to {}, the others 1",
         SwitchCell::MOST_OUTSTANDING
@@ -103,52 +105,52 @@ pub enum SwitchesError {
     Outstanding {
         /// The cell, counted from 0.
         cell: usize,
-        /// The mechanism.
+        /// The mechanism of the cell.
         mechanism: SwitchMechanism,
-        /// The number of calls.
+        /// The number of outstanding calls that the cell states.
         outstanding: u32,
     },
-    /// A call that the mechanism does not carry out.
+    /// The mechanism cannot make the call of the cell.
     #[error(
         "cell {cell} is a {call} by sqpoll, which is measured only with gettid: omit this cell"
     )]
     Sqpoll {
         /// The cell, counted from 0.
         cell: usize,
-        /// The call.
+        /// The system call of the cell.
         call: SwitchCall,
     },
-    /// A round names a cell that is not there.
+    /// A round names a cell that the plan does not have.
     #[error("round {round} names cell {cell} of {cells}: cells are counted from 0")]
     Cell {
         /// The round, counted from 0.
         round: usize,
-        /// The cell named.
+        /// The cell that the round names.
         cell: usize,
-        /// The number of cells.
+        /// The number of cells in the plan.
         cells: usize,
     },
-    /// One CPU has no other to switch to.
+    /// The platform has only one usable CPU, so there is no second CPU to switch to.
     #[error(
         "{platform} has one usable CPU ({usable}), but core switches need two: allow a second CPU (taskset, cpuset)"
     )]
     OneCpu {
         /// The platform's name.
         platform: String,
-        /// Its usable CPUs.
+        /// The usable CPUs of the platform.
         usable: String,
     },
 }
 
 impl SwitchCell {
-    /// The most calls of a batch.
+    /// The largest number of calls in a batch.
     pub const MOST_CALLS: u32 = 1_000_000;
-    /// The most bytes of a call.
+    /// The largest number of bytes of a call.
     pub const MOST_BYTES: u64 = 1 << 20;
-    /// The most calls that can be outstanding.
+    /// The largest number of outstanding calls.
     pub const MOST_OUTSTANDING: u32 = 64;
 
-    /// A short description.
+    /// A short description of the cell.
     pub fn name(&self) -> String {
         let Self { mechanism, from, to, call, bytes, outstanding, .. } = self;
         let size = if call.is_sized() { format!(" {bytes} B") } else { String::new() };
@@ -157,7 +159,7 @@ impl SwitchCell {
         format!("{mechanism} {call}{size}{depth}, CPU {}→{}", from.0, to.0)
     }
 
-    /// About how long a batch takes; only the order matters.
+    /// A rough estimate of a batch's run time; only its order of magnitude matters.
     pub fn projected(&self) -> Nanos {
         let each = if self.mechanism.polls() || !self.mechanism.switches() {
             500 + self.bytes / 10
@@ -192,10 +194,10 @@ impl SwitchCell {
 }
 
 impl Switches {
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`SwitchesError`] names the first cell or round that is impossible.
+    /// [`SwitchesError`] for the first cell or round that cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), SwitchesError> {
         for (cell, it) in self.cells.iter().enumerate() {
             it.check(cell, platform)?;
@@ -209,7 +211,7 @@ impl Switches {
         Ok(())
     }
 
-    /// The number of batches.
+    /// The number of batches in all rounds.
     pub fn batches(&self) -> u64 {
         self.rounds.iter().map(|round| round.order.len() as u64).sum()
     }
@@ -227,7 +229,7 @@ impl Kind for Switches {
         Some(("batches", self.batches()))
     }
 
-    /// The cells, each with its number of batches.
+    /// One unit for each cell, with its number of batches.
     fn units(&self) -> Vec<SamplingUnit> {
         let mut counts = vec![0; self.cells.len()];
         for &cell in self.rounds.iter().flat_map(|round| &round.order) {

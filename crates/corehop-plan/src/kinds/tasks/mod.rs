@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan of task sets: each runs for a while under one scheduler and one load, and its jobs are
-//! watched (the schedule-sensitive method: Bastoni, Brandenburg and Anderson 2010, section 3.1).
+//! A plan of task sets: each set runs for a while under one scheduler and one load, and corehop watches its jobs (the
+//! schedule-sensitive method: Bastoni, Brandenburg and Anderson 2010, section 3.1).
 
 mod count;
 mod record;
@@ -25,77 +25,77 @@ use crate::workload::draw::DrawStream;
 use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Load, WorkingSet, WorkloadError};
 
-/// The most tasks of one set: each is a thread with a working set of its own.
+/// The largest number of tasks in one set; each task is a thread with a working set of its own.
 pub const MOST_TASKS: usize = 1_000;
 
-/// Task sets, to run one after the other.
+/// A plan of task sets that run one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tasks {
-    /// The scheduler.
+    /// The scheduler of all task sets.
     pub scheduler: Scheduler,
-    /// The name of the loaded sched_ext scheduler; default: any, or corehop's own.
+    /// The name of the loaded sched_ext scheduler; with None any loaded scheduler, or corehop's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<String>,
-    /// The task sets, in the order in which they run.
+    /// The runs of task sets, in order.
     pub runs: Vec<TaskRun>,
 }
 
-/// One task set under one load.
+/// A run of one task set under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRun {
-    /// Its number in the result; its place in the plan if left out.
+    /// The number of the run in the result; with None the number is the run's position in the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
-    /// The set's number among those drawn with the same parameters, from 0.
+    /// The number of the task set among the sets drawn with the same parameters, from 0.
     pub index: u32,
-    /// The background load.
+    /// The background load of the run.
     pub load: Load,
-    /// For how long jobs are released.
+    /// The time for which the tasks release jobs.
     pub duration: Nanos,
-    /// Whether its jobs are watched, and samples taken; otherwise they only execute, so that what watching
-    /// does can be seen.
+    /// Whether corehop watches the jobs and takes samples; the jobs of an unwatched run only execute, so that a
+    /// comparison shows the effect of watching.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub watched: bool,
-    /// The factor by which all execution times were multiplied so that the set fits its CPUs' share;
-    /// 1 where it fitted.
+    /// The factor by which all execution times were multiplied so that the set fits its share of the CPUs; 1 if the set
+    /// fitted unchanged.
     pub scale: f64,
-    /// The CPUs among which tasks migrate: one cluster for a global scheduler, one for each CPU for
-    /// a partitioned one.
+    /// The CPUs among which tasks migrate: one cluster for a global scheduler, one cluster for each CPU for a
+    /// partitioned scheduler.
     pub clusters: Vec<CpuList>,
-    /// The tasks.
+    /// The tasks of the set.
     pub tasks: Vec<PlannedTask>,
 }
 
-/// A periodic or sporadic task whose jobs run Fig. 1 of Bastoni et al.
+/// A periodic or sporadic task whose jobs follow Fig. 1 of Bastoni et al.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlannedTask {
-    /// Its name, where it was given one.
+    /// The name of the task, if the task set states a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The execution time of each of its jobs, e.
+    /// The execution time of each job of the task, e.
     pub wcet: Nanos,
-    /// The time after which the kernel stops a job under SCHED_DEADLINE; the execution time if left out.
+    /// The time after which the kernel stops a job under SCHED_DEADLINE; with None the execution time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
-    /// The least time between two releases, p.
+    /// The least time between two releases of the task, p.
     pub period: Nanos,
-    /// When a job is due after its release, d.
+    /// The relative deadline of the task: the time from a job's release to its deadline, d.
     pub deadline: Nanos,
-    /// Its rank for fixed priorities; the smaller is served first. Jobs of the same rank are served in the order of their
-    /// releases, as under SCHED_FIFO.
+    /// The rank of the task for fixed priorities; the scheduler serves the smaller rank first. The scheduler serves
+    /// jobs of equal rank in the order of their releases, as SCHED_FIFO does.
     pub rank: u32,
-    /// The cluster that it belongs to, by number.
+    /// The number of the cluster to which the task belongs.
     pub cluster: usize,
-    /// The release of its first job after the start of the run.
+    /// The time from the start of the run to the release of the task's first job.
     pub offset: Nanos,
-    /// The longest time, beyond the period, between two releases: 0 for a periodic task, otherwise
-    /// a sporadic one, each of whose releases is late by a time drawn uniformly up to this.
+    /// The longest time beyond the period between two releases: 0 for a periodic task; each release of a sporadic task
+    /// is late by a time drawn uniformly from 0 to this value.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub longest_delay: Nanos,
-    /// The working set of its jobs.
+    /// The working set of the task's jobs.
     pub set: WorkingSet,
 }
 
@@ -114,29 +114,29 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl PlannedTask {
-    /// The time that the kernel reserves for each job under SCHED_DEADLINE.
+    /// The time that the kernel reserves for each job of the task under SCHED_DEADLINE.
     pub fn runtime(&self) -> Nanos {
         self.budget.unwrap_or(self.wcet)
     }
 
-    /// The share of a CPU that the kernel reserves under SCHED_DEADLINE.
+    /// The share of a CPU that the kernel reserves for the task under SCHED_DEADLINE.
     pub fn reserved(&self) -> f64 {
         self.runtime().get() as f64 / self.period.get() as f64
     }
 
-    /// Its utilisation e/p.
+    /// The utilisation e/p of the task.
     pub fn utilisation(&self) -> f64 {
         self.wcet.get() as f64 / self.period.get() as f64
     }
 }
 
 impl TaskRun {
-    /// The set's utilisation, as it runs.
+    /// The utilisation of the set as it runs, with its scaled execution times.
     pub fn utilisation(&self) -> f64 {
         self.tasks.iter().map(PlannedTask::utilisation).sum()
     }
 
-    /// A short description of its work.
+    /// A short description of the run's work.
     pub fn name(&self) -> String {
         let clusters: Vec<String> = self.clusters.iter().map(ToString::to_string).collect();
         format!(
@@ -153,50 +153,50 @@ impl TaskRun {
         )
     }
 
-    /// The CPUs that it runs on.
+    /// The CPUs on which the set runs.
     pub fn cpus(&self) -> CpuList {
         CpuList::new(self.clusters.iter().flat_map(CpuList::iter))
     }
 }
 
-/// Why a plan of task sets cannot run.
+/// The reason why a plan of task sets cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TasksError {
-    /// A working set that cannot be touched as described.
+    /// A task cannot touch its working set as described.
     #[error("run {run}, task {task}: {error}")]
     Workload {
         /// The run, counted from 0.
         run: usize,
         /// The task, counted from 0.
         task: usize,
-        /// The error in it.
+        /// The error in the working set.
         error: WorkloadError,
     },
-    /// A parameter of a task that makes no sense.
+    /// A parameter of a task is invalid.
     #[error("run {run}, task {task}: {what}")]
     Task {
         /// The run, counted from 0.
         run: usize,
         /// The task, counted from 0.
         task: usize,
-        /// The problem, and a value that would do.
+        /// The problem, with a valid value.
         what: String,
     },
-    /// Something of a run that makes no sense.
+    /// A property of a run is invalid.
     #[error("run {run}: {what}")]
     Run {
         /// The run, counted from 0.
         run: usize,
-        /// The problem, and a value that would do.
+        /// The problem, with a valid value.
         what: String,
     },
 }
 
 impl Tasks {
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`TasksError`] names the first run or task that is impossible.
+    /// [`TasksError`] for the first run or task that cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), TasksError> {
         let usable = platform.usable();
         for (run, it) in self.runs.iter().enumerate() {
@@ -221,7 +221,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// The plan of one of its runs alone, which is run 0 of it.
+    /// A plan with only the run at index `run`, which becomes run 0.
     #[must_use]
     pub fn of_run(&self, run: usize) -> Self {
         Self {
@@ -231,8 +231,8 @@ impl Tasks {
         }
     }
 
-    /// Numbers the runs of a resumed experiment, of which the result has so many jobs: no number is used twice,
-    /// and each tells the run's place.
+    /// Numbers the runs of a resumed experiment whose result already has `jobs` jobs, so that no number is used twice
+    /// and each number determines the run's position.
     pub(crate) fn renumber(&mut self, jobs: u64) {
         let whole = self.runs.len() as u64;
         if jobs > 0 {
@@ -241,8 +241,8 @@ impl Tasks {
         }
     }
 
-    /// When the jobs of `task` of `run` are released, in nanoseconds after the start of the run, as
-    /// long as the run lasts. The same for every scheduler and on every machine.
+    /// The releases of the jobs of `task` in `run`, in nanoseconds from the start of the run to its end. The releases
+    /// are equal under every scheduler and on every machine.
     pub fn releases(
         &self,
         seed: u64,
@@ -263,7 +263,7 @@ impl Tasks {
         })
     }
 
-    /// The cells that samples of its runs belong to.
+    /// The cells to which the samples of the plan's runs belong.
     pub fn cells(&self) -> TaskCells {
         let mut all = TaskCells::default();
         for run in &self.runs {
@@ -281,20 +281,21 @@ impl Tasks {
     }
 }
 
-/// The cells that samples of task sets belong to: one for each way to be away, in the order of
-/// [`Event::RESUMING`], of each working set of each run.
+/// The cells to which samples of task sets belong: for each working set of each run, one cell for each event of
+/// [`Event::RESUMING`], in that order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskCells {
-    /// The working sets that cells refer to by index.
+    /// The working sets to which the cells refer by index.
     pub sets: Vec<WorkingSet>,
-    /// The cells.
+    /// The cells of all runs.
     pub cells: Vec<Cell>,
-    /// By run and task the first of its cells: tasks of a run with the same working set share them.
+    /// For each run and task, the index of the task's first cell; tasks of a run with equal working sets share their
+    /// cells.
     pub first: Vec<Vec<usize>>,
 }
 
 impl TaskRun {
-    /// The cell of a sample of a task on this set, for this kind of absence.
+    /// The cell for samples of a task on this working set after an absence of this kind.
     fn cell(&self, set: usize, event: Event) -> Cell {
         Cell {
             load: self.load.clone(),
@@ -307,7 +308,7 @@ impl TaskRun {
         }
     }
 
-    /// The different working sets of its tasks, in the order of the tasks.
+    /// The different working sets of the run's tasks, in the order of the tasks.
     fn sets(&self) -> Vec<&WorkingSet> {
         let mut sets: Vec<&WorkingSet> = Vec::new();
         for task in &self.tasks {
@@ -363,7 +364,7 @@ impl Kind for Tasks {
         self.runs.iter().map(unit).collect()
     }
 
-    /// A run that was cut off is repeated under another number.
+    /// Repeats a run that was cut off, under another number.
     fn leave_out(&mut self, done: u64, jobs: u64) {
         self.renumber(jobs);
         self.runs.drain(..self.runs.len().min(done as usize));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Platforms from the descriptions of other programs: `lscpu -J` and the XML of hwloc.
+//! Platforms from the descriptions that other programs write: `lscpu -J` and the XML of hwloc.
 //!
-//! Such a description has CPUs, cores, packages, caches and nodes. What the description does not state stays absent, and every fact
-//! names its source.
+//! A description of `lscpu` or hwloc has CPUs, cores, packages, caches and nodes. A fact that the description does not
+//! state stays absent, and every stated fact names its source.
 
 use std::collections::BTreeMap;
 
@@ -18,43 +18,43 @@ mod lscpu;
 #[cfg(test)]
 mod tests;
 
-/// The JSON of lscpu.
+/// The name of the JSON format of lscpu.
 pub const LSCPU: &str = "a description of lscpu (JSON)";
-/// The XML of hwloc.
+/// The name of the XML format of hwloc.
 pub const HWLOC: &str = "a topology of hwloc (XML)";
 
-/// Why a description is no platform.
+/// The reason why a description does not yield a platform.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
     /// The text breaks the rules of its format.
     #[error("not valid {format}: {what}")]
     Syntax {
-        /// The format.
+        /// The format of the text.
         format: &'static str,
-        /// The error, with its place.
+        /// The error, with its place in the text.
         what: String,
     },
-    /// The description lacks something that a platform needs, or a value makes no sense.
+    /// The description lacks something that a platform needs, or has a value that makes no sense.
     #[error("{0}")]
     Incomplete(String),
-    /// The facts exclude each other.
+    /// The facts of the description contradict each other.
     #[error(transparent)]
     Facts(#[from] PlatformError),
 }
 
-/// A platform with sentences about what its description leaves open.
+/// A platform with sentences about the facts that its description does not state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportedPlatform {
-    /// The platform.
+    /// The platform that the description states.
     pub platform: Platform,
-    /// Sentences.
+    /// Sentences about the facts that the description does not state.
     pub notes: Vec<String>,
 }
 
-/// The platform that a text of this `format` describes; None of another format.
+/// The platform that a text of this `format` describes; None if the format is neither [`LSCPU`] nor [`HWLOC`].
 ///
 /// # Errors
-/// [`DescriptionError`], which names what is missing and the command that states the missing part.
+/// [`DescriptionError`], which names the missing fact and the command that prints it.
 pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, DescriptionError>> {
     let read = match format {
         LSCPU => lscpu::read(text),
@@ -64,14 +64,14 @@ pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, Descrip
     Some(read.and_then(MachineDescription::platform))
 }
 
-/// An instance of a cache.
+/// One instance of a cache, with its CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CacheInstance {
     shape: DescribedCache,
     cpus: CpuList,
 }
 
-/// The properties that all instances of a cache of a platform share.
+/// The properties that all instances of a platform's cache share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct DescribedCache {
     level: u32,
@@ -81,7 +81,7 @@ struct DescribedCache {
     line: Option<u64>,
 }
 
-/// The parts of a description.
+/// The facts of a description before they become a platform.
 #[derive(Debug, Default)]
 struct MachineDescription {
     source: &'static str,
@@ -91,7 +91,7 @@ struct MachineDescription {
     packages: Vec<CpuList>,
     cores: Vec<CpuList>,
     caches: Vec<CacheInstance>,
-    /// Number, CPUs and memory in bytes of each node.
+    /// The number, the CPUs and the memory in bytes of each node.
     nodes: Vec<(u32, CpuList, Option<u64>)>,
     notes: Vec<String>,
 }
@@ -139,7 +139,7 @@ impl MachineDescription {
         Ok(ImportedPlatform { platform, notes: self.notes })
     }
 
-    /// The caches: instances of one shape are one cache.
+    /// The caches of the platform; instances with equal properties form one cache.
     fn caches(&self) -> Vec<Cache> {
         let mut shapes: BTreeMap<DescribedCache, Vec<CpuList>> = BTreeMap::new();
         for instance in &self.caches {
@@ -171,14 +171,14 @@ impl MachineDescription {
     }
 }
 
-/// A name as an id: lower-case letters, digits and single underscores.
+/// Turns a name into an id of lower-case letters, digits and single underscores.
 fn id(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_")
 }
 
-/// The maker's name of a processor without marks and without its frequency.
+/// The maker's name of a processor, without trademark signs and without the frequency.
 fn plain(model: &str) -> String {
     let model = model.split('@').next().unwrap_or(model);
     let marks = ["(R)", "(TM)", "(r)", "(tm)", " CPU"];
@@ -195,7 +195,7 @@ fn grouped<K: Ord>(members: impl IntoIterator<Item = (K, Cpu)>) -> BTreeMap<K, C
     groups.into_iter().map(|(key, cpus)| (key, CpuList::new(cpus))).collect()
 }
 
-/// The level and the kind that a name such as `L1d` or `l2` states.
+/// The level and the kind that a cache name such as `L1d` or `l2` states.
 fn cache_name(name: &str) -> Option<(u32, CacheKind)> {
     let rest = name.trim().strip_prefix(['L', 'l'])?;
     let (level, kind) = match rest.strip_suffix(['d', 'D']) {

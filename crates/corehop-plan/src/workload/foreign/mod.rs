@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets in the files of other programs: tables (CSV, YAML) and the XML of simulators and analyses.
 //!
-//! Each reader turns a text into a `TaskTable`: rows of headings and texts. One place decides what a heading means, which unit a time
-//! has, and how a time is rounded. A reader drops nothing silently: an unknown heading is an error, and a part that no task set can
-//! express is an error or a note.
+//! Each reader turns a text into a `TaskTable`: rows of headings and texts. One place decides the meaning of a heading,
+//! the unit of a time, and the rounding of a time. A reader drops nothing silently: an unknown heading is an error, and
+//! a property that no task set can express is an error or a note.
 
 use super::rt_app::Workload;
 use super::set_file::SetFileError;
@@ -19,19 +19,19 @@ mod tests;
 
 use table::TaskTable;
 
-/// A table of tasks as CSV.
+/// The name of the format of a CSV table of tasks.
 pub const CSV: &str = "a table of tasks (CSV)";
-/// A task set of SchedCAT.
+/// The name of the format of a SchedCAT task set.
 pub const SCHEDCAT: &str = "a task set of SchedCAT (XML)";
-/// A simulation of SimSo.
+/// The name of the format of a SimSo simulation.
 pub const SIMSO: &str = "a simulation of SimSo (XML)";
-/// A model of Cheddar.
+/// The name of the format of a Cheddar model.
 pub const CHEDDAR: &str = "a model of Cheddar (XML)";
-/// A table of tasks as YAML.
+/// The name of the format of a YAML table of tasks.
 pub const YAML: &str = "a table of tasks (YAML)";
 
 words! {
-    /// The unit of times that state no unit.
+    /// The unit for times that state no unit.
     TimeUnit, "a unit of time" {
         /// Nanoseconds.
         Nano = "ns",
@@ -45,7 +45,7 @@ words! {
 }
 
 impl TimeUnit {
-    /// The nanoseconds in the unit.
+    /// The number of nanoseconds in the unit.
     pub const fn nanos(self) -> u64 {
         match self {
             Self::Nano => 1,
@@ -56,22 +56,22 @@ impl TimeUnit {
     }
 }
 
-/// The facts that a file does not state, from the user.
+/// Facts that a file does not state and the user does.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stated {
-    /// The number of CPUs that serve the set.
+    /// The number of CPUs that serve the task set.
     pub cpus: Option<u32>,
-    /// The unit of times without a unit.
+    /// The unit for times that state no unit.
     pub unit: Option<TimeUnit>,
 }
 
-/// Why a file of another program is no task set.
+/// The reason why a file of another program does not yield a task set.
 #[derive(Debug, thiserror::Error)]
 pub enum TaskFileError {
     /// The text breaks the rules of its format.
     #[error("not valid {format}: {what}")]
     Syntax {
-        /// The format.
+        /// The format of the text.
         format: &'static str,
         /// The error, with its line.
         what: String,
@@ -79,15 +79,15 @@ pub enum TaskFileError {
     /// A task has a value that makes no sense, or that no task set can express.
     #[error("{place}: {what}")]
     Row {
-        /// The place in the file.
+        /// The place of the value in the file.
         place: String,
-        /// The error there, and what is expected.
+        /// The error in the value, with the expected form.
         what: String,
     },
-    /// An option contradicts the file.
+    /// An option of the user contradicts the file.
     #[error("{0}")]
     Option(String),
-    /// The tasks are no task set.
+    /// The tasks of the file do not form a valid task set.
     #[error(transparent)]
     Set(#[from] SetFileError),
 }
@@ -98,10 +98,10 @@ impl TaskFileError {
     }
 }
 
-/// A reader of a format.
+/// A function that reads a text of one format.
 type TableReader = fn(&str) -> Result<TaskTable, TaskFileError>;
 
-/// The formats with their readers.
+/// The known formats, each with its reader.
 const READERS: [(&str, TableReader); 5] = [
     (CSV, csv::read),
     (YAML, yaml::read),
@@ -110,12 +110,12 @@ const READERS: [(&str, TableReader); 5] = [
     (CHEDDAR, xml::cheddar),
 ];
 
-/// The formats that [`read`] knows, as `seen` names them.
+/// The names of the formats that [`read`] knows; `seen` uses these names.
 pub fn formats() -> impl Iterator<Item = &'static str> {
     READERS.iter().map(|(format, _)| *format)
 }
 
-/// The task set in a text of this `format`; None where no reader knows the format.
+/// The task set in a text of this `format`; None if no reader knows the format.
 ///
 /// # Errors
 /// [`TaskFileError`], which names the task or line, the value, and what is expected.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random task sets, each reproducible from a seed and its index alone, in whatever order and on whatever
-//! machine of one kind they are made. (Logarithms and powers are the platform's: on another kind of
-//! machine their last digit may differ.)
+//! Random task sets; a seed and an index determine each set, whatever the order in which sets are made.
+//! Logarithms and powers come from the platform, so their last digit can differ on another kind of machine.
 
 mod distribution;
 pub mod fixed_sum;
@@ -11,32 +10,35 @@ pub use distribution::{Deadline, Period, Utilisation};
 use super::draw::DrawStream;
 use super::task::{TaskParameters, Time};
 
-/// The treatment of the task that exceeds the cap.
+/// The treatment of the task that exceeds the utilisation cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Last {
-    /// It is left out: every task is from the distributions, and the set stays below the cap.
+    /// The generator leaves the task out: every task is from the distributions, and the set stays below the
+    /// cap.
     Discard,
-    /// It is shortened until the cap is met: its utilisation may be below the distribution's range.
+    /// The generator shortens the task until the set meets the cap, so the task's utilisation can be below
+    /// the range of the distribution.
     Scale,
 }
 
-/// Tasks drawn until a utilisation cap is exceeded (Bastoni, Brandenburg and Anderson 2010, section 5).
+/// Draws tasks until their utilisations exceed a cap (Bastoni, Brandenburg and Anderson 2010, section 5).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capped {
-    /// The cap.
+    /// The cap on the sum of the utilisations.
     pub cap: f64,
-    /// Of each task's utilisation.
+    /// The distribution of a task's utilisation.
     pub utilisation: Utilisation,
-    /// Of each task's period.
+    /// The distribution of a task's period.
     pub period: Period,
-    /// Of each task's deadline.
+    /// The choice of a task's deadline.
     pub deadline: Deadline,
     /// The treatment of the task that exceeds the cap.
     pub last: Last,
 }
 
 impl Capped {
-    /// The tasks of the set with this index, in microseconds. May be none, where the first exceeds the cap.
+    /// The tasks of the set with this index; times are in microseconds. The set is empty if its first task
+    /// exceeds the cap.
     pub fn set(&self, seed: u64, index: u64) -> Vec<TaskParameters> {
         let mut tasks = Vec::new();
         let mut sum = 0.0;
@@ -55,7 +57,7 @@ impl Capped {
         tasks
     }
 
-    /// The tasks that the set with this index is made of, whatever the cap: without end.
+    /// The endless stream of tasks from which the set with this index is made, whatever the cap.
     pub fn drawn(&self, seed: u64, index: u64) -> impl Iterator<Item = TaskParameters> + use<> {
         let (utilisation, period, deadline) = (self.utilisation, self.period, self.deadline);
         let mut stream = DrawStream::of_set(seed, index);
@@ -67,37 +69,39 @@ impl Capped {
     }
 }
 
-/// The utilisation that counts: that of whole microseconds.
+/// The utilisation of a task whose times are rounded to whole microseconds, which is the utilisation that
+/// counts towards the cap.
 pub fn share(task: &TaskParameters) -> f64 {
     task.wcet.as_f64() / task.period.as_f64()
 }
 
-/// The task shortened to this utilisation, rounded down; none where nothing of it is left.
+/// The task shortened to the utilisation `left`, rounded down; None if no execution time remains.
 pub fn scaled(task: &TaskParameters, left: f64) -> Option<TaskParameters> {
     let wcet = Time::new((left * task.period.as_f64()).floor() as u64);
     (wcet > Time::ZERO).then(|| TaskParameters { wcet, ..task.clone() })
 }
 
-/// A fixed number of tasks with a fixed sum of utilisations.
+/// Draws a fixed number of tasks with a fixed sum of utilisations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FixedSum {
-    /// The number of tasks.
+    /// The number of tasks in the set.
     pub tasks: usize,
-    /// The sum of their utilisations.
+    /// The sum of the tasks' utilisations.
     pub sum: f64,
-    /// The way to draw the utilisations.
+    /// The method that draws the utilisations.
     pub method: fixed_sum::UtilisationMethod,
-    /// Of each task's period.
+    /// The distribution of a task's period.
     pub period: Period,
-    /// Of each task's deadline.
+    /// The choice of a task's deadline.
     pub deadline: Deadline,
 }
 
 impl FixedSum {
-    /// The tasks of the set with this index, in microseconds.
+    /// The tasks of the set with this index; times are in microseconds.
     ///
     /// # Errors
-    /// If no such utilisations exist (a sum above the number of tasks), or the method gives up.
+    /// [`fixed_sum::NoSuchSum`] if no such utilisations exist (a sum above the number of tasks), or if the
+    /// method gives up.
     pub fn set(&self, seed: u64, index: u64) -> Result<Vec<TaskParameters>, fixed_sum::NoSuchSum> {
         let mut stream = DrawStream::of_set(seed, index);
         let utilisations = self.method.draw(self.tasks, self.sum, &mut stream)?;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets as workloads of rt-app (<https://github.com/scheduler-tools/rt-app>), which runs them on Linux.
 //!
-//! A workload is read as rt-app reads it: an event is a key that begins with the name of a kind of event (`run`,
-//! `run_decode`, `runtime0`), a thread without `phases` is a thread of one phase, and the policy decides what `dl-runtime`
-//! means. What a task set cannot express is refused by its name. Where a number of the set is a bound, a note says so.
+//! corehop reads a workload as rt-app does: a key that begins with the name of a kind of event (`run`, `run_decode`,
+//! `runtime0`) is an event, a thread without `phases` has one phase, and the policy decides the meaning of
+//! `dl-runtime`. corehop rejects a property that a task set cannot express, and names the property. If a number of the
+//! task set is only a bound, a note says so.
 //!
-//! Written, a task is a thread that runs for its WCET once in a period. With priorities the thread runs under SCHED_FIFO,
-//! without under SCHED_DEADLINE, whose parameters are those of a sporadic task, and whose budget is `budget_us` of the task.
-//! If the set says which CPUs a task has, so does the thread; Linux takes that from a thread under SCHED_DEADLINE only
-//! where a cpuset with a root domain of its own has just these CPUs. What no thread can show (jitter, working sets, …) stands
-//! in a table that rt-app ignores, so that the way back loses nothing.
+//! When corehop writes a workload, each task becomes a thread that runs for its WCET once in a period. With priorities
+//! the thread runs under SCHED_FIFO; otherwise it runs under SCHED_DEADLINE, whose parameters are those of a sporadic
+//! task, and the task's `budget_us` becomes the thread's budget. If the set states the CPUs of a task, the thread has
+//! these CPUs; Linux accepts them for a thread under SCHED_DEADLINE only if a cpuset with a root domain of its own has
+//! exactly these CPUs. Properties that no thread can show (jitter, working sets, …) are in a table that rt-app ignores,
+//! so that reading the written file loses nothing.
 
 use super::scheduler::Scheduler;
 use super::set_file::SetFileError;
@@ -27,75 +29,75 @@ mod tests;
 pub use read::read;
 pub use write::{RtAppWorkload, write};
 
-/// The highest priority that is given away: 99 is the kernel's own threads'.
+/// The highest priority that corehop assigns; 99 is for the kernel's own threads.
 const HIGHEST: u64 = 98;
 
-/// The table of a workload that holds the task set from which the workload was written.
+/// The key of the table in a workload that holds the original task set.
 const OWN: &str = "corehop";
 
-/// Why a text is no workload that can be read as a task set.
+/// The reason why a text is not a workload that can become a task set.
 #[derive(Debug, thiserror::Error)]
 pub enum RtAppError {
-    /// It is not valid JSON, apart from comments and trailing commas.
+    /// The text is not valid JSON, apart from comments and trailing commas.
     #[error("not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// A thread does something that is no sporadic task, or lacks something.
+    /// A thread does something that no sporadic task does, or lacks a property.
     #[error("thread `{thread}`: {what}")]
     Thread {
-        /// The thread.
+        /// The name of the thread.
         thread: String,
-        /// The error in it.
+        /// The error in the thread.
         what: String,
     },
-    /// There are no threads.
+    /// The workload has no threads.
     #[error("the table `tasks` of threads is missing or empty")]
     NoTasks,
-    /// The number of CPUs that was asked for is not that of the workload.
+    /// The workload has another number of CPUs than the user requested.
     #[error("{0}")]
     Cpus(String),
-    /// Something is wrong beside the threads.
+    /// A part of the workload outside the threads is invalid.
     #[error("{0}")]
     Global(String),
-    /// The set beside the threads makes no sense.
+    /// The task set in corehop's own table is invalid.
     #[error("the table `corehop`: {0}")]
     Own(Box<SetFileError>),
-    /// The resulting parameters make no sense.
+    /// The parameters of the resulting task set are invalid.
     #[error(transparent)]
     Parameter(#[from] TaskError),
 }
 
-/// Why a set cannot be run by rt-app.
+/// The reason why rt-app cannot run a task set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotRunnable {
-    /// There are too few priorities.
+    /// SCHED_FIFO has too few priorities for the tasks.
     #[error(
         "tasks that can meet on a CPU have more than the {HIGHEST} priorities of SCHED_FIFO: expected fewer \
          distinct values of `priority`, or `cpus` of each task"
     )]
     Priorities,
-    /// A thread has no pieces.
+    /// A task runs in pieces, but a thread of rt-app cannot.
     #[error(
         "task {0} runs in pieces or by shares, which rt-app does not support: assign CPUs to the task (check -o with a test that splits no task)"
     )]
     InParts(usize),
-    /// The scheduler of the set needs what the set does not state, or is none of rt-app's.
+    /// The set's scheduler needs a property that the set does not state, or rt-app does not support the scheduler.
     #[error("the scheduler of the set is `{scheduler}`: {why}")]
     Scheduler {
-        /// The scheduler.
+        /// The scheduler of the set.
         scheduler: Scheduler,
-        /// The missing part.
+        /// The property that the scheduler needs.
         why: &'static str,
     },
-    /// Linux or rt-app refuses threads: a sentence for each reason.
+    /// Linux or rt-app would reject threads; each reason is a sentence.
     #[error("{}\n(priorities make threads run under SCHED_FIFO, which takes any period)", .0.join("\n"))]
     Refused(Vec<String>),
 }
 
-/// A workload, read.
+/// A task set that corehop read from a workload of rt-app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
     /// The task set.
     pub set: TaskSet,
-    /// Sentences about what in the set is a bound, and about what the set leaves out.
+    /// Sentences about numbers of the set that are only bounds, and about properties that the set leaves out.
     pub notes: Vec<String>,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorded accesses of a program, which a simulated job repeats: a touch is one pass over all of them.
+//! The recorded accesses of a program; a simulated job repeats all of them in each touch.
 //!
-//! A trace is part of its plan, so that a result says what was run and any machine can run it again. It keeps the
-//! visits to lines: accesses to one line in a row are one visit, as what comes after the first hits the innermost cache. Code is
-//! counted, as time of the core, and not fetched.
+//! A plan contains its traces, so that a result states what was run and any machine can repeat the run. A trace keeps
+//! visits to lines: consecutive accesses to one line are one visit, because all but the first hit the innermost cache.
+//! Instructions count as time of the core, but a simulated job does not fetch them.
 //!
 //! ```text
 //! formats ── a line of text to an access       read ── the accesses of a file to a trace
@@ -23,7 +23,7 @@ mod vlq;
 pub use formats::{NoThread, TraceThread};
 pub use read::{MOST_ACCESSES, ParsedTrace, ReadError, TraceWindow};
 
-/// A trace in a plan, which all that use it share.
+/// Serialises a plan's trace, which all its users share.
 pub(super) mod shared {
     use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) mod shared {
     }
 }
 
-/// The lines of a base page.
+/// The number of cache lines in a base page.
 pub const LINES_OF_PAGE: u32 = 64;
 
 words! {
@@ -61,54 +61,54 @@ words! {
     }
 }
 
-/// A visit to a line.
+/// A visit to a line: one or more consecutive accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceVisit {
-    /// The page, counted among those of the trace in the order of their addresses, times [`LINES_OF_PAGE`], and the line in
-    /// it.
+    /// The line: its page's index among the trace's pages (in address order) times [`LINES_OF_PAGE`], plus the line's
+    /// index in the page.
     pub line: u32,
-    /// Whether its first access reads.
+    /// Whether the first access of the visit reads.
     pub reads: bool,
-    /// Whether it is written, first or later.
+    /// Whether any access of the visit writes.
     pub writes: bool,
-    /// Its accesses, and the instructions before them where the trace has any.
+    /// The number of accesses in the visit, plus the instructions before them if the trace has instructions.
     pub words: u32,
 }
 
-/// The accesses of a program.
+/// The recorded accesses of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Trace {
-    /// The name of the file that it was read from.
+    /// The name of the file from which the trace was read.
     pub name: String,
-    /// The tool that recorded it.
+    /// The tool that recorded the trace.
     pub source: Source,
-    /// The accesses that it consists of.
+    /// The number of accesses in the trace.
     pub accesses: u64,
-    /// Those that write.
+    /// The number of accesses that write.
     pub writes: u64,
-    /// The instructions between them; 0 where they were not recorded.
+    /// The number of instructions between the accesses; 0 if the tool recorded no instructions.
     pub instructions: u64,
-    /// The visits that they come to.
+    /// The number of visits that the accesses form.
     pub count: u64,
-    /// The numbers of its base pages, ascending, as differences.
+    /// The numbers of the trace's base pages, ascending, encoded as differences.
     pages: String,
-    /// Its visits: lines as differences, then words and what was done.
+    /// The visits of the trace: lines encoded as differences, each with its words and its kind of access.
     visits: String,
 }
 
-/// Why a trace in a plan cannot be used.
+/// The reason why a trace in a plan cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the trace {name} is damaged: {what}")]
 pub struct TraceError {
-    /// Its name.
+    /// The name of the trace.
     pub name: String,
-    /// The damage.
+    /// The part of the trace that is damaged.
     pub what: &'static str,
 }
 
 impl Trace {
-    /// A trace of these visits; `pages` are the numbers of its pages, ascending.
+    /// A trace of these visits; `pages` are the numbers of the trace's pages, ascending.
     pub(super) fn of(
         (name, source): (&str, Source),
         [accesses, writes, instructions]: [u64; 3],
@@ -141,10 +141,10 @@ impl Trace {
         }
     }
 
-    /// The numbers of its base pages, ascending: addresses over 4 KiB.
+    /// The numbers of the trace's base pages, ascending; a number is an address divided by 4 KiB.
     ///
     /// # Errors
-    /// If the text of a plan was damaged.
+    /// [`TraceError`] if the text of a plan was damaged.
     pub fn pages(&self) -> Result<Vec<u64>, TraceError> {
         let mut page = 0_u64;
         let next = |difference: i64| {
@@ -164,10 +164,10 @@ impl Trace {
         }
     }
 
-    /// Its visits.
+    /// The visits of the trace.
     ///
     /// # Errors
-    /// If the text of a plan was damaged.
+    /// [`TraceError`] if the text of a plan was damaged.
     pub fn visits(&self) -> Result<Vec<TraceVisit>, TraceError> {
         let most = self.pages()?.len() as i64 * i64::from(LINES_OF_PAGE);
         let numbers = vlq::numbers(&self.visits).ok_or_else(|| self.damaged("its visits"))?;
@@ -185,10 +185,10 @@ impl Trace {
         whole.ok_or_else(|| self.damaged("a visit"))
     }
 
-    /// The size of its distinct lines.
+    /// The total size of the distinct lines in the trace.
     ///
     /// # Errors
-    /// If the text of a plan was damaged.
+    /// [`TraceError`] if the text of a plan was damaged.
     pub fn wss(&self) -> Result<Bytes, TraceError> {
         let mut lines: Vec<u32> = self.visits()?.into_iter().map(|visit| visit.line).collect();
         lines.sort_unstable();
@@ -196,7 +196,8 @@ impl Trace {
         Ok(Bytes::new(lines.len() as u64 * LINE))
     }
 
-    /// It in the column `workload`: its name, and a number by which other windows of the file differ.
+    /// The trace's text for the column `workload`: its name, and a number that distinguishes it from other windows of
+    /// the file.
     pub fn label(&self) -> String {
         let digest = digest(&[self.pages.as_str(), &self.visits].concat());
         format!("trace:{}#{}", self.name, &digest[..8])
