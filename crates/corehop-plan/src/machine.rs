@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The seam: the only thing that runs a plan.
+//! The trait of machines: only a machine runs plans.
 
 use serde_json::{Map, Value};
 
@@ -9,45 +9,46 @@ use crate::platform::Platform;
 use crate::samples::{Batch, Projector, Rows, Sample};
 use crate::stop::Stop;
 
-/// A machine on which plans run. There are two, live and simulated, and nothing above this trait
-/// knows which.
+/// A machine on which plans run. There are a live and a simulated machine, and no code above this trait
+/// distinguishes them.
 pub trait Machine {
     /// The description of the machine.
     fn platform(&self) -> &Platform;
 
-    /// Runs `plan`, handing records to `sink` soon after what they are of has ended: those of jobs and
-    /// gangs in order, those of a task set's jobs in no particular order within a run.
+    /// Runs `plan` and hands each record to `sink` soon after the recorded job or run has ended. Records of jobs
+    /// and gangs come in order; records of a task set's jobs come in no particular order within a run.
     ///
     /// # Errors
-    /// [`MachineError`]; the records handed over before it remain good.
+    /// [`MachineError`]; records handed over before the error stay valid.
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError>;
 
-    /// The machine's description of itself and of its runs so far, for the provenance.
+    /// The machine's description of itself and of its runs so far, for the provenance of a result.
     fn provenance(&self) -> Map<String, Value>;
 }
 
-/// A sink takes records, and may ask for an end.
+/// A sink takes records and can request the end of a run.
 pub trait Sink {
-    /// Takes some records. Whether the run should go on: false ends it after what is under way.
+    /// Takes a batch of records. Returns whether the run should continue; with false the run ends after the job in
+    /// progress.
     ///
     /// # Errors
-    /// The error that keeps it from keeping them; the run ends then.
+    /// The error that prevents the sink from keeping the records, which ends the run.
     fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError>;
 
-    /// Whether the run has to end between two batches too. A machine asks this often enough to end within a second,
-    /// and gives up the record under way.
+    /// The condition on which the run must end even between two batches. A machine checks the condition often
+    /// enough to end within a second, and then drops the record in progress.
     fn stop(&self) -> Stop {
         Stop::never()
     }
 }
 
-/// Why a sink could not take records.
+/// The reason why a sink could not take records.
 pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Carries out a plan; its rows, in memory.
+/// Runs a plan and returns its rows.
 ///
 /// # Errors
-/// As [`Machine::run`].
+/// [`MachineError`], as for [`Machine::run`].
 pub fn rows_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Rows, MachineError> {
     struct InMemory<'a> {
         projector: Projector<'a>,
@@ -66,15 +67,15 @@ pub fn rows_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Rows, MachineEr
     Ok(sink.rows)
 }
 
-/// The same, of a plan whose rows are samples.
+/// Runs a plan whose rows are samples, and returns the samples.
 ///
 /// # Errors
-/// As [`Machine::run`].
+/// [`MachineError`], as for [`Machine::run`].
 pub fn samples_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Sample>, MachineError> {
     Ok(rows_of(machine, plan)?.samples)
 }
 
-/// A sink that is a function of each batch.
+/// A sink that calls a function with each batch.
 pub struct SinkFn<F>(pub F);
 
 impl<F> std::fmt::Debug for SinkFn<F> {
@@ -91,7 +92,7 @@ impl<F: FnMut(Batch<'_>) -> Result<bool, SinkError>> Sink for SinkFn<F> {
 
 macro_rules! records {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
-        /// The records of a run, in memory.
+        /// The records of a run, kept in memory.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct Records {
             $(
@@ -111,52 +112,52 @@ macro_rules! records {
 
 for_each_kind!(records);
 
-/// The end of a run.
+/// The way in which a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
-    /// All jobs have run.
+    /// All jobs of the plan have run.
     Complete,
-    /// The sink asked for the end.
+    /// The sink requested the end.
     Stopped,
 }
 
-/// Why a run ended before its plan did.
+/// The reason why a run ended before its plan was complete.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     /// The plan does not fit the machine.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The host lacks a privilege or a feature; `remedy` is what to type or to change.
+    /// The host lacks a privilege or a feature; `remedy` is the command or the change that helps.
     #[error("{what} is not possible here: {why}; {remedy}")]
     NotPossible {
-        /// The request.
+        /// The request that the host cannot fulfil.
         what: String,
-        /// Why it cannot be.
+        /// The reason why the host cannot fulfil it.
         why: String,
         /// The change that would make it possible.
         remedy: String,
     },
-    /// The same, in the words of the refusing part: what, why and the remedy.
+    /// The host lacks a privilege or a feature; one text states the request, the reason and the remedy.
     #[error("{0}")]
     Refused(String),
-    /// The host failed midway.
+    /// The host failed during the run.
     #[error("{what} failed: {why}; the data recorded so far is kept")]
     Failed {
-        /// The action.
+        /// The action that failed.
         what: String,
-        /// The error.
+        /// The error that the action returned.
         why: String,
     },
-    /// A run of a program failed, where runs are compared.
+    /// A run of a program failed in a plan that compares runs.
     #[error(
         "run {run}, of arm `{arm}`, failed with exit status {status}: only successful runs are compared; correct the command, or the arm"
     )]
     RunFailed {
         /// The run of the plan, counted from 0.
         run: usize,
-        /// Its arm.
+        /// The arm of the run.
         arm: String,
-        /// Its exit code, or 128 plus a signal.
+        /// The exit code of the run, or 128 plus a signal number.
         status: i32,
     },
     /// The sink could not take records.
@@ -164,13 +165,13 @@ pub enum MachineError {
     Sink(#[source] SinkError),
 }
 
-/// Whether a working set is at rest in the caches: what preparing it as
-/// [`LineState::Valid`](crate::workload::LineState) means on every machine.
+/// Tests whether a working set is settled in the caches; on every machine, preparing
+/// [`LineState::Valid`](crate::workload::LineState) means to settle the set.
 ///
-/// One or two passes do for a set well within a cache that replaces by age. Others take more: a
-/// victim cache that learns what is used again still gives up lines of the first passes, and a set
-/// near a cache's size finds its places there only little by little. So passes go on until two in a
-/// row are not faster than those before.
+/// One or two passes settle a set that is much smaller than a cache that replaces by age. Other sets need more
+/// passes: a victim cache that learns about reuse still evicts lines of the first passes, and a set near a cache's
+/// size finds its place only gradually. Therefore passes continue until two consecutive passes are not faster than
+/// the fastest pass before.
 #[derive(Debug, Clone, Copy)]
 pub struct SteadyStateTest {
     fastest: f64,
@@ -178,17 +179,18 @@ pub struct SteadyStateTest {
 }
 
 impl SteadyStateTest {
-    /// The most passes that bring a working set to rest.
+    /// The largest number of passes to settle a working set.
     pub const MOST_PASSES: u32 = 8;
-    /// The gain over the fastest pass before it that shows a set which is not at rest.
+    /// The ratio to the fastest earlier pass below which a pass counts as faster, so that the set is not yet
+    /// settled.
     const FASTER: f64 = 0.995;
 
-    /// Before the first pass.
+    /// The state before the first pass.
     pub const fn new() -> Self {
         Self { fastest: f64::INFINITY, not_faster: 0 }
     }
 
-    /// Whether the pass that took `time`, in any unit, is the second in a row that is not faster.
+    /// Whether the pass that took `time`, in any unit, is the second consecutive pass that is not faster.
     pub fn is_reached_by(&mut self, time: f64) -> bool {
         self.not_faster = if time < self.fastest * Self::FASTER { 0 } else { self.not_faster + 1 };
         self.fastest = self.fastest.min(time);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Independent parts of a computation, computed on all cores where the build has threads.
+//! Computes independent parts on all cores if the build has threads.
 //!
-//! Rayon's global pool panics if the system starts no thread (`ulimit -u`). The pool here is started by the first
-//! caller; without one, the calling thread computes all parts, with the same results.
+//! Rayon's global pool panics if the system starts no thread (`ulimit -u`). The first caller starts the pool in this
+//! module; if it does not start, the calling thread computes all parts, with the same results.
 
-/// The threads of this process that compute; None if the system did not start them.
+/// The pool of computing threads; None if the system did not start the threads.
 #[cfg(feature = "parallel")]
 fn pool() -> Option<&'static rayon::ThreadPool> {
     static POOL: std::sync::OnceLock<Option<rayon::ThreadPool>> = std::sync::OnceLock::new();
@@ -24,7 +24,7 @@ pub fn side_by_side<T: Send>(
     }
 }
 
-/// The answer of `advance` for each, computed on all cores.
+/// Calls `advance` for each run on all cores and returns the results in order.
 #[cfg(feature = "parallel")]
 pub fn together<T: Send, R: Send>(
     runs: &mut [T],
@@ -40,8 +40,8 @@ pub fn together<T: Send, R: Send>(
 /// The sum of `piece` over pieces of at most `length` items, computed on `threads` threads, by default on all cores.
 ///
 /// # Errors
-/// The first error of `piece` that is met; the system's sentence, passed through `refused`, if it does not start
-/// as many threads as were asked for.
+/// The first error that a call of `piece` returned; or the result of `refused` with the system's message, if the
+/// system does not start the requested number of threads.
 #[cfg(feature = "parallel")]
 pub fn summed<I: Sync, S: Send, E: Send>(
     (items, length): (&[I], usize),
@@ -63,13 +63,13 @@ pub fn summed<I: Sync, S: Send, E: Send>(
     }
 }
 
-/// The number that is computed at a time.
+/// The number of parts that are computed at a time.
 #[cfg(feature = "parallel")]
 pub fn threads() -> usize {
     pool().map_or(1, rayon::ThreadPool::current_num_threads)
 }
 
-/// The number that is computed at a time.
+/// The number of parts that are computed at a time.
 #[cfg(not(feature = "parallel"))]
 pub(super) const fn threads() -> usize {
     1
@@ -81,7 +81,7 @@ pub(crate) fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usiz
     numbers.map(run).collect()
 }
 
-/// The answer of `advance` for each.
+/// Calls `advance` for each run and returns the results in order.
 #[cfg(not(feature = "parallel"))]
 pub(super) fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> Vec<R> {
     runs.iter_mut().map(advance).collect()
@@ -90,7 +90,7 @@ pub(super) fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> V
 /// The sum of `piece` over pieces of at most `length` items.
 ///
 /// # Errors
-/// The first error of `piece`.
+/// The first error that a call of `piece` returned.
 #[cfg(not(feature = "parallel"))]
 pub(crate) fn summed<I, S, E>(
     (items, length): (&[I], usize),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kinds of measurement: what plans of one kind have in common, whatever made them and whatever runs them.
+//! The trait that every kind of measurement implements, whatever experiment makes its plans and whatever machine runs
+//! them.
 
 use super::count::RowCounting;
 use super::for_each_kind;
@@ -11,59 +12,60 @@ use super::unit::SamplingUnit;
 use crate::platform::Platform;
 use crate::workload::WorkingSet;
 
-/// A kind of measurement, as the body of its plans: the module of a kind has this, its records and its rows.
+/// A kind of measurement, as the body of its plans; the module of a kind has this body, its records and its rows.
 pub trait Kind: Sized {
-    /// The record that a machine hands over.
+    /// The type of the records that a machine hands over.
     type Record;
-    /// Why a platform cannot run a body.
+    /// The reason why a platform cannot run a body.
     type Error;
 
-    /// The measurement, in the words of a machine that refuses it, where only the live machine can run it; None where
+    /// The name of the measurement for the error of a machine that cannot run it, if only the live machine can; None if
     /// the simulated machine can run it too.
     const ONLY_LIVE: Option<&'static str> = None;
 
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the body.
     ///
     /// # Errors
-    /// [`Kind::Error`] names the first thing that does not fit.
+    /// [`Kind::Error`] for the first part that does not fit the platform.
     fn fits(&self, platform: &Platform) -> Result<(), Self::Error>;
 
-    /// The number of things that it runs, behind their noun; None where that cannot be counted before.
+    /// The noun for the things that the body runs, and their number; None if the number is not known in advance.
     fn amount(&self) -> Option<(&'static str, u64)>;
 
-    /// Its units, each with its number of samples.
+    /// The units of the body, each with its number of samples.
     fn units(&self) -> Vec<SamplingUnit>;
 
-    /// Leaves out the first `done` of its samples. `jobs` is the number of jobs in the result that they are in.
+    /// Removes the first `done` samples from the body. `jobs` is the number of jobs in the result that has these
+    /// samples.
     fn leave_out(&mut self, done: u64, jobs: u64);
 
-    /// Goes on with what another one runs.
+    /// Appends the work of another body.
     fn go_on(&mut self, more: Self);
 
-    /// Its noun, where it runs as a whole and cannot go on after an interrupt.
+    /// The noun for the body, if it runs only as a whole and cannot continue after an interrupt; otherwise None.
     fn is_whole(&self) -> Option<&'static str> {
         None
     }
 
-    /// The working sets of its jobs.
+    /// The working sets of the body's jobs.
     fn working_sets(&self) -> Vec<&WorkingSet> {
         Vec::new()
     }
 
-    /// The part of an outline behind the names of experiment and machine: counts of `units`, and of replicates, if they
-    /// are known.
+    /// The part of an outline after the names of experiment and machine: the counts of `units`, and of replicates if
+    /// known.
     fn outline(&self, units: &[SamplingUnit], replicates: Option<usize>) -> String;
 
-    /// The kinds of rows that its records become; the first is what `-o FILE` names.
+    /// The kinds of rows that the records become; `-o FILE` names the file of the first kind.
     fn row_kinds(&self) -> &'static [RowKind];
 
-    /// The way from its records, which come in their order, to rows.
+    /// The projection of the body's records, in their order, to rows.
     fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, Self::Record>;
 
-    /// The way in which its rows are counted, where an experiment counts `units` units.
+    /// The counter of the body's rows for an experiment with `units` units.
     fn counting(&self, units: u64) -> Box<dyn RowCounting>;
 
-    /// The times in its rows that two results can be compared by.
+    /// The times in the rows by which two results can be compared.
     fn times(rows: &Rows) -> Vec<RowTime>;
 }
 
@@ -74,12 +76,12 @@ pub(super) fn samples(units: &[SamplingUnit]) -> u64 {
 
 macro_rules! bodies {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
-        /// The work, under the name of its kind.
+        /// The work of a plan, in a variant of its kind.
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Body { $($(#[doc = $doc])+ $kind($body)),+ }
 
-        /// Why a platform cannot run the work of a plan.
+        /// The reason why a platform cannot run the work of a plan.
         #[derive(Debug, Clone, PartialEq, thiserror::Error)]
         pub enum BodyError {
             $(
@@ -106,7 +108,7 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body.leave_out(done, jobs)),+ }
             }
 
-            /// Goes on with what another body of the same kind runs.
+            /// Appends the work of another body of the same kind.
             pub(super) fn go_on(&mut self, more: Self) {
                 match self { $(Self::$kind(body) => if let Self::$kind(more) = more { body.go_on(more) }),+ }
             }
@@ -115,7 +117,7 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body.is_whole()),+ }
             }
 
-            /// The working sets of its jobs.
+            /// The working sets of the body's jobs.
             pub fn working_sets(&self) -> Vec<&WorkingSet> {
                 match self { $(Self::$kind(body) => body.working_sets()),+ }
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The origin of rows: the plan, the job and the cell that a record belongs to.
+//! The origin of rows: the plan, the job and the cell to which a record belongs.
 
 use crate::kinds::{Cell, Job, JobRecord, Jobs, Plan, Renewed, Step, Text};
 use crate::platform::{MemoryArchitecture, Platform};
@@ -25,25 +25,25 @@ impl RunContext {
     }
 }
 
-/// The job of a record, by its plan.
+/// The job of a record, as its plan describes it.
 pub(super) struct JobProvenance<'a> {
     /// The number of the job in the run.
     pub(super) job: u64,
     pub(super) cell: &'a Cell,
-    /// The cell's number.
+    /// The number of the cell.
     pub(super) number: usize,
     pub(super) set: &'a WorkingSet,
-    /// The label of the preemption lengths.
+    /// The label of the preemption lengths for tables.
     pub(super) length: Text,
     pub(super) mover: Mover,
-    /// The memory that preemptors walk.
+    /// The text for the column `polluter`: the preemptor's walk and the load's command.
     pub(super) polluter: Option<String>,
     pub(super) replicate: Option<u64>,
     pub(super) renewed: Option<Renewed>,
 }
 
 impl<'a> JobProvenance<'a> {
-    /// Of a record of these jobs; `before` has the number of jobs before each phase.
+    /// The provenance of a record of `jobs`; `before` has the number of jobs before each phase.
     pub(super) fn of(jobs: &'a Jobs, record: &JobRecord, before: &[u64]) -> Option<Self> {
         let phase = jobs.phases.get(record.phase)?;
         let job = phase.jobs.get(record.job)?;
@@ -63,13 +63,14 @@ impl<'a> JobProvenance<'a> {
     }
 }
 
-/// The label of the cell's preemption lengths; `none` where the job stays on its CPU.
+/// The label of the cell's preemption lengths; `none` if the job stays on its CPU.
 fn length_text(cell: &Cell, job: &Job) -> Text {
     let leaves = job.steps.iter().any(|step| matches!(step, Step::Leave(_)));
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
-/// The memory that the preemptor walked, the command that the load ran, or the one beside the other.
+/// The text for the column `polluter`: the preemptor's walk, the command of the load, or the walk beside
+/// the command.
 fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
     let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
     match (preemptor, cell.load.runs()) {
@@ -78,19 +79,20 @@ fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
     }
 }
 
-/// A row as far as it matters to how many more are taken.
+/// The part of a row that decides how many more samples to take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RowObservation {
-    /// The cell it is of.
+    /// The cell to which the row belongs.
     pub cell: u64,
-    /// Whether it is valid.
+    /// Whether the row is valid.
     pub valid: bool,
-    /// Whether it has a value at all, valid or disturbed. What cannot be measured is not tried for long.
+    /// Whether the row has a value at all, valid or disturbed. corehop stops early if a cell cannot be
+    /// measured.
     pub measured: bool,
-    /// The quantity to be known precisely, in nanoseconds: a delay, or a time.
+    /// The quantity that a precision is requested for, in nanoseconds: a delay, or a time.
     pub value_ns: f64,
-    /// The reference of the precision, in nanoseconds.
+    /// The reference value of the requested precision, in nanoseconds.
     pub scale_ns: f64,
-    /// The replicate it belongs to, where that is known.
+    /// The replicate to which the row belongs, if known.
     pub replicate: Option<u64>,
 }

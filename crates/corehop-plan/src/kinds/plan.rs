@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan: what a machine is to do, as data that can be printed, diffed, stored and written by hand.
+//! A plan states the work of a machine as data that a user can print, compare, store and write by hand.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -14,57 +14,57 @@ use crate::words::digest;
 /// The version of the plan's JSON form.
 pub const PLAN_SCHEMA: u32 = 3;
 
-/// The work of a machine.
+/// A plan: the work of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The version of this form: [`PLAN_SCHEMA`].
+    /// The version of the plan's JSON form, [`PLAN_SCHEMA`].
     pub schema: u32,
-    /// The experiment that made it, or a name of the author's.
+    /// The name of the experiment that made the plan, or a name chosen by the plan's author.
     pub experiment: String,
-    /// The seed of every draw: orders of accesses, release times, page frames of a simulated machine.
+    /// The seed of every draw: the order of accesses, release times, and page frames of a simulated machine.
     pub seed: u64,
-    /// The work itself.
+    /// The work that the plan describes.
     #[serde(flatten)]
     pub body: Body,
 }
 
-/// Why a plan, written by hand or read back, cannot be run.
+/// The reason why a plan cannot run; the plan may be written by hand or read from a result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
-    /// Not JSON of this form.
+    /// The text is not JSON of a plan's form.
     #[error(
         "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints a plan to start from"
     )]
     Form(String),
-    /// Another form than this program's.
+    /// The plan has another schema than this program reads.
     #[error(
         "this corehop cannot read the plan: the plan has schema {found}, not {PLAN_SCHEMA}; write a new plan (`corehop measure EXPERIMENT --dry-run --json` prints one to start from), or use the corehop that wrote the plan"
     )]
     Schema {
-        /// The version found.
+        /// The schema that the plan states.
         found: u64,
     },
-    /// Nothing to run.
+    /// The plan runs nothing.
     #[error("the plan has no {0}: such a plan measures nothing")]
     Empty(&'static str),
-    /// Work that the platform cannot run.
+    /// The platform cannot run the work of the plan.
     #[error(transparent)]
     Body(#[from] BodyError),
-    /// It runs as a whole, and one was interrupted.
+    /// A plan that runs only as a whole was interrupted.
     #[error("a plan of {0} runs as a whole and cannot be resumed: omit --resume")]
     Whole(&'static str),
-    /// A program that does not exist.
+    /// The program that the plan names does not exist.
     #[error("{what}: {why}")]
     NoProgram {
         /// The command, process or cgroup.
         what: String,
-        /// The error of the kernel.
+        /// The error that the kernel returned.
         why: String,
     },
 }
 
 impl Plan {
-    /// A plan in today's form.
+    /// A plan of the current schema.
     pub fn new(experiment: &str, seed: u64, body: impl Into<Body>) -> Self {
         Self { schema: PLAN_SCHEMA, experiment: experiment.to_owned(), seed, body: body.into() }
     }
@@ -72,7 +72,7 @@ impl Plan {
     /// Reads a plan from JSON.
     ///
     /// # Errors
-    /// [`PlanError::Form`] or [`PlanError::Schema`]; whether it fits a platform, [`Plan::check`] says.
+    /// [`PlanError::Form`] or [`PlanError::Schema`]; [`Plan::check`] tests whether the plan fits a platform.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let form = |error: serde_json::Error| PlanError::Form(error.to_string());
         let value: Value = bounds::from_json(text).map_err(form)?;
@@ -83,7 +83,7 @@ impl Plan {
         serde_json::from_value(value).map_err(form)
     }
 
-    /// The plan as JSON, a job a line, so that two plans can be diffed.
+    /// The plan as JSON with one job per line, so that a diff of two plans is readable.
     pub fn to_json(&self) -> String {
         let mut whole = json!(self);
         let Some(jobs) = self.jobs() else { return format!("{whole:#}") };
@@ -94,26 +94,27 @@ impl Plan {
         format!("{whole:#}").replacen("\"phases\": []", &lines, 1)
     }
 
-    /// A short digest of the plan (64-bit FNV-1a of its JSON), to tell plans apart in results.
+    /// A short digest of the plan (64-bit FNV-1a of its JSON), which distinguishes plans in results.
     pub fn digest(&self) -> String {
         digest(&self.to_json())
     }
 
-    /// Goes on with what another plan of the same kind runs; one of another kind is left alone, and no experiment makes such.
+    /// Appends the work of another plan of the same kind; a plan of another kind changes nothing, and no experiment
+    /// makes such a plan.
     pub fn extend(&mut self, more: Self) {
         self.body.go_on(more.body);
     }
 
-    /// Refuses a plan that cannot go on where it was interrupted.
+    /// Rejects a plan that cannot continue after an interrupt.
     ///
     /// # Errors
-    /// [`PlanError::Whole`].
+    /// [`PlanError::Whole`] if the plan runs only as a whole.
     pub fn check_resumable(&self) -> Result<(), PlanError> {
         self.body.is_whole().map_or(Ok(()), |noun| Err(PlanError::Whole(noun)))
     }
 
-    /// The plan without the `done` jobs, or runs of sets, gangs or a program that it begins with. `jobs` is the
-    /// number of jobs in the result.
+    /// The plan without its first `done` jobs, or runs of sets, gangs or a program. `jobs` is the number of jobs that
+    /// the result already has.
     #[must_use]
     pub fn rest(&self, done: u64, jobs: u64) -> Self {
         let mut rest = self.clone();
@@ -121,18 +122,18 @@ impl Plan {
         rest
     }
 
-    /// Whether `platform` can run it.
+    /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`PlanError`] names the first thing that does not fit.
+    /// [`PlanError`] for the first part that does not fit the platform.
     pub fn check(&self, platform: &Platform) -> Result<(), PlanError> {
         Ok(self.body.fits(platform)?)
     }
 
-    /// Refuses a plan that runs nothing.
+    /// Rejects a plan that runs nothing.
     ///
     /// # Errors
-    /// [`PlanError::Empty`].
+    /// [`PlanError::Empty`] if the plan runs nothing.
     pub fn check_not_empty(&self) -> Result<(), PlanError> {
         match self.body.amount() {
             Some((noun, 0)) => Err(PlanError::Empty(noun)),
@@ -140,7 +141,7 @@ impl Plan {
         }
     }
 
-    /// One line about it: `units` and replicates are those of the experiment, or its own.
+    /// A one-line summary of the plan; `units` and `replicates` are the experiment's, or else the plan's own.
     pub fn outline(
         &self,
         units: &[SamplingUnit],

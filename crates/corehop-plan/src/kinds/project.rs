@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Projects the records of a machine to rows.
+//! Converts the records of a machine to rows.
 
 use super::for_each_kind;
 use super::kind::{Body, Kind};
@@ -8,23 +8,23 @@ use super::plan::Plan;
 use super::table::{RowKind, Rows};
 use crate::platform::Platform;
 
-/// The place of a plan's records in a run.
+/// The position of a plan's records in a run.
 #[derive(Debug, Clone)]
 pub struct ProjectionContext<'a> {
     /// The facts that all rows of the plan share.
     pub(super) context: RunContext,
-    /// The platform that the plan runs on.
+    /// The platform on which the plan runs.
     pub(super) platform: &'a Platform,
-    /// The number of jobs, batches, windows or runs of a program in the run before the first of the plan.
+    /// The number of jobs, batches, windows or program runs in the run before the plan's first.
     pub(super) first: u64,
 }
 
-/// Appends the rows of some records, and remembers how far they have come.
+/// A function that converts records to rows and appends the rows; it keeps its position between calls.
 pub type Projection<'a, R> = Box<dyn FnMut(&[R], &mut Rows) + 'a>;
 
 macro_rules! projected {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
-        /// Some records of a plan, as a machine hands them over.
+        /// A batch of a plan's records, as a machine hands them over.
         #[derive(Debug, Clone, Copy)]
         pub enum Batch<'a> {
             $(
@@ -33,7 +33,7 @@ macro_rules! projected {
             ),+
         }
 
-        /// The projection of a plan, by its kind.
+        /// The projection of a plan, in a variant of the plan's kind.
         enum KindProjection<'a> { $($kind(Projection<'a, <$body as Kind>::Record>)),+ }
 
         impl<'a> KindProjection<'a> {
@@ -41,7 +41,7 @@ macro_rules! projected {
                 match body { $(Body::$kind(body) => Self::$kind(body.projection(at))),+ }
             }
 
-            /// Appends the rows of some records; none of records that are not of such a plan.
+            /// Appends the rows of a batch; records of another kind add no rows.
             fn append(&mut self, batch: Batch<'_>, rows: &mut Rows) {
                 match batch {
                     $(Batch::$kind(records) => if let Self::$kind(project) = self { project(records, rows) }),+
@@ -54,13 +54,13 @@ macro_rules! projected {
 for_each_kind!(projected);
 
 impl Plan {
-    /// The kinds of rows that its records become; the first is what `-o FILE` names.
+    /// The kinds of rows that the plan's records become; `-o FILE` names the file of the first kind.
     pub fn kinds(&self) -> &'static [RowKind] {
         self.body.row_kinds()
     }
 }
 
-/// Makes rows of the records of a plan.
+/// Converts the records of a plan to rows.
 pub struct Projector<'a>(KindProjection<'a>);
 
 impl std::fmt::Debug for Projector<'_> {
@@ -70,13 +70,14 @@ impl std::fmt::Debug for Projector<'_> {
 }
 
 impl<'a> Projector<'a> {
-    /// For the records of `plan` on `platform`, a block of a run that has had `first` jobs.
+    /// A projector for the records of `plan` on `platform`; the plan is a block of a run that has already
+    /// had `first` jobs.
     pub fn new(plan: &'a Plan, platform: &'a Platform, first: u64) -> Self {
         let context = RunContext::new(plan, platform);
         Self(KindProjection::of(&plan.body, ProjectionContext { context, platform, first }))
     }
 
-    /// The rows of some records; none of records that are not of such a plan.
+    /// The rows of a batch; records of another kind yield no rows.
     pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
         let mut rows = Rows::default();
         self.0.append(batch, &mut rows);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kinds of rows, and rows of several kinds.
+//! The kinds of rows, and tables of rows of several kinds.
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Field;
@@ -9,42 +9,42 @@ use super::for_each_row_kind;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident, $field:ident: $row:ty, $suffix:expr, $from:literal;)+) => {
-        /// A kind of rows: what a file holds.
+        /// A kind of rows, which a file contains.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum RowKind { $($(#[doc = $doc])+ $kind),+ }
 
         impl RowKind {
-            /// All of them.
+            /// All kinds of rows.
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
-            /// The word that files carry.
+            /// The word for the kind in files.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$kind => <$row as Row>::KIND),+ }
             }
 
-            /// The text before the extension of a file that lies beside the plan's first, so that `x.parquet`
-            /// becomes `x.jobs.parquet`.
+            /// The text before the extension of a file that lies beside the plan's main file, so that
+            /// `x.parquet` becomes `x.jobs.parquet`.
             pub const fn suffix(self) -> Option<&'static str> {
                 match self { $(Self::$kind => $suffix),+ }
             }
 
-            /// The experiments whose rows these are, for people.
+            /// The experiments that produce such rows, as text for people.
             pub const fn experiments(self) -> &'static str {
                 match self { $(Self::$kind => $from),+ }
             }
 
-            /// The Arrow fields, in order.
+            /// The Arrow fields of the rows, in order.
             pub fn fields(self) -> Vec<Field> {
                 match self { $(Self::$kind => <$row as Row>::fields()),+ }
             }
 
-            /// Name and meaning of every column, in order.
+            /// The name and the meaning of every column, in order.
             pub fn docs(self) -> Vec<(&'static str, &'static str)> {
                 match self { $(Self::$kind => <$row as Row>::docs()),+ }
             }
         }
 
-        /// Rows of several kinds, each in the order in which they were made.
+        /// Rows of several kinds; the rows of each kind are in the order in which they were made.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct Rows { $($(#[doc = $doc])+ pub $field: Vec<$row>),+ }
 
@@ -60,20 +60,20 @@ macro_rules! kinds {
                 match kind { $(RowKind::$kind => self.$field.len()),+ }
             }
 
-            /// Takes over all rows of `more`.
+            /// Moves all rows of `more` to this table.
             pub fn append(&mut self, mut more: Self) {
                 $(self.$field.append(&mut more.$field);)+
             }
 
-            /// The columns of the rows of a kind.
+            /// The Arrow columns of the rows of a kind.
             pub fn columns(&self, kind: RowKind) -> Vec<ArrayRef> {
                 match kind { $(RowKind::$kind => <$row as Row>::columns(&self.$field)),+ }
             }
 
-            /// The rows of a batch, which is of a kind.
+            /// Converts a batch to rows of a kind.
             ///
             /// # Errors
-            /// [`SchemaError`] where the batch is not made of such rows.
+            /// [`SchemaError`] if the batch does not contain rows of the kind.
             pub fn read(kind: RowKind, batch: &RecordBatch) -> Result<Self, SchemaError> {
                 let mut rows = Self::default();
                 match kind { $(RowKind::$kind => rows.$field = <$row as Row>::rows(batch)?),+ }
@@ -86,7 +86,7 @@ macro_rules! kinds {
 for_each_row_kind!(kinds);
 
 impl RowKind {
-    /// The kind that files call so.
+    /// The kind of rows that files denote by `word`.
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.word() == word)
     }

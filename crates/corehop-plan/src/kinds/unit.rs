@@ -8,16 +8,16 @@ use crate::workload::WorkingSet;
 /// The unit of an experiment that takes a number of samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplingUnit {
-    /// A short name, which tells it from the others.
+    /// A short name that distinguishes the unit from the others.
     pub name: String,
-    /// The number of samples asked for.
+    /// The requested number of samples.
     pub asked: u32,
-    /// About how long a sample takes; 0 where that is unknown.
+    /// A rough estimate of the time that one sample takes; 0 if unknown.
     pub each: Nanos,
 }
 
 impl SamplingUnit {
-    /// Those of jobs: the cells, each with the number of samples asked for.
+    /// The units of an experiment with jobs: the cells, each with its requested number of samples.
     pub fn of_cells(cells: &[(Cell, u32)], sets: &[WorkingSet]) -> Vec<Self> {
         let only: Vec<Cell> = cells.iter().map(|(cell, _)| cell.clone()).collect();
         let unit = |((cell, asked), name): (&(Cell, u32), String)| {
@@ -27,7 +27,7 @@ impl SamplingUnit {
         cells.iter().zip(names(&only, sets)).map(unit).collect()
     }
 
-    /// About how long the samples asked for take together.
+    /// A rough estimate of the time that all requested samples take.
     pub fn projected(units: &[Self]) -> Nanos {
         let of = |unit: &Self| u64::from(unit.asked).saturating_mul(unit.each.get());
         Nanos::new(units.iter().map(of).fold(0, u64::saturating_add))
@@ -35,7 +35,7 @@ impl SamplingUnit {
 }
 
 impl Plan {
-    /// The units it counts, each with its number of samples.
+    /// The units that the plan counts, each with its number of samples.
     pub fn units(&self) -> Vec<SamplingUnit> {
         self.body.units()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The affinity of two CPUs: the classes of migrations (Bastoni, Brandenburg and Anderson, OSPERT
-//! 2010, section 2).
+//! The affinity of two CPUs, which determines the class of a migration (Bastoni, Brandenburg and Anderson, OSPERT 2010,
+//! section 2).
 
 use std::collections::BTreeSet;
 
@@ -10,27 +10,27 @@ use super::{Cache, CpuGroups, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::words::words;
 
-/// The innermost thing that two CPUs share, nearest first: a cache for data, or a whole core.
+/// The innermost cache for data, or the core, that two CPUs share, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Affinity {
-    /// They are one CPU.
+    /// The two CPUs are one CPU.
     SameCpu,
-    /// They are SMT siblings: one core.
+    /// The two CPUs are SMT siblings of one core.
     Smt,
-    /// A level-2 (or level-1) cache of two cores.
+    /// The two CPUs share a level-2 (or level-1) cache, but no core.
     L2,
-    /// A level-3 (or outer) cache.
+    /// The innermost cache that the two CPUs share is a level-3 (or outer) cache.
     L3,
-    /// No cache.
+    /// The two CPUs share no cache.
     Memory,
 }
 
 impl Affinity {
-    /// All of them, nearest first.
+    /// All affinities, nearest first.
     pub const ALL: [Self; 5] = [Self::SameCpu, Self::Smt, Self::L2, Self::L3, Self::Memory];
 
-    /// The name of resuming on a CPU of this class, in sample rows and summary tables.
+    /// The word for the event of resuming on a CPU of this affinity, in sample rows and summary tables.
     pub fn event(self) -> &'static str {
         match self {
             Self::SameCpu => "preemption",
@@ -40,7 +40,7 @@ impl Affinity {
             Self::Memory => "memory_migration",
         }
     }
-    /// Why there is no such pair among `these` ("two CPUs", "two usable CPUs"), as a clause.
+    /// A clause that says why no such pair exists among `these` ("two CPUs", "two usable CPUs").
     fn absence(self, these: &str) -> String {
         match self {
             Self::SameCpu => "no CPU is usable".to_owned(),
@@ -55,7 +55,7 @@ impl Affinity {
 }
 
 words! {
-    /// The distance of memory from the packages.
+    /// The way in which memory is attached to the packages.
     MemoryArchitecture, "a memory architecture" {
         /// The machine has several packages and one memory, equally far from all packages.
         Uma = "uma",
@@ -66,17 +66,18 @@ words! {
     }
 }
 
-/// A class of CPU pairs that no two usable CPUs are in, and why.
+/// A class to which no pair of usable CPUs belongs, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MissingClass {
-    /// The class.
+    /// The affinity of the missing class.
     pub affinity: Affinity,
-    /// Why it cannot be measured, as a clause: "no two usable CPUs share a core".
+    /// The reason why the class cannot be measured, as a clause: "no two usable CPUs share a core".
     pub why: String,
 }
 
 impl Platform {
-    /// The innermost thing that `from` and `to` share. A CPU that the platform does not know shares nothing.
+    /// The affinity of `from` and `to`: the innermost cache or core that they share. A CPU that the platform does not
+    /// know shares nothing.
     pub fn affinity(&self, from: Cpu, to: Cpu) -> Affinity {
         if from == to {
             return Affinity::SameCpu;
@@ -93,7 +94,7 @@ impl Platform {
         }
     }
 
-    /// The usable CPUs by what they share with `from`, nearest first; empty classes are left out.
+    /// The usable CPUs grouped by their affinity to `from`, nearest first; empty groups are left out.
     pub fn classes(&self, from: Cpu) -> Vec<(Affinity, CpuList)> {
         let usable = self.usable();
         let class = |affinity| {
@@ -103,7 +104,7 @@ impl Platform {
         classes.into_iter().filter(|(_, cpus)| !cpus.is_empty()).collect()
     }
 
-    /// The classes that no pair of usable CPUs is in.
+    /// The classes to which no pair of usable CPUs belongs.
     pub fn missing_classes(&self) -> Vec<MissingClass> {
         let usable = self.usable();
         Affinity::ALL
@@ -113,7 +114,7 @@ impl Platform {
             .collect()
     }
 
-    /// The first pair of `cpus` in this class, if there is one.
+    /// The first pair of `cpus` that has this affinity.
     pub fn pair(&self, cpus: &CpuList, affinity: Affinity) -> Option<(Cpu, Cpu)> {
         let caches = |is_near: bool| -> Vec<&CpuGroups> {
             let level = self.caches.iter().filter(|it| (it.level <= 2) == is_near);
@@ -129,7 +130,7 @@ impl Platform {
         }
     }
 
-    /// Whether the machine has no such pair at all, or has one that may not be used.
+    /// The reason why no usable pair has this affinity: the machine has none, or CPUs of such a pair are not usable.
     fn why_missing(&self, affinity: Affinity) -> String {
         let usable = self.usable();
         // Of a CPU that is offline most hosts do not say what it shares.
@@ -148,7 +149,7 @@ impl Platform {
         affinity.absence("two CPUs")
     }
 
-    /// The level of a cache that would make pairs of this class if the statement of its sharers were not contradicted.
+    /// The level of a cache that would give pairs this affinity if the statement of its sharers were not contradicted.
     fn doubted(&self, affinity: Affinity) -> Option<u32> {
         let of_class = |cache: &&Cache| match affinity {
             Affinity::L2 => cache.level <= 2,
@@ -161,8 +162,8 @@ impl Platform {
     }
 }
 
-/// The first pair of `cpus` that shares a group of `within` and none of `nearer`. Takes `n log n` steps where groups lie in
-/// each other, as those of a machine do.
+/// The first pair of `cpus` that shares a group of `within` but no group of `nearer`. The function takes `n log n`
+/// steps if the groups are nested, as a machine's groups are.
 fn together(cpus: &CpuList, within: &[&CpuGroups], nearer: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
     // Groups that lie in one nearer group: no CPU of theirs has such a partner.
     let mut without = BTreeSet::new();
@@ -189,7 +190,7 @@ fn together(cpus: &CpuList, within: &[&CpuGroups], nearer: &[&CpuGroups]) -> Opt
     })
 }
 
-/// The first pair of `cpus` that shares none of the groups.
+/// The first pair of `cpus` that shares no group.
 fn apart(cpus: &CpuList, groups: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
     for from in cpus.iter() {
         let is_apart = |to: &Cpu| *to != from && !groups.iter().any(|it| it.share(from, *to));
@@ -203,7 +204,7 @@ fn apart(cpus: &CpuList, groups: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
     None
 }
 
-/// Whether one of the groups that `cpu` is in holds all of `cpus`.
+/// Whether a group that contains `cpu` contains all of `cpus`.
 fn covers(groups: &CpuGroups, cpu: Cpu, cpus: &CpuList) -> bool {
     let mut all = groups.all_containing(cpu).map(|(_, group)| group);
     all.any(|group| group.len() >= cpus.len() && cpus.iter().all(|it| group.contains(it)))

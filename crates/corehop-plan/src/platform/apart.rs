@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine whose host keeps its virtual cores apart.
+//! A variant of a guest whose host keeps the virtual cores apart, so that no two cores share a cache.
 
 use super::{CpuGroups, Fact, Platform};
 use crate::units::CpuList;
 
 impl Platform {
-    /// The machine that it is while its host has put the cores apart: each core has an outermost cache of its own.
+    /// The machine as it behaves while its host has separated the cores: each core has an outermost cache of its
+    /// own.
     #[must_use]
     pub fn apart(&self) -> Self {
         let mut apart = self.clone();

@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine's record of one job: raw intervals, and the evidence for and against them.
+//! A machine's record of one job: raw intervals, and the evidence that they are undisturbed or disturbed.
 
 use crate::units::Cpu;
 use crate::words::words;
 
-/// One job as it went.
+/// The record of one job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobRecord {
-    /// The phase of the plan it belongs to, counted from 0.
+    /// The phase to which the job belongs, counted from 0.
     pub phase: usize,
-    /// Its place in the phase, counted from 0.
+    /// The position of the job in its phase, counted from 0.
     pub job: usize,
-    /// The draw of all that a process draws when it starts (frames, order, threads) that it belongs to,
-    /// where the plan leaves that to the machine.
+    /// The number of the draw of everything that a process draws when it starts (frames, order, threads);
+    /// None if the plan fixes the draws.
     pub draw: Option<u64>,
-    /// A line exchange before its batch and one after it, where there was another CPU for it.
+    /// The line exchanges before and after the job's batch; None if no other CPU was available.
     pub exchange: Option<BatchExchange>,
-    /// The share of the declared last-level cache that a probe kept, around its phase, where that was
-    /// probed.
+    /// The share of the declared last-level cache that a probe around the job's phase kept; None without a
+    /// probe.
     pub llc_share: Option<f64>,
-    /// When it started, in nanoseconds since the run did.
+    /// The start of the job, in nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// The scheduling policy it ran under, with its priority (`fifo:2`, `other:-20`).
+    /// The scheduling policy of the job, with its priority (`fifo:2`, `other:-20`).
     pub policy: String,
-    /// The share of its working set on huge pages.
+    /// The share of the job's working set on huge pages.
     pub huge_share: f64,
-    /// Its timed touches, in order.
+    /// The timed touches of the job, in order.
     pub touches: Vec<Touch>,
-    /// Its absences, in order.
+    /// The absences of the job, in order.
     pub leaves: Vec<Leave>,
 }
 
-/// The distance of two CPUs around a batch of jobs: the time of a cache line from one to the other, in
-/// nanoseconds for one way; None where the other CPU could not be had in time.
+/// The distance of two CPUs around a batch of jobs: the time of a cache line from one CPU to the other, in
+/// nanoseconds for one way; None if the other CPU was not available in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchExchange {
-    /// The CPU of the job that it was measured from.
+    /// The CPU of the job, from which the exchange was measured.
     pub from: Cpu,
-    /// The other CPU.
+    /// The other CPU of the exchange.
     pub with: Cpu,
-    /// Before the batch.
+    /// The time before the batch.
     pub before_ns: Option<f64>,
-    /// After the batch.
+    /// The time after the batch.
     pub after_ns: Option<f64>,
 }
 
@@ -61,7 +61,7 @@ words! {
 }
 
 words! {
-    /// Why a sample is not valid, or what segmentation had to repair.
+    /// The cause that makes a sample invalid, or that segmentation repaired.
     Cause, "a cause" {
         /// Another thread ran on the CPU during a touch.
         Preempted = "preempted",
@@ -93,60 +93,62 @@ words! {
 /// One timed pass over the working set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Touch {
-    /// The CPU it was to run on.
+    /// The CPU on which the touch was to run.
     pub cpu: Cpu,
-    /// The CPU it ended on.
+    /// The CPU on which the touch ended.
     pub ended_on: Cpu,
-    /// Whether the CPU it was to run on had been taken from those that the thread may use by then:
-    /// offline, or out of its cpuset.
+    /// Whether the touch's CPU was no longer available to the thread at the end: offline, or out of the
+    /// thread's cpuset.
     pub cpu_taken: bool,
-    /// Its time in nanoseconds, the cost of the time stamps subtracted.
+    /// The time of the touch in nanoseconds, without the cost of the time stamps.
     pub ns: f64,
-    /// The lines it was to visit.
+    /// The number of lines that the touch was to visit.
     pub lines: u64,
-    /// The lines in segments that nothing disturbed.
+    /// The number of lines in undisturbed segments.
     pub lines_certified: u64,
-    /// The time spent in the other segments, in nanoseconds.
+    /// The time spent in disturbed segments, in nanoseconds.
     pub uncertified_ns: f64,
-    /// The segments with a hole.
+    /// The number of segments with a hole, which is a gap between two time stamps.
     pub holes: u32,
-    /// The shortest disturbance that shows as a hole, in nanoseconds; 0 where none shows.
+    /// The shortest disturbance that shows as a hole, in nanoseconds; 0 if no disturbance shows.
     pub hole_ns: f64,
-    /// The number of times the scheduler came by (restartable-sequence aborts).
+    /// The number of times that the scheduler intervened (restartable-sequence aborts).
     pub aborts: u32,
-    /// The thread's involuntary context switches during the touch.
+    /// The number of the thread's involuntary context switches during the touch.
     pub switches: u32,
-    /// Page faults during the touch.
+    /// The number of page faults during the touch.
     pub faults: u32,
-    /// Time stolen by the hypervisor by the kernel's account, in nanoseconds.
+    /// The time that the hypervisor stole according to the kernel, in nanoseconds.
     pub steal_ns: u64,
-    /// Interrupts served on the CPU during the touch, where they can be counted.
+    /// The number of interrupts served on the CPU during the touch; None if they cannot be counted.
     pub interrupts: Option<u32>,
-    /// Last-level cache misses of the thread during the touch, where they can be counted.
+    /// The number of the thread's last-level cache misses during the touch; None if they cannot be
+    /// counted.
     pub misses: Option<u64>,
-    /// Whether an SMT sibling had a thread to run during the touch; absent where the core has none,
-    /// or nothing tells.
+    /// Whether an SMT sibling had a thread to run during the touch; None if the core has no sibling, or if
+    /// no source reports it.
     pub sibling_busy: Option<bool>,
-    /// The time of a fixed spin just before, in nanoseconds: it shows the core's clock rate.
+    /// The time of a fixed spin just before the touch, in nanoseconds, which shows the core's clock rate.
     pub spin_ns: f64,
-    /// Whether it visited all its lines.
+    /// Whether the touch visited all its lines.
     pub complete: bool,
-    /// The evidence for all this.
+    /// The evidence that the touch was not disturbed.
     pub certificate: Certificate,
 }
 
-/// The smallest share of certified lines from which a whole touch is estimated.
+/// The smallest share of certified lines from which the time of a whole touch is estimated.
 ///
-/// Below it, what the disturbance itself evicted is no longer small against what is measured.
+/// Below this share, the lines evicted by the disturbance itself are too many compared with the measured
+/// delay.
 pub const REPAIRABLE: f64 = 0.9;
 
-/// The share of a touch's time that interrupts too short to show as holes may have taken.
+/// The largest share of a touch's time that interrupts too short to show as holes can take.
 const HIDDEN: f64 = 0.02;
 
 impl Touch {
-    /// The time of an undisturbed touch in nanoseconds: the measured one, or, where a few segments
-    /// were disturbed, that of the certified segments scaled to all lines. `None` where too little is
-    /// certified to say.
+    /// The time of an undisturbed touch in nanoseconds: the measured time, or, if a few segments were
+    /// disturbed, the time of the certified segments scaled to all lines. `None` if too few lines are
+    /// certified.
     pub fn certified_ns(&self) -> Option<f64> {
         if self.lines_certified == self.lines {
             return Some(self.ns);
@@ -158,7 +160,7 @@ impl Touch {
         (share >= REPAIRABLE && left > 0.0).then(|| left / share)
     }
 
-    /// The cause of its uncertified segments: the most specific one with evidence.
+    /// The most specific cause of the touch's uncertified segments for which there is evidence.
     pub fn gap_cause(&self) -> Option<Cause> {
         if self.switches > 0 {
             Some(Cause::Preempted)
@@ -173,14 +175,14 @@ impl Touch {
         }
     }
 
-    /// Whether interrupts were counted that show as no hole, and may have taken a share of the touch
-    /// that matters: where, and how long, is not known, so that they cannot be cut out.
+    /// Whether interrupts without a hole took a relevant share of the touch: their place and length are
+    /// unknown, so that they cannot be cut out.
     pub fn interrupted_unseen(&self) -> bool {
         let unseen = self.interrupts.unwrap_or(0).saturating_sub(self.holes);
         f64::from(unseen) * self.hole_ns > HIDDEN * self.ns
     }
 
-    /// The causes that make the touch useless, in the order of [`Cause`].
+    /// The causes that make the touch unusable, in the order of [`Cause`].
     pub fn disturbances(&self) -> Vec<Cause> {
         let unusable_gap = match self.certified_ns() {
             // A thread that had the CPU in between has used the caches too: that is never repaired,
@@ -200,26 +202,28 @@ impl Touch {
     }
 }
 
-/// One absence from the CPU.
+/// The record of one absence from the CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Leave {
-    /// The CPU left.
+    /// The CPU that the job left.
     pub from: Cpu,
-    /// The CPU resumed on.
+    /// The CPU on which the job resumed.
     pub to: Cpu,
     /// The requested length, in nanoseconds.
     pub requested_ns: u64,
-    /// The actual length, in nanoseconds; across CPUs corrected for their clocks' offset.
+    /// The actual length, in nanoseconds; between two CPUs the length is corrected for the offset of their
+    /// clocks.
     pub length_ns: f64,
-    /// The error bound of the length, in nanoseconds: the bound of the offset; 0 on one CPU.
+    /// The error bound of the length, in nanoseconds: the bound of the clock offset, or 0 if the job
+    /// stayed on its CPU.
     pub bound_ns: f64,
-    /// The direct cost of getting to the other CPU, in nanoseconds, apart from the cache cost.
+    /// The direct cost of moving to the other CPU, in nanoseconds, apart from the cache cost.
     pub switch_ns: Option<f64>,
-    /// The lines that the preemptor on this CPU walked meanwhile.
+    /// The number of lines that the preemptor on this CPU walked during the absence.
     pub preemptor_lines: Option<u64>,
-    /// The bytes that the background load moved meanwhile, on all CPUs.
+    /// The number of bytes that the background load moved on all CPUs during the absence.
     pub load_bytes: Option<u64>,
-    /// The number of times the CPU resumed on went from one thread to another meanwhile.
+    /// The number of switches between threads during the absence, on the CPU on which the job resumed.
     pub switches: Option<u32>,
 }
 

@@ -7,7 +7,7 @@ use crate::platform::MemoryArchitecture;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 row! {
-    /// One sample of `synthetic`, `polluter-sweep`, `conditions` or `schedule-sensitive`.
+    /// The row of one sample of `synthetic`, `polluter-sweep`, `conditions` or `schedule-sensitive`.
     Sample, "samples" {
         /// The experiment that took the sample.
         experiment: Text,
@@ -144,7 +144,7 @@ row! {
 }
 
 row! {
-    /// One walk of `access-time`.
+    /// The row of one walk of `access-time`.
     AccessTime, "access_time" {
         /// The id of the measured platform.
         machine: Text,
@@ -198,7 +198,7 @@ row! {
 }
 
 row! {
-    /// One absence of `preemption-length`.
+    /// The row of one absence of `preemption-length`.
     PreemptionLength, "preemption_length" {
         /// The id of the measured platform.
         machine: Text,

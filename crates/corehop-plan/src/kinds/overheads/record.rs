@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine's record of a scheduling overhead, and its row.
+//! A machine's record of a scheduling overhead, and the conversion to rows.
 
 use crate::kinds::RowTime;
 use serde::{Deserialize, Serialize};
@@ -9,25 +9,25 @@ use crate::kinds::{Overhead, OverheadTime, Vantage};
 use crate::platform::Platform;
 use crate::units::Cpu;
 
-/// Some times of one overhead.
+/// A record of several times of one overhead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OverheadRecord {
-    /// The overhead.
+    /// The measured overhead.
     pub overhead: Overhead,
-    /// The vantage point.
+    /// The vantage point of the measurement.
     pub vantage: Vantage,
-    /// The number of tasks meanwhile.
+    /// The number of tasks during the measurement.
     pub tasks: u32,
-    /// The CPUs of an interrupt: sender and receiver.
+    /// The sender and the receiver of an interrupt between CPUs.
     pub between: Option<(Cpu, Cpu)>,
-    /// The replicate; None where nothing was begun anew.
+    /// The replicate; None if no part of the measurement was started anew.
     pub replicate: Option<u32>,
-    /// The times, in nanoseconds.
+    /// The measured times, in nanoseconds.
     pub ns: Vec<f64>,
 }
 
 impl OverheadRecord {
-    /// Its rows: one for each time.
+    /// The rows of the record, one for each time.
     pub(super) fn rows<'a>(
         &'a self,
         platform: &Platform,
@@ -48,30 +48,32 @@ impl OverheadRecord {
     }
 }
 
-/// The facts of a measurement of overheads, apart from its rows. They are part of the provenance, under
-/// [`OverheadFacts::KEY`].
+/// The facts of a measurement of overheads, apart from its rows. The provenance of a result has these
+/// facts under [`OverheadFacts::KEY`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct OverheadFacts {
-    /// The overheads that were not measured, with the reason.
+    /// The overheads that corehop did not measure, each with the reason.
     pub missing: Vec<String>,
-    /// The observation of the kernel, if it was possible.
+    /// The cost of observing the kernel; None if the kernel could not be observed.
     pub recording: Option<KernelObservation>,
-    /// The cost of the control page.
+    /// The cost of the control page; None if there is no control page.
     pub control_page: Option<ControlPageCost>,
     /// The reason why there is no control page.
     pub no_control_page: Option<String>,
 }
 
 impl OverheadFacts {
-    /// The number of tasks up to which times from threads alone are taken to hold: as many as 001 runs.
+    /// The largest number of tasks for which times measured from threads alone are assumed to hold,
+    /// which is also the largest number of tasks in Bastoni et al.
     const FROM_THREADS: u32 = 250;
 
-    /// The number of tasks to extend the table of overheads to; None if task sets were measured.
+    /// The number of tasks to which the table of overheads is extended; None if overheads were measured
+    /// with task sets.
     pub fn table_to(&self) -> Option<u32> {
         self.recording.is_none().then_some(Self::FROM_THREADS)
     }
 
-    /// The key of these facts in the provenance.
+    /// The key of the facts in the provenance.
     pub const KEY: &'static str = "overheads";
 
     /// The facts in the provenance of a file or a run.
@@ -83,48 +85,51 @@ impl OverheadFacts {
 /// The cost and the certainty of observing the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct KernelObservation {
-    /// The median time to record one event, in nanoseconds. The measured times exclude it.
+    /// The median time that corehop needs to record one event, in nanoseconds. The measured times
+    /// exclude this recording time.
     pub noting_ns: f64,
     /// The median time to enter and leave the recording program, in nanoseconds. Each measured time
-    /// contains it once, and once more for each event within. None if it was not measured.
+    /// contains this time once, plus once for each event within the measured time. None if corehop did
+    /// not measure it.
     pub residual_ns: Option<f64>,
     /// The largest offset between the clocks of two CPUs, in nanoseconds.
     pub clock_bound_ns: f64,
-    /// The recorded events.
+    /// The number of recorded events.
     pub events: usize,
-    /// Events lost for lack of room, or because the same program was running.
+    /// The number of events lost because the buffer was full or the recording program was already
+    /// running.
     pub lost: u64,
-    /// Begins without ends, and ends without begins.
+    /// The number of begins without an end, and of ends without a begin.
     pub unmatched: u64,
 }
 
-/// The cost of the control page: the time of a context switch, the minimum of several interleaved
+/// The cost of the control page: the time of a context switch, as the minimum of several interleaved
 /// repetitions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ControlPageCost {
-    /// Without any program, in nanoseconds.
+    /// The switch time without BPF programs, in nanoseconds.
     pub none_ns: f64,
-    /// With the programs, for threads that are not registered, in nanoseconds.
+    /// The switch time of unregistered threads with the BPF programs, in nanoseconds.
     pub unregistered_ns: f64,
-    /// With the programs, for registered threads, in nanoseconds.
+    /// The switch time of registered threads with the BPF programs, in nanoseconds.
     pub registered_ns: f64,
-    /// The run time of the programs per switch of registered threads, by the kernel's account (with two
-    /// clock readings), in nanoseconds; None if the kernel does not account for it.
+    /// The run time of the BPF programs per switch of registered threads, in nanoseconds, as the kernel
+    /// accounts for it (with two clock readings); None if the kernel does not account for it.
     pub program_ns: Option<f64>,
     /// The number of repetitions of each kind.
     pub goes: u32,
 }
 
 impl ControlPageCost {
-    /// The time of a switch with the programs relative to that without: for unregistered and for
-    /// registered threads.
+    /// The ratios of the switch times with the programs to the switch time without them: for
+    /// unregistered and for registered threads.
     pub fn ratios(&self) -> (f64, f64) {
         (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
     }
 }
 
 impl OverheadTime {
-    /// The time, for comparisons.
+    /// The time of the overhead, for comparisons.
     pub(super) fn time(&self) -> RowTime {
         let in_kernel = self.vantage == Vantage::Kernel;
         let from = if in_kernel { "in the kernel" } else { "from threads" };

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of scheduling overheads: one for each time.
+//! The rows of scheduling overheads: one row for each time.
 
 use crate::kinds::column::row;
 use crate::kinds::{Overhead, Text, Vantage};
 
 row! {
-    /// One time of `overheads`.
+    /// The row of one time of `overheads`.
     OverheadTime, "overheads" {
         /// The id of the measured platform.
         machine: Text,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of scheduling overheads and of the points that they are seen from.
+//! The words for scheduling overheads and for the vantage points of their measurement.
 
 use crate::words::words;
 
@@ -32,7 +32,7 @@ words! {
 }
 
 words! {
-    /// The vantage point of a measurement of overheads.
+    /// The vantage point from which an overhead is measured.
     Vantage, "a vantage point" {
         /// BPF programs at the kernel's tracepoints measured the overhead.
         Kernel = "kernel",

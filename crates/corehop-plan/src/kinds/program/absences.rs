@@ -1,60 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The absences of a recording as they stream by: counts whose size does not grow with the number of absences.
+//! Counts the absences of a recording while they stream in; the size of the counts does not grow with the number of
+//! absences.
 //!
-//! An hour of a busy program has millions of absences. Kept are: a count for each thread, class and octave of
-//! lengths, with the CPU time after them by octave; the lengths of each class, at most [`Lengths::MOST`] different ones; the [`Absences::LONGEST`]
-//! longest absences; and at most [`Absences::MOST_NAMES`] names of preempting threads. That is less than 16 MB,
-//! and some 100 bytes for each of a thread's classes and octaves.
+//! An hour of a busy program has millions of absences. corehop keeps a count for each thread, class and octave of
+//! lengths, with the CPU time after these absences by octave. It also keeps at most [`Lengths::MOST`] different lengths
+//! of each class, the [`Absences::LONGEST`] longest absences, and at most [`Absences::MOST_NAMES`] names of preempting
+//! threads. All counts together need less than 16 MB, plus some 100 bytes for each class and octave of a thread.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::kinds::{Absence, Rooms};
 use crate::workload::Event;
 
-/// The properties that absences have in common that are counted together.
+/// The common properties of absences that are counted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AbsenceKind {
-    /// The run of the program; None in files that know of none.
+    /// The run of the program; None in files that do not number runs.
     pub run: Option<u64>,
-    /// The thread.
+    /// The id of the thread.
     pub tid: u32,
-    /// The event of resuming.
+    /// The event that the thread resumed with.
     pub event: Event,
-    /// The power of two of the length in nanoseconds.
+    /// The exponent of the largest power of two that is at most the length in nanoseconds.
     pub octave: u32,
 }
 
-/// Absences that are counted together.
+/// The count of absences that have one [`AbsenceKind`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceCount {
-    /// The number.
+    /// The number of absences.
     pub times: u64,
-    /// Of these, those that began with a preemption.
+    /// The number of these absences that began with a preemption.
     pub preempted: u64,
-    /// Of these, moves that the thread's affinity made necessary.
+    /// The number of these absences that are moves required by the thread's affinity.
     pub pinned: u64,
     /// The sum of the lengths of brief preemptions, in nanoseconds.
     pub sum_ns: u64,
-    /// The length of the shortest, in nanoseconds.
+    /// The length of the shortest absence, in nanoseconds.
     pub shortest_ns: u64,
-    /// The length of the longest, in nanoseconds.
+    /// The length of the longest absence, in nanoseconds.
     pub longest_ns: u64,
-    /// The CPU time that the thread had after each until its next absence, where that is known; it is not of the last.
+    /// The CPU time that the thread had from each absence to its next absence, if known; the last absence has no such
+    /// time.
     pub rooms: Rooms,
 }
 
-/// The last absence of a thread so far.
+/// The most recent absence of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LastAbsence {
-    /// The absences that it is counted with.
+    /// The kind with which the absence is counted.
     pub kind: AbsenceKind,
-    /// The CPU time of the thread until then, in nanoseconds, if known.
+    /// The CPU time of the thread up to the absence, in nanoseconds, if known.
     pub cpu_ns: Option<u64>,
     in_ns: u64,
 }
 
 impl LastAbsence {
-    /// The CPU time until the next absence, or the time as an upper bound, and whether it is the one; None if unknown.
+    /// The CPU time from this absence to the next, with true; if the CPU time is unknown, the elapsed time as an upper
+    /// bound, with false. None if both are unknown.
     fn until(&self, next: &Absence) -> Option<(u64, bool)> {
         let cpu_ns = next.cpu_ns.zip(self.cpu_ns).and_then(|(end, begin)| end.checked_sub(begin));
         let time = || Some((next.out_ns.checked_sub(self.in_ns)?, false));
@@ -62,28 +65,28 @@ impl LastAbsence {
     }
 }
 
-/// The absences of a recording, counted.
+/// The counted absences of a recording.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Absences {
     counts: BTreeMap<AbsenceKind, AbsenceCount>,
     lengths: BTreeMap<Event, Lengths>,
-    /// By length and place, the longest.
+    /// The longest absences, by length and position.
     longest: BTreeMap<(u64, std::cmp::Reverse<u64>), Absence>,
     by: HashMap<String, u64>,
     other_names: u64,
     times: u64,
     last_run: Option<u64>,
-    /// By run and thread.
+    /// The most recent absence of each thread, by run and thread.
     last: BTreeMap<(Option<u64>, u32), LastAbsence>,
 }
 
 impl Absences {
-    /// The number of absences that are kept one by one: the longest.
+    /// The number of absences that corehop keeps individually: the longest.
     pub const LONGEST: usize = 4_000;
-    /// The number of different names of preempting threads that are kept.
+    /// The largest number of different names of preempting threads that corehop keeps.
     pub const MOST_NAMES: usize = 16_384;
 
-    /// Counts an absence of this run, in the class of this event.
+    /// Counts an absence of this run in the class of this event.
     pub fn take(&mut self, run: Option<u64>, event: Event, absence: &Absence) {
         let length_ns = absence.length_ns();
         let octave = length_ns.max(1).ilog2();
@@ -104,7 +107,7 @@ impl Absences {
         self.times += 1;
     }
 
-    /// The room after the thread's absence before this one ends with it.
+    /// Ends the room after the thread's previous absence, because a new absence begins.
     fn end_room(&mut self, absence: &Absence, kind: AbsenceKind) {
         let last = LastAbsence { kind, cpu_ns: absence.cpu_ns, in_ns: absence.in_ns };
         let before = self.last.insert((kind.run, kind.tid), last);
@@ -114,7 +117,7 @@ impl Absences {
         }
     }
 
-    /// The last absence of each thread: by run and thread.
+    /// The most recent absence of each thread, ordered by run and thread.
     pub fn last(&self) -> impl Iterator<Item = &LastAbsence> {
         self.last.values()
     }
@@ -130,7 +133,7 @@ impl Absences {
         }
     }
 
-    /// Keeps one of the longest; of equally long ones the earlier.
+    /// Keeps an absence if it is among the longest; of equally long absences, the earlier is kept.
     fn keep(&mut self, length_ns: u64, absence: &Absence) {
         let place = (length_ns, std::cmp::Reverse(self.times));
         let is_full = self.longest.len() >= Self::LONGEST;
@@ -143,12 +146,12 @@ impl Absences {
         }
     }
 
-    /// The number of absences.
+    /// The number of counted absences.
     pub const fn times(&self) -> u64 {
         self.times
     }
 
-    /// The counts, by run, thread, class and octave.
+    /// The counts, ordered by run, thread, class and octave.
     pub fn counts(&self) -> impl Iterator<Item = (&AbsenceKind, &AbsenceCount)> {
         self.counts.iter()
     }
@@ -165,7 +168,7 @@ impl Absences {
         self.lengths.get(&event)
     }
 
-    /// The absences that are kept: all in their order, or the longest, the longest first.
+    /// The absences kept individually: all absences in their order, or only the longest, sorted from long to short.
     pub fn kept(&self) -> Vec<&Absence> {
         let mut kept: Vec<_> = self.longest.iter().rev().collect();
         if self.times as usize <= Self::LONGEST {
@@ -174,22 +177,22 @@ impl Absences {
         kept.into_iter().map(|(_, absence)| absence).collect()
     }
 
-    /// The preempting threads by name, each with the number of absences that it came first in.
+    /// The names of preempting threads, each with the number of absences in which a thread of the name came first.
     pub fn by(&self) -> impl Iterator<Item = (&str, u64)> {
         self.by.iter().map(|(name, &times)| (name.as_str(), times))
     }
 
-    /// Absences whose preempting thread has a name beyond [`Self::MOST_NAMES`].
+    /// The number of absences whose preempting thread has a name beyond [`Self::MOST_NAMES`].
     pub const fn other_names(&self) -> u64 {
         self.other_names
     }
 
-    /// The last run that has an absence, where runs are known.
+    /// The highest number of a run that has an absence, if runs are numbered.
     pub const fn last_run(&self) -> Option<u64> {
         self.last_run
     }
 
-    /// The number of entries that are kept, whatever they are of: what bounds the memory.
+    /// The number of all kept entries, which bounds the memory.
     pub fn entries(&self) -> usize {
         let lengths: usize = self.lengths.values().map(|it| it.times.len()).sum();
         let rooms: usize = self.counts.values().map(|it| it.rooms.kinds()).sum();
@@ -198,8 +201,8 @@ impl Absences {
     }
 }
 
-/// A distribution of lengths. Up to [`Self::MOST`] different lengths are exact; beyond, so few of their leading bits
-/// are kept that no more are different, at least [`Self::FEWEST_BITS`].
+/// A distribution of absence lengths. Up to [`Self::MOST`] different lengths are exact; for more lengths, only so many
+/// leading bits are kept that at most this many differ, but at least [`Self::FEWEST_BITS`] bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lengths {
     times: BTreeMap<u64, u64>,
@@ -214,12 +217,13 @@ impl Default for Lengths {
 }
 
 impl Lengths {
-    /// The number of different lengths that are kept.
+    /// The largest number of different lengths that are kept.
     pub const MOST: usize = 1 << 16;
-    /// Lengths of 64 bits of which this number of leading bits is kept are at most 56,320 different ones.
+    /// The fewest leading bits of a length that are kept: with this number of bits, 64-bit lengths have at most 56,320
+    /// different values.
     pub const FEWEST_BITS: u32 = 11;
 
-    /// Takes a length that occurred so many times.
+    /// Adds a length that occurred `times` times.
     pub fn take(&mut self, length_ns: u64, times: u64) {
         *self.times.entry(self.lowest(length_ns)).or_default() += times;
         self.count += times;
@@ -232,17 +236,17 @@ impl Lengths {
         }
     }
 
-    /// The smallest length that is not told from this one.
+    /// The smallest length that the distribution does not distinguish from this length.
     const fn lowest(&self, length_ns: u64) -> u64 {
         length_ns & !(self.width(length_ns) - 1)
     }
 
-    /// The number of lengths that are not told from this one.
+    /// The number of lengths that the distribution does not distinguish from this length.
     const fn width(&self, length_ns: u64) -> u64 {
         1 << (u64::BITS - length_ns.leading_zeros()).saturating_sub(self.bits)
     }
 
-    /// The median, in nanoseconds; None of nothing.
+    /// The median length, in nanoseconds; None if the distribution is empty.
     pub fn median_ns(&self) -> Option<f64> {
         let at = |place: u64| {
             let mut before = 0;
@@ -255,7 +259,7 @@ impl Lengths {
         Some(f64::midpoint(at(self.count.checked_sub(1)? / 2)?, at(self.count / 2)?))
     }
 
-    /// The share by which the median may be wrong; 0 where it is exact.
+    /// The largest relative error of the median; 0 if the median is exact.
     pub fn error(&self) -> f64 {
         let is_exact = self.times.keys().all(|&low| self.width(low) == 1);
         if is_exact { 0.0 } else { 0.5_f64.powi(self.bits as i32) }

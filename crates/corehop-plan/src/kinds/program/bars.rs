@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The causes other than a thread that keep a thread off its CPU though it could run.
+//! The causes, other than another thread, that keep a runnable thread off its CPU.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 words! {
-    /// A reason for which the kernel does not let a thread run that could.
+    /// The kernel's reason for not running a runnable thread.
     Bar, "a reason for which a thread may not run" {
         /// The thread's control group, or a group above it, has used up its CPU time for the period.
         Quota = "quota",
@@ -24,29 +24,29 @@ words! {
 }
 
 impl Bar {
-    /// Whether the kernel counts the time as waiting for a CPU: the others are no waiting.
+    /// Whether the kernel counts the time as waiting for a CPU.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Quota | Self::Budget | Self::Realtime)
     }
 }
 
-/// The time that each [`Bar`] kept a thread, or several, off their CPUs, in nanoseconds.
+/// The time for which each [`Bar`] kept one or several threads off their CPUs, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(from = "BTreeMap<Bar, u64>", into = "BTreeMap<Bar, u64>")]
 pub struct Bars([u64; Bar::ALL.len()]);
 
 impl Bars {
-    /// Of these times, in the order of [`Bar::ALL`].
+    /// Bars with these times, in the order of [`Bar::ALL`].
     pub const fn new(ns: [u64; Bar::ALL.len()]) -> Self {
         Self(ns)
     }
 
-    /// The time of one.
+    /// The time for which this bar kept threads off their CPUs.
     pub const fn of(&self, bar: Bar) -> u64 {
         self.0[bar as usize]
     }
 
-    /// Those with a time, the longest first.
+    /// The bars with a time above 0, sorted from long to short.
     pub fn longest_first(&self) -> Vec<(Bar, u64)> {
         let all = Bar::ALL.iter().map(|&bar| (bar, self.of(bar)));
         let mut all: Vec<(Bar, u64)> = all.filter(|&(_, ns)| ns > 0).collect();
@@ -54,12 +54,12 @@ impl Bars {
         all
     }
 
-    /// The part of the waiting.
+    /// The sum of the times that the kernel counts as waiting.
     pub fn waiting_ns(&self) -> u64 {
         Bar::ALL.iter().filter(|bar| bar.is_waiting()).map(|&bar| self.of(bar)).sum()
     }
 
-    /// Both, summed up.
+    /// The sums of the times of two threads or runs, bar by bar.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] + other.0[at]))

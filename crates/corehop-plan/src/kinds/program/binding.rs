@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs that a wrapper command binds a program to: `taskset` and `numactl`, by their options.
+//! Finds the CPUs to which a wrapper command binds a program, from the options of `taskset` and `numactl`.
 
 use crate::kinds::Argument;
 use crate::units::{Cpu, CpuList};
 
-/// The CPUs that these words in front of a command bind it to; None if they name none, or not in a way that is understood.
+/// The CPUs to which these words bind the command that follows them; None if the words name no CPUs, or name them in an
+/// unknown form.
 pub(super) fn cpus_of(words: &[Argument]) -> Option<CpuList> {
     let words: Vec<&str> =
         words.iter().map(|it| std::str::from_utf8(it.bytes()).ok()).collect::<Option<_>>()?;
@@ -19,7 +20,7 @@ pub(super) fn cpus_of(words: &[Argument]) -> Option<CpuList> {
     }
 }
 
-/// `-c LIST`, `--cpu-list LIST`, or a mask.
+/// Reads `-c LIST`, `--cpu-list LIST`, or a mask.
 fn taskset(words: &[&str]) -> Option<CpuList> {
     let is_list = |word: &&&str| {
         let short = word.starts_with('-') && !word.starts_with("--") && word.contains('c');
@@ -33,7 +34,7 @@ fn taskset(words: &[&str]) -> Option<CpuList> {
     Some(CpuList::new((0..u128::BITS).filter(|bit| mask >> bit & 1 == 1).map(Cpu)))
 }
 
-/// `-C LIST`, `--physcpubind=LIST`, `--physcpubind LIST`.
+/// Reads `-C LIST`, `--physcpubind=LIST`, or `--physcpubind LIST`.
 fn numactl(words: &[&str]) -> Option<CpuList> {
     let mut words = words.iter();
     while let Some(word) = words.next() {

@@ -1,58 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The facts of a recording, apart from its rows: its end, its losses, and the cost of recording.
+//! The facts of a recording that are not in its rows: its end, its losses, and the cost of recording.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::units::{Cpu, CpuList};
 
-/// The facts of a recording, apart from its rows. They are part of the provenance, under
+/// The facts of a recording that are not in its rows. The provenance of a result has these facts under
 /// [`RecordingFacts::KEY`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordingFacts {
-    /// The command, process or cgroup.
+    /// The recorded command, process or cgroup.
     pub what: String,
-    /// The exit code of the command, or 128 plus a signal; None if it did not end.
+    /// The exit code of the command, or 128 plus a signal number; None if the command did not end.
     pub status: Option<i32>,
-    /// The method of observation.
+    /// The method by which corehop observed the program.
     #[serde(rename = "rung")]
     pub method: String,
-    /// The reason why the method is not BPF.
+    /// The reason why the method is not BPF; None if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_bpf: Option<String>,
     /// The begin of the recording, on the clock of [`super::Absence`].
     pub began_ns: u64,
     /// The duration of the recording.
     pub span_ns: u64,
-    /// The CPU time of the command, and of its children that it waited for; None if it is not known.
+    /// The CPU time of the command and of the children for which it waited; None if unknown.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
     /// The largest resident set of the processes, if known.
     pub rss_bytes: Option<u64>,
-    /// Samples of the bytes that processes touched within a window: estimates of their working sets.
+    /// Samples of the number of bytes that processes touched within a window: estimates of their working sets.
     #[serde(default)]
     pub touched_bytes: Vec<u64>,
-    /// Absences lost for lack of room in the kernel's buffer.
+    /// The number of absences lost because the kernel's buffer was full.
     pub lost: u64,
-    /// Threads not followed for lack of room in the kernel's table.
+    /// The number of threads not followed because the kernel's table was full.
     pub unfollowed: u64,
-    /// The time that others had CPUs that threads of the program waited for, by name; None if unknown.
+    /// The time for which other threads had CPUs that threads of the program waited for, by thread name; None if
+    /// unknown.
     #[serde(default)]
     pub others: Option<Vec<CpuHoldTime>>,
-    /// The time that threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
+    /// The time for which threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
     #[serde(default)]
     pub idle_ns: Option<u64>,
-    /// The time that threads of the program had each CPU, in nanoseconds; empty if unknown.
+    /// The time for which threads of the program had each CPU, in nanoseconds; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<(Cpu, u64)>,
-    /// The CPUs that its threads were allowed to run on, together, when looked at; None if they were not.
+    /// The union of the CPUs on which the program's threads were allowed to run; None if corehop did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuList>,
-    /// The control groups of the program, and those above, that limit its CPU time; None if they were not looked at.
+    /// The control groups of the program, and their parent groups, that limit its CPU time; None if corehop did not
+    /// look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<GroupLimit>>,
-    /// Of a recording that was read from a trace of another program: sentences about what the trace does not state, and what of the
-    /// trace was not used. None of a recording by corehop.
+    /// Sentences about facts that the trace does not state, and about events that the recording does not use, if the
+    /// recording was read from a trace of another program. None for a recording by corehop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Vec<String>>,
     /// The cost of recording.
@@ -62,22 +64,24 @@ pub struct RecordingFacts {
 /// A control group with a limit on the CPU time of its threads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLimit {
-    /// The file with the limit, below the root of the file system.
+    /// The file that states the limit, as a path below the root of the file system.
     pub file: String,
-    /// The CPU time of a period, in microseconds, of all CPUs together; of each where the limit is on real-time threads.
+    /// The CPU time of a period, in microseconds, summed over all CPUs; for a limit on real-time threads, the CPU time
+    /// of each CPU.
     pub runtime_us: u64,
-    /// The period, in microseconds.
+    /// The length of the period, in microseconds.
     pub period_us: u64,
-    /// Whether the limit is on real-time threads.
+    /// Whether the limit applies to real-time threads.
     pub realtime: bool,
-    /// Periods in which the group was throttled while it was looked at; None where the kernel does not count them.
+    /// The number of observed periods in which the kernel throttled the group; None if the kernel does not count them.
     pub throttled: Option<u64>,
-    /// The time that it was throttled, summed up over CPUs, in nanoseconds; None likewise.
+    /// The time for which the kernel throttled the group, summed over CPUs, in nanoseconds; None if the kernel does not
+    /// count it.
     pub throttled_ns: Option<u64>,
 }
 
 impl GroupLimit {
-    /// The limit of a later look at the same group: its counts add up.
+    /// Adds the counts of a later observation of the same group.
     fn add(&mut self, later: &Self) {
         let sum = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(a, b)| a + b);
         self.throttled = sum(self.throttled, later.throttled);
@@ -85,7 +89,7 @@ impl GroupLimit {
     }
 }
 
-/// The limits of two runs, by file.
+/// The limits of two runs, merged by file.
 fn all_limits(mut one: Vec<GroupLimit>, other: &[GroupLimit]) -> Vec<GroupLimit> {
     for limit in other {
         match one.iter_mut().find(|it| it.file == limit.file) {
@@ -96,7 +100,7 @@ fn all_limits(mut one: Vec<GroupLimit>, other: &[GroupLimit]) -> Vec<GroupLimit>
     one
 }
 
-/// The times of two runs, by CPU.
+/// The times of two runs, added by CPU.
 fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
     for &(cpu, ns) in other {
         match one.iter_mut().find(|(it, _)| *it == cpu) {
@@ -107,16 +111,16 @@ fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
     one
 }
 
-/// The time that threads of one name had CPUs that threads of the recorded program waited for.
+/// The time for which threads of one name had CPUs that threads of the recorded program waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuHoldTime {
-    /// The name.
+    /// The name of the threads.
     pub name: String,
-    /// The time, in nanoseconds for each waiting thread.
+    /// The time in nanoseconds, counted once for each waiting thread.
     pub held_ns: u64,
 }
 
-/// The times of two runs, by name.
+/// The times of two runs, added by name.
 fn merged(mut one: Vec<CpuHoldTime>, other: Vec<CpuHoldTime>) -> Vec<CpuHoldTime> {
     for held in other {
         match one.iter_mut().find(|it| it.name == held.name) {
@@ -128,10 +132,10 @@ fn merged(mut one: Vec<CpuHoldTime>, other: Vec<CpuHoldTime>) -> Vec<CpuHoldTime
 }
 
 impl RecordingFacts {
-    /// The key of these facts in the provenance.
+    /// The key of the facts in the provenance.
     pub const KEY: &'static str = "recording";
 
-    /// Before the first of several runs of a program, which begins now.
+    /// The facts before the first of several runs of a program, which begins at `began_ns`.
     pub fn before_runs(what: String, began_ns: u64) -> Self {
         let took = Took { switches: Some(SwitchesTook::NONE), ..Took::default() };
         let (cpu_ns, others, idle_ns) = (Some(0), Some(Vec::new()), Some(0));
@@ -139,7 +143,7 @@ impl RecordingFacts {
         Self { what, began_ns, cpu_ns, others, idle_ns, limits, took, ..Self::default() }
     }
 
-    /// Takes the facts of a later run of the same program: times and losses add up.
+    /// Adds the facts of a later run of the same program; times and losses add up.
     pub fn add(&mut self, later: Self) {
         self.status = later.status;
         self.why_not_bpf = later.why_not_bpf;
@@ -164,40 +168,41 @@ impl RecordingFacts {
     }
 }
 
-/// The cost of recording to the machine.
+/// The cost of recording to the recorded machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Took {
-    /// CPU time of the recorder itself, in nanoseconds.
+    /// The CPU time of the recorder itself, in nanoseconds.
     pub own_ns: u64,
-    /// Run time of its programs in the kernel, in files that have it: later ones have `switches`.
+    /// The run time of the recorder's BPF programs in the kernel; only older files have this time, newer files have
+    /// `switches`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs_ns: Option<u64>,
-    /// The number of runs of those programs.
+    /// The number of runs of the BPF programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<u64>,
-    /// The cost to switches between threads; None if unknown.
+    /// The cost that recording adds to switches between threads; None if unknown.
     #[serde(default)]
     pub switches: Option<SwitchesTook>,
 }
 
-/// The cost of recording to switches between threads. How much longer one takes is measured on the same host
-/// after the recording: threads hand a byte to each other, with it and without.
+/// The cost that recording adds to switches between threads. corehop measures the added time of a switch on the same
+/// host after the recording: threads hand a byte to each other, with and without recording.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct SwitchesTook {
-    /// Times a thread of the program left a CPU.
+    /// The number of times that a thread of the program left a CPU.
     pub count: u64,
-    /// The time that one takes longer, in nanoseconds.
+    /// The added time of one such switch, in nanoseconds.
     pub each_ns: f64,
-    /// Switches between other threads of the machine, if known.
+    /// The number of switches between other threads of the machine, if known.
     pub others: Option<u64>,
-    /// The time that one of these takes longer, in nanoseconds.
+    /// The added time of one switch between other threads, in nanoseconds.
     pub other_ns: f64,
 }
 
 impl SwitchesTook {
     const NONE: Self = Self { count: 0, each_ns: 0.0, others: Some(0), other_ns: 0.0 };
 
-    /// Those of two recordings together: each time weighs as often as it was taken.
+    /// The costs of two recordings together; each added time is weighted by its number of switches.
     fn and(self, other: Self) -> Self {
         let mean = |one: (u64, f64), other: (u64, f64)| {
             let sum = one.0 as f64 * one.1 + other.0 as f64 * other.1;
@@ -212,7 +217,7 @@ impl SwitchesTook {
         }
     }
 
-    /// All of it, in nanoseconds.
+    /// The added time of all switches, in nanoseconds.
     pub fn ns(&self) -> f64 {
         self.count as f64 * self.each_ns + self.others.unwrap_or(0) as f64 * self.other_ns
     }
@@ -224,7 +229,7 @@ impl Took {
         self.switches = self.switches.zip(later.switches).map(|(one, other)| one.and(other));
     }
 
-    /// As a share of the time of one CPU.
+    /// The cost of recording as a share of the time of one CPU.
     pub fn share(&self, span_ns: u64) -> f64 {
         let kernel_ns = self.switches.map_or(self.programs_ns.unwrap_or(0) as f64, |it| it.ns());
         (self.own_ns as f64 + kernel_ns) / span_ns.max(1) as f64

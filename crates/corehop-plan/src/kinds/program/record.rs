@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recording of an unmodified program: the absences of its threads, and their causes.
+//! The recording of an unmodified program: the absences of its threads, and the causes of the absences.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,37 +11,37 @@ use crate::platform::Platform;
 use crate::units::{Cpu, CpuList};
 use crate::workload::Event;
 
-/// A time in which a thread was preempted, or after which it ran on another CPU. Times are those of one
-/// clock (CLOCK_MONOTONIC) in nanoseconds.
+/// An absence of a thread: the thread was preempted, or it ran on another CPU afterwards. All times are in
+/// nanoseconds of one clock (CLOCK_MONOTONIC).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
-    /// The thread.
+    /// The id of the thread.
     pub tid: u32,
-    /// When it left its CPU.
+    /// The time at which the thread left its CPU.
     pub out_ns: u64,
-    /// When it was back; where that was not seen, when it left the next time.
+    /// The time at which the thread was back; if its return was not seen, the time at which it left the next time.
     pub in_ns: u64,
-    /// Whether it was seen to come back.
+    /// Whether the recorder saw the return of the thread.
     pub seen: bool,
-    /// The CPU it left.
+    /// The CPU that the thread left.
     pub from: Cpu,
-    /// The CPU it came back to.
+    /// The CPU to which the thread returned.
     pub to: Cpu,
-    /// Whether it was taken off its CPU; otherwise it had blocked.
+    /// Whether the kernel preempted the thread; otherwise the thread had blocked.
     pub preempted: bool,
-    /// Whether its affinity made it move.
+    /// Whether the thread's affinity forced the move.
     pub pinned: bool,
-    /// Running time before it left; 0 where that is not known.
+    /// The thread's run time before it left its CPU; 0 if unknown.
     pub ran_ns: u64,
-    /// Its CPU time until it left, since it was followed; None where that is not known.
+    /// The CPU time that the thread used from the begin of the recording to the absence; None if unknown.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
-    /// The preempting thread: number and name; empty if unknown.
+    /// The number and the name of the preempting thread; None if unknown.
     pub by: Option<(u32, String)>,
 }
 
 impl Absence {
-    /// The preemption length, or a bound of it where it was not seen to come back.
+    /// The preemption length, or an upper bound if the return of the thread was not seen.
     pub const fn length_ns(&self) -> u64 {
         self.in_ns.saturating_sub(self.out_ns)
     }
@@ -50,43 +50,45 @@ impl Absence {
 /// The kernel's counts for one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ObservedThread {
-    /// The thread.
+    /// The id of the thread.
     pub tid: u32,
-    /// The process of the thread.
+    /// The id of the thread's process.
     pub pid: u32,
-    /// The name of the thread at the end.
+    /// The name of the thread at the end of the recording.
     pub name: String,
-    /// Times it was taken off its CPU.
+    /// The number of times that the kernel preempted the thread.
     pub preemptions: u64,
-    /// Times it left because it blocked.
+    /// The number of times that the thread left its CPU because it blocked.
     pub voluntary: u64,
-    /// Times the scheduler changed its CPU.
+    /// The number of times that the scheduler changed the thread's CPU.
     pub migrations: u64,
-    /// Of these, those that its affinity made necessary.
+    /// The number of these changes that the thread's affinity forced.
     pub affinity_moves: u64,
-    /// Times it came back to another CPU than the one it had left.
+    /// The number of times that the thread returned to another CPU than it had left.
     pub cpu_changes: u64,
-    /// Times it came back and was not seen to.
+    /// The number of returns that the recorder did not see.
     pub unseen: u64,
-    /// The time between being preempted and being back, summed up.
+    /// The total time between preemptions of the thread and its returns.
     pub preempted_ns: u64,
-    /// Its CPU time, in nanoseconds; None where that is unknown, as for those below.
+    /// The thread's CPU time, in nanoseconds; None if unknown, as for the optional times below.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
-    /// The time it was ready to run and waited for a CPU, in nanoseconds, by the kernel's account.
+    /// The time for which the thread was runnable and waited for a CPU, in nanoseconds, as the kernel accounts for
+    /// it.
     #[serde(default)]
     pub waited_ns: Option<u64>,
     /// The time for which the thread had a CPU while other threads of the program waited for the CPU, in nanoseconds,
     /// summed over the waiting threads.
     #[serde(default)]
     pub held_ns: Option<u64>,
-    /// Of its preemptions, brief ones on one CPU, which have no [`Absence`]; None where all have one.
+    /// The number of the thread's brief preemptions on one CPU, which have no [`Absence`]; None if every preemption
+    /// has one.
     #[serde(default)]
     pub brief: Option<u64>,
-    /// Their lengths summed up, in nanoseconds.
+    /// The total length of the brief preemptions, in nanoseconds.
     #[serde(default)]
     pub brief_ns: Option<u64>,
-    /// The time that it was not allowed to run, by cause; None where that is unknown.
+    /// The time for which the kernel did not let the thread run, by cause; None if unknown.
     #[serde(default)]
     pub barred: Option<Bars>,
 }
@@ -94,46 +96,46 @@ pub struct ObservedThread {
 /// A record of a program's run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgramRecord {
-    /// A run of the plan begins, counted from 0: what follows is of that run.
+    /// A run of the plan begins, counted from 0; the records that follow belong to this run.
     Begin(usize),
-    /// A thread was off its CPU.
+    /// The record of a thread's absence from its CPU.
     Absence(Absence),
     /// The counts of a thread, at the end of the recording.
     Thread(ObservedThread),
-    /// The run has ended.
+    /// The run has ended, with these totals.
     End(EndedRun),
 }
 
-/// A run as a whole.
+/// The totals of a run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EndedRun {
     /// The begin of the recording, on the clock of [`Absence`].
     pub began_ns: u64,
-    /// Its wall time, in nanoseconds.
+    /// The wall time of the run, in nanoseconds.
     pub wall_ns: u64,
-    /// Its CPU time, in nanoseconds, where it is known.
+    /// The CPU time of the run, in nanoseconds, if known.
     pub cpu_ns: Option<u64>,
-    /// The time that its threads waited for a CPU, in nanoseconds, where it is known.
+    /// The time for which the run's threads waited for a CPU, in nanoseconds, if known.
     pub waited_ns: Option<u64>,
-    /// Preemptions of its threads.
+    /// The number of preemptions of the run's threads.
     pub preemptions: u64,
-    /// Changes of their CPU by the scheduler.
+    /// The number of times that the scheduler changed the CPU of a thread.
     pub migrations: u64,
-    /// The exit code, or 128 plus a signal; None if the end was not recorded.
+    /// The exit code of the run, or 128 plus a signal number; None if its end was not recorded.
     pub status: Option<i32>,
-    /// The CPUs that its threads ran on for at least `RAN_ON` of their CPU time; None if unknown.
+    /// The CPUs on which the run's threads had at least the share `RAN_ON` of their CPU time; None if unknown.
     pub ran_on: Option<CpuList>,
     /// The union of the CPUs in the threads' affinity masks during the run; None if unknown.
     pub allowed: Option<CpuList>,
-    /// The CPUs that the words of its arm bind it to; None if they name none.
+    /// The CPUs to which the words of the run's arm bind the command; None if the words name no CPUs.
     pub bound_to: Option<CpuList>,
 }
 
-/// The share of the CPU time of a run that makes a CPU one on which it ran: a command that binds itself has begun
-/// elsewhere.
+/// The share of a run's CPU time above which a CPU counts as used; a smaller share occurs because a command that
+/// binds itself starts on another CPU.
 const RAN_ON: f64 = 0.05;
 
-/// The CPUs with at least [`RAN_ON`] of this time; None of nothing.
+/// The CPUs with at least the share [`RAN_ON`] of the CPU time; None if there is no time.
 fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
     let all: u64 = ran.iter().map(|&(_, ns)| ns).sum();
     let counts = |&&(_, ns): &&(Cpu, u64)| ns as f64 >= RAN_ON * all as f64;
@@ -141,7 +143,7 @@ fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
 }
 
 impl EndedRun {
-    /// The run of these facts and threads.
+    /// The totals of the run with these facts and threads.
     pub fn of(facts: &RecordingFacts, threads: &[ObservedThread]) -> Self {
         let sum = |of: fn(&ObservedThread) -> u64| threads.iter().map(of).sum();
         Self {
@@ -159,47 +161,49 @@ impl EndedRun {
     }
 }
 
-/// The time that threads waited for a CPU; None if it is unknown of one of them, or of all.
+/// The time for which threads waited for a CPU; None if the time of any thread is unknown, or if there are no
+/// threads.
 fn waited_ns(threads: &[ObservedThread]) -> Option<u64> {
     let sum = threads.iter().map(|thread| thread.waited_ns).sum::<Option<u64>>();
     sum.filter(|_| !threads.is_empty())
 }
 
-/// A program's run: the facts and the records.
+/// A recording of a program: the facts and the records.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recording {
-    /// The facts.
+    /// The facts of the recording that are not in its rows.
     pub facts: RecordingFacts,
-    /// The threads, in the order in which they were noticed; none where their rows are not there.
+    /// The threads, in the order in which the recorder noticed them; empty if the rows of threads are missing.
     pub threads: Vec<ObservedThread>,
-    /// Their absences, counted.
+    /// The counted absences of the threads.
     pub absences: Absences,
-    /// The runs that have ended; none in files of recordings that know of none.
+    /// The runs that have ended; empty in files that do not number runs.
     pub runs: Vec<RecordedRun>,
-    /// The first thread of each run, where the run is known.
+    /// The index of the first thread of each run, if runs are numbered.
     pub first_threads: Vec<(u64, usize)>,
 }
 
 impl Recording {
-    /// The threads; None where their rows are not there. A program has one thread at least.
+    /// The threads of the recording; None if the rows of threads are missing. A recorded program has at least one
+    /// thread.
     pub fn known_threads(&self) -> Option<&[ObservedThread]> {
         (!self.threads.is_empty()).then_some(&self.threads)
     }
 
-    /// Takes rows of absences.
+    /// Adds rows of absences.
     pub fn take_absences(&mut self, rows: &[RecordedAbsence]) {
         for row in rows {
             self.absences.take(row.run, row.event, &row.into());
         }
     }
 
-    /// Takes rows of runs.
+    /// Adds rows of runs.
     pub fn take_runs(&mut self, rows: &[RecordedRun]) {
         self.runs.extend_from_slice(rows);
     }
 
-    /// The runs that have ended. A file that knows of none is one run, of its facts and threads; unless its
-    /// absences are of several, whose rows are not there.
+    /// The runs that have ended. A file that does not number runs has one run with the facts and threads of the file.
+    /// If its absences belong to several runs whose rows are missing, it has none.
     pub fn ended_runs(&self) -> Vec<RecordedRun> {
         if !self.runs.is_empty() || self.runs_begun() > 1 {
             return self.runs.clone();
@@ -214,21 +218,21 @@ impl Recording {
             .map_or(&[], |range| &self.threads[range])
     }
 
-    /// The number of runs that have begun, those of an interrupted recording among them.
+    /// The number of runs that have begun, including the last run of an interrupted recording.
     pub fn runs_begun(&self) -> u64 {
         let begun = self.absences.last_run().into_iter();
         let begun = begun.chain(self.first_threads.iter().map(|&(run, _)| run));
         begun.chain(self.runs.iter().map(|row| row.run)).max().map_or(0, |last| last + 1)
     }
 
-    /// Whether runs have numbers, as in all but early files; None where no row says so.
+    /// Whether runs have numbers, as in all but early files; None if no row shows it.
     pub fn knows_runs(&self) -> Option<bool> {
         let numbered = self.absences.last_run().is_some() || !self.first_threads.is_empty();
         let has_rows = self.absences.times() > 0 || !self.threads.is_empty();
         has_rows.then_some(numbered)
     }
 
-    /// Takes rows of threads.
+    /// Adds rows of threads.
     pub fn take_threads(&mut self, rows: &[RecordedThread]) {
         for row in rows {
             note_first(&mut self.first_threads, row.run, self.threads.len());
@@ -237,7 +241,7 @@ impl Recording {
     }
 }
 
-/// Notes where the rows of a run begin, `at` being the place of the next.
+/// Notes the first row of a run; `at` is the index of the next row.
 fn note_first(firsts: &mut Vec<(u64, usize)>, run: Option<u64>, at: usize) {
     let known = firsts.last().map(|&(run, _)| run);
     if let Some(run) = run.filter(|&run| known != Some(run)) {
@@ -245,7 +249,7 @@ fn note_first(firsts: &mut Vec<(u64, usize)>, run: Option<u64>, at: usize) {
     }
 }
 
-/// The places of the rows of a run among `all`; None if it has none.
+/// The range of the rows of a run among `all` rows; None if the run has no rows.
 fn range_of(firsts: &[(u64, usize)], run: u64, all: usize) -> Option<std::ops::Range<usize>> {
     let at = firsts.iter().position(|&(known, _)| known == run)?;
     let end = firsts.get(at + 1).map_or(all, |&(_, next)| next);
@@ -336,7 +340,7 @@ impl RecordedRun {
         Self::placed(&platform.id, seed, place, it)
     }
 
-    /// The row of a run with this number, of this arm, in this block.
+    /// The row of the run with this number, arm and block.
     fn placed(
         machine: &str,
         seed: u64,
@@ -363,7 +367,7 @@ impl RecordedRun {
     }
 }
 
-/// The bars of a thread, where its row has them.
+/// The bars of a thread, if the thread's row has them.
 fn bars(row: &RecordedThread) -> Option<Bars> {
     let all = [row.quota_ns, row.budget_ns, row.realtime_ns, row.frozen_ns, row.stopped_ns];
     let all: Option<Vec<u64>> = all.into_iter().collect();
@@ -394,7 +398,7 @@ impl From<&RecordedThread> for ObservedThread {
 }
 
 impl RecordedRun {
-    /// A run that failed does not count.
+    /// A failed run is not a valid observation.
     pub(super) fn observation(&self, arms: &[String]) -> Option<RowObservation> {
         let cell = arms.iter().position(|arm| **arm == *self.arm)? as u64;
         let value_ns = self.wall_ns as f64;

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The room for refills of caches: after an absence, a thread refills its cache within the CPU time that it has until
-//! its next absence.
+//! The room for cache refills: after an absence, a thread can refill its cache only within the CPU time that it has
+//! until its next absence.
 
 use std::collections::BTreeMap;
 
-/// Rooms after absences, by the power of two of their length in nanoseconds.
+/// Counts of rooms after absences, by the power of two of the rooms' length in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rooms(BTreeMap<u32, RoomClass>);
 
-/// Rooms of one power of two.
+/// The rooms whose lengths have one power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RoomClass {
     times: u64,
     sum_ns: u64,
-    /// Whether the lengths are CPU times; otherwise they are upper bounds.
+    /// Whether the lengths of the rooms are CPU times; otherwise the lengths are upper bounds.
     exact: bool,
 }
 
 impl Rooms {
-    /// Takes a room of this length: a CPU time, or an upper bound of it.
+    /// Adds a room of this length, which is a CPU time or an upper bound of a CPU time.
     pub fn take(&mut self, ns: u64, exact: bool) {
         let octave = ns.max(1).ilog2();
         let alike = self.0.entry(octave).or_insert(RoomClass { times: 0, sum_ns: 0, exact: true });
@@ -32,25 +32,27 @@ impl Rooms {
         self.0.values().map(|it| it.times).sum()
     }
 
-    /// The number of powers of two.
+    /// The number of powers of two that have rooms.
     pub fn kinds(&self) -> usize {
         self.0.len()
     }
 
-    /// Their lengths, summed up, in nanoseconds.
+    /// The total length of the rooms, in nanoseconds.
     pub fn sum_ns(&self) -> f64 {
         self.0.values().map(|it| it.sum_ns as f64).sum()
     }
 
-    /// An upper bound of what fits into the rooms of refills that take at most `each_ns`: the sum of the smaller of the
-    /// two. That is a concave function of the rooms, so that equal ones give the most (Jensen).
+    /// An upper bound of the refill time that fits into the rooms if a refill takes at most `each_ns`: for each power
+    /// of two, the smaller of all refills and all rooms. The smaller of refill and room is a concave function of the
+    /// room, so that equal rooms give the largest sum (Jensen).
     pub fn most_ns(&self, each_ns: f64) -> f64 {
         let of = |it: &RoomClass| (it.times as f64 * each_ns).min(it.sum_ns as f64);
         self.0.values().map(of).sum()
     }
 
-    /// A lower bound of what refills take that need at least `each_ns`: rooms of which the sum is known give the least
-    /// where all lie at the ends of their power of two. Rooms that are upper bounds give none.
+    /// A lower bound of the refill time if a refill needs at least `each_ns`: for rooms of a known total length, the
+    /// time is least if all lengths are at the ends of their power of two. Rooms that are upper bounds add nothing to
+    /// the lower bound.
     pub fn least_ns(&self, each_ns: f64) -> f64 {
         let of = |(&octave, it): (&u32, &RoomClass)| {
             let n = it.times as f64;
@@ -67,7 +69,7 @@ impl Rooms {
     }
 }
 
-/// The smallest number of a power of two, and that of the next.
+/// The smallest length of a power of two, and the smallest length of the next power.
 fn ends(octave: u32) -> (f64, f64) {
     let low = 2.0_f64.powi(octave as i32);
     (low, 2.0 * low)

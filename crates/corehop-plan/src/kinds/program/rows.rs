@@ -6,7 +6,8 @@ use crate::kinds::{RowKind, Text};
 use crate::workload::Event;
 
 row! {
-    /// One absence of a thread of a recorded program: it was preempted, or it resumed on another CPU.
+    /// The row of one absence of a thread of a recorded program: the kernel preempted the thread, or the thread
+    /// resumed on another CPU.
     RecordedAbsence, "absences" {
         /// The id of the platform on which corehop recorded the program.
         machine: Text,
@@ -48,7 +49,7 @@ row! {
 }
 
 row! {
-    /// The counts of one thread of a recorded program.
+    /// The row with the counts of one thread of a recorded program.
     RecordedThread, "threads" {
         /// The id of the platform on which corehop recorded the program.
         machine: Text,
@@ -103,7 +104,7 @@ row! {
 }
 
 row! {
-    /// One run of a recorded program.
+    /// The row of one run of a recorded program.
     RecordedRun, "runs" {
         /// The id of the platform on which corehop recorded the program.
         machine: Text,
@@ -142,7 +143,7 @@ row! {
 }
 
 impl RowKind {
-    /// The kinds of rows that a recording of a program has, each in a file of its own; the first is what
-    /// `-o FILE` names.
+    /// The kinds of rows of a program's recording, each in a file of its own; `-o FILE` names the file of the first
+    /// kind.
     pub const OF_RECORDING: [Self; 3] = [Self::Absences, Self::Threads, Self::Runs];
 }

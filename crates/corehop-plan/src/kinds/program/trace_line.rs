@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lines of the scheduler's events as text: `perf script`, `perf sched script`, `trace-cmd report`, ftrace's `trace` file, and the text of
-//! systrace that Perfetto reads and writes.
+//! Reads lines of scheduler events as text: `perf script`, `perf sched script`, `trace-cmd report`, ftrace's `trace`
+//! file, and the text of systrace that Perfetto reads and writes.
 //!
-//! All of them have the thread, its CPU in brackets, the time in seconds, and the event with its fields. perf writes `comm tid`, the others
-//! `comm-tid`. The fields are `prev_comm=…`, or the short form of the plugins, `comm:tid [prio] S ==> comm:tid [prio]`.
+//! A line of each format has the thread, its CPU in brackets, the time in seconds, and the event with its fields. perf
+//! writes `comm tid`, the other programs `comm-tid`. The fields are `prev_comm=…`, or the short form of the plugins,
+//! `comm:tid [prio] S ==> comm:tid [prio]`.
 
 use crate::units::{Cpu, scaled};
 
-/// A thread of an event.
+/// A thread that an event names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TracedThread {
-    /// The thread's number; 0 is an idle CPU.
+    /// The number of the thread; 0 is an idle CPU.
     pub tid: u32,
     /// The thread's name.
     pub name: String,
@@ -23,7 +24,7 @@ pub enum TraceEvent {
     Switch {
         /// The thread that leaves the CPU.
         prev: TracedThread,
-        /// Whether this thread could have gone on: it was preempted.
+        /// Whether the leaving thread was preempted: it was still runnable.
         preempted: bool,
         /// The thread that the CPU runs next.
         next: TracedThread,
@@ -34,9 +35,9 @@ pub enum TraceEvent {
     Migrate(TracedThread),
     /// `sched_process_fork`: a thread starts another thread.
     Fork {
-        /// The starting thread.
+        /// The parent, which starts the other thread.
         parent: TracedThread,
-        /// The started thread.
+        /// The child, which the other thread starts.
         child: TracedThread,
     },
     /// Another event, by name.
@@ -46,11 +47,11 @@ pub enum TraceEvent {
 /// An event of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceLine {
-    /// The thread that had the CPU.
+    /// The thread that had the CPU at the event.
     pub current: TracedThread,
     /// The process of that thread, where the line states the process.
     pub pid: Option<u32>,
-    /// The CPU.
+    /// The CPU of the event.
     pub cpu: Cpu,
     /// The time in nanoseconds, on the clock of the trace.
     pub ns: u64,
@@ -58,7 +59,7 @@ pub struct TraceLine {
     pub event: TraceEvent,
 }
 
-/// The event of a line; None of a line that has another form.
+/// The event of a line; None if the line has no known form.
 pub fn event(line: &str) -> Option<TraceLine> {
     let (before, cpu, (ns, rest)) = around_cpu(line)?;
     let (current, pid) = thread(before)?;
@@ -74,7 +75,7 @@ pub fn event(line: &str) -> Option<TraceLine> {
     Some(TraceLine { current, pid, cpu, ns, event })
 }
 
-/// The number of events that a line says were lost; None of another line.
+/// The number of lost events that a line reports; None if the line reports no loss.
 pub fn lost(line: &str) -> Option<u64> {
     if let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written:") {
         let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
@@ -146,7 +147,7 @@ fn thread(text: &str) -> Option<(TracedThread, Option<u32>)> {
     Some((of(name, number(tid)?), pid))
 }
 
-/// The time behind the CPU, and the text behind the time. Between CPU and time stand the flags of ftrace.
+/// The time behind the CPU, and the text behind the time. Flags of ftrace stand between the CPU and the time.
 fn after_time(text: &str) -> Option<(u64, &str)> {
     let mut rest = text.trim_start();
     for _ in 0..3 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of events that were caused in a program: one for each block.
+//! The rows of events that corehop caused in a program: one row for each block.
 
 use super::InterventionClass;
 use crate::kinds::column::row;
@@ -8,8 +8,8 @@ use crate::units::Nanos;
 use crate::workload::Event;
 
 row! {
-    /// One block of `program-costs`: a stretch of a program's time, or one of its runs, in which events of one class were
-    /// caused at one rate, or none were.
+    /// The row of one block of `program-costs`: a part of a program's time, or one of its runs, in which corehop caused
+    /// events of one class at one rate, or no events.
     CausedBlock, "program_costs" {
         /// The id of the measured platform.
         machine: Text,
@@ -52,8 +52,8 @@ row! {
 }
 
 impl CausedBlock {
-    /// The block, as far as it matters to the number of samples: of the class at this place among `classes`. One that says
-    /// nothing counts too: the program would not make another one better.
+    /// The observation of the block for the number of samples; its cell is the index of the block's class in `classes`.
+    /// An invalid block counts too, because a repeated block of this program would be no better.
     pub(super) fn observation(&self, classes: &[InterventionClass]) -> Option<RowObservation> {
         let length = self.asked_ns.map(|ns| Nanos::new(ns as u64));
         let is_of = |it: &InterventionClass| {
@@ -72,7 +72,8 @@ impl CausedBlock {
         })
     }
 
-    /// The CPU time for a unit of progress without events, for comparisons; None of other blocks.
+    /// The CPU time of the program per unit of progress in a block without events, for comparisons; None for other
+    /// blocks.
     pub(super) fn time(&self) -> Option<RowTime> {
         let usable = self.dose == 0 && self.invalid.is_none() && self.progress > 0.0;
         usable.then(|| RowTime {

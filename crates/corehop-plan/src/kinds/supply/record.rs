@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine's record of a window in which a CPU was watched, and its rows: one for each gap.
+//! A machine's record of a window in which it watched a CPU, and the conversion to rows: one row for each gap.
 
 use crate::kinds::RowTime;
 use crate::kinds::origin::RunContext;
 use crate::kinds::{RowObservation, SupplyGap, Text, Watch};
 use crate::units::Cpu;
 
-/// A window in which a CPU was watched. Times are in nanoseconds.
+/// The record of a window in which a machine watched a CPU. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SupplyRecord {
-    /// The number of the window in the plan, counted from 0.
+    /// The index of the window in the plan, counted from 0.
     pub window: u64,
-    /// The CPU.
+    /// The watched CPU.
     pub cpu: Cpu,
-    /// The replicate it belongs to.
+    /// The replicate to which the window belongs.
     pub replicate: u32,
-    /// When it began, since the run did.
+    /// The begin of the window, as time since the start of the run.
     pub start_ns: u64,
-    /// The length that was planned.
+    /// The planned length of the window.
     pub asked_ns: u64,
-    /// The length that was watched without a break: from before the planned begin, to the end of a gap that crosses the planned
-    /// end.
+    /// The length that the thread watched without a break: from before the planned begin to the planned end, or to the
+    /// end of a gap that crosses the planned end.
     pub watched_ns: u64,
-    /// The time lost in gaps below the threshold.
+    /// The time lost in gaps shorter than the threshold.
     pub short_ns: u64,
-    /// The gaps, each with its begin since that of the window and its length.
+    /// The gaps of the window, each with its begin after the begin of the window, and its length.
     pub gaps: Vec<(u64, u64)>,
-    /// Whether the first gap began before the window did.
+    /// Whether the first gap began before the window.
     pub cut: bool,
-    /// The scheduling policy and priority of the thread.
+    /// The scheduling policy and priority of the watching thread.
     pub policy: String,
 }
 
 impl SupplyRecord {
-    /// Its rows: one for each gap, and one without a gap if there was none. `first` windows came before the plan.
+    /// The rows of the window: one for each gap, or one row without a gap if the window has none. `first` is the number
+    /// of windows that came before the plan.
     pub(super) fn rows<'a>(
         &'a self,
         context: &RunContext,
@@ -64,7 +65,7 @@ impl SupplyRecord {
 }
 
 impl SupplyGap {
-    /// The window, as far as it matters to the number of samples; None but for its first row.
+    /// The observation of the window for the number of samples; None except for the window's first row.
     pub(super) fn observation(&self, cpus: &[u64]) -> Option<RowObservation> {
         let cell = cpus.iter().position(|&cpu| cpu == self.cpu).filter(|_| self.gap == 0)? as u64;
         let value_ns = self.watched_ns as f64;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of watched CPUs: one for each gap.
+//! The rows of watched CPUs: one row for each gap.
 
 use crate::kinds::Text;
 use crate::kinds::column::row;
 
 row! {
-    /// One gap of `supply`: a time in which a CPU did not run the thread that watched it. A window without a gap has one row.
+    /// The row of one gap of `supply`: a time in which a CPU did not run the thread that watched it. A window without a
+    /// gap has one row.
     SupplyGap, "supply" {
         /// The id of the measured platform.
         machine: Text,

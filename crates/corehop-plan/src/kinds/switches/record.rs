@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine's record of a batch of core switches, and its row.
+//! A machine's record of a batch of core switches, and the conversion to a row.
 
 use crate::kinds::RowTime;
 use crate::kinds::origin::RunContext;
 use crate::kinds::{BatchExchange, RowObservation, SwitchBatch, Switches};
 use crate::units::Bytes;
 
-/// One batch of calls.
+/// The record of one batch of calls.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SwitchRecord {
-    /// The cell of the plan.
+    /// The index of the cell in the plan.
     pub cell: usize,
-    /// The number of the batch in the plan, counted from 0.
+    /// The index of the batch in the plan, counted from 0.
     pub batch: u64,
-    /// The replicate it belongs to.
+    /// The replicate to which the batch belongs.
     pub replicate: u32,
-    /// When it started, in nanoseconds since the run did.
+    /// The start of the batch, in nanoseconds since the start of the run.
     pub start_ns: u64,
-    /// The calls that the caller's core carried out, since the other did not take them in time.
+    /// The number of calls that the caller's core made itself because the other core did not take them in time.
     pub stayed: u64,
     /// The times of the calls.
     pub times: SwitchTimes,
-    /// The number of times that another thread took the caller's CPU, where counted.
+    /// The number of times that another thread took the caller's CPU; None if not counted.
     pub preempted: Option<u64>,
-    /// Line exchanges of the two CPUs around the batch, where there were some.
+    /// The line exchanges between the two CPUs around the batch, if measured.
     pub exchange: Option<BatchExchange>,
 }
 
-/// The times of a batch, or the reason for which it was not measured.
+/// The times of a batch, or the reason why the batch was not measured.
 pub type SwitchTimes = Result<CallTimes, String>;
 
 /// The times of the calls of a batch, in nanoseconds.
@@ -35,13 +35,13 @@ pub type SwitchTimes = Result<CallTimes, String>;
 pub struct CallTimes {
     /// The number of calls.
     pub calls: u64,
-    /// The time of the batch over the number of its calls.
+    /// The time of the batch divided by the number of its calls.
     pub mean_ns: f64,
-    /// The shortest.
+    /// The time of the shortest call.
     pub least_ns: f64,
-    /// The 10th, 50th, 90th and 99th percentiles.
+    /// The 10th, 50th, 90th and 99th percentiles of the calls' times.
     pub percentiles_ns: [f64; 4],
-    /// The longest.
+    /// The time of the longest call.
     pub most_ns: f64,
 }
 
@@ -49,7 +49,8 @@ impl CallTimes {
     /// The ranks of the percentiles.
     const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 
-    /// Of a batch that took `whole_ns`, and of its calls these; None without a call. Sorts the times.
+    /// The times of a batch that took `whole_ns`, with the times of its calls; None if the batch has no call. The
+    /// function sorts `each_ns`.
     pub fn of(whole_ns: f64, each_ns: &mut [f64]) -> Option<Self> {
         each_ns.sort_unstable_by(f64::total_cmp);
         let (&least_ns, &most_ns) = (each_ns.first()?, each_ns.last()?);
@@ -67,8 +68,8 @@ impl CallTimes {
 }
 
 impl SwitchBatch {
-    /// The row of a record of these switches, of a run that has had `first` batches; None for a cell that is not
-    /// there.
+    /// The row of a record of `switches` in a run that has already had `first` batches; None if the cell does not
+    /// exist.
     pub(super) fn of(
         context: &RunContext,
         switches: &Switches,
@@ -109,7 +110,7 @@ impl SwitchBatch {
         })
     }
 
-    /// The row, as far as it matters to the number of samples.
+    /// The observation of the batch for the number of samples.
     pub(super) fn observation(&self) -> RowObservation {
         RowObservation {
             cell: self.cell,
@@ -123,7 +124,8 @@ impl SwitchBatch {
 }
 
 impl SwitchBatch {
-    /// The mean time of its calls, or why the mechanism was not measured, for comparisons; None where it is not valid.
+    /// The mean time of the batch's calls, or the reason why the mechanism was not measured, for comparisons; None if
+    /// the batch is not valid.
     pub(super) fn time(&self) -> Option<RowTime> {
         let ns = match &self.not_measured {
             Some(why) => Err(why.to_string()),

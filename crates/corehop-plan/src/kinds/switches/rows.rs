@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of core switches: one for each batch.
+//! The rows of core switches: one row for each batch.
 
 use crate::kinds::Text;
 use crate::kinds::column::row;
@@ -7,7 +7,7 @@ use crate::workload::Event;
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 
 row! {
-    /// One batch of `core-switch`: calls by one mechanism from one CPU to another.
+    /// The row of one batch of `core-switch`: calls from one CPU to another with one mechanism.
     SwitchBatch, "switches" {
         /// The id of the measured platform.
         machine: Text,

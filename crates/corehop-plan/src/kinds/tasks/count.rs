@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts runs of task sets: a run counts when the next one begins, or when the plan has ended.
+//! Counts runs of task sets: a run counts when the next run begins, or when the plan has ended.
 
 use super::TaskJob;
 use crate::kinds::{RowCounting, RowObservation, Rows};
@@ -11,12 +11,13 @@ pub(super) struct TaskRunCounter {
 }
 
 impl TaskRunCounter {
-    /// Of a plan with this number of runs.
+    /// A counter for a plan with `planned` runs.
     pub(super) const fn planned(planned: u64) -> Self {
         Self { planned, under_way: None }
     }
 
-    /// A run counts for its place in the plan, whatever its number: see [`super::TaskRun::number`].
+    /// The number of a run modulo the number of planned runs is the run's position in the plan; see
+    /// [`super::TaskRun::number`].
     fn observation(planned: u64, number: u64) -> RowObservation {
         RowObservation::of_run(number % planned.max(1))
     }

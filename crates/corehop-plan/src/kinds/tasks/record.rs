@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine's record of a job of a task set, and its rows.
+//! A machine's record of a job of a task set, and the conversion to rows.
 
 use crate::kinds::origin::{JobProvenance, RunContext};
 use crate::kinds::{Cause, JobRecord, Sample, TaskCells, TaskJob, Tasks};
@@ -8,49 +8,50 @@ use crate::platform::Platform;
 use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, Event, Mover};
 
-/// One job of a task set, as it went. Times are in nanoseconds since the run started.
+/// The record of one job of a task set. Times are in nanoseconds since the start of the run.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskJobRecord {
-    /// The run of the plan, counted from 0.
+    /// The index of the run in the plan, counted from 0.
     pub run: usize,
-    /// The task of the set, counted from 0.
+    /// The task of the job, counted from 0 in its set.
     pub task: usize,
-    /// Its number in the task, counted from 0.
+    /// The number of the job in its task, counted from 0.
     pub job: u64,
-    /// When it was released.
+    /// The release of the job.
     pub release_ns: u64,
-    /// When it first had a CPU.
+    /// The time at which the job first had a CPU.
     pub began_ns: u64,
-    /// When it ended.
+    /// The end of the job.
     pub ended_ns: u64,
-    /// The time it had a CPU.
+    /// The time for which the job had a CPU.
     pub executed_ns: u64,
-    /// Its course.
+    /// The course of the job, compared with Fig. 1 of Bastoni et al.
     pub course: JobOutcome,
-    /// The number of times it lost its CPU and had the same one afterwards.
+    /// The number of times that the job lost its CPU and resumed there.
     pub preemptions: u32,
-    /// The number of times it lost its CPU and had another one afterwards.
+    /// The number of times that the job lost its CPU and resumed on another CPU.
     pub migrations: u32,
-    /// Its first absence, where it had one.
+    /// The first absence of the job; None if it had none.
     pub away: Option<JobAbsence>,
-    /// Cold, warm and resumed touch, and the absence between them: where it came to a resumed touch.
+    /// The cold, warm and resumed touch with the absence between them; None if the job made no resumed
+    /// touch.
     pub touched: Option<JobRecord>,
 }
 
 /// An absence of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobAbsence {
-    /// The CPU it lost.
+    /// The CPU that the job lost.
     pub from: Cpu,
-    /// The CPU it had afterwards.
+    /// The CPU on which the job resumed.
     pub to: Cpu,
-    /// For how long, in nanoseconds.
+    /// The length of the absence, in nanoseconds.
     pub length_ns: f64,
-    /// The task of its set that had its CPU first; none where that was something else.
+    /// The task of the job's set that first had the CPU during the absence; None if another thread had it.
     pub by: Option<usize>,
 }
 
-/// Makes rows of the records of task sets on a platform.
+/// Converts records of task sets on a platform to rows.
 #[derive(Debug, Clone)]
 pub(super) struct TaskRows<'a> {
     tasks: &'a Tasks,
@@ -69,16 +70,17 @@ impl<'a> TaskRows<'a> {
         self.tasks.runs[run].number.unwrap_or(run as u64)
     }
 
-    /// The event that an absence was.
+    /// The event of an absence.
     fn event(&self, away: JobAbsence) -> Event {
         Event::resuming(self.platform, away.from, away.to)
     }
 
-    /// The sample that a job gave, where it came to a resumed touch; `number` is the job's in the run.
+    /// The sample of a job; None if the job made no resumed touch. `number` is the number of the job in the
+    /// run.
     ///
-    /// It is valid where the job went as in Fig. 1 and nothing disturbed its touches. That a core was slower
-    /// or faster in one of them is no disturbance here: what other tasks do on its siblings is part of the
-    /// schedule that is measured. The columns of spins show it.
+    /// The sample is valid if the job's course was as in Fig. 1 and nothing disturbed its touches. A slower
+    /// or faster core in one of the touches is no disturbance here, because the work of other tasks on SMT
+    /// siblings is part of the measured schedule. The columns of spins show such a change of speed.
     pub(super) fn sample(&self, record: &TaskJobRecord, number: u64) -> Option<Sample> {
         let (touched, away) = (record.touched.as_ref()?, record.away?);
         let run = &self.tasks.runs[record.run];
@@ -152,11 +154,12 @@ impl<'a> TaskRows<'a> {
     }
 }
 
-/// The label of preemption lengths that a scheduler brought about.
+/// The label of preemption lengths that result from a schedule.
 pub const AS_SCHEDULED: &str = "as_scheduled";
 
 impl TaskJob {
-    /// The times from its release, for comparisons. Every run starts its threads and maps its memory anew.
+    /// The times from the job's release, for comparisons. Each run is a replicate because every run starts
+    /// its threads and maps its memory anew.
     pub(super) fn times(&self) -> [RowTime; 2] {
         let group = format!(
             "jobs of {} tasks under {}, load {}",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of task sets: one for each job, beside the samples.
+//! The rows of task sets: one row for each job, in addition to the samples.
 
 use crate::kinds::column::row;
 use crate::kinds::{JobOutcome, Text};
@@ -7,7 +7,7 @@ use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
 
 row! {
-    /// One job of a task set of `schedule-sensitive`.
+    /// The row of one job of a task set of `schedule-sensitive`.
     TaskJob, "task_jobs" {
         /// The id of the platform on which the task set ran.
         machine: Text,

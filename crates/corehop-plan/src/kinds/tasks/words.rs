@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words of the courses of jobs.
+//! The words for the courses of jobs.
 
 use crate::words::words;
 
 impl Default for JobOutcome {
-    /// Of a record that tells of nothing yet.
+    /// The course of a job before its record says anything.
     fn default() -> Self {
         Self::Unwatched
     }
 }
 
 words! {
-    /// The course of a job of a task set, seen from Fig. 1 of Bastoni et al.
+    /// The course of a job of a task set, compared with Fig. 1 of Bastoni et al.
     JobOutcome, "a course" {
         /// The job ran as in Fig. 1 of Bastoni, Brandenburg and Anderson (2010): a cold and a warm touch, one absence
         /// while the job waited, and a resumed touch.
