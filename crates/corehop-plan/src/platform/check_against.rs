@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Holding what is stated of a machine against what was measured of it.
+//! Compares the stated facts of a machine with measurements of the machine.
 
 use super::observed::{
     Contention, Controller, Exchange, LatencyCurve, PlatformObservations, about,
@@ -7,26 +7,27 @@ use super::observed::{
 use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Side, Traffic};
 use crate::units::{Bytes, Cpu, CpuList};
 
-/// From this slowdown on two CPUs share a core, below the other they do not; in between nothing is
-/// said.
+/// Two CPUs share a core if the slowdown is at least this factor, and do not if it is below the
+/// other constant; in between the check decides nothing.
 const SHARED_CORE: f64 = 1.3;
 const OWN_CORE: f64 = 1.1;
-/// A plateau this near to the next one is none.
+/// Two plateaus whose ratio is above this value count as one.
 const SAME_PLATEAU: f64 = 0.8;
-/// The rise of the curve, over the stated size, that still counts as the edge of that cache: the
-/// curve has two points an octave, and caches without strict LRU lose a set that does not fit
-/// bit by bit.
+/// The range of sizes, relative to the stated size, in which a rise of the curve still counts as
+/// the edge of that cache: the curve has two points per octave, and a cache without strict LRU
+/// loses a too large set gradually.
 const EDGE: [f64; 2] = [0.5, 2.9];
-/// A step in the exchanges of CPUs, over the one below, that tells groups apart.
+/// The ratio between two consecutive exchange times that separates groups of CPUs.
 const STEP: f64 = 1.6;
-/// The exchanges within a group and between groups must differ by this to confirm the groups.
+/// The ratio by which exchanges within a group and between groups must differ to confirm the
+/// groups.
 const APART: f64 = 1.1;
-/// Two groups of exchanges that differ by less are alike.
+/// Two groups of exchanges whose ratio is below this value are alike.
 const ALIKE: f64 = 1.05;
 
 impl Platform {
-    /// Enters what was measured, and marks each stated fact that it speaks of as observed or
-    /// contradicted. What the measurement cannot tell stays unchecked.
+    /// Enters the measured values, and marks each stated fact that they concern as observed or
+    /// contradicted. A fact that the measurement does not concern stays unchecked.
     pub fn check_against(&mut self, observed: &PlatformObservations) {
         if let Some(counter) = observed.counter {
             self.clock.counter = Some(Fact::measured(counter, "against the kernel's raw clock"));
@@ -85,7 +86,7 @@ impl Platform {
     }
 }
 
-/// The server that a machine with this rate of its memory has: one a node.
+/// The server of a machine whose memory has the measured rate: one instance for each node.
 fn memory_server(platform: &Platform, measured: Controller) -> Server {
     let Controller { one_ns, all_ns, cpus } = measured;
     let nodes =
@@ -109,7 +110,7 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
     }
 }
 
-/// The evidence of a curve about one cache.
+/// The evidence that a latency curve gives about one cache.
 struct CacheEvidence {
     place: usize,
     latency: Option<f64>,
@@ -120,16 +121,16 @@ struct CacheEvidence {
     check: Check,
 }
 
-/// A cache of the CPU, and the one inside it.
+/// A cache of the CPU, with the size of the next inner cache.
 #[derive(Clone, Copy)]
 struct NestedCache {
     place: usize,
     size: f64,
-    /// The size of the next one inside; 0 where there is none.
+    /// The size of the next inner cache; 0 if there is none.
     inner: f64,
 }
 
-/// A list: its size, and nanoseconds per access within the caches and outside all of them.
+/// A measured list: its size, and the time per access in nanoseconds inside and outside the caches.
 #[derive(Clone, Copy)]
 struct LatencyPoint {
     size: f64,
@@ -137,7 +138,7 @@ struct LatencyPoint {
     cold: f64,
 }
 
-/// The evidence of a curve about the caches that serve its CPU.
+/// The evidence of a latency curve about the caches that serve its CPU.
 fn levels(platform: &Platform, curve: &LatencyCurve) -> Vec<CacheEvidence> {
     let mut levels: Vec<NestedCache> = Vec::new();
     for (place, cache) in platform.caches.iter().enumerate() {
@@ -165,9 +166,9 @@ impl CacheEvidence {
     }
 }
 
-/// The curve without what noise has raised: a larger list is never faster than a smaller one.
-/// Lists whose cold time was not measured have that of the smallest one of which it was, or no end
-/// of time.
+/// The curve without the increases that noise causes: no list is faster than a smaller list. A list
+/// without a measured cold time gets the cold time of the smallest list that has one, or else
+/// infinity.
 fn falling(curve: &LatencyCurve) -> Vec<LatencyPoint> {
     let mut least = LatencyPoint { size: 0.0, warm: f64::INFINITY, cold: f64::INFINITY };
     least.cold = curve.memory.unwrap_or(f64::INFINITY);
@@ -184,8 +185,8 @@ fn falling(curve: &LatencyCurve) -> Vec<LatencyPoint> {
     points
 }
 
-/// The list that lies in this cache and well outside the one inside it, if one does: of the
-/// geometric mean of the two sizes, or a little smaller than the cache.
+/// A list that fits into this cache and is well above the size of the next inner cache, if one was
+/// measured: near the geometric mean of the two sizes, or somewhat smaller than the cache.
 fn plateau<'a>(points: &'a [LatencyPoint], level: &NestedCache) -> Option<&'a LatencyPoint> {
     let middle = (level.inner * level.size).sqrt().max(1.9 * level.inner);
     let middle = if level.inner > 0.0 { middle } else { level.size / 2.0 };
@@ -194,7 +195,8 @@ fn plateau<'a>(points: &'a [LatencyPoint], level: &NestedCache) -> Option<&'a La
     at.filter(|point| point.size > 1.2 * level.inner)
 }
 
-/// Compares the stated size with where the curve rises to `beyond`, the time outside the cache.
+/// Compares the stated size with the sizes at which the curve rises to `beyond`, the access time
+/// outside the cache.
 fn judge(
     level: NestedCache,
     points: &[LatencyPoint],
@@ -245,8 +247,8 @@ fn judge(
     }
 }
 
-/// The sizes between which the curve passes the geometric mean of the time at `from` and the time
-/// outside.
+/// The sizes between which the curve passes the geometric mean of the access times at `from` and
+/// outside the cache.
 fn rise(
     points: &[LatencyPoint],
     from: &LatencyPoint,
@@ -260,8 +262,8 @@ fn rise(
     Some((below, points[place].size))
 }
 
-/// Whether CPUs share cores as stated: arithmetic that touches no memory slows down only where
-/// they do.
+/// Checks whether CPUs share cores as stated: arithmetic that touches no memory slows down only if
+/// two CPUs share a core.
 fn cores(platform: &Platform, contentions: &[Contention]) -> Option<Check> {
     let mut evidence = Vec::new();
     for &Contention { from, to, slowdown } in contentions {
@@ -285,8 +287,8 @@ fn cores(platform: &Platform, contentions: &[Contention]) -> Option<Check> {
     Some(Check::Observed { how })
 }
 
-/// Whether the CPUs that are stated to share a cache, and no nearer one, exchange lines faster
-/// than the others.
+/// Checks whether CPUs that are stated to share this cache as their innermost common cache exchange
+/// lines faster than other CPUs.
 fn sharing(platform: &Platform, place: usize, exchanges: &[Exchange]) -> Option<Check> {
     let cache = &platform.caches[place];
     let class = if cache.level <= 2 { Affinity::L2 } else { Affinity::L3 };
@@ -314,7 +316,7 @@ fn sharing(platform: &Platform, place: usize, exchanges: &[Exchange]) -> Option<
     }
 }
 
-/// The CPUs of a single instance must not fall into groups.
+/// Checks that the CPUs of a single instance do not fall into groups.
 fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Option<Check> {
     let cpus = CpuList::new(within.iter().flat_map(|exchange| [exchange.from, exchange.to]));
     if platform.caches[place].instances.value.len() != 1 || cpus.len() < 3 {
@@ -330,9 +332,9 @@ fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Opti
     Some(Check::Observed { how: format!("a line passes between any two of its CPUs in {times}") })
 }
 
-/// The groups that the largest step in the exchanges divides the CPUs into, the slowest exchange
-/// within one and the fastest between two; nothing where there is no such step, or where it does
-/// not divide them. CPUs that share something nearer are in one group.
+/// The groups into which the largest step in the exchanges divides the CPUs, with the slowest
+/// exchange within a group and the fastest between two groups; None if no step is large enough or
+/// if it does not divide the CPUs. CPUs that share a nearer cache or a core are in one group.
 fn clusters(
     platform: &Platform,
     within: &[&Exchange],
@@ -364,7 +366,7 @@ fn shortest(exchange: &Exchange) -> f64 {
     }
 }
 
-/// The least, the middle and the most of the exchanges' shortest times, in nanoseconds.
+/// The minimum, the median and the maximum of the exchanges' shortest times, in nanoseconds.
 fn extremes(exchanges: &[&Exchange]) -> Option<[f64; 3]> {
     let mut times: Vec<f64> = exchanges.iter().map(|exchange| shortest(exchange)).collect();
     times.sort_by(f64::total_cmp);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clusters of CPUs under clustered schedulers: the CPUs that share a cache. Analysis and measurement both ask here, so
-//! that both are about the same clusters.
+//! The clusters of CPUs under clustered schedulers: the CPUs that share a cache. Both analysis and measurement call
+//! this module, so that both use equal clusters.
 
 use super::{Cache, Platform};
 use crate::units::CpuList;
 
-/// The clusters that the caches of a level make of these CPUs. Without a level the caches are those of the outermost level
-/// that makes more than one cluster.
+/// The clusters into which the caches of a level divide these CPUs. Without a level, the function uses the outermost
+/// level that yields more than one cluster.
 ///
 /// # Errors
-/// The reason for which there are no clusters.
+/// The reason why there are no clusters.
 pub fn of_cpus(
     platform: &Platform,
     cpus: &CpuList,

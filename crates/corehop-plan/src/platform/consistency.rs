@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks that the facts about a machine agree with each other.
 //!
-//! A fact already marked as contradicted is not held against the others: a host's own mistakes can
-//! be recorded, a file's slips cannot.
+//! A fact that is already marked as contradicted does not count against other facts, so that a platform
+//! file can record a host's own mistakes but no slips of its author.
 
 use super::{Cache, Fact, Platform, SCHEMA};
 use crate::platform::CpuGroups;
 use crate::units::{Bytes, CpuList};
 
-/// The size of a cache for which the simulation allocates.
+/// The largest size of a cache for which the simulation allocates memory.
 pub const MOST_CACHE: Bytes = Bytes::new(4 << 30);
-/// The levels of caches or TLBs; machines of today have four at most.
+/// The largest number of levels of caches or TLBs; current machines have at most four.
 pub const MOST_LEVELS: u32 = 8;
 
-/// A fact that disagrees, by its place in the file, and the fact it disagrees with.
+/// A fact that disagrees with another fact: its key in the file, and the problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disagreement {
-    /// For instance `cache[2].size`.
+    /// The key of the fact, such as `cache[2].size`.
     pub(super) fact: String,
     pub(super) problem: String,
 }
@@ -31,7 +31,7 @@ pub(super) fn require(
     if holds { Ok(()) } else { Err(Disagreement { fact: fact.into(), problem: problem() }) }
 }
 
-/// The first disagreement found, outermost facts first.
+/// Returns the first disagreement; the outermost facts are checked first.
 pub(super) fn check(platform: &Platform) -> ConsistencyResult {
     header(platform)?;
     cpu_sets(platform)?;
@@ -76,8 +76,8 @@ fn cpu_sets(platform: &Platform) -> ConsistencyResult {
     some(platform.online(), "online.value")
 }
 
-/// Whether a described machine has a CPU to use. A host may allow a process none that it knows: then its
-/// description is right, and the doctor names the remedy.
+/// Checks whether a described machine has a usable CPU. A discovered host skips this check: if it allows
+/// a process none of its CPUs, the description is still right, and `corehop doctor` names the remedy.
 pub(super) fn usable(platform: &Platform) -> ConsistencyResult {
     some(platform.allowed(), "allowed.value")
 }
@@ -86,7 +86,7 @@ fn some(cpus: &CpuList, fact: &str) -> ConsistencyResult {
     require(!cpus.is_empty(), fact.to_owned(), || "no CPU is left".to_owned())
 }
 
-/// Every one of `cpus` is a CPU of the machine.
+/// Checks that every CPU of `cpus` belongs to the machine.
 pub(super) fn known(platform: &Platform, fact: String, cpus: &CpuList) -> ConsistencyResult {
     let stranger = cpus.iter().find(|&cpu| !platform.cpus.value.contains(cpu));
     stranger.map_or(Ok(()), |cpu| {
@@ -96,7 +96,7 @@ pub(super) fn known(platform: &Platform, fact: String, cpus: &CpuList) -> Consis
     })
 }
 
-/// `groups` is a partition of the CPUs that are online, and perhaps of more.
+/// Checks that `groups` are disjoint and contain every online CPU.
 fn groups(platform: &Platform, name: &str, groups: &Fact<CpuGroups>) -> ConsistencyResult {
     let fact = format!("{name}.value");
     disjoint(platform, &fact, &groups.value)?;
@@ -113,7 +113,7 @@ fn disjoint(platform: &Platform, fact: &str, groups: &CpuGroups) -> ConsistencyR
     })
 }
 
-/// No group of `inner` reaches into two groups of `outer`.
+/// Checks that no group of `inner` reaches into two groups of `outer`.
 fn inside(
     fact: &str,
     inner: &Fact<CpuGroups>,
@@ -179,7 +179,7 @@ fn cache(platform: &Platform, place: usize) -> ConsistencyResult {
     geometry(cache, &fact)
 }
 
-/// No CPU has two caches of one level that hold the same.
+/// Checks that no CPU has two caches of one level with the same content.
 fn twice(cache: &Cache, earlier: &Cache, fact: String) -> ConsistencyResult {
     let clash = cache.level == earlier.level
         && (cache.kind == earlier.kind || (cache.holds_data() && earlier.holds_data()));
@@ -189,7 +189,7 @@ fn twice(cache: &Cache, earlier: &Cache, fact: String) -> ConsistencyResult {
     })
 }
 
-/// Size, ways, line and sets fit together.
+/// Checks that size, ways, line and sets of a cache fit together.
 fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     if let Some(line) = trusted(cache.line.as_ref()) {
         let power = line.get().is_power_of_two();
@@ -220,7 +220,7 @@ fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     })
 }
 
-/// The value, where it is stated and not contradicted.
+/// The value of the fact, if it is stated and not contradicted.
 fn trusted<T: Copy>(fact: Option<&Fact<T>>) -> Option<T> {
     fact.filter(|fact| !fact.is_contradicted()).map(|fact| fact.value)
 }

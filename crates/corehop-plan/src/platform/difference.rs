@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Telling two machines apart by their descriptions.
+//! Distinguishes two machines by their descriptions.
 
 use super::Platform;
 
 impl Platform {
-    /// The first thing in which it is another machine than `known`, which the answer calls `whose`; None
-    /// if there is none. An id is a processor's name and a count of CPUs: other machines may have the same.
+    /// The first fact in which the machine differs from `known`, which the sentence calls `whose`; None if
+    /// no fact differs. The comparison needs more than the id, because an id is a processor's name with a
+    /// count of CPUs, which several machines can share.
     pub fn difference(&self, known: &Self, whose: &str) -> Option<String> {
         let (given, known) = (self.distinguishing(), known.distinguishing());
         let differing = given.iter().zip(&known).find(|(given, known)| given != known);
@@ -16,7 +17,7 @@ impl Platform {
         }
     }
 
-    /// Facts that do not change as long as the machine is the same, by their names.
+    /// The facts that stay constant while the machine stays the same, by name.
     fn distinguishing(&self) -> Vec<(String, String)> {
         let mut facts = vec![
             ("id".to_owned(), self.id.clone()),

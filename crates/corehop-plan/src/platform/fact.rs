@@ -1,107 +1,109 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A value together with where it came from and whether anyone has looked.
+//! A value with its source and the result of a check.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A value, its source, and what a check of it found.
+/// A value, its source, and the result of checking the value.
 ///
-/// In a file: `{ value = "3 MiB", source = "cited: OSPERT 2010, section 4" }`.
+/// A fact in a platform file has the form
+/// `{ value = "3 MiB", source = "cited: OSPERT 2010, section 4" }`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact<T> {
-    /// The value.
+    /// The stated value.
     pub value: T,
-    /// Its origin.
+    /// The source of the value.
     pub source: FactOrigin,
-    /// The finding of a check against the machine, if there was one.
+    /// The result of checking the value against the machine.
     #[serde(default, skip_serializing_if = "Check::is_unchecked")]
     pub check: Check,
 }
 
 impl<T> Fact<T> {
-    /// `value`, from `source`, unchecked.
+    /// A fact with `value` from `source`, not yet checked.
     pub fn new(value: T, source: FactOrigin) -> Self {
         Self { value, source, check: Check::Unchecked }
     }
-    /// `value` as stated in `place`: a section, a table, a file of the kernel.
+    /// A fact that is stated in `place`: a section, a table, or a file of the kernel.
     pub fn cited(value: T, place: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Cited { place: place.into() })
     }
-    /// `value` as measured; `how` may be empty.
+    /// A fact that was measured by the method `how`, which may be empty.
     pub fn measured(value: T, how: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Measured { how: how.into() })
     }
-    /// `value` as fitted on the rows named by `on`.
+    /// A fact that was fitted on the rows that `on` names.
     pub fn fitted(value: T, on: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Fitted { on: on.into() })
     }
-    /// `value` as assumed; `why` may be empty.
+    /// A fact that is assumed for the reason `why`, which may be empty.
     pub fn assumed(value: T, why: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Assumed { why: why.into() })
     }
-    /// Whether a check found the value wrong.
+    /// Whether a check contradicted the value.
     pub fn is_contradicted(&self) -> bool {
         matches!(self.check, Check::Contradicted { .. })
     }
 }
 
-/// The origin of a value. Written `cited: PLACE`, `measured[: HOW]`, `fitted: ROWS` or `assumed[: WHY]`.
+/// The source of a value. Platform files write a source as `cited: PLACE`, `measured[: HOW]`,
+/// `fitted: ROWS` or `assumed[: WHY]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FactOrigin {
-    /// Stated somewhere; a file of the kernel counts as such a place.
+    /// A document, or a file of the kernel, states the value.
     Cited {
-        /// The document and place.
+        /// The document and the place in it.
         place: String,
     },
-    /// Measured on the machine itself.
+    /// The value was measured on the machine itself.
     Measured {
-        /// By which method, or empty.
+        /// The method of the measurement, or an empty text.
         how: String,
     },
-    /// Chosen so that a prediction meets data.
+    /// The value was chosen so that a prediction fits data.
     Fitted {
-        /// The rows it was fitted on; they cannot judge it.
+        /// The rows on which the value was fitted; these rows cannot be used to judge it.
         on: String,
     },
-    /// Nothing known; a plausible value was put in.
+    /// The value is unknown, so a plausible value was chosen.
     Assumed {
-        /// The reason why it is plausible, or empty.
+        /// The reason why the value is plausible, or an empty text.
         why: String,
     },
 }
 
-/// The finding of a check of a declared value against the machine. Written `observed[: HOW]` or
-/// `contradicted: WHY`.
+/// The result of checking a stated value against the machine. Platform files write a check as
+/// `observed[: HOW]` or `contradicted: WHY`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Check {
-    /// Not checked.
+    /// The value was not checked.
     #[default]
     Unchecked,
-    /// The machine behaves as stated.
+    /// The machine behaves as the value states.
     Observed {
-        /// The evidence.
+        /// The evidence for the value.
         how: String,
     },
-    /// The machine, or another fact about it, says otherwise.
+    /// The machine, or another fact about the machine, contradicts the value.
     Contradicted {
-        /// The evidence.
+        /// The evidence against the value.
         why: String,
     },
 }
 
 impl Check {
-    /// Whether it is unchecked.
+    /// Whether the value was not checked.
     pub fn is_unchecked(&self) -> bool {
         *self == Self::Unchecked
     }
 }
 
-/// Why a text is no source or no check.
+/// The error for a text that is not a source or not a check.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {expected}")]
 pub struct ProvenanceError {
@@ -114,7 +116,7 @@ fn tagged(f: &mut fmt::Formatter<'_>, word: &str, detail: &str) -> fmt::Result {
     if detail.is_empty() { f.write_str(word) } else { write!(f, "{word}: {detail}") }
 }
 
-/// The word before the first colon, and what follows it.
+/// The word before the first colon, and the text after the colon.
 fn untagged(text: &str) -> (&str, String) {
     let (word, detail) = text.split_once(':').unwrap_or((text, ""));
     (word.trim(), detail.trim().to_owned())

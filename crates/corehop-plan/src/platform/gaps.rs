@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts that decide most about a simulation and that a platform leaves open, and what a simulation takes instead.
+//! Finds the facts with the largest effect on a simulation that a platform does not state, and names the value that the
+//! simulation uses instead.
 
 use super::mechanism::{Distance, Supplier, Traffic};
 use super::{Affinity, Cache, CacheKind, Platform};
 use crate::units::CpuList;
 use std::collections::BTreeSet;
 
-/// A fact that is missing.
+/// A fact that the platform does not state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingFact {
-    /// Its table in the file.
+    /// The table of the platform file to which the fact belongs.
     pub table: &'static str,
-    /// The missing fact, and what follows.
+    /// The missing fact, with the consequence for a simulation.
     pub what: String,
 }
 
@@ -22,7 +23,8 @@ impl std::fmt::Display for MissingFact {
 }
 
 impl Platform {
-    /// The facts that a simulation takes and that are not stated; those about several cores where there are several.
+    /// The facts that a simulation needs and the platform does not state; facts about several cores are included only
+    /// if the platform has several.
     pub fn gaps(&self) -> Vec<MissingFact> {
         let alone =
             self.no_parallelism().into_iter().chain(self.no_tlb()).chain(self.no_policies());
@@ -31,7 +33,7 @@ impl Platform {
         alone.chain(together.filter(|_| several)).collect()
     }
 
-    /// Nothing about misses that are under way at once.
+    /// The gap of a platform that does not state how many misses can be under way at once.
     fn no_parallelism(&self) -> Option<MissingFact> {
         let stated = self.core.parallelism.is_some()
             || self.core_kinds.iter().any(|kind| kind.core.parallelism.is_some());
@@ -42,7 +44,7 @@ impl Platform {
         })
     }
 
-    /// No TLB.
+    /// The gap of a platform without a TLB.
     fn no_tlb(&self) -> Option<MissingFact> {
         self.tlbs.is_empty().then(|| MissingFact {
             table: "[[tlb]]",
@@ -50,7 +52,7 @@ impl Platform {
         })
     }
 
-    /// The caches of data without a policy of replacement, and those around others without an inclusion.
+    /// The gaps of data caches without a replacement policy, and of outer caches without an inclusion policy.
     fn no_policies(&self) -> Vec<MissingFact> {
         let missing = |lacks: fn(&Cache) -> bool, instead: &str| {
             let data = self.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
@@ -73,7 +75,7 @@ impl Platform {
         replacement.into_iter().chain(inclusion).collect()
     }
 
-    /// Nothing that memory is read through.
+    /// The gap of a platform without a server that carries reads from memory.
     fn no_controller(&self) -> Option<MissingFact> {
         let reads = |it: &Traffic| *it == Traffic::MemoryRead;
         let stated = self.servers.iter().any(|it| it.carries.value.iter().any(reads));
@@ -84,7 +86,7 @@ impl Platform {
         })
     }
 
-    /// The distances between cores for which no time of a line is stated or measured.
+    /// The gap of distances between cores for which no transfer time of a line is stated or measured.
     fn no_peers(&self) -> Option<MissingFact> {
         let stated = |distance| {
             let of = |it: Option<Distance>| it.is_none_or(|it| it == distance);
@@ -105,8 +107,8 @@ impl Platform {
         })
     }
 
-    /// The distances between two cores that there are, with what their CPUs have in common: those from the first CPU of each
-    /// package, as packages are alike inside.
+    /// The distances that occur between two cores, each with the affinity of their CPUs. The function looks only at
+    /// distances from the first CPU of each package, because packages are alike inside.
     fn distances(&self) -> Vec<(Distance, Affinity)> {
         let packages = &self.packages.value;
         let all = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPUs that belong together: the packages of a machine, the instances of one of its caches.
+//! Groups of CPUs, such as the packages of a machine or the instances of a cache.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,18 +12,18 @@ use crate::units::{Cpu, CpuList};
 
 /// Groups of CPUs, ordered by their first CPU.
 ///
-/// Written as a list of CPU lists, or, where the groups are regular, as `"0-23 by 2"` (pairs of
-/// neighbours: 0-1, 2-3, …) or `"0-23 by 2 stride 12"` (0 with 12, 1 with 13, …: how Linux
-/// numbers SMT siblings).
+/// A platform file writes them as a list of CPU lists. Regular groups have the short form `"0-23 by 2"` (neighbours:
+/// 0-1, 2-3, …) or `"0-23 by 2 stride 12"` (0 with 12, 1 with 13, …: Linux numbers SMT siblings in this way).
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CpuGroups {
     groups: Vec<CpuList>,
-    /// Each CPU with the numbers of its groups, ascending: a machine of 65,536 CPUs has as many cores to search through.
+    /// Each CPU with the indices of its groups, ascending; the index makes searches fast on a machine with 65,536 CPUs
+    /// and as many cores.
     places: Vec<(Cpu, usize)>,
 }
 
 impl CpuGroups {
-    /// These groups; empty ones and repetitions are left out.
+    /// Groups without the empty and repeated lists in `groups`.
     pub fn new(groups: impl IntoIterator<Item = CpuList>) -> Self {
         let mut groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
         groups.sort_unstable();
@@ -35,9 +35,9 @@ impl CpuGroups {
         places.sort_unstable();
         Self { groups, places }
     }
-    /// `cpus` in groups of `size`: the n-th CPU is with the ones `stride` places further on.
+    /// Divides `cpus` into groups of `size`: a group contains every `stride`-th CPU of a block.
     ///
-    /// Nothing where the CPUs do not come out even.
+    /// None if the CPUs cannot be divided evenly.
     pub fn regular(cpus: &CpuList, size: usize, stride: usize) -> Option<Self> {
         let block = size.checked_mul(stride).filter(|&block| block > 0)?;
         if !cpus.len().is_multiple_of(block) {
@@ -49,7 +49,7 @@ impl CpuGroups {
         }
         Some(Self::new(groups.into_iter().map(CpuList::new)))
     }
-    /// The groups, by their first CPU.
+    /// The groups, in the order of their first CPU.
     pub fn iter(&self) -> std::slice::Iter<'_, CpuList> {
         self.groups.iter()
     }
@@ -57,37 +57,37 @@ impl CpuGroups {
     pub fn len(&self) -> usize {
         self.groups.len()
     }
-    /// Whether there is none.
+    /// Whether there are no groups.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
-    /// The numbers of the groups that `cpu` is in, ascending: more than one, should groups overlap.
+    /// The indices of the groups that contain `cpu`, ascending; several if groups overlap.
     fn numbers(&self, cpu: Cpu) -> impl Iterator<Item = usize> + '_ {
         let first = self.places.partition_point(|&(other, _)| other < cpu);
         let of_cpu = self.places[first..].iter().take_while(move |(other, _)| *other == cpu);
         of_cpu.map(|&(_, number)| number)
     }
-    /// The groups that `cpu` is in, with their numbers.
+    /// The groups that contain `cpu`, with their indices.
     pub(super) fn all_containing(&self, cpu: Cpu) -> impl Iterator<Item = (usize, &CpuList)> + '_ {
         self.numbers(cpu).map(|number| (number, &self.groups[number]))
     }
-    /// The group that `cpu` is in (the first, should groups overlap).
+    /// The group that contains `cpu` (the first if groups overlap).
     pub fn containing(&self, cpu: Cpu) -> Option<&CpuList> {
         self.all_containing(cpu).next().map(|(_, group)| group)
     }
-    /// Whether one group holds both.
+    /// Whether a group contains both CPUs.
     pub fn share(&self, a: Cpu, b: Cpu) -> bool {
         self.all_containing(a).any(|(_, group)| group.contains(b))
     }
-    /// Every CPU that is in some group.
+    /// All CPUs that belong to a group.
     pub fn cpus(&self) -> CpuList {
         CpuList::new(self.places.iter().map(|&(cpu, _)| cpu))
     }
-    /// A CPU that is in two groups, if any is.
+    /// A CPU that belongs to two groups, if there is one.
     pub fn overlap(&self) -> Option<Cpu> {
         self.places.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
     }
-    /// The first group that reaches into two groups of `outer`, or lies only partly in one.
+    /// The first group that reaches into two groups of `outer`, or is only partly inside a group of `outer`.
     pub fn straddling(&self, outer: &Self) -> Option<&CpuList> {
         self.iter().find(|group| {
             // The numbers of the CPUs that the group shares with each group of `outer`.
@@ -98,7 +98,7 @@ impl CpuGroups {
             shared.values().any(|&shared| shared < group.len())
         })
     }
-    /// The short form, where the groups are regular.
+    /// The short form of regular groups; None if the groups are not regular.
     fn pattern(&self) -> Option<String> {
         let size = self.groups.first()?.len();
         let cpus = self.cpus();
@@ -132,7 +132,7 @@ impl fmt::Display for CpuGroups {
     }
 }
 
-/// Why a text does not name groups of CPUs.
+/// The error for a text that does not name groups of CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` does not name groups of CPUs: write `\"0-23 by 2\"`, `\"0-23 by 2 stride 12\"` (both \

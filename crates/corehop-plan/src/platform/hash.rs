@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The index function of a cache: from a line to its set.
+//! The index function of a cache, which assigns a set to each line.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// From the number of a line (its address over the line size) to the number of its set.
+/// A function from the number of a line (its address divided by the line size) to the number of its
+/// set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Index {
-    /// The remainder by the number of sets, which may be any.
+    /// The set is the line number modulo the number of sets, which can be any number.
     #[default]
     Modulo,
-    /// The number is cut into slices of so many bits, 1 to 31, which are combined by exclusive or;
-    /// then the remainder by the number of sets.
+    /// The line number is cut into slices of this many bits (1 to 31), which are combined by
+    /// exclusive or; the set is the result modulo the number of sets.
     Fold(u32),
-    /// Each mask selects bits of the line number, whose parity is one bit of a slice number, the
-    /// first mask for the lowest bit. The sets are shared out among the slices evenly, and inside a
-    /// slice the remainder decides.
+    /// Each mask selects bits of the line number, whose parity is one bit of a slice number; the
+    /// first mask determines the lowest bit. The slices have equal numbers of sets, and inside a
+    /// slice the remainder determines the set.
     Parity(Vec<u32>),
 }
 
-/// Why a text is no way to find a set.
+/// The error for a text that is not an index function.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not an index: write `modulo`, `fold 14` (1 to 31 bits) or `parity 0x1b5f,0x2eb5` (at most 8 masks of a line number)"
@@ -30,7 +31,7 @@ pub enum Index {
 pub struct IndexError(String);
 
 impl Index {
-    /// The set of `line` in a cache of `sets` sets, straight from the definition.
+    /// The set of `line` in a cache of `sets` sets, computed directly from the definition.
     pub fn set(&self, line: u32, sets: u32) -> u32 {
         match self {
             Self::Modulo => line % sets,
@@ -48,7 +49,7 @@ impl Index {
         }
     }
 
-    /// Whether `sets` sets can be found this way.
+    /// Whether the function can index `sets` sets.
     pub fn fits(&self, sets: u64) -> bool {
         match self {
             Self::Modulo => sets > 0,

@@ -9,7 +9,7 @@ macro_rules! files {
     };
 }
 
-/// Every file of `platforms/`, by its id.
+/// The files of `platforms/`, each with its id.
 const FILES: &[(&str, &str)] = files![
     "epyc_7313",
     "m5_c",
@@ -45,7 +45,7 @@ impl Platform {
     /// The platform of this id, if it comes with the program.
     ///
     /// # Errors
-    /// The error in its file, if any; a test reads them all.
+    /// The error in the platform's file, if it has one; a test reads all files.
     pub fn named(id: &str) -> Option<Result<Self, PlatformError>> {
         let (_, text) = FILES.iter().find(|&&(other, _)| other == id)?;
         Some(Self::from_toml(text))

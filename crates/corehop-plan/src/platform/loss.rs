@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The part of a working set that an absence takes out of the caches though nothing of the machine's owner ran: other
-//! guests of the host, firmware and the kernel did.
+//! The part of a working set that an absence removes from the caches although none of the owner's threads ran, because
+//! other guests of the host, firmware or the kernel did.
 //!
-//! The loss is measured, not modelled: for each length and size the quantiles of the lost share over many absences.
-//! Between and beyond the measured lengths the hazard `-ln(1 - share)` of a quantile follows a power of the length, and
-//! between sizes it goes with the logarithm of the size.
+//! The loss is measured, not modelled: the platform states the quantiles of the lost share over many absences for each
+//! length and size. Between and beyond the measured lengths, the hazard `-ln(1 - share)` of a quantile follows a power
+//! of the length; between sizes, the hazard is linear in the logarithm of the size.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,13 +24,14 @@ pub struct Loss {
     pub share: Fact<Vec<u32>>,
 }
 
-/// The shares that a hazard can be told of: all but a thousandth at most, and a ten-thousandth at least.
+/// The smallest and the largest share from which a hazard is computed: a ten-thousandth, and all but a thousandth.
 const SHARES: [f64; 2] = [1e-4, 0.999];
-/// The powers of the length with which a hazard may grow: what two noisy lengths say beyond these is noise.
+/// The smallest and the largest power of the length with which a hazard grows; a power outside this range would be
+/// noise of two measured lengths.
 const POWERS: [f64; 2] = [0.5, 3.0];
 
 impl Loss {
-    /// The hazard at the quantile `at`, of 0 to 1.
+    /// The hazard at the quantile `at`, from 0 to 1.
     fn hazard(&self, at: f64) -> f64 {
         let all = &self.share.value;
         let place = (at * all.len() as f64 - 0.5).clamp(0.0, all.len() as f64 - 1.0);
@@ -42,8 +43,8 @@ impl Loss {
 }
 
 impl Platform {
-    /// The share of a working set that an absence of `length` takes out of the caches, at the quantile `at` (0 to 1) of
-    /// such absences. 0 where the platform states no loss.
+    /// The share of a working set that an absence of `length` removes from the caches, at the quantile `at` (0 to 1) of
+    /// such absences. The share is 0 if the platform states no loss.
     pub fn lost_share(&self, wss: Bytes, length: Nanos, at: f64) -> f64 {
         if self.losses.is_empty() || length == Nanos::new(0) {
             return 0.0;
@@ -64,7 +65,7 @@ impl Platform {
         if share <= 2.0 * SHARES[0] { 0.0 } else { share }
     }
 
-    /// The hazard of a size that losses are stated for.
+    /// The hazard for a size for which losses are stated.
     fn hazard_of(&self, wss: Bytes, length: Nanos, at: f64) -> f64 {
         let mut of_size: Vec<(Nanos, f64)> = self
             .losses
@@ -93,7 +94,7 @@ impl Platform {
     }
 }
 
-/// The place of `x` between two sizes on a logarithmic scale: 0 at the first, 1 at the second.
+/// The position of `x` between `low` and `high` on a logarithmic scale: 0 at `low`, 1 at `high`.
 fn between(low: u64, x: u64, high: u64) -> f64 {
     (x as f64 / low as f64).ln() / (high as f64 / low as f64).ln()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The facts of a platform file for simulation: how caches replace, include and
-//! index, how they stay coherent, what each way of an access costs, what is queued for.
+//! The facts of a platform file that a simulation needs: replacement, inclusion, index functions and coherence of
+//! caches, the latency of each way of an access, and the servers for which accesses queue.
 //!
-//! All of it is optional; a measured host tells none of it. What is missing, the simulator asks for
+//! All these facts are optional, because no measured host reports them. If a fact is missing, the simulator asks for it
 //! by name.
 
 use serde::{Deserialize, Serialize};
@@ -269,7 +269,7 @@ pub struct LatencyRow {
 }
 
 impl LatencyRow {
-    /// The time of every line of a supplier.
+    /// A row with the time of every line of a supplier.
     pub const fn of(supplier: Supplier, time: Fact<Latency>) -> Self {
         Self { supplier, level: None, state: None, distance: None, home: None, request: None, time }
     }

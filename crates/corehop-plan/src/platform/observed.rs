@@ -24,15 +24,15 @@ pub struct Exchange {
     pub batches: u32,
 }
 
-/// The line exchanges of a pair of CPUs while it was watched.
+/// The series of line exchanges between two watched CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExchangeSeries {
-    /// One CPU.
+    /// The first CPU of the pair.
     pub from: Cpu,
-    /// The other.
+    /// The second CPU of the pair.
     pub to: Cpu,
-    /// The time since the watch began and the exchange for one way, both in nanoseconds, in the order
-    /// of time. A look at which the threads did not meet is left out.
+    /// The time since the start of watching and the one-way exchange time, both in nanoseconds, in the
+    /// order of time. The series has no entry for a look at which the two threads did not meet.
     pub exchanges: Vec<(u64, f64)>,
 }
 
@@ -56,7 +56,7 @@ pub struct DistanceLevel {
     pub longest_stay: Nanos,
 }
 
-/// The result of the exchanges of a class of CPU pairs.
+/// The result of the exchanges between CPU pairs of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExchangeClass {
     /// The class; [`Affinity::SameCpu`] is the control.
@@ -65,91 +65,92 @@ pub struct ExchangeClass {
     pub pairs: usize,
     /// The shortest exchange of any pair.
     pub least: Latency,
-    /// The middle one of the pairs' medians.
+    /// The median of the pairs' median exchange times.
     pub median: Latency,
 }
 
 /// The access time of a shuffled list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ListAccessTime {
-    /// Its size.
+    /// The size of the list.
     pub size: Bytes,
-    /// Nanoseconds per access when it was walked before, so that it is in the caches as far as it
-    /// fits.
+    /// The time per access in nanoseconds after an earlier walk, so that the caches hold as much of the
+    /// list as fits.
     pub warm: f64,
-    /// The same when its lines are in no cache; for large lists, in which finding the address of a
-    /// line takes time too.
+    /// The time per access in nanoseconds if no cache holds a line; for large lists, finding the address
+    /// of a line takes time too.
     pub cold: Option<f64>,
 }
 
 /// The access time of shuffled lists by their size, on one CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyCurve {
-    /// The CPU it was measured on.
+    /// The CPU on which the curve was measured.
     pub cpu: Cpu,
     /// The lists, by ascending size.
     pub points: Vec<ListAccessTime>,
-    /// Nanoseconds per access to lines that are in no cache, on the CPU's own node.
+    /// The time per access in nanoseconds to uncached lines on the CPU's own node.
     pub memory: Option<f64>,
-    /// The same on another node.
+    /// The time per access in nanoseconds to uncached lines on another node.
     pub remote: Option<f64>,
 }
 
-/// The slowdown of arithmetic that touches no memory while another CPU does the same.
+/// The slowdown of arithmetic that touches no memory while another CPU runs the same arithmetic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contention {
     /// The CPU that measures.
     pub from: Cpu,
-    /// The other one.
+    /// The other CPU of the pair.
     pub to: Cpu,
     /// Time together over time alone: near 2 for SMT siblings, near 1 for CPUs of two cores.
     pub slowdown: f64,
 }
 
-/// The rate of memory that is asked for as much as CPUs can ask.
+/// The rate of memory when CPUs request as many lines as they can.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Controller {
-    /// Nanoseconds between two lines to one CPU.
+    /// The time between two lines that one CPU receives, in nanoseconds.
     pub one_ns: f64,
-    /// The same to all CPUs that were measured, together.
+    /// The time between two lines that all measured CPUs together receive, in nanoseconds.
     pub all_ns: f64,
-    /// The number of these.
+    /// The number of measured CPUs.
     pub cpus: u32,
 }
 
-/// All that was measured.
+/// All measurements of a machine.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlatformObservations {
-    /// The rate of the counter that time stamps are read from.
+    /// The rate of the counter that supplies time stamps.
     pub counter: Option<Hertz>,
-    /// A curve per kind of core.
+    /// The latency curves, one for each kind of core.
     pub curves: Vec<LatencyCurve>,
-    /// The exchanges, both directions of each pair, and the controls.
+    /// The line exchanges in both directions of each pair, and the controls.
     pub exchanges: Vec<Exchange>,
-    /// The contentions.
+    /// The slowdowns of pairs of CPUs.
     pub contentions: Vec<Contention>,
-    /// The rate of the memory of a node.
+    /// The rate of a node's memory.
     pub controller: Option<Controller>,
-    /// The shortest system call.
+    /// The time of the shortest system call.
     pub system_call: Option<Latency>,
-    /// A wake-up by futex, from one CPU to another, and the two CPUs.
+    /// The time of a wake-up by futex from one CPU to another, with the two CPUs.
     pub futex_wake: Option<(Latency, Cpu, Cpu)>,
 }
 
-/// Up to this many usable CPUs every pair is measured.
+/// The largest number of usable CPUs for which every pair is measured.
 const ALL_PAIRS: usize = 64;
-/// Of larger machines so many pairs of each class.
+/// The number of measured pairs of each class on larger machines.
 const PAIRS_OF_CLASS: usize = 16;
-/// So many pairs of each class are watched: one look at all of them is to stay below a millisecond.
+/// The number of watched pairs of each class; one look at all watched pairs must take less than a
+/// millisecond.
 const WATCHED_OF_CLASS: usize = 4;
-/// No list is larger than this: a walk of it takes a good part of a second.
+/// The largest size of a measured list; a walk of a list of this size takes a large part of a second.
 const LARGEST_LIST: Bytes = Bytes::from_mib(128);
-/// The caches are looked for up to this many times their stated size.
+/// The factor of the stated size of the caches up to which the curve is measured.
 const BEYOND: u64 = 8;
 
 impl Platform {
-    /// The pairs whose exchange is to be measured, both directions and the controls: all of them
-    /// on up to 64 CPUs, otherwise some of each class, spread over the machine.
+    /// The pairs whose exchange is to be measured, in both directions and with the controls: all pairs on
+    /// up to 64 CPUs, otherwise some pairs of each class, spread over the machine.
     pub fn exchange_pairs(&self) -> Vec<(Cpu, Cpu)> {
         let usable = self.usable();
         let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
@@ -161,14 +162,14 @@ impl Platform {
         self.pairs_of_classes(PAIRS_OF_CLASS).into_iter().flat_map(both).collect()
     }
 
-    /// The pairs of two CPUs to watch: some of each class, spread over the machine. None where only
-    /// one CPU is usable.
+    /// The pairs of two CPUs to watch: some pairs of each class, spread over the machine. The list is
+    /// empty if only one CPU is usable.
     pub fn watched_pairs(&self) -> Vec<(Cpu, Cpu)> {
         let pairs = self.pairs_of_classes(WATCHED_OF_CLASS);
         pairs.into_iter().filter(|(from, to)| from != to).collect()
     }
 
-    /// At most so many pairs of each class, the smaller CPU first, spread over the usable CPUs.
+    /// At most `most` pairs of each class, the smaller CPU first, spread over the usable CPUs.
     fn pairs_of_classes(&self, most: usize) -> Vec<(Cpu, Cpu)> {
         let usable = self.usable();
         let mut of_class: BTreeMap<Affinity, Vec<(Cpu, Cpu)>> = BTreeMap::new();
@@ -184,7 +185,7 @@ impl Platform {
         of_class.into_values().flat_map(spread).collect()
     }
 
-    /// The exchanges that were measured, by the class of their pair, nearest first.
+    /// The measured exchanges by the class of their pair, nearest class first.
     pub fn exchange_classes(&self) -> Vec<ExchangeClass> {
         let measured = self.exchange.iter().flat_map(|fact| &fact.value);
         let class = |affinity| {
@@ -199,8 +200,8 @@ impl Platform {
         Affinity::ALL.into_iter().filter_map(class).collect()
     }
 
-    /// The pairs whose contention is to be measured: some stated siblings, and some CPUs that are
-    /// stated to be of two cores.
+    /// The pairs whose contention is to be measured: some stated SMT siblings, and some CPUs of two
+    /// different cores.
     pub fn contention_pairs(&self) -> Vec<(Cpu, Cpu)> {
         let usable = self.usable();
         let cores = self.cores.value.iter().map(|core| core.intersection(&usable));
@@ -211,8 +212,8 @@ impl Platform {
         siblings.take(PAIRS_OF_CLASS).chain(neighbours.take(PAIRS_OF_CLASS)).collect()
     }
 
-    /// The CPUs to measure a curve on: the last usable one of each kind of core. (The first one
-    /// has most of the interrupts.)
+    /// The CPUs on which to measure a curve: the last usable CPU of each kind of core. (The first CPU
+    /// handles most of the interrupts.)
     pub fn curve_cpus(&self) -> Vec<Cpu> {
         let usable = self.usable();
         let last = |cpus: &CpuList| cpus.intersection(&usable).iter().last();
@@ -222,8 +223,8 @@ impl Platform {
         self.core_kinds.iter().filter_map(|kind| last(&kind.cpus.value)).collect()
     }
 
-    /// The sizes of the lists of a curve on `cpu`, ascending by half octaves from 4 KiB to well
-    /// beyond the stated caches, as far as `room` allows.
+    /// The sizes of the lists of a curve on `cpu`, from 4 KiB to well beyond the stated caches in steps
+    /// of half an octave, as far as `room` allows.
     pub fn curve_sizes(&self, cpu: Cpu, room: Bytes) -> Vec<Bytes> {
         let stated = self.data_caches(cpu).filter_map(Cache::stated).max();
         let beyond = stated.map_or(LARGEST_LIST.get(), |size| size.get().saturating_mul(BEYOND));
@@ -233,20 +234,21 @@ impl Platform {
 }
 
 impl Cache {
-    /// The size as stated, whatever was found.
+    /// The stated size of the cache, whatever a measurement found.
     fn stated(&self) -> Option<Bytes> {
         self.size.as_ref().map(|size| size.value)
     }
 }
 
-/// Exchanges are measured in time; cycles could only be compared among themselves.
+/// The value for comparing latencies of one unit; exchanges are measured in time, and latencies in cycles
+/// are only comparable with each other.
 fn picos(latency: Latency) -> u64 {
     match latency {
         Latency::Picos(value) | Latency::MilliCycles(value) => value,
     }
 }
 
-/// A size for reading: `48 KiB`, `1.5 MiB`.
+/// A rounded size for people, such as `48 KiB` or `1.5 MiB`.
 pub(super) fn about(bytes: f64) -> String {
     let kib = bytes / 1024.0;
     let (number, unit) = if kib < 1024.0 { (kib, "KiB") } else { (kib / 1024.0, "MiB") };

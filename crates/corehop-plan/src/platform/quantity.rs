@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{UnitError, parse};
 
-/// A frequency. Written with its unit: `"2.13 GHz"`.
+/// A frequency in Hz. A platform file writes a frequency with its unit, as `"2.13 GHz"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hertz(u64);
 
 impl Hertz {
-    /// This many Hz.
+    /// A frequency of `hertz` Hz.
     pub const fn new(hertz: u64) -> Self {
         Self(hertz)
     }
@@ -47,17 +47,17 @@ impl FromStr for Hertz {
     }
 }
 
-/// A power in milliwatts. Written with its unit: `"1.5 W"`.
+/// A power in milliwatts. A platform file writes a power with its unit, as `"1.5 W"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Power(u64);
 
 impl Power {
-    /// This many milliwatts.
+    /// A power of `milliwatts` mW.
     pub const fn milliwatts(milliwatts: u64) -> Self {
         Self(milliwatts)
     }
-    /// The number of watts.
+    /// The power in watts.
     pub fn watts(self) -> f64 {
         self.0 as f64 / 1e3
     }
@@ -80,23 +80,24 @@ impl FromStr for Power {
     }
 }
 
-/// The time of one access: in cycles of the core, as papers state it, or in nanoseconds, as it is measured.
-/// Thousandths of either are kept. Written `"42 cycles"` or `"15.8 ns"`.
+/// The time of one access, either in cycles of the core, as papers state it, or in nanoseconds, as corehop
+/// measures it. Both forms keep thousandths. A platform file writes a latency as `"42 cycles"` or
+/// `"15.8 ns"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Latency {
-    /// Thousandths of a cycle.
+    /// The latency in thousandths of a cycle.
     MilliCycles(u64),
-    /// Picoseconds.
+    /// The latency in picoseconds.
     Picos(u64),
 }
 
 impl Latency {
-    /// This many whole cycles.
+    /// A latency of `cycles` whole cycles.
     pub const fn cycles(cycles: u64) -> Self {
         Self::MilliCycles(cycles * 1_000)
     }
-    /// This many nanoseconds, to the picosecond.
+    /// A latency of `ns` nanoseconds, rounded to picoseconds.
     pub fn from_nanos(ns: f64) -> Self {
         Self::Picos((1e3 * ns).round() as u64)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A platform as a TOML file: one line per fact.
+//! Reads and writes a platform as a TOML file with one line per fact.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -11,27 +11,27 @@ use super::consistency::{self, Disagreement};
 use super::workings;
 use crate::bounds;
 
-/// Why a text or a set of facts is no platform.
+/// The reason why a text or a set of facts is not a valid platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlatformError {
-    /// The text is no TOML, or a key or a value is not as it should be.
+    /// The text is not TOML, or a key or a value has a wrong form.
     #[error("line {line}{}: {problem}", named(.fact))]
     Text {
-        /// Counted from 1.
+        /// The line of the error, counted from 1.
         line: usize,
-        /// The key, as `cache[2].size`; empty where the text is no TOML.
+        /// The key of the fact, such as `cache[2].size`; empty if the text is not TOML.
         fact: String,
-        /// The problem, and the correct form.
+        /// The problem, with the correct form.
         problem: String,
     },
-    /// Two facts exclude each other.
+    /// Two facts contradict each other.
     #[error("{}`{fact}` contradicts the rest: {problem}", at_line(*.line))]
     Contradiction {
-        /// Counted from 1; unknown for a platform that was not read from a file.
+        /// The line of the fact, counted from 1; None for a platform that was not read from a file.
         line: Option<usize>,
-        /// The key, as `cache[2].size`.
+        /// The key of the fact, such as `cache[2].size`.
         fact: String,
-        /// The fact it disagrees with.
+        /// The fact with which the first fact disagrees.
         problem: String,
     },
 }
@@ -44,7 +44,7 @@ fn at_line(line: Option<usize>) -> String {
     line.map(|line| format!("line {line}, ")).unwrap_or_default()
 }
 
-/// Whether the facts agree, and those about the workings with the rest.
+/// Checks whether all facts agree, including the facts for simulation.
 fn checked(platform: &Platform) -> consistency::ConsistencyResult {
     consistency::check(platform)?;
     workings::check(platform)
@@ -54,8 +54,8 @@ impl Platform {
     /// Reads a platform file and checks that its facts agree.
     ///
     /// # Errors
-    /// Names the line and the key of the first fact that is malformed, unknown, or contradicts
-    /// another.
+    /// [`PlatformError`] names the line and the key of the first fact that is malformed, unknown,
+    /// or contradicts another fact.
     pub fn from_toml(text: &str) -> Result<Self, PlatformError> {
         let platform: Self = bounds::from_toml(text).map_err(|error| malformed(text, &error))?;
         let agree = checked(&platform).and_then(|()| consistency::usable(&platform));
@@ -72,7 +72,7 @@ impl Platform {
     /// the machine lacks, no CPU in two instances, each size a whole number of sets.
     ///
     /// # Errors
-    /// Names the first fact that does not fit.
+    /// [`PlatformError`] names the first fact that does not fit.
     pub fn validate(&self) -> Result<(), PlatformError> {
         checked(self).map_err(|disagreement| contradiction(disagreement, None))
     }
@@ -80,7 +80,7 @@ impl Platform {
     /// The platform as a file, one line per fact; [`Platform::from_toml`] reads it back.
     ///
     /// # Panics
-    /// Never: every value is a string, a number, a list or a table of these.
+    /// Does not panic, because every value is a string, a number, a list, or a table of these.
     pub fn to_toml(&self) -> String {
         let table = toml::Table::try_from(self).expect("facts are strings, numbers and lists");
         let mut text = String::new();
@@ -100,12 +100,12 @@ fn malformed(text: &str, error: &toml::de::Error) -> PlatformError {
     PlatformError::Text { line: line_of(text, start), fact, problem: error.message().to_owned() }
 }
 
-/// The line that byte `offset` is on, counted from 1.
+/// The number of the line that contains the byte at `offset`, counted from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// The place of the value with this key in the text.
+/// The byte range of the value with this key in the text.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let (name, place) = match first.split_once('[') {
@@ -135,8 +135,8 @@ fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     String::new()
 }
 
-/// The rest of the key below a value, where `offset` lies in it. A table that a header opens spans
-/// its header only, so its inside is looked at in any case.
+/// The rest of the key below a value, if `offset` is inside the value. The span of a table that a
+/// header opens covers only the header, so the function always searches inside the table.
 fn key_inside(value: &DeValue<'_>, span: Range<usize>, offset: usize) -> Option<String> {
     let own = span.contains(&offset).then(String::new);
     match value {
@@ -155,7 +155,8 @@ fn key_inside(value: &DeValue<'_>, span: Range<usize>, offset: usize) -> Option<
     }
 }
 
-/// Values and facts first, a line each; then tables and lists of tables, each under its header.
+/// Writes values and facts first, one line each; then tables and lists of tables, each under a
+/// header.
 fn write_table(text: &mut String, path: &str, table: &toml::Table) {
     for (key, value) in table.iter().filter(|(_, value)| !is_section(value)) {
         // Writing to a string cannot fail.
@@ -180,7 +181,7 @@ fn section(text: &mut String, header: &str, path: &str, table: &toml::Table) {
     write_table(text, path, table);
 }
 
-/// A table that is not a fact, or a list of such tables: it gets a header of its own.
+/// Whether a value needs a header: a table that is not a fact, or a list of such tables.
 fn is_section(value: &toml::Value) -> bool {
     match value {
         toml::Value::Table(table) => !table.contains_key("source") || !table.contains_key("value"),

@@ -1,47 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine as boxes in boxes: nodes, packages, caches, cores, CPUs, whichever holds which.
+//! The topology of a machine as nested boxes: nodes, packages, caches, cores and CPUs, in any order of nesting.
 
 use std::collections::BTreeSet;
 
 use super::{Cache, CacheKind, CpuGroups, Node, Platform};
 use crate::units::{Cpu, CpuList};
 
-/// A part of a machine that a set of CPUs has in common.
+/// A part of a machine that a set of CPUs shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyDomain<'a> {
-    /// All of it.
+    /// The whole machine.
     Machine,
     /// A NUMA node.
     Node(&'a Node),
-    /// A package, by its place in [`Platform::packages`].
+    /// A package, as an index into [`Platform::packages`].
     Package(usize),
     /// An instance of a cache.
     Cache(&'a Cache),
-    /// A core, by its place in [`Platform::cores`].
+    /// A core, as an index into [`Platform::cores`].
     Core(usize),
     /// A CPU.
     Cpu(Cpu),
 }
 
-/// Something that CPUs share, and the smaller such sets inside.
+/// A set of CPUs with the parts that exactly these CPUs share, and the smaller sets inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharingDomain<'a> {
     /// All parts that exactly these CPUs share, outermost first.
     pub parts: Vec<TopologyDomain<'a>>,
-    /// The CPUs, of those that are online.
+    /// The online CPUs of the set.
     pub cpus: CpuList,
-    /// The next smaller sets.
+    /// The next smaller sets of CPUs.
     pub inside: Vec<SharingDomain<'a>>,
 }
 
-/// One way to divide CPUs: each group with the part that it shares.
+/// One way to divide CPUs: each group of CPUs with the part that the group shares.
 type Division<'a> = Vec<(TopologyDomain<'a>, &'a CpuList)>;
 
 impl Platform {
-    /// The machine as boxes in boxes; the outermost is the machine, the innermost are CPUs.
+    /// The topology of the machine as nested boxes: the outermost box is the machine, the innermost boxes are CPUs.
     ///
-    /// A level that divides nothing further is merged into the one outside it, so that a package
-    /// that is also a node is one box with two parts.
+    /// A level that divides nothing further is merged into the box around it, so that a package which is also a node is
+    /// one box with two parts.
     pub fn tree(&self) -> SharingDomain<'_> {
         let cpus = self.online().clone();
         let levels: Vec<DivisionLevel<'_>> =
@@ -77,7 +77,7 @@ impl Platform {
         divisions
     }
 
-    /// The instances of all caches of one level and kind: two kinds of core have two such caches.
+    /// The instances of all caches of one level and kind; a machine with two kinds of core has two such caches.
     fn instances(&self, level: (u32, CacheKind)) -> Division<'_> {
         let caches = self.caches.iter().filter(|cache| (cache.level, cache.kind) == level);
         let instance = |cache| move |cpus| (TopologyDomain::Cache(cache), cpus);
@@ -89,7 +89,7 @@ fn numbered(groups: &CpuGroups, part: fn(usize) -> TopologyDomain<'static>) -> D
     groups.iter().enumerate().map(|(place, cpus)| (part(place), cpus)).collect()
 }
 
-/// Whether a part of the machine that is no cache holds some CPUs of a cache and not the others.
+/// Whether a part of the machine that is not a cache contains only some of the CPUs of a cache instance.
 fn tears(division: &Division<'_>, caches: &Division<'_>) -> bool {
     let is_cache =
         division.first().is_some_and(|(part, _)| matches!(part, TopologyDomain::Cache(_)));
@@ -97,10 +97,10 @@ fn tears(division: &Division<'_>, caches: &Division<'_>) -> bool {
     !is_cache && groups(caches).straddling(&groups(division)).is_some()
 }
 
-/// A division, and where each CPU is in it.
+/// A division of the CPUs, with an index from each CPU to its groups.
 struct DivisionLevel<'a> {
     division: Division<'a>,
-    /// Each CPU with the places of its groups, ascending: a large machine has too many groups to go through for each part.
+    /// Each CPU with the indices of its groups, ascending; a large machine has too many groups for a linear search.
     places: Vec<(Cpu, usize)>,
 }
 
@@ -115,7 +115,7 @@ impl<'a> DivisionLevel<'a> {
         Self { division, places }
     }
 
-    /// The groups that have one of these CPUs, in the order of the division.
+    /// The groups that contain any of these CPUs, in the order of the division.
     fn groups(
         &self,
         cpus: &CpuList,
@@ -129,8 +129,8 @@ impl<'a> DivisionLevel<'a> {
     }
 }
 
-/// The blocks that `cpus` fall into by the first division, each divided by the others; CPUs that
-/// the first one does not know fall through to the next.
+/// The boxes into which the first division divides `cpus`; the other divisions divide each box further. CPUs that the
+/// first division does not contain are passed on to the next division.
 fn blocks<'a>(cpus: &CpuList, levels: &[DivisionLevel<'a>]) -> Vec<SharingDomain<'a>> {
     let Some((first, rest)) = levels.split_first() else {
         return cpus.iter().map(leaf).collect();
@@ -162,8 +162,8 @@ fn leaf<'a>(cpu: Cpu) -> SharingDomain<'a> {
     }
 }
 
-/// A block, or, where the only one inside has the same CPUs and is more than a CPU, that one with
-/// one part more.
+/// A box with `part`. If the only box inside has the same CPUs and is more than a CPU, the function adds the part to
+/// that inner box instead.
 fn merged<'a>(
     part: TopologyDomain<'a>,
     cpus: CpuList,
@@ -187,7 +187,7 @@ fn merged<'a>(
 }
 
 impl SharingDomain<'_> {
-    /// Whether two blocks are alike but for the CPUs and the numbers of their parts.
+    /// Whether two boxes are alike except for their CPUs and the numbers of their parts.
     pub fn resembles(&self, other: &Self) -> bool {
         let alike = |(a, b): (&TopologyDomain<'_>, &TopologyDomain<'_>)| match (a, b) {
             // Mostly one cache of the description, whose instances take long to compare on a large machine.
@@ -199,7 +199,7 @@ impl SharingDomain<'_> {
             && self.parts.iter().zip(&other.parts).all(alike)
             && self.inside.iter().zip(&other.inside).all(|(a, b)| a.resembles(b))
     }
-    /// Whether it is a core, or a part of one.
+    /// Whether the box is a core, or shares a box with a core.
     pub fn is_core(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, TopologyDomain::Core(_)))
     }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU that an experiment on one CPU runs on.
+//! Chooses the CPU of an experiment that runs on one CPU.
 
 use super::Platform;
 use crate::units::Cpu;
 
-/// A CPU that a platform lacks, or that may not be used.
+/// The platform lacks a CPU, or corehop may not use it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of these")]
 pub struct UnknownCpu {
-    /// The CPU asked for.
+    /// The requested CPU.
     pub cpu: Cpu,
     /// The platform's name.
     pub platform: String,
-    /// Its usable CPUs.
+    /// The usable CPUs of the platform.
     pub usable: String,
 }
 
 impl UnknownCpu {
-    /// The refusal of `cpu` on `platform`.
+    /// The error for `cpu` on `platform`.
     pub fn on(platform: &Platform, cpu: Cpu) -> Self {
         Self { cpu, platform: platform.name.clone(), usable: platform.usable().to_string() }
     }
 }
 
 impl Platform {
-    /// The CPU asked for, or the first usable one.
+    /// The requested CPU, or without a request the first usable CPU.
     ///
     /// # Errors
-    /// [`UnknownCpu`] where it may not be used.
+    /// [`UnknownCpu`] if corehop may not use the CPU.
     pub fn one_usable(&self, cpu: Option<Cpu>) -> Result<Cpu, UnknownCpu> {
         let usable = self.usable();
         let wanted = cpu.or(usable.first()).unwrap_or_default();

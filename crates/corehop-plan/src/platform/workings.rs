@@ -5,19 +5,21 @@ use super::consistency::{ConsistencyResult, Disagreement, known, level, require}
 use super::mechanism::{LatencyRow, Supplier, Traffic, Writes};
 use super::{Cache, CacheKind, Found, Inclusion, Index, Platform};
 
-/// The entries of a TLB for which the simulation allocates; those of today have some thousands.
+/// The largest number of entries of a TLB for which the simulation allocates memory; current TLBs
+/// have some thousands.
 const MOST_ENTRIES: u32 = 1 << 20;
 
-/// The most stages of a service time: beyond, it hardly changes.
+/// The largest number of stages of a service time; with more stages the distribution hardly
+/// changes.
 const MOST_STAGES: u32 = 1_000;
 
-/// The most banks of a node: those of today have some hundreds.
+/// The largest number of banks of a node; current nodes have some hundreds.
 const MOST_BANKS: u32 = 1 << 16;
 
-/// The slices of a cache; those of today have a hundred at most.
+/// The largest number of slices of a cache; current caches have at most a hundred.
 const MOST_SLICES: u32 = 1 << 10;
 
-/// The first disagreement found.
+/// Returns the first disagreement.
 pub(super) fn check(platform: &Platform) -> ConsistencyResult {
     for (place, cache) in platform.caches.iter().enumerate() {
         let fact = |name: &str| format!("cache[{place}].mechanism.{name}");
@@ -102,7 +104,8 @@ fn finds(index: &Index, count: u64, fact: String, of: &str) -> ConsistencyResult
     require(index.fits(count), fact, || format!("`{index}` does not find {count} {of}"))
 }
 
-/// A snoop filter consists of whole sets, and is around caches whose lines nothing else knows.
+/// Checks that a snoop filter has whole sets, and that the cache around it needs a filter to know
+/// the lines of the inner caches.
 fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     let Some(filter) = &cache.mechanism.snoop_filter else { return Ok(()) };
     let fact = |name: &str| fact(&format!("snoop_filter.{name}.value"));
@@ -123,7 +126,7 @@ fn snoop_filter(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResu
     finds(&index.value, u64::from(entries / ways), fact("index"), "sets")
 }
 
-/// Slices belong to a last level, and those of a mesh fill its columns.
+/// Checks that slices belong to a last-level cache, and that the slices of a mesh fill its columns.
 fn slices(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     let Some(slices) = &cache.mechanism.slices else { return Ok(()) };
     let fact = |name: &str| fact(&format!("slices.{name}.value"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of a trace: which have a CPU, since when the others do not, and why.
+//! Follows the threads of a trace: the CPU of each running thread, and for each other thread the time and the reason of
+//! its departure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +8,7 @@ use crate::kinds::program::trace_line::{TraceEvent, TraceLine, TracedThread};
 use crate::kinds::{Absence, ObservedThread, ProgramRecord};
 use crate::units::Cpu;
 
-/// A thread that has left its CPU.
+/// The departure of a thread from its CPU.
 #[derive(Debug, Clone)]
 struct Departure {
     ns: u64,
@@ -18,11 +19,11 @@ struct Departure {
     by: Option<(u32, String)>,
 }
 
-/// A thread so far.
+/// The state of a followed thread.
 #[derive(Debug, Clone, Default)]
 struct FollowedThread {
     counts: ObservedThread,
-    /// The CPU that the thread has, and since when.
+    /// The CPU that the thread has, and the time at which it got the CPU.
     running: Option<(Cpu, u64)>,
     departure: Option<Departure>,
     woken_ns: Option<u64>,
@@ -30,23 +31,23 @@ struct FollowedThread {
     waited_ns: u64,
 }
 
-/// The threads that are followed.
+/// All followed threads of a trace.
 #[derive(Debug, Default)]
 pub(super) struct FollowedThreads {
-    /// The process to follow; None for all.
+    /// The process whose threads are followed; None for all processes.
     pid: Option<u32>,
-    /// Threads that belong to the process without a line that says so: those that its threads started.
+    /// The threads that belong to the process because its threads started them, although no line states it.
     started: BTreeSet<u32>,
     threads: BTreeMap<u32, FollowedThread>,
-    /// The CPUs of which a line was seen.
+    /// The CPUs for which the trace has a line.
     known: BTreeSet<Cpu>,
-    /// The thread that came to each CPU last, followed or not, and when.
+    /// The thread that most recently got each CPU, followed or not, with the time.
     on: BTreeMap<Cpu, (u32, u64)>,
-    /// Threads whose leave from a CPU is not in the trace, as another one had the CPU later.
+    /// The number of departures that the trace lacks: a line shows that another thread had the CPU.
     pub(super) unseen_leaves: u64,
-    /// The time that the threads had each CPU, in nanoseconds.
+    /// The time for which followed threads had each CPU, in nanoseconds.
     pub(super) ran: BTreeMap<Cpu, u64>,
-    /// Absences that have ended.
+    /// The absences that have ended.
     pub(super) records: Vec<ProgramRecord>,
 }
 
@@ -100,8 +101,8 @@ impl FollowedThreads {
         }
     }
 
-    /// Ends the time on the CPU of a thread that left without a line: another one is there now. When it left is unknown, so its time since
-    /// it came is not counted.
+    /// Ends the CPU time of a thread that left without a line, because the line shows another thread on its CPU. The
+    /// time of the departure is unknown, so the thread's time on this CPU is not counted.
     fn contradicts(&mut self, line: &TraceLine) {
         let now = match &line.event {
             TraceEvent::Switch { prev, .. } => prev.tid,
@@ -123,7 +124,7 @@ impl FollowedThreads {
         }
     }
 
-    /// Whether a thread is followed; idle CPUs are no threads.
+    /// Whether the thread is followed; thread 0 is an idle CPU and never followed.
     fn is_followed(&self, tid: u32) -> bool {
         let of_process = |pid| tid == pid || self.started.contains(&tid);
         tid != 0 && self.pid.is_none_or(of_process)
@@ -186,7 +187,7 @@ impl FollowedThreads {
         }
     }
 
-    /// Counts an absence, and keeps a preemption or a change of the CPU.
+    /// Counts an absence, and records it if the thread was preempted or changed its CPU.
     fn ended(&mut self, tid: u32, departure: Departure, (cpu, ns): (Cpu, u64), seen: bool) {
         let Some(it) = self.threads.get_mut(&tid) else { return };
         let is_moved = departure.cpu != cpu;

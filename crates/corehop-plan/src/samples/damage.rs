@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The damage that checksums find in a file, and the guard around decoders of others.
+//! The damage that checksums find in a file, and a guard around the decoders of Arrow and Parquet.
 
 use std::cell::Cell;
 use std::fmt::{Display, Formatter};
@@ -9,33 +9,35 @@ use std::sync::Once;
 
 use parquet::errors::ParquetError;
 
-/// In the metadata of the schema: the file has checksums, and a part without one is damaged.
+/// The key in the metadata of the schema which states that the file has checksums, so that a part without a
+/// checksum is damaged.
 pub const ANNOUNCED: &str = "corehop.checksums";
-/// The checksum of a part, eight hexadecimal digits. It covers the part with zeros in their place.
+/// Eight hexadecimal digits in place of a part's checksum. A checksum covers its part with these zeros in
+/// place of the digits.
 pub(super) const PLACEHOLDER: &str = "00000000";
 
-/// Whether checksums vouch for the contents of a file that was opened.
+/// Whether checksums verify the contents of an opened file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "a file without checksums may be damaged, and its reader says so"]
 pub enum Verification {
     /// All checksums of the file were verified.
     Verified,
-    /// The file has none: another program wrote it, or a corehop from before checksums.
+    /// The file has no checksums: another program wrote it, or a version of corehop before checksums.
     NotVerified,
 }
 
 impl Verification {
-    /// The outcome for a file that has checksums, or none.
+    /// The result for a file with or without checksums.
     pub const fn of(has_checksums: bool) -> Self {
         if has_checksums { Self::Verified } else { Self::NotVerified }
     }
 
-    /// Whether damage to the file would have been noticed.
+    /// Whether a reader would have noticed damage to the file.
     pub const fn is_verified(self) -> bool {
         matches!(self, Self::Verified)
     }
 
-    /// The sentence that every reader of a file without checksums says.
+    /// The sentence that every reader prints about a file without checksums.
     pub const fn doubt(self) -> Option<&'static str> {
         match self {
             Self::Verified => None,
@@ -50,13 +52,13 @@ impl Verification {
 /// The place of damage in a file, and the number of rows that are sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// The damaged part.
+    /// The part of the file that is damaged.
     pub what: String,
-    /// The byte where that part begins.
+    /// The offset of the damaged part in bytes.
     pub byte: u64,
-    /// The sound rows before it.
+    /// The number of sound rows before the damaged part.
     pub before: u64,
-    /// The sound rows after it.
+    /// The number of sound rows after the damaged part.
     pub after: u64,
 }
 
@@ -66,7 +68,7 @@ impl Damage {
         self.before + self.after
     }
 
-    /// The first damaged part at `byte`, after `before` sound rows.
+    /// Damage at `byte` after `before` sound rows; `what` names the damaged part.
     pub(super) fn at(byte: u64, before: u64, what: impl Into<String>) -> Self {
         Self { what: what.into(), byte, before, after: 0 }
     }
@@ -98,7 +100,7 @@ pub(super) fn sum_of(file: &mut impl Read, length: u64) -> io::Result<u32> {
     Ok(sum.finalize())
 }
 
-/// The bytes of a file at a place. The caller has checked that there are so many.
+/// The bytes at an offset of a file. The caller has checked that the file has this many bytes.
 pub(super) fn bytes_at(
     file: &mut (impl Read + Seek),
     at: u64,
@@ -114,13 +116,13 @@ thread_local! {
     static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls a decoder of Arrow or Parquet. Its panic becomes an error.
+/// Calls a decoder of Arrow or Parquet. A panic of the decoder becomes an error.
 ///
-/// Both promise an error for damaged bytes and panic for some. Checksums find damage before they are called,
-/// but files of earlier versions have none.
+/// Both decoders promise an error for damaged bytes, but panic on some. Checksums find damage before corehop
+/// calls a decoder, but files of earlier versions have no checksums.
 ///
 /// # Errors
-/// The text of its panic.
+/// The message of the decoder's panic.
 pub fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     static SILENT: Once = Once::new();
     // The default hook would print the panic, which is an answer here and no defect.
@@ -142,10 +144,10 @@ pub fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The cause behind an error of Parquet: the system, or damage to the file.
+/// The cause of an error of Parquet, if the system failed to read or write.
 ///
 /// # Errors
-/// The latter.
+/// The text of the error, if the file is damaged.
 pub fn parquet_cause(error: ParquetError) -> Result<std::io::Error, String> {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Errors of files of rows.
+//! Errors of reading and writing files of rows.
 
 use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
@@ -9,45 +9,45 @@ use super::parquet_sums::VerifyError;
 use crate::kinds::SCHEMA_VERSION;
 use crate::kinds::SchemaError;
 
-/// Why a file cannot be read or written.
+/// The reason why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Neither Parquet nor an Arrow stream, or without our metadata.
+    /// The file is neither Parquet nor an Arrow stream, or lacks corehop's metadata.
     #[error("not a corehop file ({0}): pass a file of `corehop measure`")]
     NotOurs(String),
-    /// Counts of a schedulability study.
+    /// The file has counts of a schedulability study, not rows.
     #[error(
         "this file contains the counts of a study: `corehop check study FILE` prints them, and --page draws them"
     )]
     Study,
-    /// Written by a later version.
+    /// A later version of corehop wrote the file.
     #[error(
         "this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop"
     )]
     Later {
-        /// The schema version found.
+        /// The schema version that the file states.
         found: u32,
     },
-    /// Of another row type than asked for.
+    /// The file has rows of another type than the caller requested.
     #[error("this file contains {found}, not {expected}")]
     Kind {
-        /// The row type found.
+        /// The row type that the file states.
         found: String,
-        /// The row type asked for.
+        /// The row type that the caller requested.
         expected: &'static str,
     },
-    /// Begins like a corehop file, but is damaged.
+    /// The file begins like a corehop file, but is damaged.
     #[error("this file is damaged: {0}; a `.part` beside it may still be readable")]
     Damaged(String),
-    /// Its checksums tell where it is damaged.
+    /// The checksums of the file show the damaged place.
     #[error(
         "this file is damaged: {0}; `corehop convert rows FILE --salvage -o NEW.parquet` keeps the intact rows"
     )]
     Checksum(Damage),
-    /// The rows are not as their schema version says.
+    /// The rows differ from their schema version.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// The system could not read or write.
+    /// The system could not read or write the file.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages of an Arrow stream: each carries its number and a checksum in its own metadata.
+//! Reads and writes messages of an Arrow stream; each message has its number and a checksum in its own metadata.
 //!
-//! Any reader of Arrow skips that metadata. The checksum covers all bytes of the message, with zeros in place of
-//! its digits; that of the first message, which has no rows, covers the head of the stream too.
+//! Other readers of Arrow skip this metadata. The checksum covers all bytes of the message, with zeros in place
+//! of the checksum's digits; the checksum of the first message, which has no rows, also covers the head of the
+//! stream.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -16,18 +17,18 @@ use super::damage::{PLACEHOLDER, bytes_at, sum_of};
 
 const SUM: &str = "corehop.crc32";
 const NUMBER: &str = "corehop.batch";
-/// Before each message: four bytes set, then the length of its metadata.
+/// The length of the prefix before each message: four bytes of ones, then the length of the metadata.
 const PREFIX: usize = 8;
 const MARK: [u8; 4] = [0xff; 4];
-/// Bodies begin at a multiple of this, as arrow-rs writes them.
+/// The alignment of message bodies, as arrow-rs writes them.
 const ALIGNED: usize = 64;
-/// The maximum length of metadata, far above that of any file of corehop.
+/// The largest length of metadata, far above the metadata of any corehop file.
 const MOST_METADATA: u64 = 64 << 20;
-/// The maximum length of a batch, far above that of any file of corehop.
+/// The largest length of a batch, far above the batches of any corehop file.
 const MOST_BODY: u64 = 1 << 30;
 
-/// A message of a batch as `arrow_ipc` wrote it, with its number and its checksum. `head` are the bytes before it
-/// that the checksum covers. Nothing where it is not one message of a batch.
+/// A message of a batch, as `arrow_ipc` wrote it, with its number and its checksum added. `head` is the head of
+/// the stream, if the checksum must cover it too. None if `wire` is not one message of a batch.
 pub(super) fn sealed(wire: &[u8], number: u64, head: &[u8]) -> Option<Vec<u8>> {
     let length = u32::from_le_bytes(wire.get(4..PREFIX)?.try_into().ok()?) as usize;
     let metadata = wire.get(PREFIX..PREFIX + length)?;
@@ -83,49 +84,50 @@ fn value_of<'a>(message: Message<'a>, name: &str) -> Option<&'a str> {
     pairs.iter().find(|pair| pair.key() == Some(name))?.value()
 }
 
-/// The place of the checksum's digits in `metadata`.
+/// The offset of the checksum's digits in `metadata`.
 fn digits_of(message: Message<'_>, metadata: &[u8]) -> Option<usize> {
     let digits = value_of(message, SUM)?;
     let offset = digits.as_ptr() as usize - metadata.as_ptr() as usize;
     (digits.len() == PLACEHOLDER.len()).then_some(offset)
 }
 
-/// A message in a file.
+/// The extent of a message in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MessageExtent {
-    /// Its first byte.
+    /// The offset of the message in the file.
     pub(super) at: u64,
-    /// Its length, with prefix and body.
+    /// The length of the message, including prefix and body.
     pub(super) length: u64,
-    /// The rows of a batch.
+    /// The number of rows in the message's batch.
     pub(super) rows: u64,
     pub(super) seal: Seal,
 }
 
-/// The verdict of a message's checksum.
+/// The result of verifying a message's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seal {
-    /// It has none, as in files of earlier versions.
+    /// The message has no checksum, as in files of earlier versions.
     Absent,
-    /// The message is as it was written, with this number.
+    /// The message is unchanged, and has this number.
     Right(u64),
-    /// It is not.
+    /// The checksum does not match the message.
     Wrong,
 }
 
-/// The piece at a place in a stream.
+/// The item at an offset of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamItem {
     Message(MessageExtent),
-    /// The mark of the end.
+    /// The end marker of the stream.
     End,
-    /// The file ends before the message does, if its length is right.
+    /// The file ends before the message does, if the stated length is right.
     Cut,
-    /// No message.
+    /// The bytes are not a message.
     Garbage,
 }
 
-/// Reads what is at `at` in a file of `size` bytes, of which the first message covers the first `head`.
+/// Reads the item at offset `at` in a file of `size` bytes; the checksum of the first message covers the first
+/// `head` bytes of the file.
 pub(super) fn piece(
     file: &mut (impl Read + Seek),
     at: u64,
@@ -174,7 +176,7 @@ pub(super) fn piece(
     Ok(StreamItem::Message(MessageExtent { at, length: PREFIX as u64 + length + body, rows, seal }))
 }
 
-/// The checksum of a message at a place: the head that it covers, prefix and metadata, and the body.
+/// The checksum of a message at an offset: of the head that it covers, the prefix and metadata, and the body.
 fn sum_around(
     file: &mut (impl Read + Seek),
     (head, at): (u64, u64),
@@ -191,7 +193,7 @@ fn sum_around(
     Ok(sum.finalize())
 }
 
-/// The first sound message at `from` or later.
+/// The first sound message at offset `from` or later.
 pub(super) fn next_sound(
     file: &mut (impl Read + Seek),
     from: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files beside a file of rows: their names, and what is unknown where one of them is missing.
+//! The files that belong beside a file of rows: their names, and the facts that are unknown if a file is missing.
 
 use std::ffi::OsString;
 use std::fmt::{Display, Formatter};
@@ -8,24 +8,24 @@ use std::path::{Path, PathBuf};
 use crate::kinds::RowKind;
 use crate::shown;
 
-/// The extension of a file whose run goes on, or was killed.
+/// The extension of a file whose run is in progress or was killed.
 const PART: &str = "part";
 
-/// A file that belongs beside another one and is not there: its contents are unknown, and not zero.
+/// A missing file that belongs beside an existing file; its contents are unknown, not zero.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingFile {
-    /// The name of the file that is there.
+    /// The name of the existing file.
     pub beside: String,
-    /// The name of the file that is not.
+    /// The name of the missing file.
     pub name: String,
-    /// The kind of its rows.
+    /// The kind of the missing rows.
     pub kind: RowKind,
 }
 
 /// The experiment that writes samples and jobs in two files.
 const TASK_SETS: &str = "schedule-sensitive";
 
-/// The facts that are unknown without the file of each kind of rows that lies beside other files.
+/// The facts that are unknown without the file of each kind of rows.
 const UNKNOWN: [(RowKind, &str); 5] = [
     (RowKind::Samples, "the samples of the task sets"),
     (RowKind::TaskJobs, "the jobs of the task sets: deadlines and response times"),
@@ -39,7 +39,7 @@ const UNKNOWN: [(RowKind, &str); 5] = [
 ];
 
 impl MissingFile {
-    /// The files of a recorded program that belong beside `path`, which has rows of this kind, and are not there.
+    /// The missing files of a recorded program that belong beside `path`, a file with rows of this kind.
     pub fn beside(kind: RowKind, path: &Path, is_there: impl Fn(&Path) -> bool) -> Vec<Self> {
         let is_recording = RowKind::OF_RECORDING.contains(&kind);
         let Some(first) = kind.first_of(path).filter(|_| is_recording) else { return Vec::new() };
@@ -53,14 +53,14 @@ impl MissingFile {
         lacks.map(missing).collect()
     }
 
-    /// The file with the jobs of the task sets whose samples are in `path`, if it is not there.
+    /// The file with the jobs of the task sets whose samples are in `path`, if that file is missing.
     pub fn jobs_beside(path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<Self> {
         let jobs = RowKind::TaskJobs.beside(path);
         let (beside, name) = (shown::path(path), shown::path(&jobs));
         (!is_there(&jobs)).then_some(Self { beside, name, kind: RowKind::TaskJobs })
     }
 
-    /// The unknown facts.
+    /// The facts that are unknown without the missing file.
     fn unknown(&self) -> &'static str {
         let known = UNKNOWN.iter().find(|(kind, _)| *kind == self.kind);
         known.map_or("its rows", |(_, unknown)| unknown)
@@ -79,7 +79,7 @@ impl Display for MissingFile {
 }
 
 impl RowKind {
-    /// The kinds of rows that a run of `experiment` writes into files of their own beside a file of these rows.
+    /// The kinds of rows that a run of `experiment` writes into separate files beside a file of these rows.
     pub fn written_with(self, experiment: &str) -> Vec<Self> {
         if Self::OF_RECORDING.contains(&self) {
             return Self::OF_RECORDING.into_iter().filter(|&kind| kind != self).collect();
@@ -88,8 +88,8 @@ impl RowKind {
         of_task_sets.then_some(Self::TaskJobs).into_iter().collect()
     }
 
-    /// The file of these rows that belongs to `first`, the first file of a run: `x.jobs.parquet` for `x.parquet`,
-    /// and `x.jobs.parquet.part` for `x.parquet.part`.
+    /// The file for rows of this kind that belongs to `first`, the main file of a run: `x.jobs.parquet` for
+    /// `x.parquet`, and `x.jobs.parquet.part` for `x.parquet.part`.
     pub fn beside(self, first: &Path) -> PathBuf {
         let Some(suffix) = self.suffix() else { return first.to_owned() };
         let (whole, is_part) = without_part(first);
@@ -101,7 +101,8 @@ impl RowKind {
         with_part(whole.with_extension(extension), is_part)
     }
 
-    /// The first file of the run to which `path` belongs, a file of these rows; None if it has another name.
+    /// The main file of the run to which `path`, a file with rows of this kind, belongs; None if `path` has
+    /// another form of name.
     pub fn first_of(self, path: &Path) -> Option<PathBuf> {
         let Some(suffix) = self.suffix() else { return Some(path.to_owned()) };
         let (whole, is_part) = without_part(path);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Checksums of a Parquet file: one for the bytes of each row group, and one for all that follows them.
+//! Checksums of a Parquet file: one checksum for the bytes of each row group, and one for all bytes after the row
+//! groups.
 //!
-//! They are a text in the key-value metadata of the footer. They cover bytes and not values, so that a file is
-//! verified before anything in it is decoded. A row group has few rows, and damage to it costs no more than these.
+//! The checksums are a text in the key-value metadata of the footer. Checksums cover bytes and not values, so that
+//! a reader verifies a file before it decodes anything. A row group has few rows, so that damage costs at most
+//! these few rows.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -17,15 +19,16 @@ use parquet::file::reader::ChunkReader;
 
 use super::damage::{Damage, PLACEHOLDER, parquet_cause, sum_of};
 
-/// The rows of a row group.
+/// The number of rows in a row group.
 pub(crate) const GROUP_ROWS: usize = 8192;
 const KEY: &str = "corehop.sums";
-/// The text begins so: the checksum of the rest of the file follows, then `rows:bytes:checksum` of each group.
+/// The beginning of the text; the checksum of the rest of the file follows, then `rows:bytes:checksum` of each
+/// group.
 const BEGIN: &str = "corehop.crc32=";
 const END: u8 = b';';
-/// The metadata of a file is smaller.
+/// The largest size of a footer with its metadata.
 const MOST_FOOTER: u64 = 256 << 20;
-/// The length of the footer and four letters end a file.
+/// The length of the trailer that ends a file: the length of the footer, and four letters.
 const TRAILER: u64 = 8;
 
 /// A part of a file that has a checksum.
@@ -36,7 +39,7 @@ struct ParquetGroup {
     sum: u32,
 }
 
-/// Adds up what it passes on; at the end it keeps it instead.
+/// A writer that passes bytes on and sums them; at the end of a file it keeps the bytes instead.
 #[derive(Debug)]
 struct Summing<W> {
     out: W,
@@ -66,7 +69,8 @@ impl<W: Write> Write for Summing<W> {
 #[expect(missing_debug_implementations, reason = "the writer inside has none")]
 pub struct SealedWriter<W: Write + Send> {
     writer: ArrowWriter<Summing<W>>,
-    /// First the four letters at the beginning of the file, then each row group.
+    /// The checksums so far: the first covers the four letters at the beginning of the file, each further one a
+    /// row group.
     groups: Vec<ParquetGroup>,
 }
 
@@ -74,7 +78,7 @@ impl<W: Write + Send> SealedWriter<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// [`ParquetError`] where `out` cannot be written, or Parquet does not know a type of the schema.
+    /// [`ParquetError`] if `out` cannot be written, or if Parquet does not know a type of the schema.
     pub fn begin(
         out: W,
         schema: SchemaRef,
@@ -90,7 +94,7 @@ impl<W: Write + Send> SealedWriter<W> {
     /// Appends rows.
     ///
     /// # Errors
-    /// [`ParquetError`] where the file cannot be written, or the rows are not of its schema.
+    /// [`ParquetError`] if the file cannot be written, or if the rows do not match its schema.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
         let mut from = 0;
         while from < batch.num_rows() {
@@ -118,7 +122,7 @@ impl<W: Write + Send> SealedWriter<W> {
     /// Ends the file.
     ///
     /// # Errors
-    /// [`ParquetError`] where the file cannot be written.
+    /// [`ParquetError`] if the file cannot be written.
     pub fn end(mut self) -> Result<(), ParquetError> {
         let left = self.writer.in_progress_rows() as u64;
         if left > 0 {
@@ -148,14 +152,15 @@ fn text_of(groups: &[ParquetGroup]) -> String {
     text
 }
 
-/// The place of the checksum's digits in the bytes of a footer. Other metadata comes before.
+/// The offset of the checksum's digits in the bytes of a footer. The function searches from the end, because other
+/// metadata comes before the checksums.
 fn digits_in(tail: &[u8]) -> Option<usize> {
     let begin = BEGIN.as_bytes();
     let at = tail.windows(begin.len()).rposition(|bytes| bytes == begin)? + begin.len();
     (tail.len() >= at + PLACEHOLDER.len()).then_some(at)
 }
 
-/// The checksum of the rest and the groups, as the text after its beginning says.
+/// Parses the text after its beginning: the checksum of the rest, and the row groups.
 fn parsed(text: &[u8]) -> Option<(u32, Vec<ParquetGroup>)> {
     let text = text.split(|&byte| byte == END).next()?;
     let mut words = std::str::from_utf8(text).ok()?.split(' ');
@@ -172,26 +177,26 @@ fn parsed(text: &[u8]) -> Option<(u32, Vec<ParquetGroup>)> {
     Some((sum, words.map(group).collect::<Option<_>>()?))
 }
 
-/// The verdict of a file's checksums.
+/// The result of verifying a file's checksums.
 #[derive(Debug)]
 pub struct Verified {
-    /// The first damage, where there is one.
+    /// The first damage in the file, if there is one.
     pub damage: Option<Damage>,
-    /// The numbers of the sound row groups.
+    /// The indices of the sound row groups.
     pub sound: Vec<usize>,
 }
 
-/// An error of a file whose footer is damaged: nothing says what its rows are.
+/// The error for a file whose footer is damaged, so that none of its rows can be read.
 fn without_footer(at: u64) -> VerifyError {
     VerifyError::Footer(Damage::at(at, 0, "the footer, without which no row can be read"))
 }
 
-/// Why a file could not be verified.
+/// The reason why a file could not be verified.
 #[derive(Debug)]
 pub enum VerifyError {
-    /// Its footer is damaged.
+    /// The footer of the file is damaged.
     Footer(Damage),
-    /// The system could not read.
+    /// The system could not read the file.
     Io(io::Error),
 }
 
@@ -210,18 +215,18 @@ impl From<ParquetError> for VerifyError {
     }
 }
 
-/// Verifies a file. Nothing for one without checksums.
+/// Verifies the checksums of a file. Returns None for a file without checksums.
 ///
 /// # Errors
-/// [`VerifyError`] where the file cannot be read, or its footer is damaged.
+/// [`VerifyError`] if the file cannot be read, or if its footer is damaged.
 pub fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> {
     let size = file.len();
     sums_of(file, size)?.map(|sums| check(file, size, &sums)).transpose()
 }
 
-/// The bytes of the footer and what may be before it, and the checksums there.
+/// The bytes of the footer and of the metadata before it, with the checksums that they contain.
 struct FooterChecksums {
-    /// The place in the file of the digits of the rest's checksum.
+    /// The offset in the file of the digits of the rest's checksum.
     digits: u64,
     tail: u32,
     groups: Vec<ParquetGroup>,

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The provenance of a result: enough to reproduce and to question it.
+//! The provenance of a result, which suffices to reproduce and to question it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::experiment::{Plan, digest};
 
-/// The provenance block in a result's metadata, as one JSON object.
+/// The provenance of a result, stored in its metadata as one JSON object.
 ///
-/// The fields that every result has are named here; what a machine adds of its own (kernel,
-/// governor, findings, calibration) stands under [`Provenance::machine`], in its own words.
+/// The named fields occur in every result; facts that a machine adds (kernel, governor, findings,
+/// calibration) are in [`Provenance::machine`], under keys of the machine's own.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Provenance {
-    /// The version of corehop that wrote it.
+    /// The version of corehop that wrote the result.
     pub corehop: String,
-    /// The command that made it.
+    /// The command line that produced the result.
     pub command: Vec<String>,
-    /// When the run began, as UTC in ISO 8601.
+    /// The begin of the run, as UTC in ISO 8601.
     pub date: String,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// The experiment.
+    /// The name of the experiment.
     pub experiment: String,
-    /// Its parameters, from which the plan follows.
+    /// The parameters of the experiment, which determine the plan.
     #[serde(default)]
     pub parameters: Value,
-    /// The plan's digest.
+    /// The digests of all plans of the run, joined by `+`.
     pub plan_digest: String,
-    /// The plan itself, where it is small.
+    /// The first plan, if it is small.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
-    /// The platform, in TOML.
+    /// The description of the platform, in TOML.
     pub platform: String,
-    /// The machine's description of itself and of the run.
+    /// The machine's description of itself and of its runs.
     #[serde(default)]
     pub machine: Map<String, Value>,
     /// The cause that stopped the run early, if any.
@@ -44,7 +44,7 @@ pub struct Provenance {
 }
 
 impl Provenance {
-    /// Enters a plan that is about to run: the digests of all, and the first one whole if it is small.
+    /// Adds the digest of a plan that is about to run, and the first plan itself if it is small.
     pub fn note_plan(&mut self, plan: &Plan) {
         const SMALL: usize = 64 << 10;
         let plan = plan.to_json();
@@ -56,7 +56,7 @@ impl Provenance {
         self.plan_digest.push_str(&digest(&plan));
     }
 
-    /// The block as JSON.
+    /// The provenance as JSON.
     pub fn to_json(&self) -> String {
         serde_json::json!(self).to_string()
     }

@@ -108,7 +108,7 @@ pub struct Touch {
     pub lines_certified: u64,
     /// The time spent in disturbed segments, in nanoseconds.
     pub uncertified_ns: f64,
-    /// The number of segments with a hole, which is a gap between two time stamps.
+    /// The number of segments with a hole: a segment whose time exceeds a threshold.
     pub holes: u32,
     /// The shortest disturbance that shows as a hole, in nanoseconds; 0 if no disturbance shows.
     pub hole_ns: f64,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of core-to-core-latency (`--csv`): a row for the CPU that measures and a column for the other CPU, in nanoseconds.
+//! Reads the table of core-to-core-latency (`--csv`): a row for each measuring CPU and a column for each other CPU, in
+//! nanoseconds.
 //!
-//! A value is the mean of half a round trip. The table has no head and states no CPU: its rows and columns are the CPUs on which the
-//! program ran, in ascending order.
+//! A value is the mean of half a round trip. The table has no headings and names no CPU: its rows and columns are the
+//! CPUs on which the program ran, in ascending order.
 
 use super::DescriptionError;
 use crate::bounds;
@@ -10,7 +11,7 @@ use crate::platform::observed::Exchange;
 use crate::platform::{Fact, Latency};
 use crate::units::{Cpu, CpuList};
 
-/// The source of such exchanges.
+/// The source that exchanges from such a table name.
 const SOURCE: &str =
     "core-to-core-latency: one mean for each pair, in place of its least and its median";
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The XML of hwloc (`lstopo --of xml FILE`), of version 1 and of version 2.
+//! Reads the XML of hwloc (`lstopo --of xml FILE`), version 1 and version 2.
 //!
-//! The CPUs of an object are its processing units (`PU`). A node of version 2 stands beside the CPUs that are near to the node.
+//! The CPUs of an object are its processing units (`PU`). In version 2 a node is a sibling of the objects whose CPUs
+//! are near to it.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +12,7 @@ use super::{CacheInstance, DescribedCache, DescriptionError, MachineDescription}
 use crate::platform::CacheKind;
 use crate::units::{Cpu, CpuList};
 
-/// Types of objects that a platform has no place for, and that say nothing about CPUs and caches.
+/// The types of objects that a platform does not describe and that say nothing about CPUs and caches.
 const NO_PART: [&str; 9] =
     ["Machine", "System", "Group", "Die", "Misc", "Bridge", "PCIDev", "OSDev", "PU"];
 

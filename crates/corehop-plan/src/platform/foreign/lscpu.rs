@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The JSON of lscpu: the summary (`lscpu -J`), a row for each CPU (`-J -e`), the caches (`-J -C`), or several of them one after the
-//! other in one file.
+//! Reads the JSON of lscpu: the summary (`lscpu -J`), a row for each CPU (`-J -e`), the caches (`-J -C`), or a file
+//! with several of these parts in sequence.
 
 use serde_json::{Map, Value};
 
@@ -10,14 +10,14 @@ use super::{
 use crate::platform::CacheKind;
 use crate::units::{Bytes, Cpu, CpuList};
 
-/// The three parts of lscpu's output, as far as a text has the parts.
+/// The three parts of lscpu's output; a part that the text lacks is empty.
 #[derive(Debug, Default)]
 struct LscpuText {
-    /// The lines of the summary, `Model name` without its colon.
+    /// The names and values of the summary; a name such as `Model name` has no colon.
     summary: Vec<(String, String)>,
-    /// A row for each CPU.
+    /// The rows for CPUs, one for each CPU.
     cpus: Vec<Map<String, Value>>,
-    /// A row for each cache.
+    /// The rows for caches, one for each cache.
     caches: Vec<Map<String, Value>>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Result<MachineDescription, DescriptionError> {
     Ok(machine)
 }
 
-/// The lines of a summary, also those below others.
+/// Collects the lines of a summary, including lines nested below other lines.
 fn lines(list: &Value, into: &mut Vec<(String, String)>) {
     for line in list.as_array().into_iter().flatten() {
         if let (Some(field), Some(data)) = (line["field"].as_str(), line["data"].as_str()) {
@@ -64,7 +64,8 @@ fn rows(list: &Value) -> Vec<Map<String, Value>> {
     list.as_array().into_iter().flatten().filter_map(|row| row.as_object().cloned()).collect()
 }
 
-/// A value as text: some versions of lscpu write numbers as texts. None of what is not there.
+/// A value as text, because some versions of lscpu write numbers as texts. Returns None if the value is absent, empty,
+/// or `-`.
 fn text(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::Null => None,
@@ -84,7 +85,7 @@ impl LscpuText {
         line.map(|(_, data)| data.clone()).filter(|data| !data.is_empty() && data != "-")
     }
 
-    /// The machine from a row for each CPU.
+    /// Describes the machine from the rows for CPUs.
     fn describe_by_rows(&self, machine: &mut MachineDescription) -> Result<(), DescriptionError> {
         let (mut offline, mut seats) = (Vec::new(), Vec::new());
         for (at, row) in self.cpus.iter().enumerate() {
@@ -124,7 +125,7 @@ impl LscpuText {
         Ok(())
     }
 
-    /// The caches by the column such as `l1d:l1i:l2:l3`, whose values are the numbers of the instances.
+    /// Reads the caches from a column such as `l1d:l1i:l2:l3`, whose values are the numbers of the instances.
     fn shared_caches(&self, rows: &[(Cpu, &Map<String, Value>)], machine: &mut MachineDescription) {
         let is_caches = |name: &&String| name.split(':').all(|part| cache_name(part).is_some());
         let Some(column) = rows.first().and_then(|(_, row)| row.keys().find(is_caches)) else {
@@ -158,7 +159,7 @@ impl LscpuText {
         }
     }
 
-    /// The size and the ways of a cache, by the rows of `-C`.
+    /// The size and the ways of a cache, from the rows of `-C`.
     fn shape(&self, (level, kind): (u32, CacheKind)) -> DescribedCache {
         let is_named = |row: &&Map<String, Value>| {
             text(row.get("name")).as_deref().and_then(cache_name) == Some((level, kind))
@@ -175,7 +176,7 @@ impl LscpuText {
         }
     }
 
-    /// The machine from the summary alone, where no other machine has the same summary.
+    /// Describes the machine from the summary alone, if only one machine can have this summary.
     fn describe_by_summary(
         &self,
         machine: &mut MachineDescription,
@@ -224,7 +225,8 @@ fn bytes(text: &str) -> Option<u64> {
     text.parse().ok().or_else(|| text.parse().ok().map(Bytes::get))
 }
 
-/// The size of one instance, and whether every CPU has its own, of `96 KiB (2 instances)`; None where instances are shared by some CPUs.
+/// Reads `96 KiB (2 instances)`: the size of one instance, and whether every CPU has its own instance; None if groups
+/// of CPUs share instances.
 fn summed(data: &str, cpus: u64) -> Option<(u64, bool)> {
     let (size, rest) = data.split_once('(')?;
     let instances: u64 = rest.split_whitespace().next()?.parse().ok()?;
