@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Text of others, made safe for a terminal: control characters are shown as escapes, so that no terminal obeys them.
+//! Makes text from other programs safe for a terminal: control characters become escapes, so that no terminal obeys
+//! them.
 //!
-//! Threads, programs and files can have any bytes in their names, and any user can start such a thread. A terminal takes some
-//! of these bytes as commands: it renames its window, hides a line, or shows a text from right to left. [`line`](line()) is for a
-//! name in a text, [`lines`] for a whole text with its own line breaks.
+//! Names of threads, programs and files can contain any bytes, and any user can start a thread with such a name. A
+//! terminal takes some of these bytes as commands: it renames its window, hides a line, or shows a text from right to
+//! left. [`line`](line()) is for a name in a text, [`lines`] for a whole text with its own line breaks.
 //!
 //! JSON stays JSON: a control character that JSON allows in a string is written in the way in which JSON escapes it.
 
@@ -11,17 +12,17 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// A name of others as a part of one line: a line break and a tab in the name are escaped, too.
+/// Escapes a name for use in one line, including line breaks and tabs in the name.
 pub fn line(name: &str) -> Cow<'_, str> {
     escaped(name, is_control)
 }
 
-/// A text of several lines. Line breaks and tabs belong to the text and stay.
+/// Escapes a text of several lines. Line breaks and tabs belong to the text and stay.
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| is_control(letter) && letter != '\n' && letter != '\t')
 }
 
-/// A name that need not be UTF-8 as a part of one line. Bytes that are no text are shown as `\xff`.
+/// Escapes a name that may not be UTF-8 for use in one line. A byte that is not UTF-8 becomes an escape such as `\xff`.
 pub fn bytes(name: &[u8]) -> String {
     let mut shown = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -34,18 +35,18 @@ pub fn bytes(name: &[u8]) -> String {
     shown
 }
 
-/// The name of a file as a part of one line.
+/// Escapes the name of a file for use in one line.
 pub fn path(path: &Path) -> String {
     bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// The name of a file as a value for programs: as it is, with bytes that are no text as `\xff`. (`serde_json` refuses such names,
-/// and `json!` panics.)
+/// The name of a file as a value for other programs: unchanged if it is UTF-8, otherwise with escapes such as `\xff`.
+/// (`serde_json` refuses such names, and `json!` panics.)
 pub fn value(path: &Path) -> String {
     path.to_str().map_or_else(|| self::path(path), str::to_owned)
 }
 
-/// C0, DEL, C1, what ends a line or a paragraph, and what turns the direction of writing.
+/// Whether a character is C0, DEL, C1, a separator of lines or paragraphs, or a change of the writing direction.
 fn is_control(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

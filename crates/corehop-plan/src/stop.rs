@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Early ends of long work: an interrupt, or a budget that is used up.
+//! Early ends of long work, because of an interrupt or an exhausted budget.
 //!
-//! A caller makes a [`Stop`] and hands clones of it to everything that takes long. A loop asks the clone every few
-//! thousand steps, ends early when the answer is yes, and keeps nothing of the step under way.
+//! A caller makes a [`Stop`] and passes clones of it to every function that takes long. A loop checks the clone
+//! every few thousand steps; if the clone requests an end, the loop ends early and discards the step in progress.
 
 use std::fmt;
 use std::sync::Arc;
 
-/// The request to end the work under way. The core has no clock and no signals, so the caller supplies the answer.
+/// A request to end the work in progress. This crate uses no clock and no signals, so the caller supplies the
+/// check.
 ///
-/// An answer costs a call and perhaps a look at a clock: ask at most some thousand times a second.
+/// A check costs a call and perhaps a clock reading, so a loop should check at most some thousand times a second.
 #[derive(Clone, Default)]
 pub struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Stop {
-    /// Work that is never interrupted.
+    /// A request that never ends the work.
     pub const fn never() -> Self {
         Self(None)
     }
 
-    /// Work that ends as soon as `asked` returns true. Once true, the answer must stay true.
+    /// A request that ends the work as soon as `asked` returns true. Once `asked` has returned true, it must keep
+    /// returning true.
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(asked)))
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities that carry their unit: bytes, nanoseconds, CPU numbers.
+//! Quantities with a unit: bytes, nanoseconds, and numbers of CPUs.
 //!
-//! Text carries a unit too (`"64 KiB"`, `"4 ms"`); a bare number is an error, because the tools of
-//! this field have lost factors of 1,024 and 1,000 to bare numbers more than once.
+//! Texts must state a unit too (`"64 KiB"`, `"4 ms"`). A bare number is an error, because tools of
+//! this field have repeatedly lost factors of 1,024 and 1,000 to bare numbers.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds::MOST_WHOLE;
 
-/// Why a text is not a quantity.
+/// The reason why a text is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text has a number but no unit.
@@ -19,20 +19,20 @@ pub enum UnitError {
     NoUnit {
         /// The given text.
         text: String,
-        /// A text that would be taken.
+        /// A text that would be valid.
         example: &'static str,
     },
-    /// The text is not a number with one of the units known here.
+    /// The text is not a number with a known unit.
     #[error("`{text}` is not {what}: write for example `{example}`")]
     Malformed {
         /// The given text.
         text: String,
-        /// The expected kind, with its article.
+        /// The expected kind of quantity, with its article.
         what: &'static str,
-        /// A text that would be taken.
+        /// A text that would be valid.
         example: &'static str,
     },
-    /// More than any machine has or any run takes.
+    /// The quantity is larger than any machine or run can have.
     #[error("`{text}` is too large: expected at most 10^18 of the smallest unit")]
     TooLarge {
         /// The given text.
@@ -40,7 +40,7 @@ pub enum UnitError {
     },
 }
 
-/// A size in bytes. Written with binary units: `"64 KiB"`.
+/// A size in bytes. Texts state a size with binary units, as `"64 KiB"`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -48,19 +48,20 @@ pub enum UnitError {
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// This many bytes.
+    /// A size of `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
-    /// This many KiB (1,024 bytes).
+    /// A size of `kib` KiB (1,024 bytes).
     pub const fn from_kib(kib: u64) -> Self {
         Self(kib << 10)
     }
-    /// This many MiB (1,048,576 bytes).
+    /// A size of `mib` MiB (1,048,576 bytes).
     pub const fn from_mib(mib: u64) -> Self {
         Self(mib << 20)
     }
-    /// The powers of two from a power on, and one and a half times each: 4, 6, 8, 12, 16 KiB.
+    /// The sizes 2^n and 1.5 × 2^n bytes for ascending n from `from`: for example 4, 6, 8, 12, 16
+    /// KiB.
     pub fn half_octaves(from: u32) -> impl Iterator<Item = Self> {
         (from..62).flat_map(|power| [1_u64 << power, 3 << (power - 1)]).map(Self)
     }
@@ -74,7 +75,7 @@ impl Bytes {
     }
 }
 
-/// Binary units, largest first, so that the first one that divides a size is the one to print.
+/// Binary units, largest first, so that the first unit that divides a size is the printed unit.
 const BYTE_UNITS: [(&str, u64); 4] =
     [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
@@ -102,7 +103,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// A span of time in nanoseconds. Written with its unit: `"4 ms"`.
+/// A span of time in nanoseconds. Texts state a span with its unit, as `"4 ms"`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -110,19 +111,19 @@ impl FromStr for Bytes {
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// This many nanoseconds.
+    /// A span of `nanos` nanoseconds.
     pub const fn new(nanos: u64) -> Self {
         Self(nanos)
     }
-    /// This many microseconds.
+    /// A span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
-    /// This many milliseconds.
+    /// A span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
-    /// This many seconds.
+    /// A span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
@@ -168,10 +169,10 @@ impl FromStr for Nanos {
     }
 }
 
-/// A quantity as a number (decimal point allowed) and one of `units` or `aliases`.
+/// Parses a number (decimal point allowed) with one of `units` or `aliases`.
 ///
-/// A fraction is taken where it comes out as a whole number of base units (`"1.5 MiB"`); the
-/// arithmetic is on integers, so that no rounding can turn one size into another.
+/// A fraction is valid if it equals a whole number of base units (`"1.5 MiB"`); integer arithmetic
+/// ensures that no rounding turns one size into another.
 pub(crate) fn parse(
     text: &str,
     aliases: &[(&str, u64)],
@@ -198,7 +199,8 @@ pub(crate) fn parse(
     Ok(value)
 }
 
-/// `number` (digits, at most one point) times `factor`, where that is a whole number that fits.
+/// `number` (digits, at most one point) times `factor`; None if the product is not a whole number
+/// or does not fit.
 pub(crate) fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
@@ -210,7 +212,7 @@ pub(crate) fn scaled(number: &str, factor: u64) -> Option<u64> {
     (product % scale == 0).then(|| u64::try_from(product / scale).ok())?
 }
 
-/// A logical CPU, numbered as Linux numbers it.
+/// A logical CPU, with the number that Linux gives it.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -223,7 +225,7 @@ impl fmt::Display for Cpu {
     }
 }
 
-/// A set of CPUs, sorted, written the way Linux writes lists: `"0-5,12"`.
+/// A sorted set of CPUs, written as Linux writes lists: `"0-5,12"`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(Vec<Cpu>);
@@ -240,27 +242,27 @@ impl CpuList {
     pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
         self.0.iter().copied()
     }
-    /// The number of members.
+    /// The number of CPUs in the set.
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether there is none.
+    /// Whether the set has no CPU.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// Whether `cpu` is among them.
+    /// Whether the set contains `cpu`.
     pub fn contains(&self, cpu: Cpu) -> bool {
         self.0.binary_search(&cpu).is_ok()
     }
-    /// The lowest-numbered one.
+    /// The lowest-numbered CPU of the set.
     pub fn first(&self) -> Option<Cpu> {
         self.0.first().copied()
     }
-    /// Whether all of them are among others.
+    /// Whether `others` contains all CPUs of this set.
     pub fn is_within(&self, others: &Self) -> bool {
         self.iter().all(|cpu| others.contains(cpu))
     }
-    /// Those in both sets.
+    /// The CPUs that both sets contain.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self(self.iter().filter(|&cpu| other.contains(cpu)).collect())
@@ -304,7 +306,8 @@ impl FromStr for CpuList {
     }
 }
 
-/// Three significant digits, and no more than three decimals; `0` for what then shows no digit.
+/// A number with three significant digits and at most three decimals; `0` if all these digits are
+/// zero.
 pub fn three_digits(value: f64) -> String {
     let text = match value.abs() {
         100.0.. => format!("{value:.0}"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The field's words as types: enums whose values are the words of files, columns and options.
+//! The words of the field as types: an enum's values are the words of files, columns and options.
 
-/// Declares an enum whose values are the words used in files, columns and options, and nothing else.
+/// Declares an enum whose values are exactly the words used in files, columns and options.
 #[macro_export]
 #[doc(hidden)] // `words::words` is its address.
 macro_rules! words {
@@ -13,13 +13,13 @@ macro_rules! words {
         impl $name {
             /// Every value, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// The name of such a value, with its article.
+            /// The noun for a value of this enum, with its article.
             pub const WHAT: &'static str = $what;
-            /// Its meaning.
+            /// The meaning of the value.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
             }
-            /// The word for it in files, columns and options.
+            /// The word for the value in files, columns and options.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -43,15 +43,15 @@ macro_rules! words {
 }
 pub use words;
 
-/// A word that is none of those known where it stands.
+/// The error for a word that the enum does not know.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is not {what}; known are: {known}")]
 pub struct UnknownWord {
-    /// The given word.
+    /// The unknown word.
     pub word: String,
-    /// The expected kind, with its article.
+    /// The expected kind of word, with its article.
     pub what: &'static str,
-    /// The words that would be taken.
+    /// The valid words.
     pub known: String,
 }
 
@@ -63,8 +63,8 @@ pub fn digest(text: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// The known word that is nearest to one that is not known, as the clause ` (the nearest is `deadline_us`)`; empty where
-/// none is near.
+/// The known word that is nearest to an unknown word, as the clause ` (the nearest is `deadline_us`)`; empty if no
+/// known word is near.
 pub fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let plain = word.to_lowercase();
     let near = known.into_iter().map(|word| {
@@ -77,7 +77,7 @@ pub fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
     best.map_or_else(String::new, |(_, it)| format!(" (the nearest is `{it}`)"))
 }
 
-/// The least number of letters to insert, drop or replace to make one word the other.
+/// The smallest number of letters to insert, drop or replace that turns one word into the other.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The format of a file that a verb cannot read, by its first bytes: what the file is, and what reads it.
+//! Recognises the format of a file that a command cannot read from its first bytes, and names the programs that read
+//! it.
 
 use std::fmt;
 
@@ -7,21 +8,21 @@ use crate::kinds::trace_line;
 use crate::platform::foreign::{HWLOC, LSCPU};
 use crate::workload::foreign::{self, columns};
 
-/// An export of hyperfine.
+/// The name of the format of a hyperfine export.
 pub const HYPERFINE: &str = "an export of hyperfine (JSON)";
 
-/// Events of the kernel's scheduler as text.
+/// The name of the format of scheduler events as text.
 pub const TRACE: &str = "a trace of the kernel (text)";
 
-/// The bytes that are enough to tell a format.
+/// The number of bytes that suffice to recognise a format.
 pub const ENOUGH: usize = 4096;
 
-/// A format, and its readers.
+/// A file format, and the programs that read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileFormat {
-    /// The format, as in "this is ...".
+    /// The name of the format, as in "this is ...".
     pub what: &'static str,
-    /// The programs or verbs that read the format, as a clause; empty where the name says enough.
+    /// The programs or commands that read the format, as a clause; empty if the name is sufficient.
     pub reader: &'static str,
 }
 
@@ -32,7 +33,7 @@ impl fmt::Display for FileFormat {
     }
 }
 
-/// A format that begins with these bytes.
+/// The first bytes of a format, its name, and its readers.
 type Magic = (&'static [u8], &'static str, &'static str);
 
 const MAGICS: &[Magic] = &[
@@ -77,16 +78,17 @@ const MAGICS: &[Magic] = &[
 ];
 
 impl FileFormat {
-    /// Whether the format is the one that was wanted, as far as it can be told: `a task set (JSON)` is, and so is `JSON`.
+    /// Whether the format is the wanted format; the name `a task set (JSON)` and the plain format `JSON` match each
+    /// other.
     pub fn is(&self, wanted: &str) -> bool {
         wanted == self.what || wanted.ends_with(&format!("({})", self.what))
     }
 }
 
-/// The readers of machines that other programs describe.
+/// The readers of descriptions of machines that other programs write.
 const PLATFORM: &str = "`corehop sim platform FILE` and `--on FILE` read it";
 
-/// The format of a text, by the marks within it (all of those that `&` joins); the first that fits.
+/// The formats of texts, each with the marks that it contains (all marks that `&` joins); the first match counts.
 const JSON: &[Magic] = &[
     (
         b"\"corehop-offload",
@@ -189,7 +191,7 @@ const YAML: FileFormat = FileFormat {
     reader: "corehop reads tables of tasks as YAML (`corehop check`, `corehop convert tasks`)",
 };
 
-/// The readers of task sets of other programs.
+/// The readers of task sets that other programs write.
 const TASKS: &str = "`corehop check` and `corehop convert tasks` read it";
 const TASK_CSV: FileFormat = FileFormat { what: foreign::CSV, reader: TASKS };
 const TASK_YAML: FileFormat = FileFormat { what: foreign::YAML, reader: TASKS };
@@ -198,7 +200,7 @@ fn to_seen(&(_, what, reader): &Magic) -> FileFormat {
     FileFormat { what, reader }
 }
 
-/// The format of a file that begins with `bytes`, as far as one is known.
+/// The format of a file that begins with `bytes`; None if the format is unknown.
 pub fn seen(bytes: &[u8]) -> Option<FileFormat> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Some(FileFormat { what: "an empty file", reader: "" });
@@ -221,7 +223,7 @@ pub fn seen(bytes: &[u8]) -> Option<FileFormat> {
     of_text(uncommented(text.trim_start_matches('\u{feff}')))
 }
 
-/// The text after the comments that it begins with, as rt-app allows them.
+/// The text after its leading comments, which rt-app allows.
 fn uncommented(text: &str) -> &str {
     let text = text.trim_start();
     let rest = match text.strip_prefix("/*") {
@@ -233,12 +235,12 @@ fn uncommented(text: &str) -> &str {
     rest.map_or(text, uncommented)
 }
 
-/// Whether the first line without a comment is the head of a table of tasks.
+/// Whether the first line that is not a comment is the head of a table of tasks.
 fn is_task_table(text: &str) -> bool {
     text.lines().find(|line| !line.starts_with('#')).is_some_and(columns::is_head)
 }
 
-/// Whether the keys of YAML state an execution time and a period, as those of tasks do.
+/// Whether the keys of a YAML text state an execution time and a period, as keys of tasks do.
 fn is_task_yaml(text: &str) -> bool {
     let keys = text.split(['\n', '{', ',', '}']).filter_map(|part| part.split_once(':'));
     let keys = keys.filter_map(|(key, _)| columns::heading(key.trim_start_matches([' ', '-'])));
@@ -246,7 +248,7 @@ fn is_task_yaml(text: &str) -> bool {
     ["wcet_us", "period_us"].iter().all(|field| known.contains(&columns::TaskColumn::Time(field)))
 }
 
-/// Whether every line is one of YAML: a key with a colon, an item, or part of what is above.
+/// Whether every line can be YAML: a key with a colon, a list item, or a continuation.
 fn is_yaml(text: &str) -> bool {
     let lines = || text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let is_key = |line: &str| {
@@ -261,7 +263,7 @@ fn is_yaml(text: &str) -> bool {
         && lines().all(fits)
 }
 
-/// Whether the first line is one of TOML: a table, or a key with a value.
+/// Whether the first line can be TOML: a table, or a key with a value.
 fn is_toml(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let is_table = |line: &str| line.starts_with('[') && line.trim_end().ends_with(']');
@@ -269,7 +271,7 @@ fn is_toml(text: &str) -> bool {
     first.is_some_and(|line| is_table(line) || is_key(line))
 }
 
-/// YAML, and the kind of table that the YAML is.
+/// The format of a YAML text: a table of tasks, or other YAML.
 fn of_yaml(text: &str) -> Option<FileFormat> {
     is_yaml(text).then(|| if is_task_yaml(text) { TASK_YAML } else { YAML })
 }

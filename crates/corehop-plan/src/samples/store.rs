@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files of rows: an Arrow stream while a run goes on, Parquet when it has ended.
+//! Files of rows: an Arrow stream during a run, and Parquet after the run has ended.
 //!
-//! The stream is written batch by batch and needs no footer, so what was written before a crash can
-//! be read; [`Reader`] takes both forms and tells them apart by their first bytes.
+//! The writer appends the stream batch by batch without a footer, so that a reader can read everything written
+//! before a crash. [`Reader`] reads both forms and distinguishes them by their first bytes.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, Write};
@@ -29,11 +29,11 @@ use crate::kinds::Row;
 use crate::kinds::SCHEMA_VERSION;
 use crate::kinds::{RowKind, Rows};
 
-/// In the metadata of every corehop file: the kind of its rows.
+/// The metadata key, in every corehop file, for the kind of the rows.
 pub const KIND: &str = "corehop.rows";
-/// The version of the form of its rows.
+/// The metadata key for the version of the row types.
 pub const VERSION: &str = "corehop.schema";
-/// Files whose rows are the counts of a study have this kind, and are read by `study`.
+/// The kind of a file whose rows are the counts of a study; the command `study` reads such files.
 pub const STUDY: &str = "study";
 const PROVENANCE: &str = "corehop.provenance";
 
@@ -48,14 +48,14 @@ fn schema_of(kind: RowKind, provenance: &Provenance) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(kind.fields(), metadata))
 }
 
-/// The kind of a file, as stated in it.
+/// The kind of a file, as its metadata states it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileKind {
-    /// The row type's name.
+    /// The name of the row type.
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
-    /// The origin of its rows.
+    /// The provenance of the rows.
     pub provenance: Provenance,
 }
 
@@ -77,7 +77,7 @@ impl FileKind {
         Ok(Self { rows, schema: found, provenance })
     }
 
-    /// The metadata of an Arrow schema that says the same: wherever the rows go, it goes with them.
+    /// The metadata of an Arrow schema that states this kind, so that the kind goes wherever the rows go.
     pub fn metadata(&self) -> HashMap<String, String> {
         HashMap::from([
             (KIND.to_owned(), self.rows.clone()),
@@ -87,10 +87,10 @@ impl FileKind {
     }
 }
 
-/// A file being written: an Arrow stream of batches, each complete on its own and with its checksum.
+/// A file in progress: an Arrow stream of batches; each batch is complete and has a checksum.
 pub struct BatchWriter<W: Write> {
     out: W,
-    /// Encodes into memory.
+    /// The encoder, which writes to memory.
     encoder: StreamWriter<Vec<u8>>,
     /// The number of the next batch.
     number: u64,
@@ -108,7 +108,7 @@ impl<W: Write> BatchWriter<W> {
     /// Begins a stream of rows of a kind.
     ///
     /// # Errors
-    /// [`FileError::Io`] where `out` cannot be written.
+    /// [`FileError::Io`] if `out` cannot be written.
     pub fn begin(mut out: W, kind: RowKind, provenance: &Provenance) -> Result<Self, FileError> {
         let schema = schema_of(kind, provenance);
         let mut encoder = StreamWriter::try_new(Vec::new(), &schema)?;
@@ -121,10 +121,10 @@ impl<W: Write> BatchWriter<W> {
         Ok(part)
     }
 
-    /// Appends those of `rows` that are of its kind, and hands them to the system.
+    /// Appends the rows of the stream's kind among `rows`, and hands them to the operating system.
     ///
     /// # Errors
-    /// [`FileError::Io`] where they cannot be written; what was written before remains readable.
+    /// [`FileError::Io`] if the rows cannot be written; batches written earlier stay readable.
     pub fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
         if rows.len(self.kind) == 0 {
             return Ok(());
@@ -152,7 +152,7 @@ impl<W: Write> BatchWriter<W> {
     /// Ends the stream.
     ///
     /// # Errors
-    /// [`FileError::Io`] where its end cannot be written.
+    /// [`FileError::Io`] if the end marker cannot be written.
     pub fn end(mut self) -> Result<(), FileError> {
         // A batch without rows is the last: damage to the length of the one before is told from a torn end.
         self.write(&RecordBatch::new_empty(self.schema.clone()), &[])?;
@@ -167,14 +167,14 @@ enum BatchReader<S: ChunkReader + 'static> {
     Parquet(Box<ParquetRecordBatchReader>, PhantomData<S>),
 }
 
-/// A file being read, whichever form it has.
+/// A reader of a file of rows in either form.
 pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
     kind: FileKind,
     schema: SchemaRef,
     batches: BatchReader<S>,
     truncated: bool,
     damage: Option<Damage>,
-    /// The rows before the last batch that was read, and those in the batch.
+    /// The number of rows before the last batch that was read, and the number of rows in that batch.
     rows: (usize, usize),
     verification: Verification,
 }
@@ -189,7 +189,7 @@ impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
 }
 
 impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
-    /// Opens a file, verifies its checksums and reads what it says it is.
+    /// Opens a file, verifies its checksums and reads its metadata.
     ///
     /// # Errors
     /// [`FileError`]: not ours, of a later version, or damaged.
@@ -201,7 +201,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         }
     }
 
-    /// Opens a file that may be damaged: its sound rows are read.
+    /// Opens a file that may be damaged, so that its sound rows can be read.
     ///
     /// # Errors
     /// [`FileError`]: not ours, of a later version, or so damaged that no row can be told to be sound.
@@ -252,25 +252,25 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(Self { kind, schema, batches, truncated, damage, rows: (0, 0), verification })
     }
 
-    /// The damage of a file that was opened to be salvaged.
+    /// The damage of a file that was opened for salvage; None if the file is sound.
     pub const fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
 
-    /// Whether checksums vouch for the rows.
+    /// Whether checksums verified the rows.
     pub const fn verification(&self) -> Verification {
         self.verification
     }
 
-    /// The kind of the file, as stated in it.
+    /// The kind of the file, as its metadata states it.
     pub const fn kind(&self) -> &FileKind {
         &self.kind
     }
 
-    /// The kind of its rows.
+    /// The kind of the file's rows.
     ///
     /// # Errors
-    /// [`FileError::NotOurs`] for one that this program does not know.
+    /// [`FileError::NotOurs`] for a kind that this program does not know.
     pub fn rows_kind(&self) -> Result<RowKind, FileError> {
         let unknown =
             || FileError::NotOurs(format!("the file has rows of the kind `{}`", self.kind.rows));
@@ -282,7 +282,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         self.truncated
     }
 
-    /// The next batch of rows; `None` at the end, or where a crash has torn a stream off.
+    /// The next batch of rows; `None` at the end of the file, or at the place where a crash cut a stream off.
     ///
     /// # Errors
     /// [`FileError`]: rows of another kind, or a damaged file.
@@ -296,7 +296,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         }
     }
 
-    /// The next batch as rows of its kind.
+    /// The next batch as rows of the file's kind.
     ///
     /// # Errors
     /// [`FileError`]: rows of an unknown kind, or a damaged file.
@@ -306,7 +306,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(Some(Rows::read(kind, &batch).map_err(|error| error.after(self.rows.0))?))
     }
 
-    /// The next batch, whatever its rows.
+    /// The next batch, whatever rows it contains.
     ///
     /// # Errors
     /// [`FileError`]: a batch without a checksum cannot be decoded.
@@ -322,10 +322,10 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(next)
     }
 
-    /// All rows.
+    /// All remaining rows of the file.
     ///
     /// # Errors
-    /// As [`Reader::next_rows`].
+    /// [`FileError`], as for [`Reader::next_rows`].
     pub fn all<R: Row>(&mut self) -> Result<Vec<R>, FileError> {
         let mut all = Vec::new();
         while let Some(rows) = self.next_rows()? {
@@ -335,11 +335,12 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     }
 }
 
-/// Writes everything that `from` still holds as Parquet with checksums, every column as it is: those that this
-/// program does not know as well. `provenance` takes the place of that of `from`. The number of rows.
+/// Writes the remaining batches of `from` as Parquet with checksums and copies every column, including columns
+/// that this program does not know. `provenance` replaces the provenance of `from`. Returns the number of
+/// rows.
 ///
 /// # Errors
-/// [`FileError`] where either side fails; nothing is promised of `out` then.
+/// [`FileError`] if either side fails; `out` is then incomplete.
 pub fn copy_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
@@ -370,11 +371,11 @@ fn compressed() -> WriterProperties {
     WriterProperties::builder().set_compression(Compression::SNAPPY).build()
 }
 
-/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own, each
-/// batch as `finish` leaves it. The number of rows.
+/// Writes the remaining rows of `from` as Parquet; `provenance` replaces the provenance of `from`, and
+/// `finish` changes each batch. Returns the number of rows.
 ///
 /// # Errors
-/// [`FileError`] where either side fails; nothing is promised of `out` then.
+/// [`FileError`] if either side fails; `out` is then incomplete.
 pub fn write_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
@@ -399,7 +400,7 @@ where
     Ok(count)
 }
 
-/// The format of a file that is neither Parquet nor an Arrow stream, and what reads that format.
+/// The format of a file that is neither Parquet nor an Arrow stream, with the programs that read that format.
 fn unknown(begin: &[u8], file: impl Read) -> String {
     let mut bytes = begin.to_vec();
     // What cannot be read tells nothing.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An Arrow stream in a file: verified as a whole before a batch of it is decoded.
+//! An Arrow stream in a file; corehop verifies the whole stream before it decodes a batch.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -16,25 +16,25 @@ use super::message::{MessageExtent, Seal, StreamItem, next_sound, piece};
 /// The messages of a stream.
 pub(super) struct MessageScan {
     pub(super) schema: SchemaRef,
-    /// It has read the schema.
+    /// The decoder, which has read the schema.
     decoder: StreamDecoder,
-    /// The length of the message with the schema.
+    /// The length in bytes of the message with the schema.
     head: u64,
-    /// The sound messages; all of a file without checksums.
+    /// The sound messages; all messages of a file without checksums.
     messages: VecDeque<MessageExtent>,
-    /// The rows of those that were read.
+    /// The number of rows that were read.
     read: u64,
     pub(super) damage: Option<Damage>,
     pub(super) verification: Verification,
-    /// Whether the end is missing, as after a crash.
+    /// Whether the end of the stream is missing, as after a crash.
     pub(super) torn: bool,
 }
 
 impl MessageScan {
-    /// Reads the head of a stream and verifies all of it.
+    /// Reads the head of a stream and verifies the whole stream.
     ///
     /// # Errors
-    /// [`FileError::NotOurs`] where the head cannot be read.
+    /// [`FileError::NotOurs`] if the head cannot be read.
     pub(super) fn of(file: &mut (impl Read + Seek)) -> Result<Self, FileError> {
         let size = file.seek(SeekFrom::End(0))?;
         let not_ours = |what: &str| {
@@ -99,7 +99,7 @@ impl MessageScan {
         }
     }
 
-    /// Verifies every message; what follows a damaged one is searched for sound ones.
+    /// Verifies every message, and searches for sound messages after a damaged message.
     fn verify(&mut self, file: &mut (impl Read + Seek), size: u64) -> io::Result<()> {
         let (mut at, mut expected) = (self.head, 0);
         loop {
@@ -141,7 +141,7 @@ impl MessageScan {
         }
     }
 
-    /// Notes the first damage.
+    /// Notes the damage if it is the first.
     fn damaged(&mut self, at: u64, what: impl Into<String>) {
         if self.damage.is_none() {
             let before = self.messages.iter().map(|found| found.rows).sum::<u64>() + self.read;
@@ -149,10 +149,10 @@ impl MessageScan {
         }
     }
 
-    /// The next batch.
+    /// The next batch of the stream.
     ///
     /// # Errors
-    /// [`FileError::Checksum`] for one that cannot be decoded, in a file without checksums.
+    /// [`FileError::Checksum`] for a batch of a file without checksums that cannot be decoded.
     pub(super) fn next(
         &mut self,
         file: &mut (impl Read + Seek),
@@ -183,7 +183,8 @@ fn what_of(piece: StreamItem, expected: u64) -> String {
     }
 }
 
-/// Whether the rest of a file is zeros, as a crash of the system leaves blocks that were never written.
+/// Whether the rest of a file is zeros: after a crash of the system, blocks that were never written are
+/// zeros.
 fn is_blank(file: &mut (impl Read + Seek), at: u64, size: u64) -> io::Result<bool> {
     file.seek(SeekFrom::Start(at))?;
     let (mut left, mut buffer) = (size - at, [0; 4096]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cache usage of tasks: sets of cache blocks, and the time to reload them.
+//! The cache usage of tasks: sets of cache blocks, and the time to reload blocks.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,27 +14,27 @@ pub const LAST_BLOCK: u32 = 65_535;
 pub struct CacheBlockSet(Vec<u64>);
 
 impl CacheBlockSet {
-    /// Whether a block is in it.
+    /// Whether the set contains a block.
     pub fn contains(&self, block: u32) -> bool {
         let word = self.0.get(block as usize / 64).copied().unwrap_or(0);
         word >> (block % 64) & 1 == 1
     }
-    /// The number of blocks.
+    /// The number of blocks in the set.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
-    /// Those that are in either.
+    /// The blocks that either set contains.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let length = self.0.len().max(other.0.len());
         let word = |set: &Self, at: usize| set.0.get(at).copied().unwrap_or(0);
         Self((0..length).map(|at| word(self, at) | word(other, at)).collect())
     }
-    /// The number of blocks in both.
+    /// The number of blocks that both sets contain.
     pub fn common(&self, other: &Self) -> u64 {
         self.0.iter().zip(&other.0).map(|(a, b)| u64::from((a & b).count_ones())).sum()
     }
-    /// The blocks, in order.
+    /// The blocks of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.0.len() as u32 * 64).filter(|&block| self.contains(block))
     }
@@ -55,7 +55,7 @@ impl FromIterator<u32> for CacheBlockSet {
 }
 
 impl fmt::Display for CacheBlockSet {
-    /// `0-3,8`.
+    /// Writes ranges of blocks, as `0-3,8`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: Vec<u32> = self.iter().collect();
         for (at, run) in all.chunk_by(|a, b| a + 1 == *b).enumerate() {
@@ -92,45 +92,46 @@ impl FromStr for CacheBlockSet {
 /// The effect of a task on a cache.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Footprint {
-    /// Useful cache blocks: those it may use again after a preemption.
+    /// Useful cache blocks: the blocks that the task may use again after a preemption.
     pub ucb: CacheBlockSet,
-    /// Evicting cache blocks: all that it touches.
+    /// Evicting cache blocks: all blocks that the task touches.
     pub ecb: CacheBlockSet,
 }
 
-/// The time to reload blocks: so much for so many of them.
+/// The time to reload a number of blocks.
 ///
-/// A fraction, since a block takes less than the unit of time; what it comes to is rounded up.
+/// The time per block is a fraction because a block takes less than the unit of time; a resulting
+/// time is rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reload {
-    /// The time.
+    /// The time to reload `blocks` blocks.
     pub time: Time,
-    /// For so many blocks, at least one.
+    /// The number of blocks that `time` reloads, at least one.
     pub blocks: u64,
 }
 
 impl Reload {
-    /// The time of each block in nanoseconds, where the unit of time is the microsecond.
+    /// A reload time of `each` nanoseconds per block, if the unit of time is the microsecond.
     pub fn nanos(each: u64) -> Self {
         Self { time: Tick::Micro.of_us(each), blocks: 1_000 }
     }
 
-    /// The same, where the unit of time is this tick.
+    /// The reload time if the unit of time is `tick`.
     pub(crate) fn in_ticks(self, tick: Tick) -> Self {
         Self { blocks: (self.blocks / tick.per_us()).max(1), ..self }
     }
 
-    /// The time for so many blocks; at most a time that fits nowhere.
+    /// The time to reload `blocks` blocks, limited to a time that is too long for any analysis.
     pub fn of(self, blocks: u64) -> Time {
         let time = (u128::from(blocks) * u128::from(self.time)).div_ceil(self.blocks.into());
         Time::new(time.min(2 * u128::from(LONGEST)) as u64)
     }
 }
 
-/// The effect of a set's tasks on the cache that they share.
+/// The effect of a set's tasks on the cache that the tasks share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheUse {
-    /// Of each task, in order.
+    /// The footprint of each task, in the order of the tasks.
     pub footprints: Vec<Footprint>,
     /// The time to reload blocks.
     pub reload: Reload,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Chains of tasks: data or events that pass from task to task, within a deadline from end to end.
+//! Chains of tasks: data or events pass from task to task, within an end-to-end deadline.
 
 use super::task::{Task, Time};
 use crate::words::words;
 
 words! {
-    /// The activation of the tasks of a chain after the first one.
+    /// The way in which the tasks of a chain after the first are activated.
     Activation, "an activation" {
         /// Each task of the chain has its own timer, which releases a job once per period. A job reads the newest
         /// data of the preceding task.
@@ -18,27 +18,28 @@ words! {
 /// A chain of tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
-    /// A name for messages and tables.
+    /// The name of the chain in messages and tables.
     pub name: String,
-    /// The tasks, in order.
+    /// The tasks of the chain, in order.
     pub tasks: Vec<usize>,
-    /// The activation of the tasks after the first one.
+    /// The way in which the tasks after the first are activated.
     pub activation: Activation,
-    /// By when the last task is to have ended, counted from the arrival of what the first one takes.
+    /// The end-to-end deadline: the time from the arrival of the first task's input to the end of the last
+    /// task.
     pub deadline: Time,
 }
 
-/// The chains of a set.
+/// The chains of a task set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chains {
-    /// Each chain.
+    /// All chains of the set.
     pub all: Vec<Chain>,
-    /// The least execution time of each task, in the order of the tasks.
+    /// The shortest execution time of each task, in the order of the tasks.
     pub least: Vec<Time>,
 }
 
 impl Chains {
-    /// The task whose end activates task `at`, if one does.
+    /// The task whose end activates task `at`; None if no task does.
     pub fn activator(&self, at: usize) -> Option<usize> {
         let links = self.by_events().flat_map(|chain| chain.tasks.windows(2));
         links.into_iter().find(|link| link[1] == at).map(|link| link[0])
@@ -49,7 +50,7 @@ impl Chains {
         self.all.iter().filter(|chain| chain.activation == Activation::Event)
     }
 
-    /// The first chain that makes no sense with these tasks, and why.
+    /// The first chain that is invalid for these tasks, with the reason.
     pub fn wrong(&self, tasks: &[Task]) -> Option<(usize, String)> {
         self.all.iter().enumerate().find_map(|(at, chain)| Some((at, self.refused(chain, tasks)?)))
     }
@@ -98,7 +99,7 @@ impl Chains {
         true
     }
 
-    /// The same in a unit of which so many make the present one.
+    /// The chains with times in a finer unit, of which `unit` make one present unit.
     #[must_use]
     pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |chain: &Chain| Chain { deadline: chain.deadline * unit, ..chain.clone() };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random draws that depend on the seed alone.
+//! Random draws that depend only on the seed.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::units::Nanos;
 
-/// A stream of draws. The same seed gives the same draws on every machine.
+/// A stream of random draws. One seed gives equal draws on every machine.
 #[derive(Debug, Clone)]
 pub struct DrawStream(Pcg64Mcg);
 
@@ -17,8 +17,8 @@ impl DrawStream {
         Self(Pcg64Mcg::seed_from_u64(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
-    /// The stream of the set with this index: neighbouring indices, and seeds that differ by an index, share
-    /// nothing.
+    /// The stream of the set with this index: neighbouring indices, and seeds that differ by an index, have
+    /// unrelated streams.
     pub fn of_set(seed: u64, index: u64) -> Self {
         let high = mix(seed ^ 0x9e37_79b9_7f4a_7c15);
         let low = mix(high ^ mix(index));
@@ -28,32 +28,32 @@ impl DrawStream {
         Self(Pcg64Mcg::from_seed(state))
     }
 
-    /// Uniform on [0, 1), in steps of 2^-53.
+    /// Draws a number uniformly from [0, 1), in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
         self.0.random()
     }
 
-    /// Uniform on [low, high).
+    /// Draws a number uniformly from [low, high).
     pub fn between(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
 
-    /// A whole number below `bound`, which is not zero.
+    /// Draws a whole number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0.random_range(0..bound)
     }
 
-    /// A whole number, any.
+    /// Draws any 64-bit whole number.
     pub fn bits(&mut self) -> u64 {
         self.0.random()
     }
 
-    /// One of `items`, which is not empty.
+    /// Draws one of `items`, which must not be empty.
     pub fn from<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]
     }
 
-    /// A time from `low` to `high`, both included.
+    /// Draws a time from `low` to `high`, both included.
     pub fn time(&mut self, low: Nanos, high: Nanos) -> Nanos {
         Nanos::new(low.get() + self.below(high.get() - low.get() + 1))
     }
@@ -65,7 +65,7 @@ impl DrawStream {
         }
     }
 
-    /// A random cyclic permutation of `0..n`: `next[i]` follows `i`, and all are on one cycle
+    /// A random cyclic permutation of `0..n`: `next[i]` follows `i`, and all elements form one cycle
     /// (Sattolo 1986).
     pub fn cycle(&mut self, n: usize) -> Vec<u32> {
         let mut next: Vec<u32> = (0..n as u32).collect();

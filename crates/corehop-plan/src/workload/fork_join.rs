@@ -1,58 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A Fibonacci number by fork and join: the tasks, and the deques from which threads take and steal them.
+//! The computation of a Fibonacci number by fork and join: the tasks, and the deques from which threads take and
+//! steal tasks.
 //!
-//! A task forks into the two numbers before its own and puts the smaller one into its thread's deque; it is over when
-//! both are. Thieves take the oldest task of another thread. Every task has a record of one line at its place in the
-//! tree, so that a task that is stolen takes the lines of all tasks below it along.
+//! A task forks into tasks for the two preceding numbers and puts the task of the smaller number into its thread's
+//! deque; it ends when both have ended. Thieves take the oldest task of another thread. Every task has a record of
+//! one line at its position in the tree, so that a stolen task takes along the lines of all tasks below it.
 
-/// A task.
+/// A task that computes a Fibonacci number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ForkTask {
-    /// Its place in the tree, counted from 0: itself, all tasks below the first that it forks into, then the second.
+    /// The position of the task in the tree, counted from 0: first the task, then all tasks below its first child,
+    /// then the second child.
     pub at: u32,
-    /// The number of the Fibonacci number that it computes.
+    /// The index of the Fibonacci number that the task computes.
     pub number: u32,
 }
 
 impl ForkTask {
-    /// The largest number: one of its tasks' places and a number fit into a word.
+    /// The largest index of a Fibonacci number: a task's position and index must fit into one word.
     pub const MOST: u32 = 20;
 
-    /// The places in a deque: its tasks are of different numbers.
+    /// The capacity of a deque; the tasks in a deque have different indices.
     pub const SLOTS: usize = 32;
 
     const NUMBER_BITS: u32 = 5;
 
-    /// The task that all others are below.
+    /// The root task, of which all other tasks are descendants.
     pub const fn root(number: u32) -> Self {
         Self { at: 0, number }
     }
 
-    /// The number itself, where it is known without a fork.
+    /// The Fibonacci number of the task, if it is known without a fork.
     pub const fn value(self) -> Option<u64> {
         if self.number < 2 { Some(self.number as u64) } else { None }
     }
 
-    /// The two tasks that it forks into, the larger first. It computes a number that is not known.
+    /// The two tasks into which the task forks, the larger number first. Only a task whose number is not known
+    /// without a fork has children.
     pub fn children(self) -> [Self; 2] {
         let first = Self { at: self.at + 1, number: self.number - 1 };
         let behind = TASKS[first.number as usize];
         [first, Self { at: first.at + behind, number: self.number - 2 }]
     }
 
-    /// It in a word of a deque.
+    /// The task encoded as a word of a deque.
     pub const fn word(self) -> u32 {
         self.at << Self::NUMBER_BITS | self.number
     }
 
-    /// The task of a word.
+    /// Decodes a task from a word of a deque.
     pub const fn of_word(word: u32) -> Self {
         let number = word & ((1 << Self::NUMBER_BITS) - 1);
         Self { at: word >> Self::NUMBER_BITS, number }
     }
 }
 
-/// The number of tasks of each Fibonacci number.
+/// The number of tasks that compute each Fibonacci number.
 const TASKS: [u32; ForkTask::MOST as usize + 1] = {
     let mut tasks = [1; ForkTask::MOST as usize + 1];
     let mut number = 2;
@@ -63,12 +66,12 @@ const TASKS: [u32; ForkTask::MOST as usize + 1] = {
     tasks
 };
 
-/// The number of tasks of a Fibonacci number; those of the largest for larger ones.
+/// The number of tasks that compute a Fibonacci number; for too large indices, the number for the largest index.
 pub const fn tasks(number: u32) -> u32 {
     TASKS[if number < ForkTask::MOST { number as usize } else { ForkTask::MOST as usize }]
 }
 
-/// The Fibonacci number itself.
+/// The Fibonacci number with index `number`.
 pub fn fibonacci(number: u32) -> u64 {
     (0..number).fold((0, 1), |(this, next), _| (next, this + next)).0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs whose threads run together on common data (Kamali, "Sharing Aware Scheduling on Multicore
-//! Systems", 2010, sections 4.3 and 5.1), and how they share it and where they run.
+//! Programs whose threads run together on common data (Kamali, "Sharing Aware Scheduling on Multicore Systems", 2010,
+//! sections 4.3 and 5.1), with their ways of sharing and placing.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use super::fork_join::{ForkTask, tasks};
 use crate::words::words;
 
 words! {
-    /// The way the threads of a gang share their common data.
+    /// The way in which the threads of a gang share their common data.
     Sharing, "a sharing" {
         /// All threads read and write the common data, as the program requires.
         Write = "write",
@@ -35,12 +35,12 @@ words! {
 }
 
 impl Placing {
-    /// Those without a move.
+    /// The placings in which no thread moves.
     pub const FIXED: [Self; 3] = [Self::Shared, Self::Separate, Self::Same];
 }
 
 words! {
-    /// The channel through which the threads of an exchange hand over what they have filled.
+    /// The channel through which the threads of an exchange pass filled buffers.
     Channel, "a channel" {
         /// The threads exchange data through lines of common memory, and a word in memory states whose turn it is.
         Memory = "memory",
@@ -60,79 +60,80 @@ const fn memory() -> Channel {
     Channel::Memory
 }
 
-/// A program of several threads.
+/// A program with several threads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum GangProgram {
-    /// SwapTest: every thread picks two items of an array at random, locks both (the lower one
-    /// first), and swaps them. Items and locks have 4 bytes each.
+    /// SwapTest: every thread picks two random items of an array, locks both (the lower one first), and swaps them.
+    /// Each item and each lock has 4 bytes.
     Swap {
-        /// The items of the array.
+        /// The number of items in the array.
         items: u64,
-        /// Whether the low bits of the first thread's random numbers never change, as those of a
-        /// poor generator: it then visits only one of 2^k items, where 2^k is the largest power of
-        /// two that divides their number.
+        /// Whether the low bits of the first thread's random numbers never change, as with a poor generator. The
+        /// thread then visits only one of 2^k items, where 2^k is the largest power of two that divides the number of
+        /// items.
         #[serde(default)]
         fixed_low_bits: bool,
     },
-    /// BucketSort: every thread goes through its part of an array of 4-byte items, and counts each
-    /// one in its bucket, under that bucket's mutex. A mutex has 40 bytes, a counter 4.
+    /// BucketSort: every thread goes through its part of an array of 4-byte items and counts each item in its bucket,
+    /// under the bucket's mutex. A mutex has 40 bytes, and a counter has 4 bytes.
     BucketSort {
-        /// The items of both parts.
+        /// The number of items in both parts.
         items: u64,
-        /// The buckets.
+        /// The number of buckets.
         buckets: u32,
     },
-    /// Linear regression with false sharing: every thread adds up five sums over its own points (2
-    /// bytes each), in a record of 64 bytes that begins in the middle of a line, next to the other's.
+    /// Linear regression with false sharing: every thread adds up five sums over its own points (2 bytes each) in a
+    /// record of 64 bytes. The record begins in the middle of a line, next to the other thread's record.
     LinearRegression {
-        /// The points of both threads.
+        /// The number of points of both threads.
         items: u64,
     },
-    /// NetworkTest's exchange: one thread fills buffers, the next reads them and fills its own, in
-    /// turn.
+    /// The exchange of NetworkTest: one thread fills buffers, the next thread reads them and fills its own buffers,
+    /// in turn.
     Exchange {
-        /// The lines that one hands to the next: the message, and what the system keeps of it. Through
-        /// a socket or a pipe, the messages of [`GangProgram::MESSAGE`] bytes that are handed over at once.
+        /// The number of lines that a thread passes to the next: the message, and the system's data about the
+        /// message. Through a socket or a pipe, the number of messages of [`GangProgram::MESSAGE`] bytes that are
+        /// passed at once.
         items: u64,
-        /// The instructions of one hand-over, those of the system aside where a channel has some.
+        /// The number of instructions of one hand-over, without the system's instructions if the channel needs some.
         instructions: u32,
-        /// The channel.
+        /// The channel of the exchange.
         #[serde(default = "memory", skip_serializing_if = "is_memory")]
         through: Channel,
     },
-    /// A Fibonacci number by fork and join: in every round all threads together compute it, each from a
-    /// deque of its own and by stealing from the others'. See [`fork_join`](super::fork_join).
+    /// A Fibonacci number by fork and join: in every round all threads together compute the number; each thread has
+    /// its own deque and steals from the others. The module [`fork_join`](super::fork_join) describes the tasks.
     ForkJoin {
-        /// The place of the number: 2 is the first that forks.
+        /// The index of the Fibonacci number; 2 is the first index that forks.
         number: u32,
     },
 }
 
-/// A gang program that cannot run as described.
+/// The error for a gang program that cannot run as described.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{program}` with {what}: {remedy}")]
 pub struct GangError {
-    /// The program.
+    /// The word for the program.
     pub program: &'static str,
-    /// The problem.
+    /// A description of the problem.
     pub what: String,
-    /// The change that helps.
+    /// The change that removes the problem.
     pub remedy: &'static str,
 }
 
 impl GangProgram {
-    /// The words for them on the command line and in the column `program`.
+    /// The words for the programs on the command line and in the column `program`.
     pub const WORDS: [&str; 5] =
         ["swap", "bucket-sort", "linear-regression", "exchange", "fork-join"];
 
     /// The length of a message through a socket or a pipe, in bytes (Kamali 2010, section 4.3.3).
     pub const MESSAGE: u64 = 25;
 
-    /// The most items: line numbers have 32 bits, and simulated memory has fewer lines.
+    /// The largest number of items: line numbers have 32 bits, and simulated memory has fewer lines.
     const MOST: u64 = 1 << 30;
 
-    /// The word for it.
+    /// The word for the program.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Swap { .. } => Self::WORDS[0],
@@ -154,7 +155,7 @@ impl GangProgram {
         }
     }
 
-    /// Its other parameters, as in the column `parameters`: `buckets=4`.
+    /// The other parameters of the program, as in the column `parameters`: `buckets=4`.
     pub fn parameters(&self) -> String {
         match self {
             Self::Swap { fixed_low_bits: true, .. } => "fixed_low_bits".to_owned(),
@@ -169,13 +170,13 @@ impl GangProgram {
         }
     }
 
-    /// Whether what its threads share lies in pages of their own, and not in those of the kernel.
+    /// Whether the shared data of the threads is in pages of the program and not in pages of the kernel.
     pub const fn has_own_pages(&self) -> bool {
         !matches!(self, Self::Exchange { through: Channel::Socket | Channel::Pipe, .. })
     }
 
-    /// Rounds that take about a fifth of a millisecond on one core: short enough that most runs of a
-    /// live machine see no disturbance. Long ones say nothing on a host that is shared.
+    /// The number of rounds that take about a fifth of a millisecond on one core, which is short enough that most
+    /// runs on a live machine are undisturbed. On a shared host, long runs would always be disturbed.
     pub const fn burst(&self) -> u64 {
         match self {
             Self::Swap { .. } | Self::BucketSort { .. } => 4_000,
@@ -185,18 +186,18 @@ impl GangProgram {
         }
     }
 
-    /// The rounds in which all threads together take so many steps, or one round: a step is a task of a fork and
-    /// join, and else a round.
+    /// The number of rounds in which all threads together take `steps` steps, at least one round; a step is a task of
+    /// a fork and join, or else a round.
     pub const fn rounds_of(&self, steps: u64) -> u64 {
         let Self::ForkJoin { number } = self else { return steps };
         let rounds = steps / tasks(*number) as u64;
         if rounds > 0 { rounds } else { 1 }
     }
 
-    /// Whether it can run as described.
+    /// Checks whether the program can run as described.
     ///
     /// # Errors
-    /// [`GangError`] names what is impossible.
+    /// [`GangError`] for the invalid property.
     pub fn check(&self) -> Result<(), GangError> {
         let wrong = |what: String, remedy| Err(GangError { program: self.word(), what, remedy });
         let least = match self {

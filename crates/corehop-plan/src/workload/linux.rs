@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The limits of Linux's real-time policies: what the kernel refuses, and when the kernel stops threads that it took.
+//! The limits of Linux's real-time policies: settings that the kernel rejects, and the times after which it stops
+//! threads that it accepted.
 //!
-//! Each limit is the kernel's default. `kernel.sched_rt_runtime_us`, `kernel.sched_deadline_period_min_us` and
-//! `…_max_us` change them on a host.
+//! Each limit is the kernel's default. A host can change the limits by `kernel.sched_rt_runtime_us`,
+//! `kernel.sched_deadline_period_min_us` and `…_max_us`.
 
 use super::scheduler::{JobPreference, Scheduler};
 use super::task::{Task, TaskSet, Time};
@@ -10,16 +11,18 @@ use crate::units::Nanos;
 
 /// The shortest budget under SCHED_DEADLINE.
 pub(super) const LEAST_RUNTIME: Nanos = Nanos::new(1_024);
-/// The periods that Linux takes under SCHED_DEADLINE.
+/// The shortest and the longest period that Linux accepts under SCHED_DEADLINE.
 pub(super) const PERIODS: [Nanos; 2] = [Nanos::from_micros(100), Nanos::from_micros(1 << 22)];
-/// The part of a CPU that Linux admits under SCHED_DEADLINE, and leaves to threads under SCHED_FIFO.
+/// The share of a CPU that Linux admits under SCHED_DEADLINE, which is also the share that threads under SCHED_FIFO
+/// can use.
 const ADMITTED: f64 = 0.95;
-/// The time after which Linux stops the threads under SCHED_FIFO of a CPU, in each second.
+/// The run time in each second after which Linux stops a CPU's threads under SCHED_FIFO.
 const THROTTLED_AFTER: Nanos = Nanos::from_millis(950);
-/// The steps after which the search for the longest busy span of a CPU gives up.
+/// The number of steps after which the search for a CPU's longest busy span gives up.
 const MOST_STEPS: usize = 10_000;
 
-/// Sentences about the threads of a set that Linux does not run as analysed, by the scheduler that the set states.
+/// Sentences about threads of a set that Linux does not run as the analysis assumes, for the scheduler that the set
+/// states.
 pub fn limits(set: &TaskSet) -> Vec<String> {
     match set.scheduler().map(Scheduler::order) {
         Some(JobPreference::Rank) => throttled(set),
@@ -89,13 +92,13 @@ pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
     all.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()
 }
 
-/// `CPU 0`, `CPUs 0, 2`.
+/// The name of CPUs in a sentence: `CPU 0` or `CPUs 0, 2`.
 fn named(cpus: &[usize]) -> String {
     let all: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     format!("CPU{} {}", if all.len() == 1 { "" } else { "s" }, all.join(", "))
 }
 
-/// The CPUs that tasks share, with the tasks that run nowhere else; all CPUs last.
+/// The groups of CPUs that tasks share, each with the tasks that run only there; the group of all CPUs is last.
 fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
     let all: Vec<usize> = (0..set.cpus() as usize).collect();
     let of: Vec<Vec<usize>> = (0..set.tasks().len()).map(|at| set.cpus_of(at)).collect();
@@ -111,7 +114,7 @@ fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
     lists.into_iter().map(|list| (list.clone(), within(&list))).collect()
 }
 
-/// Whether the tasks of one CPU, released together, keep the CPU busy for longer than `span`.
+/// Whether the tasks of a CPU, all released together, keep the CPU busy for longer than `span`.
 fn busy_beyond(tasks: &[Task], span: Time) -> bool {
     let demand = |until: Time| {
         let of =

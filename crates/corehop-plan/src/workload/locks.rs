@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks of a task set: the critical sections of each task, and the protocol under which tasks wait for each other.
 //!
-//! A section is the time from taking a lock to its release, sections within the section included. A task that takes a second
-//! lock within a section states both sections.
+//! The length of a section is the time from taking a lock to releasing it, including the sections inside. A task that
+//! takes a second lock inside a section states both sections.
 
 use std::collections::HashMap;
 
@@ -28,26 +28,26 @@ words! {
 pub struct CriticalSection {
     /// The index of the resource in [`Locks::names`].
     pub resource: usize,
-    /// The longest time for which a job holds the lock, executing.
+    /// The longest execution time for which a job holds the lock.
     pub longest: Time,
 }
 
-/// The locks of a set.
+/// The locks of a task set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locks {
-    /// The protocol.
+    /// The protocol of the locks.
     pub protocol: Locking,
     /// The name of each resource.
     pub names: Vec<String>,
-    /// The sections of each task, in the order of the tasks.
+    /// The critical sections of each task, in the order of the tasks.
     pub sections: Vec<Vec<CriticalSection>>,
 }
 
 impl Locks {
-    /// The sections of each task by the names of resources; `wcets` are the WCETs of the tasks.
+    /// Makes locks from the sections of each task, given by the names of resources; `wcets` are the WCETs of the tasks.
     ///
     /// # Errors
-    /// [`TaskError`] for a section that is empty, or longer than the WCET of its task.
+    /// [`TaskError`] for a section that is empty or longer than the WCET of its task.
     pub fn new(
         protocol: Locking,
         given: &[Vec<(String, Time)>],
@@ -75,7 +75,7 @@ impl Locks {
         Ok(Self { protocol, names, sections })
     }
 
-    /// The same in a unit of which so many make the present one.
+    /// The locks with times in a finer unit, of which `unit` make one present unit.
     #[must_use]
     pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |it: &CriticalSection| CriticalSection { longest: it.longest * unit, ..*it };
@@ -83,8 +83,9 @@ impl Locks {
         Self { sections, ..self.clone() }
     }
 
-    /// The same where a job that is preempted within a section reloads in the section: `delays` of each task. The preemption can lie
-    /// before all that the section holds up, so that no other job pays.
+    /// The locks with sections extended by a reload: a job that is preempted inside a section reloads there, which
+    /// takes the task's delay in `delays`. The preemption can precede all delays that the section causes for other
+    /// jobs, so that no other job is charged for it.
     #[must_use]
     pub fn reloading(&self, delays: &[Time]) -> Self {
         let longer = |(own, delay): (&Vec<CriticalSection>, &Time)| {

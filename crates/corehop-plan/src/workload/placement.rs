@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The placement of tasks: on some CPUs, in consecutive pieces, or by shares from job to job.
+//! The placement of tasks: on some CPUs, in consecutive pieces on different CPUs, or by shares of CPUs from job to
+//! job.
 
 use super::time::{Tick, Time};
 
-/// A piece of a task: so much of its work on one CPU.
+/// A piece of a task: a part of its work that runs on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedPiece {
-    /// The CPU.
+    /// The CPU of the piece.
     pub cpu: usize,
-    /// The part of the work that is done there.
+    /// The part of the task's work that the piece contains.
     pub wcet: Time,
-    /// The time it may run there: the work, and its reload after its move.
+    /// The budget of the piece: its work, plus the reload after the move to its CPU.
     pub budget: Time,
-    /// Within how long of its release there, which is when the piece before it is due.
+    /// The deadline of the piece, relative to its release, which is the deadline of the previous piece.
     pub deadline: Time,
 }
 
-/// The share of a CPU that a task has from job to job.
+/// The share of a CPU that a task receives over its jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlacedShare {
-    /// The CPU.
+    /// The CPU of the share.
     pub cpu: usize,
-    /// The share of the CPU, rounded.
+    /// The share of the CPU, as a rounded number.
     pub share: f64,
 }
 
-/// The CPUs of a task.
+/// The placement of a task on CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskPlacement {
-    /// On any of these CPUs, ascending.
+    /// The task runs on any of these CPUs, which are in ascending order.
     Cpus(Vec<usize>),
-    /// In these pieces, one after the other.
+    /// The task runs in these pieces, one after the other.
     Pieces(Vec<PlacedPiece>),
-    /// Each job on one of these CPUs, the first of them the task's first CPU under EDF-os.
+    /// Each job runs on one of these CPUs; the first is the task's first CPU under EDF-os.
     Shares(Vec<PlacedShare>),
 }
 
@@ -40,7 +41,7 @@ pub enum TaskPlacement {
 impl Eq for TaskPlacement {}
 
 impl TaskPlacement {
-    /// The CPUs, in order, of each of `n` tasks of bins that have these CPUs.
+    /// The CPUs of each of `n` tasks, in order; `bins` has the tasks of each bin, and `cpus` returns a bin's CPUs.
     pub fn of_bins(bins: &[Vec<usize>], cpus: impl Fn(usize) -> Vec<usize>, n: usize) -> Vec<Self> {
         let mut places = vec![Self::Cpus(Vec::new()); n];
         for (bin, tasks) in bins.iter().enumerate() {
@@ -51,7 +52,8 @@ impl TaskPlacement {
         places
     }
 
-    /// Whether it keeps to what was stated: to CPUs among those, to the same pieces or to shares of the same CPUs.
+    /// Whether the placement agrees with `stated`: its CPUs are among the stated CPUs, its pieces are equal, or
+    /// its shares are of the same CPUs.
     pub fn is_within(&self, stated: &Self) -> bool {
         match (self, stated) {
             (Self::Cpus(own), Self::Cpus(stated)) => own.iter().all(|cpu| stated.contains(cpu)),
@@ -64,7 +66,7 @@ impl TaskPlacement {
         }
     }
 
-    /// The CPUs that it names.
+    /// The CPUs that the placement names.
     pub fn cpus(&self) -> Vec<usize> {
         match self {
             Self::Cpus(cpus) => cpus.clone(),
@@ -73,8 +75,8 @@ impl TaskPlacement {
         }
     }
 
-    /// The error in it for a task with this C, T and D of a set on so many CPUs: the field, the value there,
-    /// the expected value.
+    /// The error in the placement for a task with this C, T and D in a set on `cpus` CPUs: the field, its value,
+    /// and the expected value.
     pub(crate) fn wrong(
         &self,
         [wcet, period, deadline]: [Time; 3],

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The headings of tables of tasks, by the names that people use: `C`, `wcet_us`, `period [ms]`.
+//! Recognises the headings of tables of tasks under common names: `C`, `wcet_us`, `period [ms]`.
 
 use super::TimeUnit;
 use crate::words::nearest_of;
 
-/// The meaning of a heading.
+/// The meaning of a heading in a table of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskColumn {
     /// A text of the set: the name of the task.
     Name,
-    /// A time, which goes to this field of a set in microseconds.
+    /// A time; the set has this field for it, in microseconds.
     Time(&'static str),
-    /// The rank of the task.
+    /// The rank of a task.
     Priority,
-    /// The CPUs of the task.
+    /// The CPUs of a task.
     Cpus,
-    /// The size of the working set.
+    /// The size of a task's working set.
     Wss,
-    /// A fact that follows from others, or that no analysis of sporadic tasks uses.
+    /// A fact that follows from other facts, or that no analysis of sporadic tasks uses.
     Unused,
 }
 
-/// The headings without their units, in small letters and digits alone.
+/// The known headings of each column without units, reduced to small letters and digits.
 const KNOWN: [(TaskColumn, &[&str]); 13] = [
     (TaskColumn::Name, &["name", "task", "taskname", "id", "taskid", "label", "thread"]),
     (
@@ -59,7 +59,7 @@ const KNOWN: [(TaskColumn, &[&str]); 13] = [
     ),
 ];
 
-/// Units that a heading may end with; sizes and times.
+/// The units with which a heading can end, for sizes and times.
 const UNITS: [(&str, &str); 12] = [
     ("ns", "ns"),
     ("us", "us"),
@@ -75,16 +75,16 @@ const UNITS: [(&str, &str); 12] = [
     ("b", "B"),
 ];
 
-/// A heading, understood.
+/// A recognised heading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heading {
-    /// The meaning.
+    /// The meaning of the heading.
     pub column: TaskColumn,
-    /// The unit of the values without a unit, as texts with units write the unit.
+    /// The unit for values that state no unit, spelled as in texts with units.
     pub unit: Option<&'static str>,
 }
 
-/// The meaning of a heading; None of an unknown heading.
+/// Recognises a heading; None if the heading is unknown.
 pub fn heading(text: &str) -> Option<Heading> {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -109,7 +109,7 @@ pub fn heading(text: &str) -> Option<Heading> {
     fits.then_some(Heading { column, unit: Some(unit) })
 }
 
-/// The error of an unknown heading, with the known headings.
+/// The error for an unknown heading, which lists the known headings.
 pub(super) fn unknown(text: &str) -> String {
     let known = [
         "name",
@@ -132,7 +132,7 @@ pub(super) fn unknown(text: &str) -> String {
     )
 }
 
-/// Whether a line is the head of a table of tasks: a period and an execution time are among its cells.
+/// Whether a line is the head of a table of tasks: the line must have a period and an execution time.
 pub fn is_head(line: &str) -> bool {
     let cells = super::csv::cells(line, super::csv::separator(line));
     let known: Vec<TaskColumn> =
@@ -140,7 +140,8 @@ pub fn is_head(line: &str) -> bool {
     ["wcet_us", "period_us"].iter().all(|field| known.contains(&TaskColumn::Time(field)))
 }
 
-/// A time in nanoseconds from its number and unit, rounded as asked; None of what is no time.
+/// A time in nanoseconds from its number and unit, rounded up if `up` is true; None if the number is
+/// not a time.
 pub(super) fn nanos(number: &str, unit: TimeUnit, up: bool) -> Option<u64> {
     // The shortest decimals of a float: 1e-3 is 0.001.
     let text = if number.contains(['e', 'E']) {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of tasks as CSV: a head with the columns, then a line for each task.
+//! Reads tables of tasks as CSV: a head with the columns, then one line for each task.
 
 use super::TaskFileError;
 use super::table::{TaskRow, TaskTable};
 
-/// Reads a table whose cells are separated by commas, semicolons or tabs, whichever the head has. Lines that begin with `#` are comments;
-/// below the head, one with as many cells as the head is an error: a task may be meant.
+/// Reads a table whose cells are separated by commas, semicolons or tabs; the head determines the separator. Lines that
+/// begin with `#` are comments. Below the head, such a line with as many cells as the head is an error, because it may
+/// be meant as a task.
 pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let syntax = |line: usize, what: String| TaskFileError::Syntax {
@@ -41,14 +42,15 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(TaskTable { rows, ..TaskTable::default() })
 }
 
-/// The separator that a line has most of.
+/// The separator that occurs most often in a line.
 pub(super) fn separator(line: &str) -> char {
     let count = |separator: &char| line.matches(*separator).count();
     // Of equal counts `max_by_key` returns the last: a comma, where the line has no separator.
     [';', '\t', ','].into_iter().max_by_key(count).unwrap_or(',')
 }
 
-/// The cells of a line without spaces around them. A quoted cell may contain separators; `""` in such a cell is a quote.
+/// The cells of a line without surrounding spaces. A quoted cell can contain separators, and `""` in a quoted cell
+/// stands for a quote.
 pub(super) fn cells(line: &str, separator: char) -> Vec<String> {
     let (mut cells, mut cell, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut letters = line.chars().peekable();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A table of tasks, as a file states the tasks, and the task set that the table is.
+//! A table of tasks, as a file states it, and the conversion to a task set.
 
 use std::collections::BTreeSet;
 
@@ -11,34 +11,34 @@ use crate::units::{Bytes, CpuList, UnitError};
 use crate::workload::rt_app::Workload;
 use crate::workload::set_file::{self, JsonTree};
 
-/// A task: what the file says of the task, by headings.
+/// A row of a table: the file's statements about one task, by heading.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TaskRow {
-    /// The place in the file, such as `line 3`.
+    /// The place of the row in the file, such as `line 3`.
     pub(super) place: String,
-    /// Headings and values. An empty value is no statement.
+    /// The headings with their values. An empty value states nothing.
     pub(super) cells: Vec<(String, String)>,
 }
 
-/// The tasks of a file.
+/// All tasks of a file, with the file's statements about the set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TaskTable {
     pub(super) rows: Vec<TaskRow>,
-    /// The number of CPUs, where the file states the number.
+    /// The number of CPUs, if the file states it.
     pub(super) cpus: Option<u32>,
-    /// The scheduler, where the file states one.
+    /// The scheduler, if the file states it.
     pub(super) scheduler: Option<String>,
-    /// The unit of times without a unit, where the format defines the unit.
+    /// The unit for times that state no unit, if the format defines one.
     pub(super) unit: Option<TimeUnit>,
     /// Sentences about the file.
     pub(super) notes: Vec<String>,
 }
 
-/// Fields whose times are bounds from below: rounding down is safe.
+/// The fields whose times are lower bounds, so that rounding them down is safe.
 const ROUNDED_DOWN: [&str; 3] = ["period_us", "deadline_us", "bcet_us"];
 
 impl TaskTable {
-    /// The task set, with sentences about what was assumed.
+    /// The task set, with sentences about the assumptions.
     pub(super) fn workload(self, stated: Stated) -> Result<Workload, TaskFileError> {
         let mut reading = TableReading {
             unit: self.unit.or(stated.unit),
@@ -64,10 +64,10 @@ impl TaskTable {
     }
 }
 
-/// Fields of a task in a set.
+/// The fields of a task in a task set.
 type TaskFields = Vec<(String, JsonTree)>;
 
-/// The number of CPUs, and the tasks, each of which has its CPUs if one has.
+/// The number of CPUs, and the tasks; if any task states its CPUs, every task gets CPUs.
 fn served(
     mut tasks: Vec<TaskFields>,
     in_file: Option<u32>,
@@ -106,7 +106,7 @@ fn served(
     Ok((cpus, tasks.into_iter().map(JsonTree::Object).collect()))
 }
 
-/// The state of reading rows.
+/// The state of converting rows.
 struct TableReading {
     unit: Option<TimeUnit>,
     is_unit_used: bool,
@@ -202,7 +202,7 @@ impl TableReading {
     }
 }
 
-/// The CPUs of a task: `0`, `0-2`, `[0, 2]`.
+/// Parses the CPUs of a task: `0`, `0-2`, or `[0, 2]`.
 fn cpus(value: &str) -> Result<Vec<u32>, String> {
     let plain = value.trim_matches(['[', ']']).replace([';', ' '], ",");
     let list: Result<CpuList, UnitError> = plain.parse();
@@ -211,7 +211,7 @@ fn cpus(value: &str) -> Result<Vec<u32>, String> {
     Ok(list.iter().map(|cpu| cpu.0).collect())
 }
 
-/// The size of a working set in KiB, rounded up.
+/// Parses the size of a working set in KiB, rounded up.
 fn kib(unit: Option<&str>, value: &str) -> Result<u64, String> {
     let is_plain = value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     let text = match unit.filter(|_| is_plain) {

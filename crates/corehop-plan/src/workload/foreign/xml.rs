@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets as XML: SchedCAT's and SimSo's, by attributes, and Cheddar's, by elements.
+//! Reads task sets as XML: SchedCAT and SimSo use attributes, Cheddar uses elements.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::table::{TaskRow, TaskTable};
 use super::{TaskFileError, TimeUnit};
 
-/// The document of a text; a document type is allowed, and nothing outside of the text is read.
+/// Parses a text as XML; a document type is allowed, and nothing outside the text is read.
 fn document(text: &str) -> Result<Document<'_>, TaskFileError> {
     let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     Document::parse_with_options(text, options)
@@ -25,7 +25,7 @@ fn elements<'a, 'b>(node: Node<'a, 'b>, name: &'static str) -> impl Iterator<Ite
     node.descendants().filter(move |it| it.is_element() && it.tag_name().name() == name)
 }
 
-/// The attributes of a task that are columns; `other` decides about each attribute that is none.
+/// The attributes of a task that are columns; `other` decides about each attribute that is not a column.
 fn row(
     task: Node<'_, '_>,
     known: &[(&str, &str)],
@@ -47,7 +47,8 @@ fn row(
     Ok(TaskRow { place: place(task), cells })
 }
 
-/// A task set of SchedCAT. Its times have no unit; SchedCAT's own overheads and generators count microseconds, and so does this reader.
+/// Reads a task set of SchedCAT. The times have no unit; this reader assumes microseconds, as SchedCAT's own overheads
+/// and generators do.
 pub(super) fn schedcat(text: &str) -> Result<TaskTable, TaskFileError> {
     let document = document(text)?;
     let root = document.root_element();
@@ -84,7 +85,7 @@ pub(super) fn schedcat(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(TaskTable { rows, unit: Some(TimeUnit::Micro), notes, ..TaskTable::default() })
 }
 
-/// A simulation of SimSo, whose times are milliseconds.
+/// Reads a simulation of SimSo, whose times are in milliseconds.
 pub(super) fn simso(text: &str) -> Result<TaskTable, TaskFileError> {
     let document = document(text)?;
     let root = document.root_element();
@@ -147,7 +148,7 @@ pub(super) fn simso(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(TaskTable { rows, cpus, unit: Some(TimeUnit::Milli), notes, ..TaskTable::default() })
 }
 
-/// Refuses an attribute with another value than this one.
+/// Rejects an attribute whose value differs from `usual`.
 fn refuse_other(
     node: Node<'_, '_>,
     name: &str,
@@ -161,7 +162,7 @@ fn refuse_other(
     Err(TaskFileError::row(&place(node), format!("`{name}` is {value}: {remedy}")))
 }
 
-/// Refuses the parts of a model of Cheddar that no task set has.
+/// Rejects the parts of a Cheddar model that no task set can express.
 fn refuse_parts(root: Node<'_, '_>) -> Result<(), TaskFileError> {
     let refused = |node, what: &str| Err(TaskFileError::row(&place(node), what));
     for node in root.descendants().filter(Node::is_element) {
@@ -200,7 +201,7 @@ fn refuse_parts(root: Node<'_, '_>) -> Result<(), TaskFileError> {
     Ok(())
 }
 
-/// A model of Cheddar (version 3). Its times have no unit.
+/// Reads a model of Cheddar (version 3). The times of a Cheddar model have no unit.
 pub(super) fn cheddar(text: &str) -> Result<TaskTable, TaskFileError> {
     let document = document(text)?;
     let root = document.root_element();
@@ -228,16 +229,16 @@ pub(super) fn cheddar(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(TaskTable { rows: ranked(rows, &mut notes), cpus, notes, ..TaskTable::default() })
 }
 
-/// The state of reading a model of Cheddar.
+/// The state of reading a Cheddar model.
 struct CheddarReading {
-    /// The names of the processors of one core, which are the CPUs in this order.
+    /// The names of the processors with one core, in the order of their CPU numbers.
     processors: Vec<String>,
-    /// Elements of tasks that are not read.
+    /// The names of elements of tasks that are not read.
     unused: BTreeSet<String>,
 }
 
 impl CheddarReading {
-    /// A task, by its elements.
+    /// Reads a task from its elements.
     fn task(&mut self, task: Node<'_, '_>) -> Result<TaskRow, TaskFileError> {
         if !["periodic_task", "sporadic_task"].contains(&task.tag_name().name()) {
             let what = "expected <periodic_task> or <sporadic_task>: a task set has no other tasks";
@@ -272,7 +273,8 @@ impl CheddarReading {
     }
 }
 
-/// The rows with ranks in place of priorities, of which the largest is the most urgent. Without a difference the priorities state nothing.
+/// Replaces priorities by ranks; the task with the largest priority is the most urgent. If all priorities are equal,
+/// they state no order and are dropped.
 fn ranked(mut rows: Vec<TaskRow>, notes: &mut Vec<String>) -> Vec<TaskRow> {
     let is_priority = |cell: &(String, String)| cell.0 == "priority";
     let cells = rows.iter().flat_map(|row| &row.cells).filter(|cell| is_priority(cell));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of tasks as YAML: `tasks` with a mapping for each task, and beside `tasks` the number of CPUs and the scheduler.
+//! Reads tables of tasks as YAML: `tasks` has a mapping for each task; the number of CPUs and the scheduler stand
+//! beside `tasks`.
 
 use saphyr_parser::{Event, Parser};
 
 use super::TaskFileError;
 use super::table::{TaskRow, TaskTable};
 
-/// A YAML document: scalars are texts as they are written, so that no float rounds a time.
+/// A node of a YAML document; scalars stay texts as written, so that no floating-point number rounds a time.
 #[derive(Debug)]
 enum YamlNode {
     Scalar(String),
@@ -14,14 +15,15 @@ enum YamlNode {
     Mapping(Vec<(String, YamlNode)>),
 }
 
-/// The most lists and mappings within each other.
+/// The deepest allowed nesting of lists and mappings.
 const DEEPEST: usize = 16;
 
 fn syntax(what: impl Into<String>) -> TaskFileError {
     TaskFileError::Syntax { format: "YAML", what: what.into() }
 }
 
-/// Reads `cpus`, `scheduler` and `tasks`: a list of tasks, or tasks by their names. A list alone is a list of tasks.
+/// Reads `cpus`, `scheduler` and `tasks`, which is a list of tasks or a mapping from names to tasks. A document that is
+/// only a list is a list of tasks.
 pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     let (mut table, mut tasks) = (TaskTable::default(), None);
     match document(text)? {
@@ -69,7 +71,7 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(table)
 }
 
-/// A task whose key is its name.
+/// Reads a task whose key is its name.
 fn named_row((name, task): (String, YamlNode)) -> Result<TaskRow, TaskFileError> {
     let mut row = row(format!("task `{name}`"), task)?;
     row.cells.push(("name".to_owned(), name));
@@ -99,14 +101,14 @@ fn row(place: String, task: YamlNode) -> Result<TaskRow, TaskFileError> {
     Ok(TaskRow { place, cells })
 }
 
-/// A list of scalars as one text, for CPUs.
+/// Joins a list of scalars to one text, for lists of CPUs.
 fn joined(items: &[YamlNode]) -> Option<String> {
     let text =
         |item: &YamlNode| if let YamlNode::Scalar(text) = item { Some(text.clone()) } else { None };
     Some(items.iter().map(text).collect::<Option<Vec<_>>>()?.join(","))
 }
 
-/// The first and only document of a text.
+/// Parses the only document of a text.
 fn document(text: &str) -> Result<YamlNode, TaskFileError> {
     let mut events = Parser::new_from_str(text);
     let mut next = move || -> Result<Event<'_>, TaskFileError> {
@@ -128,7 +130,7 @@ fn document(text: &str) -> Result<YamlNode, TaskFileError> {
     root.ok_or_else(|| syntax("the document is empty"))
 }
 
-/// The node that begins with an event.
+/// Parses the node that begins with `event`.
 fn node<'a>(
     event: Event<'a>,
     next: &mut dyn FnMut() -> Result<Event<'a>, TaskFileError>,

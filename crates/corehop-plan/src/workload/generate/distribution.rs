@@ -1,41 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Laws of utilisations, periods and deadlines.
+//! Distributions of utilisations, periods and deadlines.
 
 use crate::workload::draw::DrawStream;
 use crate::workload::task::{Tick, Time};
 
-/// The law of a task's utilisation.
+/// The distribution of a task's utilisation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Utilisation {
-    /// Uniform on an interval.
+    /// Utilisations are uniform on an interval.
     Uniform(f64, f64),
-    /// Uniform on [0.001, 0.5) or, with this probability, on [0.5, 0.9].
+    /// Utilisations are uniform on [0.001, 0.5) or, with this probability, on [0.5, 0.9].
     Bimodal(f64),
-    /// Exponential with this mean, drawn anew while it is above 1.
+    /// Utilisations are exponential with this mean; values above 1 are drawn again.
     Exponential(f64),
 }
 
 impl Utilisation {
-    /// Uniform on [0.001, 0.1] (Brandenburg 2011, as the others with names here).
+    /// The uniform distribution on [0.001, 0.1] (Brandenburg 2011, as all distributions with names here).
     pub const UNI_LIGHT: Self = Self::Uniform(0.001, 0.1);
-    /// Uniform on [0.1, 0.4].
+    /// The uniform distribution on [0.1, 0.4].
     pub const UNI_MEDIUM: Self = Self::Uniform(0.1, 0.4);
-    /// Uniform on [0.5, 0.9].
+    /// The uniform distribution on [0.5, 0.9].
     pub const UNI_HEAVY: Self = Self::Uniform(0.5, 0.9);
-    /// Heavy with probability 1/9.
+    /// The bimodal distribution with heavy tasks of probability 1/9.
     pub const BIMO_LIGHT: Self = Self::Bimodal(1.0 / 9.0);
-    /// Heavy with probability 3/9.
+    /// The bimodal distribution with heavy tasks of probability 3/9.
     pub const BIMO_MEDIUM: Self = Self::Bimodal(3.0 / 9.0);
-    /// Heavy with probability 5/9.
+    /// The bimodal distribution with heavy tasks of probability 5/9.
     pub const BIMO_HEAVY: Self = Self::Bimodal(5.0 / 9.0);
-    /// With mean 0.1.
+    /// The exponential distribution with mean 0.1.
     pub const EXP_LIGHT: Self = Self::Exponential(0.1);
-    /// With mean 0.25.
+    /// The exponential distribution with mean 0.25.
     pub const EXP_MEDIUM: Self = Self::Exponential(0.25);
-    /// With mean 0.5.
+    /// The exponential distribution with mean 0.5.
     pub const EXP_HEAVY: Self = Self::Exponential(0.5);
 
-    /// Those that have a name, by it.
+    /// The distributions that have a name, with their names.
     pub const NAMED: &'static [(&'static str, Self)] = &[
         ("uni-light", Self::UNI_LIGHT),
         ("uni-medium", Self::UNI_MEDIUM),
@@ -48,7 +48,7 @@ impl Utilisation {
         ("exp-heavy", Self::EXP_HEAVY),
     ];
 
-    /// The one of this name.
+    /// The distribution with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
     }
@@ -68,29 +68,30 @@ impl Utilisation {
     }
 }
 
-/// The law of a task's period, in microseconds.
+/// The distribution of a task's period, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Period {
-    /// Uniform on the multiples of `granularity` from `low` to `high`.
+    /// Periods are uniform on the multiples of `granularity` from `low` to `high`.
     Uniform {
-        /// The shortest.
+        /// The shortest period.
         low: Time,
-        /// The longest.
+        /// The longest period.
         high: Time,
-        /// 1,000 for whole milliseconds, 1 for what is as good as continuous.
+        /// The step between periods: 1,000 for whole milliseconds, 1 for almost continuous periods.
         granularity: Time,
     },
-    /// With a uniform logarithm, cut to multiples of `granularity` (Emberson, Stafford and Davis, WATERS 2010).
+    /// The logarithm of periods is uniform, and periods are rounded down to multiples of `granularity`
+    /// (Emberson, Stafford and Davis, WATERS 2010).
     LogUniform {
-        /// The shortest.
+        /// The shortest period.
         low: Time,
-        /// The longest.
+        /// The longest period.
         high: Time,
-        /// The step.
+        /// The step between periods.
         granularity: Time,
     },
-    /// 1, 2, 5, 10, 20, 50, 100, 200 or 1,000 ms with the shares of Kramer, Ziegenbein and Hamann (WATERS 2015);
-    /// the 15 % that are bound to the crankshaft's angle are left out.
+    /// Periods are 1, 2, 5, 10, 20, 50, 100, 200 or 1,000 ms with the shares of Kramer, Ziegenbein and Hamann
+    /// (WATERS 2015), without the 15 % of tasks whose period follows the crankshaft's angle.
     Automotive,
 }
 
@@ -103,18 +104,18 @@ const fn of_ms(ms: u64) -> Time {
 }
 
 impl Period {
-    /// Whole milliseconds from 3 to 33.
+    /// The uniform distribution on whole milliseconds from 3 to 33.
     pub const SHORT: Self = Self::whole_ms(3, 33);
-    /// Whole milliseconds from 10 to 100.
+    /// The uniform distribution on whole milliseconds from 10 to 100.
     pub const MODERATE: Self = Self::whole_ms(10, 100);
-    /// Whole milliseconds from 50 to 250.
+    /// The uniform distribution on whole milliseconds from 50 to 250.
     pub const LONG: Self = Self::whole_ms(50, 250);
 
     const fn whole_ms(low: u64, high: u64) -> Self {
         Self::Uniform { low: of_ms(low), high: of_ms(high), granularity: of_ms(1) }
     }
 
-    /// Those that have a name, by it.
+    /// The distributions that have a name, with their names.
     pub const NAMED: &'static [(&'static str, Self)] = &[
         ("short", Self::SHORT),
         ("moderate", Self::MODERATE),
@@ -122,7 +123,7 @@ impl Period {
         ("automotive", Self::Automotive),
     ];
 
-    /// The one of this name.
+    /// The distribution with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
     }
@@ -153,12 +154,12 @@ impl Period {
     }
 }
 
-/// The law of a task's relative deadline.
+/// The distribution of a task's relative deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// D = T.
+    /// The deadline equals the period: D = T.
     Implicit,
-    /// Uniform from C to T.
+    /// Deadlines are uniform from C to T.
     Constrained,
 }
 

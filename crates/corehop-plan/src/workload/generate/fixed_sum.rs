@@ -1,41 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Utilisations with a given sum.
+//! Draws utilisations with a given sum.
 
 use crate::workload::draw::DrawStream;
 
-/// The way to draw utilisations with a given sum.
+/// The method that draws utilisations with a given sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UtilisationMethod {
-    /// UUniFast (Bini and Buttazzo, Real-Time Systems 30, 2005): uniform, for sums up to 1; beyond that
-    /// some task may come out above 1, which is an error here.
+    /// UUniFast (Bini and Buttazzo, Real-Time Systems 30, 2005) is uniform for sums up to 1; for larger sums a
+    /// utilisation can exceed 1, which is an error here.
     UUniFast,
-    /// UUniFast, drawn anew while a task is above 1 (Davis and Burns, RTSS 2009): uniform.
+    /// UUniFast, repeated while a utilisation exceeds 1 (Davis and Burns, RTSS 2009), is uniform.
     UUniFastDiscard,
-    /// Stafford's RandFixedSum (Emberson, Stafford and Davis, WATERS 2010): uniform.
+    /// Stafford's RandFixedSum (Emberson, Stafford and Davis, WATERS 2010) is uniform.
     RandFixedSum,
-    /// A uniform choice among all points of a lattice with that sum, by convolution (in the manner of Griffin
-    /// and Davis, "ConvolutionalFixedSum", RTAS 2025): takes bounds for each task.
+    /// Chooses uniformly among all points of a lattice with the sum, by convolution (similar to Griffin and
+    /// Davis, "ConvolutionalFixedSum", RTAS 2025); this method accepts bounds for each task.
     Convolution,
-    /// Dirichlet-Rescale (Griffin, Bate and Davis, RTSS 2020): not uniform; see [`UtilisationMethod::warning`].
+    /// Dirichlet-Rescale (Griffin, Bate and Davis, RTSS 2020) is not uniform; see
+    /// [`UtilisationMethod::warning`].
     DirichletRescale,
 }
 
 impl UtilisationMethod {
-    /// The methods that are uniform and always answer.
+    /// The methods that are uniform and always return a result.
     pub const ALL: &'static [Self] =
         &[Self::UUniFastDiscard, Self::RandFixedSum, Self::Convolution];
 
-    /// The flaw of its draws, if any.
+    /// A warning about the method's draws; None if the draws are uniform.
     pub fn warning(self) -> Option<&'static str> {
         (self == Self::DirichletRescale).then_some(
             "DRS does not draw uniformly, as its authors found after publication: use rand-fixed-sum or convolution, unless you compare with results that were drawn by DRS",
         )
     }
 
-    /// `n` utilisations of at most 1 with this sum.
+    /// Draws `n` utilisations of at most 1 with this sum.
     ///
     /// # Errors
-    /// If there are none, or none was found in [`MOST_ATTEMPTS`] attempts.
+    /// [`NoSuchSum`] if no such utilisations exist, or if [`MOST_ATTEMPTS`] attempts found none.
     pub fn draw(self, n: usize, sum: f64, stream: &mut DrawStream) -> Result<Vec<f64>, NoSuchSum> {
         let refused = |why| Err(NoSuchSum { n, sum, why });
         if n == 0 || sum.is_nan() || sum <= 0.0 || sum > n as f64 {
@@ -63,15 +64,15 @@ impl UtilisationMethod {
 /// The number of draws after which UUniFast-discard gives up.
 pub const MOST_ATTEMPTS: u32 = 100_000;
 
-/// No utilisations with this sum.
+/// The error for a sum that no utilisations have.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("no {n} utilisations with the sum {sum}: {why}")]
 pub struct NoSuchSum {
     /// The number of utilisations.
     pub n: usize,
-    /// Their sum.
+    /// The requested sum.
     pub sum: f64,
-    /// Why not.
+    /// The reason why no utilisations were found.
     pub why: &'static str,
 }
 
@@ -87,11 +88,11 @@ fn uunifast(n: usize, sum: f64, stream: &mut DrawStream) -> Vec<f64> {
     drawn
 }
 
-/// The number of times a draw is rescaled before another one is made.
+/// The number of times that a point is rescaled before a new point is drawn.
 const MOST_RESCALINGS: u32 = 1_000;
 
-/// A point of the simplex; as long as tasks are above 1, the corner in which they are is stretched over all of
-/// the simplex. Sums above half of the tasks are drawn as what is left of each task.
+/// Draws a point of the simplex; while a utilisation exceeds 1, the corner that contains the point is stretched
+/// over the whole simplex. If the sum exceeds half of `n`, the remainder of each task to 1 is drawn instead.
 fn dirichlet_rescale(n: usize, sum: f64, stream: &mut DrawStream) -> Option<Vec<f64>> {
     if sum > n as f64 / 2.0 {
         let left = dirichlet_rescale(n, n as f64 - sum, stream)?;
@@ -120,7 +121,7 @@ fn dirichlet_rescale(n: usize, sum: f64, stream: &mut DrawStream) -> Option<Vec<
     None
 }
 
-/// The simplices that make up the slice of the cube are chosen by their volumes, then a point in one; the
+/// Chooses one of the simplices that form the slice of the cube, by volume, and draws a point in it; the
 /// coordinates are shuffled at the end.
 fn rand_fixed_sum(n: usize, sum: f64, stream: &mut DrawStream) -> Vec<f64> {
     let k = (sum.floor() as usize).min(n - 1);
@@ -145,7 +146,7 @@ fn rand_fixed_sum(n: usize, sum: f64, stream: &mut DrawStream) -> Vec<f64> {
     drawn
 }
 
-/// The probabilities of going down a level, from the relative volumes of the pieces.
+/// The probabilities of going down a level, from the relative volumes of the simplices.
 fn volumes(n: usize, k: usize, sum: f64) -> Vec<Vec<f64>> {
     let up: Vec<f64> = (0..n).map(|j| sum - k as f64 + j as f64).collect();
     let down: Vec<f64> = (0..n).map(|j| (k + n - j) as f64 - sum).collect();
@@ -169,14 +170,14 @@ fn volumes(n: usize, k: usize, sum: f64) -> Vec<Vec<f64>> {
     choices
 }
 
-/// Steps of the lattice in the range that each sum can take.
+/// The number of steps of the lattice in the range that each sum can have.
 const LATTICE: usize = 4_096;
 
-/// Utilisations within bounds of their own and with this sum, uniform over the points of a lattice, then
-/// spread within its cells.
+/// Draws utilisations with this sum, each within its own bounds: uniformly over the points of a lattice, then
+/// spread within a cell of the lattice.
 ///
 /// # Errors
-/// If the bounds do not allow the sum.
+/// [`NoSuchSum`] if the bounds do not allow the sum.
 pub fn convolution(
     bounds: &[(f64, f64)],
     sum: f64,
@@ -215,7 +216,7 @@ pub fn convolution(
     Ok(drawn)
 }
 
-/// Of the first `i` coordinates, in how many ways each sum comes about (scaled, as they are many).
+/// The number of ways to reach each sum with the first `i` coordinates, scaled to avoid overflow.
 fn ways(room: &[usize]) -> Vec<Vec<f64>> {
     let mut all = vec![vec![0.0; LATTICE + 1]];
     all[0][0] = 1.0;

@@ -8,13 +8,14 @@ use serde_json::Value;
 use super::super::set_file::JsonTree;
 use super::super::time::{Tick, Time};
 
-/// An object of JSON: names and values, in the order of the file.
+/// The fields of a JSON object, names with values, in the order of the file.
 pub(super) type JsonFields = [(String, JsonTree)];
 
-/// The largest number that rt-app holds; rt-app cuts a larger number to this one.
+/// The largest number that rt-app can store; rt-app reduces a larger number to this one.
 pub(super) const MOST: u64 = i32::MAX as u64;
 
-/// Checks that no name is there twice: rt-app keeps the last value, and `workgen` keeps both.
+/// Checks that no name occurs twice, because rt-app keeps only the last value and `workgen` keeps
+/// both.
 pub(super) fn once(fields: &JsonFields, what: &str) -> Result<(), String> {
     let mut names = HashSet::new();
     match fields.iter().find(|(name, _)| !names.insert(name)) {
@@ -23,12 +24,12 @@ pub(super) fn once(fields: &JsonFields, what: &str) -> Result<(), String> {
     }
 }
 
-/// The value of a name.
+/// The value of the field `name`; None if the field is absent.
 pub(super) fn find<'a>(fields: &'a JsonFields, name: &str) -> Option<&'a JsonTree> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-/// The object of a name.
+/// The value of the field `name`, which must be an object; None if the field is absent.
 pub(super) fn object<'a>(
     fields: &'a JsonFields,
     name: &str,
@@ -40,7 +41,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// The text of a name.
+/// The value of the field `name`, which must be a text; None if the field is absent.
 pub(super) fn text<'a>(fields: &'a JsonFields, name: &str) -> Result<Option<&'a str>, String> {
     match find(fields, name) {
         None => Ok(None),
@@ -49,17 +50,17 @@ pub(super) fn text<'a>(fields: &'a JsonFields, name: &str) -> Result<Option<&'a 
     }
 }
 
-/// A number of rt-app as a time: it counts microseconds.
+/// Converts a number of microseconds, rt-app's unit, to a time.
 pub(super) const fn micros(us: u64) -> Time {
     Tick::Micro.of_us(us)
 }
 
-/// The number of a name.
+/// The value of the field `name`, which must be a whole number; None if the field is absent.
 pub(super) fn number(fields: &JsonFields, name: &str) -> Result<Option<u64>, String> {
     find(fields, name).map(|value| whole(name, value)).transpose()
 }
 
-/// A number that rt-app can hold.
+/// The value as a whole number that rt-app can store.
 pub(super) fn whole(name: &str, value: &JsonTree) -> Result<u64, String> {
     let number = if let JsonTree::Leaf(value) = value { value.as_u64() } else { None };
     number
@@ -67,7 +68,7 @@ pub(super) fn whole(name: &str, value: &JsonTree) -> Result<u64, String> {
         .ok_or_else(|| format!("`{name}` is {value}: expected a whole number, 0 to {MOST}"))
 }
 
-/// The whole numbers of a list, ascending, each once.
+/// The whole numbers of the list in the field `name`, ascending and without repetitions.
 pub(super) fn numbers(fields: &JsonFields, name: &str) -> Result<Option<Vec<usize>>, String> {
     let Some(value) = find(fields, name) else { return Ok(None) };
     let JsonTree::Array(list) = value else {

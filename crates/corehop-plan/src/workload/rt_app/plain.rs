@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workloads of rt-app as plain JSON.
+//! Turns workloads of rt-app into plain JSON.
 
-/// The text without comments, and without commas before a closing bracket: rt-app takes both.
+/// Removes comments, and commas before a closing bracket; rt-app accepts both.
 pub(super) fn plain(text: &str) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
@@ -31,7 +31,7 @@ pub(super) fn plain(text: &str) -> String {
     kept
 }
 
-/// The length of the string that a text begins with.
+/// The length of the string with which a text begins.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scheduling of a thread. The policy decides the meaning of every other field.
+//! The scheduling of a thread of rt-app. The policy decides the meaning of every other field.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use super::super::task::Time;
 use super::fields::{JsonFields, find, micros, number, text, whole};
 use super::thread::{RtAppPhase, SCHEDULING};
 
-/// The priority of a thread under SCHED_FIFO or SCHED_RR that states none.
+/// The priority of a thread under SCHED_FIFO or SCHED_RR that states no priority.
 const DEFAULT_PRIORITY: u64 = 10;
 
-/// A policy of Linux.
+/// A scheduling policy of Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RtAppPolicy {
     Other,
@@ -34,7 +34,7 @@ const POLICIES: [(RtAppPolicy, &str); 6] = [
 ];
 
 impl RtAppPolicy {
-    /// The policy of a field, if the field is there.
+    /// The policy that the field `name` states; None if the field is absent.
     pub(super) fn in_field(fields: &JsonFields, name: &str) -> Result<Option<Self>, String> {
         let Some(stated) = text(fields, name)? else { return Ok(None) };
         let known = POLICIES.iter().find(|(_, text)| *text == stated);
@@ -57,7 +57,7 @@ impl fmt::Display for RtAppPolicy {
     }
 }
 
-/// A reservation of SCHED_DEADLINE: so much in each period, due so long after the period begins.
+/// A reservation of SCHED_DEADLINE: the run time in each period, and the deadline after the begin of the period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) runtime: Time,
@@ -77,10 +77,10 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    /// The scheduling of a thread under the default policy of its workload.
+    /// The scheduling of a thread whose workload has this default policy.
     ///
     /// # Errors
-    /// A field that the policy cannot have, or phases that differ.
+    /// The error names a field that the policy cannot have, or phases whose scheduling differs.
     pub(super) fn of(
         thread: &JsonFields,
         phases: &[RtAppPhase<'_>],
@@ -156,8 +156,8 @@ fn nice(fields: &JsonFields) -> Result<Option<i64>, String> {
     }
 }
 
-/// The reservation of a thread, with the defaults of rt-app. A thread can have the older names without `dl-`: rt-app reads
-/// such a name where its newer one and the default of that are 0.
+/// The reservation of a thread, with rt-app's defaults for absent fields. A thread can have the older names without
+/// `dl-`; rt-app reads an older name if both the newer name and its default are 0.
 fn reservation(fields: &JsonFields, of_thread: bool) -> Result<Reservation, String> {
     let given = |name: &str| number(fields, name).map(|given| given.map(micros));
     let older = |name: &str| if of_thread { given(name) } else { Ok(None) };

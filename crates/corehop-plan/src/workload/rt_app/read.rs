@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workloads of rt-app read as task sets.
+//! Reads workloads of rt-app as task sets.
 
 use super::super::placement::TaskPlacement;
 use super::super::scheduler::Scheduler;
@@ -13,7 +13,7 @@ use super::{OWN, RtAppError, Workload, write};
 use crate::bounds;
 use crate::words::nearest_of;
 
-/// The keys of `global` that say how rt-app is run and logs.
+/// The keys of `global` that control how rt-app runs and logs.
 const GLOBAL: [&str; 14] = [
     "default_policy",
     "duration",
@@ -31,7 +31,7 @@ const GLOBAL: [&str; 14] = [
     "frag",
 ];
 
-/// A thread as a sporadic task.
+/// A thread of rt-app as a sporadic task.
 struct SporadicThread {
     name: String,
     task: TaskParameters,
@@ -43,7 +43,7 @@ struct SporadicThread {
     notes: Vec<String>,
 }
 
-/// The task set that a workload is, on `cpus` CPUs. Without a number of CPUs the workload has the CPUs that it names.
+/// Converts a workload to a task set on `cpus` CPUs. With None the set has the CPUs that the workload names.
 ///
 /// # Errors
 /// [`RtAppError`] names the thread, and the event or field that a task set cannot express.
@@ -77,7 +77,7 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
     of_threads(&top, listed, cpus)
 }
 
-/// The task set that [`write`](super::write()) keeps beside the threads.
+/// The task set that [`write`](super::write()) stored beside the threads.
 fn own_set(own: &JsonFields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
     let set = set_file::of_fields(own).map_err(|error| RtAppError::Own(Box::new(error)))?;
     match cpus.filter(|&cpus| cpus != set.cpus()) {
@@ -91,7 +91,7 @@ fn own_set(own: &JsonFields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
     }
 }
 
-/// Whether the threads of a file are those that are written for `set`.
+/// Whether the threads of a file equal the threads that corehop writes for `set`.
 fn threads_are_those_of(set: &TaskSet, top: &JsonFields) -> bool {
     let there = find(top, "tasks").and_then(JsonTree::value);
     let written = write::threads(set).map(|threads| JsonTree::Object(threads).value());
@@ -133,7 +133,7 @@ fn of_threads(
     Ok(Workload { set, notes })
 }
 
-/// The set of all instances.
+/// The task set with all instances of all threads.
 fn set(
     threads: &[SporadicThread],
     cpus: Option<u32>,
@@ -179,7 +179,7 @@ fn set(
     Ok(set.scheduled_by(scheduler(threads, cpus)))
 }
 
-/// The scheduler that runs the threads, which all have one policy.
+/// The scheduler for the threads, which all have one policy.
 fn scheduler(threads: &[SporadicThread], cpus: u32) -> Scheduler {
     let has_one =
         |thread: &SporadicThread| thread.cpus.as_ref().is_some_and(|cpus| cpus.len() == 1);
@@ -193,7 +193,7 @@ fn scheduler(threads: &[SporadicThread], cpus: u32) -> Scheduler {
     }
 }
 
-/// Checks that all threads have one policy: no test analyses a mixture.
+/// Checks that all threads have one policy, because no test analyses a mixture.
 fn one_policy(listed: &JsonFields, default_policy: RtAppPolicy) -> Result<(), RtAppError> {
     let mut first: Option<(&str, RtAppPolicy)> = None;
     for (name, thread) in listed {
@@ -219,7 +219,7 @@ fn one_policy(listed: &JsonFields, default_policy: RtAppPolicy) -> Result<(), Rt
     Ok(())
 }
 
-/// Checks that no thread under SCHED_RR takes turns with another one: no test here analyses turns.
+/// Checks that no thread under SCHED_RR takes turns with another thread, because no test here analyses turns.
 fn takes_no_turns(thread: &SporadicThread, all: &[SporadicThread]) -> Result<(), RtAppError> {
     if thread.scheduling.policy != RtAppPolicy::RoundRobin {
         return Ok(());
@@ -234,8 +234,9 @@ fn takes_no_turns(thread: &SporadicThread, all: &[SporadicThread]) -> Result<(),
     Err(RtAppError::Thread { thread: thread.name.clone(), what: what.to_owned() })
 }
 
-/// The sentence about a timer that a thread shares with others. Each wait for the timer moves it on by a period, so that the
-/// period is still the least time between two jobs; but a thread that starts later than the timer runs jobs at once.
+/// A sentence about a timer that a thread shares with other threads. Each wait for the timer moves the timer on by a
+/// period, so that the period is still the least time between two jobs; but a thread that starts later than the timer
+/// runs overdue jobs at once.
 fn shared_timer(
     thread: &SporadicThread,
     all: &[SporadicThread],
@@ -262,7 +263,7 @@ fn shared_timer(
     Ok(Some(format!("`{of}` shares the timer `{name}` among {count} threads: {what}")))
 }
 
-/// The sentence about threads that no test analyses.
+/// A sentence about threads under a policy that no test analyses.
 fn fair(threads: &[SporadicThread]) -> Option<String> {
     let policy = threads.first()?.scheduling.policy;
     let what = "which no schedulability test analyses: the set has their work and periods alone";
@@ -303,7 +304,7 @@ impl SporadicThread {
         })
     }
 
-    /// The sentences about the thread.
+    /// The sentences about a thread.
     fn said(&self) -> impl Iterator<Item = String> {
         let none = (self.instances == 0).then(|| "has no instance, and is not a task".to_owned());
         none.into_iter()
@@ -312,7 +313,7 @@ impl SporadicThread {
     }
 }
 
-/// The task of a thread that its timer releases.
+/// The task of a thread whose timer releases its jobs.
 fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
     if jobs.work.is_zero() {
         return Err("no `run` states the run time".to_owned());
@@ -323,7 +324,7 @@ fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
     Ok(TaskParameters { wcet: jobs.work, period: timer.period, ..TaskParameters::default() })
 }
 
-/// The task of a thread under SCHED_DEADLINE: its reservation bounds the thread.
+/// The task of a thread under SCHED_DEADLINE, whose reservation bounds the thread's work.
 fn reserved(
     reservation: Reservation,
     jobs: &ThreadJobs,
@@ -354,7 +355,7 @@ fn reserved(
     })
 }
 
-/// The CPUs of a thread, the same in all its phases.
+/// The CPUs of a thread, which must be equal in all its phases.
 fn pins(thread: &JsonFields, phases: &[RtAppPhase<'_>]) -> Result<Option<Vec<usize>>, String> {
     let of_thread = numbers(thread, "cpus")?;
     let mut of_phases = Vec::new();

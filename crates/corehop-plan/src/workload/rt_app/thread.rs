@@ -1,44 +1,45 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One thread of a workload: its events, its phases, and the jobs that they are.
+//! A thread of an rt-app workload: its events, its phases, and the jobs that they form.
 //!
-//! An event is a key that begins with the name of a kind of event. A job is what a thread runs between two waits for its
-//! timer. A thread repeats its phases, so that a job can begin in one phase and end in a later one.
+//! An event is a key that begins with the name of a kind of event. A job is the work of a thread between two waits for
+//! its timer. A thread repeats its phases, so a job can begin in one phase and end in a later phase.
 
 use super::super::set_file::JsonTree;
 use super::super::task::Time;
 use super::fields::{JsonFields, find, micros, number, object, once, text, whole};
 use crate::words::nearest_of;
 
-/// The kinds of events. A key of the file is an event of the first kind with whose name the key begins.
+/// The names of the kinds of events. A key of a workload is an event of the first kind whose name is a prefix of the
+/// key.
 const EVENTS: [&str; 20] = [
     "lock", "unlock", "wait", "signal", "broad", "sync", "sleep", "runtime", "run", "timer",
     "suspend", "resume", "memrun", "mem", "iorun", "yield", "barrier", "fork", "sem_post",
     "sem_wait",
 ];
 
-/// Keys of scheduling, of a thread or a phase.
+/// The keys of a thread or a phase that state its scheduling.
 pub(super) const SCHEDULING: [&str; 5] =
     ["policy", "priority", "dl-runtime", "dl-period", "dl-deadline"];
 
-/// Keys of a thread or a phase that change no schedulability test, with the reason.
+/// The keys of a thread or a phase that do not affect any schedulability test, each with the reason.
 pub(super) const BESIDE: [(&str, &str); 3] = [
     ("nodes_membind", "a task set cannot state where memory is"),
     ("util_min", "a task set cannot state clock rates"),
     ("util_max", "a task set cannot state clock rates"),
 ];
 
-/// Keys of a thread alone. A delay and a number of loops only make jobs fewer or later.
+/// The keys that only a thread can have. A delay, or a limited number of loops, only makes jobs fewer or later.
 const OF_THREAD: [&str; 5] = ["instance", "phases", "delay", "period", "deadline"];
 
-/// The kind of event of a key, as rt-app finds the kind.
+/// The kind of event to which a key belongs, found as rt-app finds it.
 pub(super) fn kind(key: &str) -> Option<&'static str> {
     EVENTS.into_iter().find(|kind| key.starts_with(kind))
 }
 
-/// A timer that a thread waits for.
+/// A timer for which a thread waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Timer {
-    /// Threads with one name share a timer, unless the name begins with `unique`.
+    /// The name of the timer; threads that use one name share the timer, unless the name begins with `unique`.
     pub(super) name: String,
     pub(super) period: Time,
 }
@@ -49,29 +50,29 @@ enum PhaseStep {
     Wait(Timer),
 }
 
-/// A phase: its fields, and its steps, repeated.
+/// A phase of a thread: its fields, and its steps, which are repeated.
 pub(super) struct RtAppPhase<'a> {
     pub(super) fields: &'a JsonFields,
-    /// The number of repetitions; `None` without end.
+    /// The number of repetitions; `None` for endless repetition.
     loops: Option<u64>,
     steps: Vec<PhaseStep>,
 }
 
-/// The jobs of a thread.
+/// The jobs of a thread of rt-app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ThreadJobs {
-    /// The longest work between two waits, or the work of all phases where nothing waits.
+    /// The longest work between two waits, or the work of all phases if the thread never waits.
     pub(super) work: Time,
     /// The timer with the shortest period.
     pub(super) timer: Option<Timer>,
-    /// The differences from jobs of this work and this period, or the parts of which their work is the sum.
+    /// A note on jobs that differ from this work and this period, or on the parts of which the work is the sum.
     pub(super) note: Option<String>,
 }
 
-/// The phases of a thread; of a thread without `phases` the thread itself.
+/// The phases of a thread; a thread without `phases` is its own only phase.
 ///
 /// # Errors
-/// The key that a sporadic task cannot have, or a key that is there twice.
+/// The error names a key that a sporadic task cannot have, or a repeated key.
 pub(super) fn phases(fields: &JsonFields) -> Result<Vec<RtAppPhase<'_>>, String> {
     let Some(listed) = object(fields, "phases")? else {
         known(fields, &OF_THREAD)?;
@@ -175,10 +176,10 @@ fn timer(key: &str, value: &JsonTree) -> Result<Option<Timer>, String> {
 }
 
 impl ThreadJobs {
-    /// The jobs of a thread with these phases.
+    /// The jobs of a thread that has these phases.
     ///
     /// # Errors
-    /// The reason for which no period or no work bounds the jobs.
+    /// The reason why no period or no work bounds the jobs.
     pub(super) fn of(phases: &[RtAppPhase<'_>]) -> Result<Self, String> {
         let timers: Vec<&Timer> = phases.iter().flat_map(RtAppPhase::timers).collect();
         let timer = timers.iter().min_by_key(|timer| timer.period).map(|&timer| timer.clone());
@@ -210,7 +211,7 @@ impl ThreadJobs {
     }
 }
 
-/// The work between consecutive waits of a thread that repeats its phases; without waits, all work.
+/// The work between consecutive waits of a thread that repeats its phases; without waits, the work of all phases.
 fn lengths(phases: &[RtAppPhase<'_>]) -> Result<Vec<Time>, String> {
     const TOO_LONG: &str = "the runs of a job are longer than any job";
     let add = |a: Time, b: Time| a.checked_add(b).ok_or(TOO_LONG);
