@@ -7,8 +7,8 @@ use super::observed::{
 use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Side, Traffic};
 use crate::units::{Bytes, Cpu, CpuList};
 
-/// Two CPUs share a core if the slowdown is at least this factor, and do not if it is below the
-/// other constant; in between the check decides nothing.
+/// Two CPUs share a core if the slowdown is at least this factor, and do not if it is below
+/// `OWN_CORE`; in between the check decides nothing.
 const SHARED_CORE: f64 = 1.3;
 const OWN_CORE: f64 = 1.1;
 /// Two plateaus whose ratio is above this value count as one.

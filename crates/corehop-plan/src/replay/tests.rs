@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of traces as recordings.
+//! Tests of replaying traces as recordings.
 
 use super::*;
 use crate::kinds::{Absence, ObservedThread, Program, Target};
 use crate::machine::Records;
 
-/// The records and the sentences of a trace.
+/// The records and the facts of a replayed trace.
 fn replayed(text: &str, pid: Option<u32>) -> Result<(Records, RecordingFacts), MachineError> {
     let platform = Platform::named("xeon_l7455").unwrap().unwrap();
     let source = Box::new(io::Cursor::new(text.to_owned().into_bytes()));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 words! {
-    /// The scheduler of the tasks.
+    /// The scheduler of the tasks of a set.
     Scheduler, "a scheduler" {
         /// Global earliest deadline first: the ready jobs with the earliest deadlines run, on any CPU.
         GEdf = "g-edf",
@@ -26,31 +26,31 @@ words! {
     }
 }
 
-/// By what a scheduler prefers one job to another.
+/// The property by which a scheduler prefers one job to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum JobPreference {
-    /// The job that is due first.
+    /// The scheduler prefers the job with the earliest deadline.
     Deadline,
-    /// The task of the smallest rank.
+    /// The scheduler prefers the task with the smallest rank.
     Rank,
-    /// By rules of the kernel's own.
+    /// The scheduler follows the kernel's own rules.
     Fair,
 }
 
-/// The reach of migrations under a scheduler.
+/// The set of CPUs to which tasks can migrate under a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MigrationReach {
-    /// To every CPU.
+    /// Tasks migrate to every CPU.
     Global,
-    /// To the CPUs of a cluster.
+    /// Tasks migrate only within a cluster of CPUs.
     Clustered,
-    /// Nowhere.
+    /// Tasks do not migrate.
     Partitioned,
 }
 
 impl Scheduler {
-    /// By what it prefers one job to another.
+    /// The property by which the scheduler prefers one job to another.
     pub const fn order(self) -> JobPreference {
         match self {
             Self::GEdf | Self::CEdf | Self::PEdf => JobPreference::Deadline,
@@ -59,7 +59,7 @@ impl Scheduler {
         }
     }
 
-    /// The reach of migrations.
+    /// The set of CPUs to which tasks can migrate under the scheduler.
     pub const fn reach(self) -> MigrationReach {
         match self {
             Self::GEdf | Self::GFp | Self::Eevdf | Self::SchedExt => MigrationReach::Global,
@@ -68,7 +68,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether its rules are known well enough to be simulated.
+    /// Whether a simulation can follow the scheduler's rules.
     pub const fn is_simulated(self) -> bool {
         !matches!(self.order(), JobPreference::Fair)
     }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets as JSON: `{"cpus": m, "tasks": [{"wcet_us", "period_us", …}]}`.
+//! Reads and writes task sets as JSON: `{"cpus": m, "tasks": [{"wcet_us", "period_us", …}]}`.
 //!
-//! Times are microseconds, down to 0.001 of one, or text with a unit (`"500 ns"`); the time that a cache block takes to reload is
-//! in nanoseconds. Blocks are a list of numbers, or ranges as text: `"0-31,64"`. A field that is unknown, missing, twice there or
-//! out of range is an error that names the task and the field: an unread `deadline` would make a verdict wrong.
+//! Times are in microseconds, with a resolution of 0.001, or texts with a unit (`"500 ns"`); the time to reload a cache
+//! block is in nanoseconds. Cache blocks are a list of numbers, or a text with ranges: `"0-31,64"`. A field that is
+//! unknown, missing, repeated or out of range is an error that names the task and the field, because an unread
+//! `deadline` would make a verdict wrong.
 
 use std::fmt;
 
@@ -26,21 +27,21 @@ pub(super) use tree::JsonTree;
 /// The largest working set, in KiB.
 const MOST_KIB: u64 = 1 << 40;
 
-/// Why a text is no task set.
+/// The reason why a text is not a task set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetFileError {
-    /// It is not valid JSON.
+    /// The text is not valid JSON.
     #[error("not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// A field is missing, unknown, twice there, or of the wrong kind.
+    /// A field is missing, unknown, repeated, or of the wrong type.
     #[error("{place}{what}")]
     Field {
-        /// The place: `task 3 (`video`): ` or nothing for the set itself.
+        /// The task, as ``task 3 (`video`): ``, or an empty text for the set itself.
         place: String,
-        /// The problem.
+        /// The problem with the field.
         what: String,
     },
-    /// A parameter makes no sense.
+    /// A parameter of the set is invalid.
     #[error(transparent)]
     Parameter(#[from] TaskError),
 }
@@ -49,7 +50,7 @@ pub enum SetFileError {
 const SET_FIELDS: [&str; 7] =
     ["cpus", "tasks", "scheduler", "verdict", "block_reload_ns", "locking", "chains"];
 
-/// The longest that reloading a block may take.
+/// The longest valid time to reload a block.
 const LONGEST_RELOAD: Nanos = Nanos::from_secs(1);
 
 /// The fields of a task.
@@ -151,10 +152,10 @@ pub const FIELDS: [(&str, &str); 23] = [
     ("shares", "The shares of CPUs that a task has from job to job."),
 ];
 
-/// Reads a task set.
+/// Parses a task set.
 ///
 /// # Errors
-/// [`SetFileError`], which says what is wrong, where, and what is expected.
+/// [`SetFileError`], which names the problem, its place, and the expected form.
 pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     let JsonTree::Object(fields) = serde_json::from_str(text)? else {
         return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
@@ -162,7 +163,7 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     of_fields(&fields)
 }
 
-/// The task set of an object that was read.
+/// The task set of a parsed object.
 pub(super) fn of_fields(fields: &[(String, JsonTree)]) -> Result<TaskSet, SetFileError> {
     check_names("", fields, &SET_FIELDS)?;
     let of_set = ObjectFields { place: "", fields };
@@ -212,7 +213,7 @@ fn scheduler(fields: &[(String, JsonTree)]) -> Result<Option<Scheduler>, SetFile
     }
 }
 
-/// The sentence of the verdict with which a set was written.
+/// The verdict with which a set was written, as a sentence.
 fn verdict(fields: &[(String, JsonTree)]) -> Result<Option<&str>, SetFileError> {
     match find(fields, "verdict") {
         None => Ok(None),
@@ -221,7 +222,7 @@ fn verdict(fields: &[(String, JsonTree)]) -> Result<Option<&str>, SetFileError> 
     }
 }
 
-/// A task set as [`parse`] reads it; what has its default is left out.
+/// A task set in the form that [`parse`] reads; fields with default values are left out.
 pub fn write(set: &TaskSet) -> Value {
     let tasks = set.tasks().iter().enumerate().map(|(at, task)| {
         let tick = set.tick();
@@ -294,7 +295,7 @@ fn parameters(at: usize, task: &JsonTree, tick: Tick) -> Result<TaskParameters, 
     })
 }
 
-/// The place of a task: by number, and by name where the task has one.
+/// The text that names a task in errors: its number, and its name if it has one.
 fn place_of(at: usize, fields: &[(String, JsonTree)]) -> String {
     match find(fields, "name") {
         Some(JsonTree::Leaf(Value::String(name))) => format!("task {at} (`{name}`): "),
@@ -351,7 +352,7 @@ impl ObjectFields<'_> {
         }
     }
 
-    /// Both sets of blocks, or neither.
+    /// The useful and the evicting blocks of a task; None if the task states neither.
     fn footprint(&self) -> Result<Option<Footprint>, SetFileError> {
         match (self.blocks("ucb")?, self.blocks("ecb")?) {
             (None, None) => Ok(None),

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Core switches: the ways to have one call carried out on another core, and the calls (Strong et al.,
-//! "Fast Switching of Threads Between Cores", 2009, sections 3 and 5).
+//! The mechanisms of core switches, which execute a call on another core, and the calls (Strong et al., "Fast Switching
+//! of Threads Between Cores", 2009, sections 3 and 5).
 //!
-//! One name is one mechanism: `v1` to `v5` are those of the library `corehop-switch`, measured live and simulated; `strong-v1`
-//! to `strong-v5` are those of the kernel of 2009, which are simulated only. Beside them stand the ways by which programs reach a
-//! worker thread of their own, from `futex` to `crossbeam`, and a second worker that needs no calls from the first.
+//! Each name stands for one mechanism: `v1` to `v5` are mechanisms of the library `corehop-switch`, measured live and
+//! simulated; `strong-v1` to `strong-v5` are mechanisms of the kernel of 2009, which are only simulated. The list also
+//! has the ways in which programs reach their own worker thread, from `futex` to `crossbeam`, and a second worker that
+//! needs no calls from the first.
 
 use crate::words::words;
 
 words! {
-    /// A way to have a call carried out on another core.
+    /// A mechanism that executes a call on another core.
     SwitchMechanism, "a mechanism" {
         /// The call runs on the application core, without a switch.
         None = "none",
@@ -58,7 +59,7 @@ words! {
 }
 
 words! {
-    /// A call that is carried out on another core.
+    /// A call that another core executes.
     SwitchCall, "a call" {
         /// The call returns the number of the thread; it is the shortest system call.
         Gettid = "gettid",
@@ -70,16 +71,16 @@ words! {
 }
 
 impl SwitchMechanism {
-    /// The mechanisms of the library, by their numbers less one.
+    /// The mechanisms of the library; the mechanism with number n has index n − 1.
     pub const LIBRARY: [Self; 5] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
 
-    /// The number in the library; 0 for what it does not have.
+    /// The number of the mechanism in the library; 0 for a mechanism that the library lacks.
     pub fn number(self) -> u32 {
         let place = Self::LIBRARY.iter().position(|&it| it == self);
         place.map_or(0, |place| place as u32 + 1)
     }
 
-    /// Whether this is a mechanism of the kernel of Strong et al. (2009), which exists in simulation only.
+    /// Whether the mechanism belongs to the kernel of Strong et al. (2009), which exists only in simulation.
     pub const fn is_strong(self) -> bool {
         matches!(
             self,
@@ -87,11 +88,11 @@ impl SwitchMechanism {
         )
     }
 
-    /// The ways to a worker thread that programs use without the library.
+    /// The ways in which programs without the library reach a worker thread.
     pub const PEERS: [Self; 6] =
         [Self::Futex, Self::Condvar, Self::Eventfd, Self::Pipe, Self::Mpsc, Self::Crossbeam];
 
-    /// Whether this mechanism exists on live machines only.
+    /// Whether the mechanism exists only on live machines.
     pub fn is_live_only(self) -> bool {
         matches!(self, Self::Sqpoll | Self::SecondWorker) || Self::PEERS.contains(&self)
     }

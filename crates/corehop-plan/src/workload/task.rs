@@ -11,58 +11,59 @@ use super::placement::TaskPlacement;
 use super::scheduler::Scheduler;
 pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Tick, Time};
 
-/// A sporadic task: at most one job every `period`, each of at most `wcet`, due `deadline` later.
+/// A sporadic task: each job executes for at most `wcet` and is due `deadline` after its release, and releases are at
+/// least `period` apart.
 ///
-/// In the letters of the papers `C` (or `e`), `T` (or `p`) and `D` (or `d`).
+/// The papers use the letters `C` (or `e`), `T` (or `p`) and `D` (or `d`) for these parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// Worst-case execution time, C.
+    /// The worst-case execution time, C.
     pub wcet: Time,
-    /// Period, the least time between two releases, T.
+    /// The period, which is the least time between two releases, T.
     pub period: Time,
-    /// Relative deadline, D.
+    /// The relative deadline, D.
     pub deadline: Time,
-    /// Release jitter, J: the longest time from arrival to release.
+    /// The release jitter, J: the longest time from arrival to release.
     pub jitter: Time,
-    /// The longest time for which a job of lower priority may hold it up, B.
+    /// The longest time for which a job of lower priority can block a job of the task, B.
     pub blocking: Time,
-    /// The longest time for which a job waits for something beside CPU and locks once it began, in all, S.
+    /// The longest total time for which a started job waits for something other than CPU and locks, S.
     pub suspension: Time,
-    /// The rank that was given; the smaller is served first.
+    /// The rank that the set states; the scheduler serves the smaller rank first.
     pub priority: Option<u32>,
 }
 
 impl Task {
-    /// Worst-case execution time, C.
+    /// The worst-case execution time, C.
     pub fn wcet(&self) -> Time {
         self.wcet
     }
-    /// Period, the least time between two releases, T.
+    /// The period, which is the least time between two releases, T.
     pub fn period(&self) -> Time {
         self.period
     }
-    /// Relative deadline, D.
+    /// The relative deadline, D.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
-    /// Release jitter, J: the longest time from arrival to release.
+    /// The release jitter, J: the longest time from arrival to release.
     pub fn jitter(&self) -> Time {
         self.jitter
     }
-    /// The longest time for which a job of lower priority may hold it up, B.
+    /// The longest time for which a job of lower priority can block a job of the task, B.
     pub fn blocking(&self) -> Time {
         self.blocking
     }
-    /// The longest time for which a job waits for something beside CPU and locks once it began, in all, S.
+    /// The longest total time for which a started job waits for something other than CPU and locks, S.
     pub fn suspension(&self) -> Time {
         self.suspension
     }
-    /// The rank that was given; the smaller is served first.
+    /// The rank that the set states; the scheduler serves the smaller rank first.
     pub fn priority(&self) -> Option<u32> {
         self.priority
     }
-    /// It with jobs that execute for so much longer. Beyond the longest span nothing fits anyway, and sums stay
-    /// inside of 64 bits.
+    /// The task with jobs that execute for `delay` longer. If the sum exceeds the longest span, no CPU can serve the
+    /// task anyway, so the task becomes [`Task::impossible`]; sums therefore stay below 64 bits.
     #[must_use]
     pub fn longer(&self, delay: Time) -> Self {
         match self.wcet.checked_add(delay).filter(|&wcet| wcet <= 2 * LONGEST) {
@@ -70,7 +71,7 @@ impl Task {
             None => self.impossible(),
         }
     }
-    /// It in a unit of time of which so many make the present one.
+    /// The task in a finer unit of time, of which `finer` make one present unit.
     #[must_use]
     pub fn in_units_of(&self, finer: u64) -> Self {
         Self {
@@ -83,20 +84,20 @@ impl Task {
             priority: self.priority,
         }
     }
-    /// It as a task that fits nowhere: what charging makes of one that cannot be served.
+    /// The task with a WCET that no CPU can serve; the result of charging a cost that cannot be served.
     #[must_use]
     pub fn impossible(&self) -> Self {
         Self { wcet: 2 * LONGEST, ..*self }
     }
-    /// Utilisation as a fraction.
+    /// The utilisation as a fraction.
     pub fn u(&self) -> (u64, u64) {
         (self.wcet.ticks(), self.period.ticks())
     }
-    /// Density as a fraction, C over the smaller of D and T.
+    /// The density as a fraction: C over the smaller of D and T.
     pub fn delta(&self) -> (u64, u64) {
         (self.wcet.ticks(), self.deadline.min(self.period).ticks())
     }
-    /// Demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
+    /// The demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
     #[inline]
     pub fn demand(&self, t: Time) -> Time {
         if t < self.deadline {
@@ -107,45 +108,45 @@ impl Task {
     }
 }
 
-/// The parameters of a task, before it is known to make sense. Times are in the ticks of its set.
+/// The parameters of a task before corehop has checked them. Times are in the ticks of the task's set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskParameters {
-    /// A name for messages and tables.
+    /// The name of the task in messages and tables.
     pub name: Option<String>,
-    /// Worst-case execution time.
+    /// The worst-case execution time, C.
     pub wcet: Time,
-    /// Period.
+    /// The period, T.
     pub period: Time,
-    /// Relative deadline; the period if left out.
+    /// The relative deadline, D; with None the period.
     pub deadline: Option<Time>,
-    /// Rank for fixed priorities; the smaller is served first.
+    /// The rank for fixed priorities; the scheduler serves the smaller rank first.
     pub priority: Option<u32>,
-    /// Release jitter.
+    /// The release jitter, J.
     pub jitter: Time,
-    /// Blocking by tasks of lower priority.
+    /// The blocking by tasks of lower priority, B.
     pub blocking: Time,
     /// The longest time for which a job suspends itself.
     pub suspension: Time,
-    /// Size of the working set in KiB.
+    /// The size of the working set in KiB.
     pub wss_kib: Option<u64>,
-    /// The CPU time that a verdict allows each job, with all that was charged to the WCET.
+    /// The CPU time that a verdict allows each job, including everything charged to the WCET.
     pub budget: Option<Time>,
-    /// The cache blocks that it touches, and uses again.
+    /// The cache blocks that the task touches, and the blocks that it uses again.
     pub footprint: Option<Footprint>,
 }
 
-/// Why parameters are no task set: the task, the field, its value, and what would do.
+/// The reason why parameters are not a task set: the task, the field, its value, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct TaskError {
-    /// The task, from 0; None for the whole set.
+    /// The index of the task; None for an error of the whole set.
     pub task: Option<usize>,
-    /// Its name, where it has one.
+    /// The name of the task, if it has one.
     pub name: Option<String>,
-    /// The field, as files call it.
+    /// The field with the name that files use.
     pub field: &'static str,
-    /// The present value.
+    /// The value that the set states.
     pub value: String,
-    /// The expected value.
+    /// The valid values.
     pub expected: String,
 }
 
@@ -162,7 +163,7 @@ impl fmt::Display for TaskError {
     }
 }
 
-/// Tasks and the CPUs that are to serve them, each parameter known to make sense.
+/// Checked tasks, and the CPUs that serve them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskSet {
     tick: Tick,
@@ -180,19 +181,19 @@ pub struct TaskSet {
 }
 
 impl TaskSet {
-    /// Takes parameters that make sense, in microseconds.
+    /// A task set from parameters in microseconds; the function checks each parameter.
     ///
     /// # Errors
-    /// [`TaskError`] for a parameter that is zero or beyond the limits, for a WCET beyond its period,
-    /// for priorities that only some tasks have, for a name that two have, for no task, or no CPU.
+    /// [`TaskError`] if a parameter is zero or out of bounds, a WCET exceeds its period, only some tasks have
+    /// priorities, two tasks have one name, or there is no task or no CPU.
     pub fn new(cpus: u32, given: &[TaskParameters]) -> Result<Self, TaskError> {
         Self::in_ticks(Tick::Micro, cpus, given)
     }
 
-    /// As [`TaskSet::new`], of parameters in these ticks; errors are in microseconds.
+    /// A task set as by [`TaskSet::new`], from parameters in ticks of this length; errors state microseconds.
     ///
     /// # Errors
-    /// [`TaskError`] as there.
+    /// [`TaskError`], as for [`TaskSet::new`].
     pub fn in_ticks(tick: Tick, cpus: u32, given: &[TaskParameters]) -> Result<Self, TaskError> {
         let of_set = |field, value: usize, expected: String| TaskError {
             task: None,
@@ -241,10 +242,10 @@ impl TaskSet {
         })
     }
 
-    /// The same, whose tasks share a cache in which they have these blocks.
+    /// The set with a shared cache, in which the tasks have the blocks that `given` states.
     ///
     /// # Errors
-    /// [`TaskError`] for a task whose blocks are not known, or that uses blocks again that it never touches.
+    /// [`TaskError`] if the blocks of a task are unknown, or if a task uses blocks again that it never touches.
     pub fn sharing(self, given: &[TaskParameters], reload: Reload) -> Result<Self, TaskError> {
         let of = |(at, task): (usize, &TaskParameters)| {
             let wrong = |field, value: String, expected: &str| TaskError {
@@ -269,16 +270,16 @@ impl TaskSet {
         Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
     }
 
-    /// The same, whose tasks wait for each other at these locks.
+    /// The set with these locks, at which tasks wait for each other.
     #[must_use]
     pub fn locking(self, locks: Locks) -> Self {
         Self { locks: Some(locks), ..self }
     }
 
-    /// The same, with chains of its tasks.
+    /// The set with these chains of its tasks.
     ///
     /// # Errors
-    /// [`TaskError`] for a chain that makes no sense with these tasks.
+    /// [`TaskError`] for a chain that is invalid for these tasks.
     pub fn chained(self, chains: Chains) -> Result<Self, TaskError> {
         if let Some((at, why)) = chains.wrong(&self.tasks) {
             let value = format!("`{}`, where {why}", chains.all[at].name);
@@ -288,10 +289,10 @@ impl TaskSet {
         Ok(Self { chains: Some(chains), ..self })
     }
 
-    /// The same, with where each task runs.
+    /// The set with this placement of each task.
     ///
     /// # Errors
-    /// [`TaskError`] for a task that is put on no CPU, on one twice, or on one that is not there, and for pieces that do
+    /// [`TaskError`] if a task has no CPU, a repeated CPU or a CPU that the set lacks, or if the pieces of a task do
     /// not add up.
     pub fn placed(self, places: Vec<TaskPlacement>) -> Result<Self, TaskError> {
         for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
@@ -305,19 +306,19 @@ impl TaskSet {
         Ok(Self { placement: Some(places), ..self })
     }
 
-    /// The same, under this scheduler.
+    /// The set with this scheduler.
     #[must_use]
     pub fn scheduled_by(self, scheduler: Scheduler) -> Self {
         Self { scheduler: Some(scheduler), ..self }
     }
 
-    /// The same, with the sentence of a verdict about it. No test asks for the sentence.
+    /// The set with this verdict, which is a sentence. No schedulability test reads the sentence.
     #[must_use]
     pub fn judged(self, verdict: impl Into<String>) -> Self {
         Self { verdict: Some(verdict.into()), ..self }
     }
 
-    /// The same, with these ranks; the smaller is served first.
+    /// The set with these ranks; the scheduler serves the smaller rank first.
     #[must_use]
     pub fn ranked(mut self, ranks: &[u32]) -> Self {
         for (task, &rank) in self.tasks.iter_mut().zip(ranks) {
@@ -326,7 +327,7 @@ impl TaskSet {
         self
     }
 
-    /// The same, whose jobs take so long on the CPUs that they run on, whatever their periods.
+    /// The set with these execution times on the tasks' own CPUs, whatever the periods.
     #[must_use]
     pub fn stretched(mut self, wcets: &[Time]) -> Self {
         for (task, &wcet) in self.tasks.iter_mut().zip(wcets) {
@@ -335,25 +336,26 @@ impl TaskSet {
         self
     }
 
-    /// The same, with working sets of these sizes in KiB.
+    /// The set with working sets of these sizes in KiB.
     #[must_use]
     pub fn with_working_sets(self, wss_kib: Vec<Option<u64>>) -> Self {
         Self { wss_kib, ..self }
     }
 
-    /// The same, for any CPUs.
+    /// The set without a placement, so that tasks can run on any CPU.
     #[must_use]
     pub fn unplaced(self) -> Self {
         Self { placement: None, ..self }
     }
 
-    /// The same, on so many CPUs; None where there may be no such number.
+    /// The set on `cpus` CPUs; None if the number is out of bounds.
     pub fn with_cpus(self, cpus: u32) -> Option<Self> {
         (1..=MOST_CPUS).contains(&cpus).then_some(Self { cpus, ..self })
     }
 
-    /// The same with one more task, whose deadline is its period, and whose rank is the last where tasks have ranks. None where a task
-    /// must say more: on which CPUs it runs, what its working set is, or which blocks of a cache it uses.
+    /// The set with an additional task, whose deadline is its period; if tasks have ranks, the new task has the last
+    /// rank. None if the tasks of the set state further properties (their CPUs, working sets, or cache blocks), which
+    /// the new task would lack.
     pub fn with_one_more(mut self, wcet: Time, period: Time) -> Option<Self> {
         let says_more = self.placement.is_some()
             || self.cache.is_some()
@@ -384,13 +386,13 @@ impl TaskSet {
         Some(self)
     }
 
-    /// Whether tasks run in pieces, or have shares of CPUs.
+    /// Whether tasks run in pieces or have shares of CPUs.
     pub fn is_in_parts(&self) -> bool {
         let whole = |place: &TaskPlacement| matches!(place, TaskPlacement::Cpus(_));
         !self.placement.iter().flatten().all(whole)
     }
 
-    /// The same, without ranks.
+    /// The set without ranks.
     #[must_use]
     pub fn unranked(mut self) -> Self {
         for task in &mut self.tasks {
@@ -399,10 +401,10 @@ impl TaskSet {
         self
     }
 
-    /// The same, with the time that each job may run where a server enforces it (`SCHED_DEADLINE`).
+    /// The set with budgets: the time that each job may run if a server enforces it (`SCHED_DEADLINE`).
     ///
     /// # Errors
-    /// [`TaskError`] for a budget below the WCET, or beyond deadline or period.
+    /// [`TaskError`] for a budget that is below the WCET or exceeds deadline or period.
     pub fn budgeted(self, budgets: &[Time]) -> Result<Self, TaskError> {
         let budgets: Vec<Option<Time>> = budgets.iter().copied().map(Some).collect();
         for (at, (task, budget)) in self.tasks.iter().zip(&budgets).enumerate() {
@@ -414,33 +416,33 @@ impl TaskSet {
         Ok(Self { budgets, ..self })
     }
 
-    /// The time that each job of a task may run where a server enforces it: the WCET where the set states nothing.
+    /// The time that each job of task `at` may run if a server enforces it; the WCET if the set states no budget.
     pub fn budget(&self, at: usize) -> Time {
         self.budgets[at].unwrap_or(self.tasks[at].wcet)
     }
 
-    /// The budget of each task, if the set states some.
+    /// The budget of each task; None if the set states no budget.
     pub fn budgets(&self) -> Option<Vec<Time>> {
         let states_some = self.budgets.iter().any(Option::is_some);
         states_some.then(|| (0..self.tasks.len()).map(|at| self.budget(at)).collect())
     }
 
-    /// The scheduler that the set states.
+    /// The scheduler, if the set states one.
     pub fn scheduler(&self) -> Option<Scheduler> {
         self.scheduler
     }
 
-    /// The sentence of the verdict with which the set was written, if the set states one.
+    /// The verdict with which the set was written, as a sentence, if the set states one.
     pub fn verdict(&self) -> Option<&str> {
         self.verdict.as_deref()
     }
 
-    /// The CPUs of each task, if given.
+    /// The placement of each task, if the set states it.
     pub fn placement(&self) -> Option<&[TaskPlacement]> {
         self.placement.as_deref()
     }
 
-    /// Its tasks in whole microseconds: what a job needs rounded up, what a job has rounded down.
+    /// The tasks in whole microseconds; execution and delays are rounded up, periods and deadlines are rounded down.
     pub fn in_whole_microseconds(&self) -> Vec<Task> {
         let up = |time| Tick::Micro.of_us(self.tick.whole_us(time));
         let down = |time| Tick::Micro.of_us(self.tick.full_us(time));
@@ -455,12 +457,12 @@ impl TaskSet {
         };
         self.tasks.iter().map(of).collect()
     }
-    /// The CPUs on which a task may run: those that the set names, otherwise all.
+    /// The CPUs on which a task can run: the CPUs that the set names, otherwise all CPUs.
     pub fn cpus_of(&self, at: usize) -> Vec<usize> {
         let all = || (0..self.cpus as usize).collect();
         self.placement().map_or_else(all, |places| places[at].cpus())
     }
-    /// The unit of its times.
+    /// The unit of the set's times.
     pub fn tick(&self) -> Tick {
         self.tick
     }
@@ -468,27 +470,27 @@ impl TaskSet {
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
-    /// The tasks, in their order.
+    /// The tasks, in order.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
-    /// The name of each task, where it has one.
+    /// The name of each task; None for a task without a name.
     pub fn names(&self) -> &[Option<String>] {
         &self.names
     }
-    /// The size of each task's working set in KiB, where it is known.
+    /// The size of each task's working set in KiB; None if unknown.
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
     }
-    /// The locks of its tasks, if they use some.
+    /// The locks of the tasks; None if the tasks use no locks.
     pub fn locks(&self) -> Option<&Locks> {
         self.locks.as_ref()
     }
-    /// The chains of its tasks, if there are some.
+    /// The chains of the tasks; None if there are none.
     pub fn chains(&self) -> Option<&Chains> {
         self.chains.as_ref()
     }
-    /// The fields with which jobs are late, wait for others or for an end to end, and which no thread or run shows.
+    /// The names of the fields about delays, mutual waiting and end-to-end deadlines that no thread or run can show.
     pub fn unshown(&self) -> Vec<&'static str> {
         let any = |has: fn(&Task) -> bool| self.tasks.iter().any(has);
         let fields = [
@@ -500,7 +502,7 @@ impl TaskSet {
         ];
         fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
     }
-    /// The effect of its tasks on the cache that they share, where known.
+    /// The effect of the tasks on their shared cache; None if unknown.
     pub fn cache(&self) -> Option<&CacheUse> {
         self.cache.as_ref()
     }
@@ -556,7 +558,7 @@ fn valid(
     }
 }
 
-/// The spans that fit, as text.
+/// The valid spans, as text.
 fn within(tick: Tick, least: Time) -> String {
     let most = tick.us(LONGEST);
     match tick {
@@ -568,7 +570,7 @@ fn within(tick: Tick, least: Time) -> String {
     }
 }
 
-/// The error in a budget: the field, the value there, the expected value.
+/// The error in a budget: the field, its value, and the expected value.
 fn misfit(task: &Task, budget: Option<Time>, tick: Tick) -> Option<(&'static str, String, String)> {
     let most = task.deadline.min(task.period).max(task.wcet);
     let budget = budget.filter(|budget| !(task.wcet..=most).contains(budget))?;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Integer time of tasks.
+//! The integer time of tasks.
 //!
-//! Time is a count of ticks, and no analysis asks how long a tick is. Limits keep every product inside 128 bits, so that nothing
-//! overflows and nothing is rounded.
+//! A time is a number of ticks, and no analysis depends on the length of a tick. Limits keep every product below 128
+//! bits, so that no analysis overflows or rounds.
 
 mod arithmetic;
 
@@ -10,9 +10,10 @@ use serde_json::{Number, Value, json};
 
 use crate::units::Nanos;
 
-/// A span of integer time, in ticks: no count, and no number of microseconds.
+/// A span of integer time in ticks; the type distinguishes a time from a count and from a number of microseconds.
 ///
-/// [`Tick`] makes times of microseconds and nanoseconds, and the other way round. Arithmetic overflows as that of `u64` does.
+/// [`Tick`] converts between microseconds or nanoseconds and times. The arithmetic overflows as the arithmetic of `u64`
+/// does.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
@@ -20,29 +21,29 @@ use crate::units::Nanos;
 #[repr(transparent)]
 pub struct Time(u64);
 
-/// The longest span that a task may have: 2^40, which is 12 days in microseconds, and 18 minutes in nanoseconds.
+/// The longest span of a task: 2^40 ticks, which is 12 days in microseconds, and 18 minutes in nanoseconds.
 pub const LONGEST: Time = Time::new(1 << 40);
 
-/// The most tasks of a set.
+/// The largest number of tasks in a set.
 pub const MOST_TASKS: usize = 1 << 14;
 
-/// The most CPUs.
+/// The largest number of CPUs.
 pub const MOST_CPUS: u32 = 1 << 16;
 
-/// The unit of the times of a set: a microsecond, or a nanosecond where some time is no whole number of microseconds.
+/// The unit of the times of a set: a microsecond, or a nanosecond if some time is not a whole number of microseconds.
 ///
-/// Every time that enters or leaves a set passes through here; files, answers and sentences are in microseconds.
+/// Every time that enters or leaves a set is converted here; files, answers and sentences are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Tick {
-    /// A microsecond.
+    /// A tick is a microsecond.
     #[default]
     Micro,
-    /// A nanosecond.
+    /// A tick is a nanosecond.
     Nano,
 }
 
 impl Tick {
-    /// The ticks of a microsecond.
+    /// The number of ticks in a microsecond.
     pub const fn per_us(self) -> u64 {
         match self {
             Self::Micro => 1,
@@ -50,33 +51,33 @@ impl Tick {
         }
     }
 
-    /// The nanoseconds of a tick.
+    /// The number of nanoseconds in a tick.
     const fn ns(self) -> u64 {
         1_000 / self.per_us()
     }
 
-    /// The longest tick of which these spans are multiples.
+    /// The longest tick of which all spans are multiples.
     pub(crate) fn of(spans: impl IntoIterator<Item = Nanos>) -> Self {
         let is_whole = spans.into_iter().all(|span| span.get().is_multiple_of(1_000));
         if is_whole { Self::Micro } else { Self::Nano }
     }
 
-    /// A span in ticks, rounded up.
+    /// Converts a span to ticks, rounded up.
     pub const fn up(self, span: Nanos) -> Time {
         Time::new(span.get().div_ceil(self.ns()))
     }
 
-    /// So many microseconds.
+    /// Converts a number of microseconds to ticks.
     pub const fn of_us(self, us: u64) -> Time {
         Time::new(us * self.per_us())
     }
 
-    /// A cost in microseconds as ticks, rounded up; below zero nothing.
+    /// Converts a cost in microseconds to ticks, rounded up; a negative cost becomes zero.
     pub fn up_from_us(self, us: f64) -> Time {
         Time::new((us.max(0.0) * self.per_us() as f64).ceil() as u64)
     }
 
-    /// A time as a span.
+    /// Converts a time to a span in nanoseconds.
     pub const fn nanos(self, time: Time) -> Nanos {
         Nanos::new(time.ticks().saturating_mul(self.ns()))
     }
@@ -96,7 +97,7 @@ impl Tick {
         time.ticks().is_multiple_of(self.per_us())
     }
 
-    /// A time in microseconds, as text: `1500.5`.
+    /// A time in microseconds as text, such as `1500.5`.
     pub fn us(self, time: Time) -> String {
         let (whole, rest) = (time.ticks() / self.per_us(), time.ticks() % self.per_us());
         if rest == 0 {
@@ -114,7 +115,7 @@ impl Tick {
         Number::from_f64(us).map_or(Value::Null, Value::Number)
     }
 
-    /// JSON whose fields named `us` or `…_us` hold ticks, with microseconds there.
+    /// Converts the fields named `us` or `…_us` in a JSON value from ticks to microseconds.
     pub fn in_us(self, mut value: Value) -> Value {
         self.convert(&mut value, false);
         value
@@ -135,7 +136,7 @@ impl Tick {
         }
     }
 
-    /// A time for reading, exact: `1.2 ms`.
+    /// An exact time with a unit for people, such as `1.2 ms`.
     pub fn span(self, time: Time) -> String {
         let ns = u128::from(time) * u128::from(self.ns());
         let (factor, unit, digits) = match ns {

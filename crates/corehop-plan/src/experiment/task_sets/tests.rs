@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The drawn sets, the placement of their tasks, and the releases of their jobs.
+//! Tests of the drawn sets, the placement of tasks, and the releases of jobs.
 
 use super::*;
 use crate::workload::scheduler::Scheduler;
@@ -136,7 +136,7 @@ fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
     assert_eq!(ranks(&[task(10, None), task(10, None)]), [0, 1]);
 }
 
-/// Sets like those of `sets`, drawn otherwise.
+/// Task sets like those of `sets`, with changed parameters of the draws.
 fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut RandomSets)) -> Tasks {
     let mut sets = sets(scheduler, count);
     if let TaskOrigin::Drawn(drawn) = &mut sets.source {

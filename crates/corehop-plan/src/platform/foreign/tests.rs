@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of the descriptions of other programs.
+//! Tests of reading machine descriptions of other programs.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn refused(format: &str, text: &str) -> String {
     read(format, text).unwrap().unwrap_err().to_string()
 }
 
-/// The caches of a platform: level, kind, size in KiB, ways, instances.
+/// The caches of a platform: label, size in KiB, ways, and instances.
 fn caches(of: &Platform) -> Vec<(String, Option<u64>, Option<u32>, String)> {
     let told = |it: &Cache| {
         let instances: Vec<String> = it.instances.value.iter().map(ToString::to_string).collect();
@@ -21,7 +21,8 @@ fn caches(of: &Platform) -> Vec<(String, Option<u64>, Option<u32>, String)> {
     of.caches.iter().map(told).collect()
 }
 
-/// Two packages of two cores with two threads each, of which CPU 9 is offline; numbers as texts, as older versions write them.
+/// The rows of a machine with two packages of two cores with two threads each, plus an offline CPU 9; numbers are
+/// texts, as in older versions of lscpu.
 fn rows() -> String {
     let row = |cpu: u32| {
         let (socket, core) = (cpu % 4 / 2, cpu % 4);
@@ -90,7 +91,7 @@ fn a_size_in_bytes_is_read_and_a_rounded_one_is_said() {
     assert!(rounded.notes.join("\n").contains("L3: the size `1.3M`"), "{:?}", rounded.notes);
 }
 
-/// A summary with these further lines.
+/// A summary of lscpu with the further lines in `more`.
 fn summary(threads: u32, more: &str) -> String {
     let line = |field: &str, data: &str| format!(r#"{{"field": "{field}:", "data": "{data}"}}"#);
     let all = [
@@ -121,7 +122,7 @@ fn a_summary_is_a_machine_only_where_no_other_has_the_same() {
     assert!(refused(LSCPU, r#"{"cpus": [{"core": 3}]}"#).contains("row 0 of `cpus`"));
 }
 
-/// A package with a shared cache and two cores, in the words of version 2.
+/// A package with a shared cache and two cores, as hwloc version 2 writes it.
 const VERSION_2: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE topology SYSTEM "hwloc2.dtd">
 <topology version="2.0"><object type="Machine" os_index="0">

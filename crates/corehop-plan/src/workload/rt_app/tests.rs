@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Workloads of rt-app there and back.
+//! Tests that workloads of rt-app survive writing and reading.
 
 use serde_json::{Value, json};
 
@@ -25,7 +25,7 @@ fn set() -> Vec<TaskParameters> {
     ]
 }
 
-/// The threads of a set as values.
+/// The threads that corehop writes for a task set, as JSON values.
 fn threads(set: &TaskSet) -> Value {
     serde_json::from_str(&write(set, 5).unwrap().text).unwrap()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets written as workloads of rt-app.
+//! Writes task sets as workloads of rt-app.
 
 use std::collections::HashSet;
 
@@ -14,20 +14,21 @@ use super::fields::MOST;
 use super::{HIGHEST, NotRunnable, OWN};
 use crate::units::Nanos;
 
-/// A workload, written.
+/// A workload that corehop wrote for rt-app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RtAppWorkload {
-    /// The file for rt-app.
+    /// The text of the workload file.
     pub text: String,
-    /// Sentences about what in the set no thread shows, and what Linux needs for the threads.
+    /// Sentences about properties of the set that no thread can show, and about settings that Linux needs for the
+    /// threads.
     pub notes: Vec<String>,
 }
 
-/// The workload that runs a task set for `seconds` seconds. The set itself stands beside the threads, in a table that rt-app
-/// ignores and [`read`](super::read()) uses.
+/// The workload that runs a task set for `seconds` seconds. The workload contains the task set itself in a table that
+/// rt-app ignores and [`read`](super::read()) uses.
 ///
 /// # Errors
-/// [`NotRunnable`] where Linux or rt-app has no such threads.
+/// [`NotRunnable`] if Linux or rt-app cannot run such threads.
 pub fn write(set: &TaskSet, seconds: u32) -> Result<RtAppWorkload, NotRunnable> {
     let threads = threads(set)?;
     let own = set_file::write(set);
@@ -56,7 +57,7 @@ fn global(seconds: u32) -> Value {
 /// Whether the threads run under SCHED_FIFO; otherwise they run under SCHED_DEADLINE.
 ///
 /// # Errors
-/// [`NotRunnable::Scheduler`] where the set lacks what its scheduler needs.
+/// [`NotRunnable::Scheduler`] if the set lacks a property that its scheduler needs.
 fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
     let ranked = set.tasks().iter().all(|task| task.priority().is_some());
     let Some(scheduler) = set.scheduler() else { return Ok(ranked) };
@@ -77,7 +78,7 @@ fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
     }
 }
 
-/// The threads, in the order of the tasks.
+/// The threads of the workload, in the order of the tasks.
 pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, JsonTree)>, NotRunnable> {
     let fifo = is_fifo(set)?;
     let priorities = if fifo { priorities(set)? } else { Vec::new() };
@@ -119,11 +120,11 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, JsonTree)>, NotRunna
     if refused.is_empty() { Ok(threads) } else { Err(NotRunnable::Refused(refused)) }
 }
 
-/// The priority of each thread under SCHED_FIFO: the order of all ranks where the priorities suffice, otherwise the order
-/// among the tasks that can meet on a CPU.
+/// The priority of each thread under SCHED_FIFO: the order of all ranks if there are enough priorities, otherwise the
+/// order among the tasks that can meet on a CPU.
 ///
 /// # Errors
-/// [`NotRunnable::Priorities`] where tasks that can meet have too many ranks.
+/// [`NotRunnable::Priorities`] if tasks that can meet have too many ranks.
 fn priorities(set: &TaskSet) -> Result<Vec<u64>, NotRunnable> {
     let all: Vec<usize> = (0..set.tasks().len()).collect();
     let mut priorities = vec![0; all.len()];
@@ -141,7 +142,7 @@ fn priorities(set: &TaskSet) -> Result<Vec<u64>, NotRunnable> {
     Ok(priorities)
 }
 
-/// The ranks of some tasks, ascending, each once.
+/// The ranks of these tasks, ascending and without repetitions.
 fn distinct(set: &TaskSet, tasks: &[usize]) -> Vec<u32> {
     let mut ranks: Vec<u32> = tasks.iter().filter_map(|&at| set.tasks()[at].priority()).collect();
     ranks.sort_unstable();
@@ -149,7 +150,7 @@ fn distinct(set: &TaskSet, tasks: &[usize]) -> Vec<u32> {
     ranks
 }
 
-/// The tasks in groups that have no CPU in common.
+/// The tasks in groups; tasks of different groups have no CPU in common.
 fn meeting(set: &TaskSet) -> Vec<Vec<usize>> {
     let mut groups: Vec<(HashSet<usize>, Vec<usize>)> = Vec::new();
     for at in 0..set.tasks().len() {
@@ -167,7 +168,8 @@ fn meeting(set: &TaskSet) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, tasks)| tasks).collect()
 }
 
-/// The name of each thread: the name of its task, or one that no task has. Threads of one name would be one thread.
+/// The name of each thread: the name of its task, or a name that no task has. The names must differ, because rt-app
+/// would treat two threads of one name as one thread.
 fn names(set: &TaskSet) -> Vec<String> {
     let given: HashSet<&str> = set.names().iter().flatten().map(String::as_str).collect();
     let own = |at: usize| {
@@ -181,7 +183,7 @@ fn names(set: &TaskSet) -> Vec<String> {
     names.map(|(at, name)| name.clone().unwrap_or_else(|| own(at))).collect()
 }
 
-/// The parts of a thread that Linux and rt-app refuse.
+/// Sentences about the properties of a thread that Linux or rt-app rejects.
 fn refusals(
     task: &Task,
     budget: Option<Time>,
@@ -233,7 +235,7 @@ fn refusals(
     refused.into_iter()
 }
 
-/// The sentences about a set as threads.
+/// The sentences about the differences between the set and its threads.
 fn notes(set: &TaskSet) -> Vec<String> {
     let mut notes = Vec::new();
     let tasks = set.tasks();
@@ -266,7 +268,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
     notes
 }
 
-/// The sentence about threads that go to any CPU, where `check` assumes that they do not.
+/// A sentence about threads that can run on any CPU, although `check` assumes that tasks stay on their CPUs.
 fn everywhere(set: &TaskSet, fifo: bool) -> Option<String> {
     let unstated = set.scheduler().is_none() && set.placement().is_none() && set.cpus() > 1;
     let under = if fifo { "g-fp" } else { "g-edf" };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The locks and the chains of a set in a file: `locks` of each task with `locking` of the set, and `chains` with `bcet_us` of tasks.
+//! Reads and writes the locks and chains of a task set: `locks` of each task with `locking` of the set, and `chains`
+//! with `bcet_us` of tasks.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +11,7 @@ use crate::workload::chains::{Activation, Chain, Chains};
 use crate::workload::locks::{Locking, Locks};
 use crate::workload::task::{Task, TaskSet, Tick, Time};
 
-/// The set with its locks and chains.
+/// Adds the locks and chains that a file states to a task set.
 pub(super) fn held_up(
     set: TaskSet,
     fields: &[(String, JsonTree)],
@@ -26,7 +27,7 @@ pub(super) fn held_up(
     }
 }
 
-/// The word of a field that is one of few.
+/// The value of a field that allows only certain words.
 fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
     place: &str,
     fields: &[(String, JsonTree)],
@@ -69,7 +70,7 @@ fn locks(
     }
 }
 
-/// The sections of a task.
+/// The critical sections of a task.
 fn sections(tick: Tick, at: usize, task: &JsonTree) -> Result<Vec<(String, Time)>, SetFileError> {
     let JsonTree::Object(fields) = task else { return Ok(Vec::new()) };
     let place = format!("task {at}: ");
@@ -115,7 +116,7 @@ fn chains(
     Ok(Some(Chains { all, least: least.into_iter().map(Option::unwrap_or_default).collect() }))
 }
 
-/// The least execution time of a task, if stated.
+/// The shortest execution time of a task, if stated.
 fn bcet(set: &TaskSet, at: usize, task: &JsonTree) -> Result<Option<Time>, SetFileError> {
     let JsonTree::Object(fields) = task else { return Ok(None) };
     let place = format!("task {at}: ");
@@ -161,7 +162,7 @@ fn chain(set: &TaskSet, place: &str, item: &JsonTree) -> Result<Chain, SetFileEr
     Ok(Chain { name, tasks, activation, deadline })
 }
 
-/// The sections of task `at`, and its least execution time.
+/// The critical sections and the shortest execution time of task `at`, as fields.
 pub(super) fn task_json(set: &TaskSet, at: usize) -> Map<String, Value> {
     let mut fields = Map::new();
     let section = |locks: &Locks, it: &crate::workload::locks::CriticalSection| json!({ "resource": locks.names[it.resource], "longest_us": set.tick().json(it.longest) });
@@ -176,7 +177,7 @@ pub(super) fn task_json(set: &TaskSet, at: usize) -> Map<String, Value> {
     fields
 }
 
-/// The protocol and the chains of a set.
+/// The locking protocol and the chains of a set, as fields.
 pub(super) fn set_json(set: &TaskSet) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(locks) = set.locks() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The placement of tasks in a file: `cpus`, `pieces` or `shares` of each task, or of none.
+//! Reads and writes the placement of tasks in a file: every task has `cpus`, `pieces` or `shares`,
+//! or no task has.
 
 use serde_json::{Value, json};
 
@@ -8,10 +9,10 @@ use super::{ObjectFields, SetFileError, check_names, find, wrong};
 use crate::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use crate::workload::task::{MOST_CPUS, Tick, Time};
 
-/// The fields that say it.
+/// The fields that state a placement.
 const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
 
-/// The CPUs of each task, if the file has them for all.
+/// The placement of each task; None if no task states one.
 pub(super) fn places(
     tasks: &[JsonTree],
     tick: Tick,
@@ -115,7 +116,7 @@ pub(super) fn object<'a>(
     Ok(fields)
 }
 
-/// The placement of a task, as files have it: `cpus`, `pieces` or `shares`.
+/// The placement of a task as a field of a file: `cpus`, `pieces` or `shares`.
 pub fn place_json(place: &TaskPlacement, tick: Tick) -> Value {
     let us = |time| tick.json(time);
     let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": us(it.wcet), "budget_us": us(it.budget), "deadline_us": us(it.deadline) });

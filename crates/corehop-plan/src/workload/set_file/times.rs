@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times in a file: a number of microseconds with up to three decimals, or text with a unit.
+//! Reads times in a file: a number of microseconds with up to three decimals, or a text with a unit.
 
 use serde_json::{Number, Value};
 
@@ -8,10 +8,11 @@ use super::{ObjectFields, SetFileError, find, place_of, wrong};
 use crate::units::{Nanos, scaled};
 use crate::workload::task::{LONGEST, Tick, Time};
 
-/// The longest span that any tick can tell.
+/// The longest span that every tick can represent.
 const LONGEST_SPAN: Nanos = Tick::Micro.nanos(LONGEST);
 
-/// The unit for all times of these tasks and of the chains beside them: of the fields whose names end in `_us`, also within pieces.
+/// The tick for all times of these tasks and of the chains: the times of all fields whose names end in `_us`, including
+/// fields of pieces.
 ///
 /// # Errors
 /// [`SetFileError`] for a time that cannot be read.
@@ -30,7 +31,7 @@ pub(super) fn tick(tasks: &[JsonTree], chains: Option<&JsonTree>) -> Result<Tick
     Ok(Tick::of(spans))
 }
 
-/// The times of an object and of all that the object contains.
+/// Collects the times of an object and of all objects inside.
 fn collect(place: &str, tree: &JsonTree, spans: &mut Vec<Nanos>) -> Result<(), SetFileError> {
     match tree {
         JsonTree::Leaf(_) => Ok(()),
@@ -50,10 +51,10 @@ fn collect(place: &str, tree: &JsonTree, spans: &mut Vec<Nanos>) -> Result<(), S
 }
 
 impl ObjectFields<'_> {
-    /// A time of at least `least` ticks, if the object has the field.
+    /// Reads a time of at least `least` ticks; None if the object lacks the field.
     ///
     /// # Errors
-    /// [`SetFileError`] for a time that cannot be read, or that is out of range.
+    /// [`SetFileError`] for a time that cannot be read or is out of range.
     pub(super) fn time(
         &self,
         name: &str,
@@ -69,7 +70,7 @@ impl ObjectFields<'_> {
         Err(wrong(self.place, format!("{name} is {value}: expected more than nothing")))
     }
 
-    /// A span, if the object has the field; a number is in this unit.
+    /// Reads a span; None if the object lacks the field. A number without a unit is in `unit`.
     pub(super) fn span(
         &self,
         name: &str,
@@ -93,7 +94,7 @@ impl ObjectFields<'_> {
     }
 }
 
-/// A number of this unit as a span, exact; None where the number is negative, or finer than a nanosecond.
+/// Converts a number of `unit` to an exact span; None if the number is negative or finer than a nanosecond.
 fn numbered(number: &Number, unit: Tick) -> Option<Nanos> {
     let ns = unit.nanos(Time::TICK).get();
     // A number is as its shortest digits say: 0.1 is a tenth.

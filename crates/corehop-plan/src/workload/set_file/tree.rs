@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! JSON as it was written, before it means anything.
+//! Parsed JSON before its fields are interpreted.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
-/// JSON that keeps the order of fields, and a field which is there twice.
+/// A JSON tree that keeps the order of fields, and keeps repeated fields.
 #[derive(Debug)]
 pub(crate) enum JsonTree {
     Object(Vec<(String, JsonTree)>),
@@ -16,7 +16,7 @@ pub(crate) enum JsonTree {
 }
 
 impl JsonTree {
-    /// The tree as a value without an order of fields; `None` if a field is there twice.
+    /// The tree as a value without an order of fields; `None` if a field is repeated.
     pub(crate) fn value(&self) -> Option<Value> {
         match self {
             Self::Leaf(value) => Some(value.clone()),

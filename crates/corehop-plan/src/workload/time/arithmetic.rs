@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arithmetic of times: sums of times, multiples by counts, and quotients, which are counts.
+//! The arithmetic of times: a sum of times and a multiple of a time are times; a quotient of two
+//! times is a count.
 
 use std::fmt;
 use std::iter::Sum;
@@ -8,14 +9,14 @@ use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 use super::Time;
 
 impl Time {
-    /// No time.
+    /// The time of zero ticks.
     pub const ZERO: Self = Self(0);
-    /// One tick: the least difference of two times.
+    /// One tick, the least difference between two times.
     pub const TICK: Self = Self(1);
-    /// More than any time: what never comes.
+    /// A time beyond every other time, for an event that never occurs.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// So many ticks.
+    /// A time of `ticks` ticks.
     pub const fn new(ticks: u64) -> Self {
         Self(ticks)
     }
@@ -24,61 +25,61 @@ impl Time {
     pub const fn ticks(self) -> u64 {
         self.0
     }
-    /// The number of ticks, rounded where it is beyond 2^53.
+    /// The number of ticks, rounded if it exceeds 2^53.
     #[inline]
     pub const fn as_f64(self) -> f64 {
         self.0 as f64
     }
-    /// Whether it is no time.
+    /// Whether the time is zero.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// The sum, [`Time::MAX`] where it is beyond that.
+    /// The sum, limited to [`Time::MAX`].
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
-    /// The difference, nothing where it is below that.
+    /// The difference, or zero if it would be negative.
     #[inline]
     #[must_use]
     pub const fn saturating_sub(self, less: Self) -> Self {
         Self(self.0.saturating_sub(less.0))
     }
-    /// The multiple, [`Time::MAX`] where it is beyond that.
+    /// The multiple, limited to [`Time::MAX`].
     #[inline]
     #[must_use]
     pub const fn saturating_mul(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
-    /// The sum; None where it is beyond [`Time::MAX`].
+    /// The sum; None if it exceeds [`Time::MAX`].
     #[inline]
     pub fn checked_add(self, more: Self) -> Option<Self> {
         self.0.checked_add(more.0).map(Self)
     }
-    /// The difference; None where it is negative.
+    /// The difference; None if it would be negative.
     #[inline]
     pub fn checked_sub(self, less: Self) -> Option<Self> {
         self.0.checked_sub(less.0).map(Self)
     }
-    /// The multiple; None where it is beyond [`Time::MAX`].
+    /// The multiple; None if it exceeds [`Time::MAX`].
     #[inline]
     pub fn checked_mul(self, count: u64) -> Option<Self> {
         self.0.checked_mul(count).map(Self)
     }
-    /// The number of spans `by` that cover it.
+    /// The number of spans `by` that cover the time.
     #[inline]
     pub const fn div_ceil(self, by: Self) -> u64 {
         self.0.div_ceil(by.0)
     }
-    /// One of so many equal parts, rounded up.
+    /// The time divided by `parts`, rounded up.
     #[inline]
     #[must_use]
     pub const fn div_up(self, parts: u64) -> Self {
         Self(self.0.div_ceil(parts))
     }
-    /// Whether it is a whole number of spans `of`.
+    /// Whether the time is a whole number of spans `of`.
     #[inline]
     pub const fn is_multiple_of(self, of: Self) -> bool {
         self.0.is_multiple_of(of.0)

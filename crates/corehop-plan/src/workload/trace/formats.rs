@@ -1,40 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The meaning of a line of a trace, in each of the formats.
+//! The meaning of a line of a trace in each known format.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Source;
 
-/// The meaning of a line.
+/// The meaning of a line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
-    /// An instruction was executed, by this thread where it is stated.
+    /// A thread, if the line states it, executed an instruction.
     Instruction(Option<TraceThread>),
-    /// Data was accessed.
+    /// A thread accessed data.
     Data(TraceAccess),
-    /// The recording was made on another architecture than x86-64.
+    /// The trace was recorded on another architecture than x86-64.
     Foreign(&'static str),
-    /// It belongs to the format, and tells of no access.
+    /// The line belongs to the format and contains no access.
     Other,
 }
 
-/// A thread of a recording.
+/// A thread of a recorded trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TraceThread {
-    /// The program, where several were recorded together: threads of two programs can have one number.
+    /// The program of the thread, if several programs were recorded together: threads of two programs can have equal
+    /// numbers.
     pub workload: Option<u64>,
     /// The number of the thread.
     pub id: u64,
 }
 
 impl TraceThread {
-    /// Whether this is the thread that was asked for. A thread that was asked for without its program is any of that number.
+    /// Whether this thread matches the requested thread. A request without a program matches every thread with the
+    /// number.
     pub(super) fn is(self, asked: Self) -> bool {
         self.id == asked.id && (asked.workload.is_none() || asked.workload == self.workload)
     }
 
-    /// The thread that DynamoRIO's view writes as `42`, `T42`, or (since 2025) `W0.T42`.
+    /// Parses a thread that DynamoRIO's view prints as `42`, `T42`, or (since 2025) `W0.T42`.
     fn of_view(text: &str) -> Option<Self> {
         let (workload, id) = match text.split_once('.') {
             Some((workload, id)) => (Some(workload.strip_prefix('W')?.parse().ok()?), id),
@@ -53,7 +55,7 @@ impl fmt::Display for TraceThread {
     }
 }
 
-/// Why a text names no thread of a trace.
+/// The error for a text that names no thread of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` names no thread: write a number such as 501, or W0.T501 as the trace does")]
 pub struct NoThread(String);
@@ -66,19 +68,19 @@ impl FromStr for TraceThread {
     }
 }
 
-/// An access to data.
+/// An access to data in a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TraceAccess {
     pub(super) address: u64,
-    /// In bytes.
+    /// The size of the access, in bytes.
     pub(super) size: u64,
     pub(super) reads: bool,
     pub(super) writes: bool,
-    /// The thread, where it is stated.
+    /// The accessing thread, if the line states it.
     pub(super) thread: Option<TraceThread>,
 }
 
-/// A format.
+/// A format of traces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Lackey,
@@ -87,7 +89,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format whose line this is: one that tells of an access.
+    /// The format of a line that contains an access; None if no format matches.
     pub(super) fn of(line: &str) -> Option<Self> {
         let tells = |format: &Self| !matches!(format.item(line), None | Some(Item::Other));
         [Self::Lackey, Self::View, Self::Memtrace].into_iter().find(tells)
@@ -101,7 +103,7 @@ impl Format {
         }
     }
 
-    /// The meaning of a line; nothing where it is not of this format.
+    /// The meaning of a line; None if the line does not have this format.
     pub(super) fn item(self, line: &str) -> Option<Item> {
         match self {
             Self::Lackey => lackey(line),
@@ -111,7 +113,7 @@ impl Format {
     }
 }
 
-/// `I  04001000,3`, ` L 1ffeffe7e0,8`, ` S …`, ` M …` (read and written).
+/// Parses a line of lackey: `I  04001000,3`, ` L 1ffeffe7e0,8`, ` S …`, or ` M …` (read and written).
 fn lackey(line: &str) -> Option<Item> {
     if line.starts_with("==") {
         return Some(Item::Other);
@@ -129,8 +131,8 @@ fn lackey(line: &str) -> Option<Item> {
     Some(Item::Data(TraceAccess { address, size, reads, writes, thread: None }))
 }
 
-/// `12 5: W0.T42 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without numbers before it; markers in angle brackets; a rule
-/// of dashes where the thread changes.
+/// Parses a line of DynamoRIO's view: `12 5: W0.T42 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without the leading
+/// numbers, markers in angle brackets, and a rule of dashes at each change of the thread.
 fn view(line: &str) -> Option<Item> {
     if line.starts_with("----") && line.bytes().all(|byte| byte == b'-') {
         return Some(Item::Other);
@@ -155,13 +157,14 @@ fn view(line: &str) -> Option<Item> {
     Some(Item::Data(TraceAccess { address, size, reads, writes, thread }))
 }
 
-/// The architecture of a recording, by the bits of its type that DynamoRIO has for it.
+/// The architecture of a recording, from the bits of DynamoRIO's file type; None for x86-64.
 fn foreign(filetype: u64) -> Option<&'static str> {
     const ALL: [(u64, &str); 3] = [(0x08, "AArch64"), (0x10, "32-bit Arm"), (0x20, "32-bit x86")];
     ALL.into_iter().find(|(bit, _)| filetype & bit != 0).map(|(_, name)| name)
 }
 
-/// `0x00007ffc…:  8, w`, with an opcode in place of `r` or `w` where it is an instruction; or `0xPC,w,8,0xADDRESS`.
+/// Parses a line of memtrace: `0x00007ffc…:  8, w`, with an opcode in place of `r` or `w` for an instruction, or
+/// `0xPC,w,8,0xADDRESS`.
 fn memtrace(line: &str) -> Option<Item> {
     let access = |address: &str, size: &str, does: &str| {
         let address = hex(address.trim().strip_prefix("0x")?)?;

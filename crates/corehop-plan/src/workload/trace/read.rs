@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From the text of a trace to its visits. The text is read once, from front to back, and no further than the window needs: a
-//! file may be of any size, or a pipe.
+//! Converts the text of a trace to visits. corehop reads the text once from front to back, and only as far as the
+//! window needs, because a file can have any size or be a pipe.
 
 use std::collections::BTreeSet;
 use std::io::BufRead;
@@ -9,66 +9,66 @@ use super::formats::{Format, Item, TraceAccess, TraceThread};
 use super::{LINES_OF_PAGE, Source, Trace, TraceVisit};
 use crate::workload::LINE;
 
-/// A window has no more accesses than this: some tens of megabytes in a plan.
+/// The largest number of accesses in a window, which are some tens of megabytes in a plan.
 pub const MOST_ACCESSES: u64 = 1 << 24;
-/// The lines in which the first access has to be found.
+/// The number of lines in which the first access must occur.
 const HEAD: u64 = 100_000;
-/// A line that is longer belongs to no trace.
+/// The length of the longest line, in bytes; a file with a longer line is not a trace.
 const LONGEST_LINE: u64 = 64 << 10;
-/// The threads that a message names.
+/// The largest number of threads that a message names.
 const MOST_SHOWN: usize = 12;
-/// The size of the largest access; it is that of all of a vector unit's registers.
+/// The size of the largest access in bytes, which is the size of all registers of a vector unit.
 const LARGEST: u64 = 16 << 10;
 
-/// The accesses of a file that a trace consists of.
+/// The part of a file's accesses that becomes a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceWindow {
-    /// The accesses to data before it.
+    /// The number of accesses to data before the window.
     pub skip: u64,
-    /// Its accesses to data, at most [`MOST_ACCESSES`].
+    /// The number of accesses to data in the window, at most [`MOST_ACCESSES`].
     pub take: u64,
-    /// The thread; the first one that accesses data unless stated.
+    /// The thread whose accesses count; with None the first thread that accesses data.
     pub thread: Option<TraceThread>,
 }
 
 impl Default for TraceWindow {
-    /// The first million accesses.
+    /// The window with the first million accesses.
     fn default() -> Self {
         Self { skip: 0, take: 1_000_000, thread: None }
     }
 }
 
-/// A trace, and what its reader should know of it.
+/// A trace that corehop has read, with remarks for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedTrace {
     /// The trace.
     pub trace: Trace,
-    /// Remarks, a sentence each.
+    /// The remarks, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Why a file is no trace that can be used.
+/// The reason why a file is not a usable trace.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// It cannot be read.
+    /// The system could not read the file.
     #[error("{name}: {error}")]
     Io {
         /// The name of the file.
         name: String,
-        /// The system's reason.
+        /// The error that the system returned.
         error: std::io::Error,
     },
-    /// It is not text.
+    /// The file is not text.
     #[error("{name} is {what}, not text: {remedy}")]
     Binary {
         /// The name of the file.
         name: String,
-        /// Its kind.
+        /// The kind of the file.
         what: &'static str,
-        /// The command that prints it.
+        /// The command that prints the file as text.
         remedy: &'static str,
     },
-    /// It has no line of a known format.
+    /// The file has no line of a known format.
     #[error(
         "{name} is no trace: none of its first {lines} lines is an access as lackey (--trace-mem=yes) or DynamoRIO's \
          view or memtrace print it"
@@ -76,65 +76,65 @@ pub enum ReadError {
     Unknown {
         /// The name of the file.
         name: String,
-        /// The lines that were read.
+        /// The number of lines that were read.
         lines: u64,
     },
-    /// The thread that was asked for is absent.
+    /// The requested thread has no access in the file.
     #[error("{name} has no access of thread {thread}: {there}")]
     Absent {
         /// The name of the file.
         name: String,
-        /// The thread.
+        /// The requested thread.
         thread: TraceThread,
-        /// The threads that are there, as a clause.
+        /// The threads of the file, as a clause.
         there: String,
     },
-    /// The window is empty.
+    /// The window contains no access.
     #[error(
         "{name} has {accesses} accesses to data{of_thread}, and {skip} were to be skipped: skip fewer"
     )]
     Short {
         /// The name of the file.
         name: String,
-        /// The accesses that it has.
+        /// The number of accesses in the file.
         accesses: u64,
-        /// The thread, in words.
+        /// The requested thread, in words.
         of_thread: String,
-        /// The accesses to skip.
+        /// The number of accesses to skip.
         skip: u64,
     },
 }
 
-/// The part that has been read.
+/// The state of reading a trace.
 #[derive(Default)]
 struct TraceProgress {
-    /// Accesses of the thread, those of the window, and instructions in it.
+    /// The number of accesses of the thread, the number in the window, and the number of instructions in the window.
     seen: u64,
     accesses: u64,
     writes: u64,
     instructions: u64,
-    /// The thread that was asked for, and the thread whose accesses count.
+    /// The requested thread, and the thread whose accesses count.
     asked: Option<TraceThread>,
     thread: Option<TraceThread>,
-    /// Accesses of other threads, or of no stated thread where one was asked for.
+    /// The number of accesses of other threads, or of unstated threads if a thread was requested.
     others: u64,
-    /// The threads with accesses, as many as a message shows.
+    /// The threads that have accesses, as many as a message names.
     there: BTreeSet<TraceThread>,
-    /// Lines that are not of the format.
+    /// The number of lines that do not have the format.
     unknown: u64,
-    /// Instructions since the last access, and their thread.
+    /// The number of instructions since the last access, and their thread.
     pending: u32,
     pending_of: Option<TraceThread>,
     foreign: Option<&'static str>,
-    /// Lines by address, with what was done.
+    /// The visits so far, each with the address of its line.
     visits: Vec<(u64, TraceVisit)>,
 }
 
 impl ParsedTrace {
-    /// The accesses of `window` in the text of `input`, which is called `name`.
+    /// Reads the accesses of `window` from the text `input`; errors call the text `name`.
     ///
     /// # Errors
-    /// [`ReadError`] says what is wrong with the file, and the remedy.
+    /// [`ReadError`], which names the problem of the file and the remedy.
     pub fn from(
         mut input: impl BufRead,
         name: &str,
@@ -188,7 +188,8 @@ impl ParsedTrace {
 }
 
 impl TraceProgress {
-    /// Whether accesses of this thread count. The first thread counts, or the one that was asked for.
+    /// Whether accesses of this thread count. The accesses of the requested thread count; without a request, the first
+    /// thread's.
     fn counts(&mut self, of: Option<TraceThread>) -> bool {
         let Some(of) = of else { return self.asked.is_none() };
         if self.there.len() <= MOST_SHOWN {
@@ -213,7 +214,7 @@ impl TraceProgress {
         self.pending = self.pending.saturating_add(1);
     }
 
-    /// The threads that are there, as a clause.
+    /// The threads of the file, as a clause.
     fn threads(&self) -> String {
         if self.there.is_empty() {
             return "its lines name no threads; leave out --trace-thread".to_owned();
@@ -248,7 +249,7 @@ impl TraceProgress {
         }
     }
 
-    /// An access, with the instructions before it.
+    /// Adds an access, with the number of instructions before it.
     fn access(&mut self, access: TraceAccess, mut pending: u32) {
         let TraceAccess { address, size, reads, writes, .. } = access;
         let last = address.saturating_add(size.clamp(1, LARGEST) - 1);
@@ -318,7 +319,7 @@ impl TraceProgress {
     }
 }
 
-/// The kind of a file that is not text, by its first bytes, and the remedy.
+/// The kind of a file that is not text, recognised by its first bytes, and the remedy; None for text.
 fn binary(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PRINT: &str = "print it with DynamoRIO's tool `view`";
     const SAMPLES: &str = "perf takes samples of accesses, and a job needs all of them in order: record the program with \

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers as text: five bits a character, the lowest first, the sign in the lowest bit of all (as in source maps). Small
-//! numbers, as of neighbouring lines, take one character or two.
+//! Encodes numbers as text with five bits per character, the lowest bits first; the lowest bit of a number is its sign
+//! (as in source maps). Small numbers, such as differences between neighbouring lines, need one or two characters.
 
-/// A number.
+/// A number that this encoding can represent.
 pub(super) type VlqNumber = i64;
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-/// The bits of a digit, and the mark of one that is not the last.
+/// The number of bits in a digit, and the mark of a digit that more digits follow.
 const BITS: u32 = 5;
 const MORE: u64 = 1 << BITS;
 
-/// The text of these numbers.
+/// Encodes numbers as text.
 pub(super) fn text(numbers: impl IntoIterator<Item = VlqNumber>) -> String {
     let mut text = String::new();
     for number in numbers {
@@ -28,7 +28,7 @@ pub(super) fn text(numbers: impl IntoIterator<Item = VlqNumber>) -> String {
     text
 }
 
-/// The numbers of a text; nothing where it is none.
+/// Decodes the numbers of a text; None if the text is not valid.
 pub(super) fn numbers(text: &str) -> Option<Vec<VlqNumber>> {
     let mut numbers = Vec::new();
     let (mut number, mut shift) = (0_u64, 0);
