@@ -78,8 +78,7 @@ const MAGICS: &[Magic] = &[
 ];
 
 impl FileFormat {
-    /// Whether the format is the wanted format; the name `a task set (JSON)` and the plain format `JSON` match each
-    /// other.
+    /// Whether this is the wanted format; the wanted format `a task set (JSON)` includes plain `JSON`.
     pub fn is(&self, wanted: &str) -> bool {
         wanted == self.what || wanted.ends_with(&format!("({})", self.what))
     }

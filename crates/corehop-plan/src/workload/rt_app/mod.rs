@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets as workloads of rt-app (<https://github.com/scheduler-tools/rt-app>), which runs them on Linux.
 //!
-//! corehop reads a workload as rt-app does: a key that begins with the name of a kind of event (`run`, `run_decode`,
+//! corehop reads a workload as rt-app does. A key that begins with the name of a kind of event (`run`, `run_decode`,
 //! `runtime0`) is an event, a thread without `phases` has one phase, and the policy decides the meaning of
 //! `dl-runtime`. corehop rejects a property that a task set cannot express, and names the property. If a number of the
 //! task set is only a bound, a note says so.
