@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access times by working-set size, and the cache levels that show in them.
+//! Access times by working-set size, and the cache levels that they show.
 //!
-//! While a working set fits into a cache, an access takes what that cache takes, whatever the size:
-//! on log–log axes a plateau. Between plateaus the curve rises, as a growing share of accesses goes
-//! one level further out. Plateaus are found by the cheapest description of the curve (a level costs
-//! something, a point off its level costs its distance, a point on no level costs something too), so
-//! one odd point neither makes nor breaks one. A cache of the size C is observed where the curve
-//! leaves a plateau at C; where it stays flat far beyond C, the size is contradicted.
+//! While a working set fits into a cache, an access takes the time of that cache whatever the size: a
+//! plateau on log–log axes. Between plateaus the curve rises because a growing share of the accesses goes
+//! one level further out. The plateaus minimise a penalty: a level costs a constant, a point costs its
+//! distance from its level, and a point on no level costs a constant. One outlier therefore neither creates
+//! nor breaks a plateau. A cache of size C is observed if the curve leaves a plateau at C; if the curve
+//! stays flat far beyond C, the size is contradicted.
 
 use std::collections::BTreeMap;
 
@@ -20,21 +20,21 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{AccessTime, Text};
 use corehop_plan::workload::{LineState, Page, Pattern};
 
-/// The common properties of the walks of one curve.
+/// The common properties of the walks in one curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurveKey {
-    /// The platform, by id.
+    /// The id of the platform.
     #[serde(serialize_with = "super::cell::text")]
     pub machine: Text,
     /// The order of the accesses.
     pub pattern: Pattern,
-    /// The pages asked for.
+    /// The requested kind of pages.
     pub page: Page,
     /// The share of word accesses that write.
     pub write_ratio: f64,
     /// The number of independent chains.
     pub chains: u64,
-    /// The NUMA node of the memory, where one was asked for.
+    /// The requested NUMA node of the memory; None if none was requested.
     pub node: Option<u64>,
     /// The state of the lines before a walk.
     pub cache_state: LineState,
@@ -73,52 +73,53 @@ impl Ord for CurveKey {
     }
 }
 
-/// The time of an access at one working-set size, in nanoseconds.
+/// The access time at one working-set size, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurvePoint {
     /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// The number of walks, disturbed ones included.
+    /// The number of walks, including disturbed walks.
     pub n_all: usize,
-    /// The median over the valid walks; None where there is none.
+    /// The median of the valid walks; None without valid walks.
     pub access_ns: Option<Quantile>,
-    /// The least of the valid walks.
+    /// The shortest time of the valid walks.
     pub min_ns: Option<f64>,
 }
 
-/// A range of sizes at which an access takes the same time.
+/// A range of sizes with a constant access time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Plateau {
-    /// The smallest size in bytes.
+    /// The smallest size of the range, in bytes.
     pub from_bytes: u64,
-    /// The largest size in bytes.
+    /// The largest size of the range, in bytes.
     pub to_bytes: u64,
-    /// The time of an access in nanoseconds: the median of the points.
+    /// The access time in nanoseconds: the median of the points.
     pub access_ns: f64,
-    /// The number of points.
+    /// The number of points on the plateau.
     pub points: usize,
 }
 
-/// A curve, and the plateaus in it.
+/// A curve of access times, with its plateaus.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AccessCurve {
-    /// The common properties of its walks.
+    /// The common properties of the curve's walks.
     pub key: CurveKey,
-    /// Its points by size.
+    /// The points of the curve, by size.
     pub points: Vec<CurvePoint>,
-    /// Its plateaus, innermost first. Found where lines were valid before a walk.
+    /// The plateaus of the curve, innermost first. Plateaus are searched only if lines were valid before a
+    /// walk.
     pub plateaus: Vec<Plateau>,
 }
 
 impl AccessCurve {
-    /// The median time of an access at this size, in nanoseconds.
+    /// The median access time at this size, in nanoseconds.
     pub fn at(&self, wss_bytes: u64) -> Option<f64> {
         let point = self.points.iter().find(|point| point.wss_bytes == wss_bytes)?;
         Some(point.access_ns?.estimate)
     }
 }
 
-/// The walks of a point: how many there are, and the valid ones with their replicates.
+/// The walks of a point: the number of all walks, and the valid walks with their replicates.
 #[derive(Debug, Clone, Default)]
 struct Walks {
     n_all: usize,
@@ -146,21 +147,21 @@ impl Walks {
     }
 }
 
-/// Sorts walks into curves as they stream by.
+/// Sorts walks into curves while they stream in.
 #[derive(Debug, Clone, Default)]
 pub struct Curves {
     walks: BTreeMap<(CurveKey, u64), Walks>,
 }
 
 impl Curves {
-    /// Takes some more walks.
+    /// Adds walks.
     pub fn take(&mut self, walks: &[AccessTime]) {
         for walk in walks {
             self.walks.entry((CurveKey::of(walk), walk.wss_bytes)).or_default().take(walk);
         }
     }
 
-    /// The curves with their plateaus.
+    /// The curves, with their plateaus.
     pub fn finish(&self) -> Vec<AccessCurve> {
         let mut curves: Vec<AccessCurve> = Vec::new();
         for ((key, wss_bytes), walks) in &self.walks {
@@ -183,18 +184,18 @@ impl Curves {
     }
 }
 
-/// A point this far off its level (as a logarithm) costs one.
+/// The logarithmic distance from its level at which a point costs a penalty of one.
 const TOLERANCE: f64 = 0.095;
-/// The greatest penalty of a point, however far off.
+/// The largest penalty of a point, however far from its level.
 const MOST: f64 = 1.5;
-/// The penalty of a level.
+/// The penalty for a level.
 const LEVEL: f64 = 1.2;
-/// The penalty of a point on no level.
+/// The penalty for a point on no level.
 const ON_NONE: f64 = 1.0;
-/// Levels closer together than this factor are one: no cache is that little slower than the next.
+/// The smallest ratio of two levels; no cache is less than this factor slower than the next inner cache.
 const DISTINCT: f64 = 1.3;
 
-/// The plateaus of a curve, by dynamic programming over where each begins and ends.
+/// Finds the plateaus of a curve by dynamic programming over their ends.
 pub fn plateaus(points: &[CurvePoint]) -> Vec<Plateau> {
     let known: Vec<(u64, f64)> = points
         .iter()
@@ -211,7 +212,7 @@ pub fn plateaus(points: &[CurvePoint]) -> Vec<Plateau> {
     found.fold(Vec::new(), merged)
 }
 
-/// Appends a plateau, or lengthens the last one by it.
+/// Appends a plateau, or merges it with the last plateau.
 fn merged(mut plateaus: Vec<Plateau>, next: Plateau) -> Vec<Plateau> {
     match plateaus.last_mut() {
         Some(last) if next.access_ns < last.access_ns * DISTINCT => {
@@ -227,7 +228,7 @@ fn merged(mut plateaus: Vec<Plateau>, next: Plateau) -> Vec<Plateau> {
     plateaus
 }
 
-/// First and last index of each level in the cheapest description of `logs`.
+/// The first and last index of each level in the description of `logs` with the smallest penalty.
 fn cheapest(logs: &[f64]) -> Vec<(usize, usize)> {
     // best[k]: the cost of the first k points, and where the level that ends there begins, if any.
     let mut best: Vec<(f64, Option<usize>)> = vec![(0.0, None)];
@@ -256,13 +257,13 @@ fn cheapest(logs: &[f64]) -> Vec<(usize, usize)> {
     levels
 }
 
-/// The penalty of the points of a level together.
+/// The total penalty of the points on one level.
 fn distance(logs: &[f64]) -> f64 {
     let level = middle(logs);
     logs.iter().map(|log| ((log - level).abs() / TOLERANCE).min(MOST)).sum()
 }
 
-/// The median.
+/// The median of the values.
 fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -270,22 +271,22 @@ fn middle(values: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[half] } else { f64::midpoint(sorted[half - 1], sorted[half]) }
 }
 
-/// A declared cache beside what the curve shows at its size.
+/// A declared cache, compared with the curve at its size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Edge {
-    /// `L1d`, `L2`, …
+    /// The label of the cache: `L1d`, `L2`, …
     pub cache: String,
-    /// Its declared size in bytes.
+    /// The declared size in bytes.
     pub declared_bytes: u64,
-    /// The largest size in bytes that is still on the plateau within it, if one is found.
+    /// The largest size in bytes that is still on the cache's plateau; None without a plateau.
     pub flat_to_bytes: Option<u64>,
-    /// The smallest measured size in bytes at which an access takes twice as long.
+    /// The smallest measured size in bytes at which an access takes twice the plateau's time.
     pub rises_by_bytes: Option<u64>,
-    /// The time of an access on that plateau, in nanoseconds.
+    /// The access time on the plateau, in nanoseconds.
     pub access_ns: Option<f64>,
     /// The verdict on the declared size.
     pub outcome: EdgeOutcome,
-    /// Why, in a sentence.
+    /// The reason for the verdict, in a sentence.
     pub why: String,
 }
 
@@ -293,16 +294,16 @@ pub struct Edge {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeOutcome {
-    /// The curve leaves a plateau at that size.
+    /// The curve leaves a plateau at the declared size.
     Observed,
-    /// The curve leaves it well before, or is flat far beyond.
+    /// The curve leaves the plateau well before the declared size, or is flat far beyond.
     Contradicted,
-    /// The curve does not reach that far, or shows no plateau there.
+    /// The curve does not reach the declared size, or has no plateau there.
     CannotTell,
 }
 
 impl EdgeOutcome {
-    /// The outcome in words.
+    /// The verdict as words.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Observed => "observed",
@@ -312,11 +313,11 @@ impl EdgeOutcome {
     }
 }
 
-/// The greatest distance between the end of a plateau and the size of its own cache: hashing, other data and
-/// translation make a cache seem smaller, a victim cache inside it makes it seem larger.
+/// The largest factor between the end of a plateau and the size of its cache: hashing, other data and
+/// translation make a cache seem smaller, and a victim cache inside makes it seem larger.
 const LEEWAY: f64 = 2.0;
 
-/// The declared caches of `platform` that hold data, each held against the plateaus of `curve`.
+/// Compares the declared data caches of `platform` with the plateaus of `curve`.
 pub fn edges(curve: &AccessCurve, platform: &Platform) -> Vec<Edge> {
     let cpu = platform.usable().first().unwrap_or_default();
     let caches = platform
@@ -331,8 +332,8 @@ pub fn edges(curve: &AccessCurve, platform: &Platform) -> Vec<Edge> {
         .collect()
 }
 
-/// One declared cache: its plateau is the last one that begins within it and reaches beyond the
-/// cache inside it.
+/// Compares one declared cache with its plateau: the last plateau that begins within the cache and reaches
+/// beyond the next inner cache.
 fn edge(curve: &AccessCurve, label: &str, inner: u64, size: u64) -> Edge {
     let (within, beyond) = (size as f64 / LEEWAY, size as f64 * LEEWAY);
     let last = curve.points.last().map_or(0, |point| point.wss_bytes);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The closing balance: how much of a measured delay the latencies of the cache levels explain.
+//! Balances a measured delay: how much of it the latencies of the cache levels explain.
 //!
-//! A line that left the inner caches is fetched again from the next place that still has it. If all
-//! lines of a working set must be, the delay is `lines × (latency there − warm time of a line)`.
-//! The place of a line after an event is known from the event and the platform alone:
+//! A line that left the inner caches is fetched again from the next place that still has the line. If
+//! this applies to all lines of a working set, the delay is
+//! `lines × (latency there − warm time of a line)`. The event and the platform determine the place of
+//! a line after an event:
 //!
 //! | event | all lines come from |
 //! |---|---|
@@ -13,9 +14,9 @@
 //! | `l2_migration`, `l3_migration`, `memory_migration` | the cache that both CPUs share, or memory |
 //! | `preemption` by a preemptor or load | the first cache larger than what ran meanwhile |
 //!
-//! The balance is an upper end for a preemption that did not evict everything, and leaves out what a
-//! modified line costs beyond a hit (its transfer from another core's cache), overlapping misses,
-//! write-backs, and translation; the residual is what these, and errors, amount to.
+//! The balance is an upper bound for a preemption that did not evict everything. It leaves out the
+//! extra cost of a modified line (its transfer from another core's cache), overlapping misses,
+//! write-backs, and translation; these, and errors, make up the residual.
 
 use serde::Serialize;
 
@@ -25,23 +26,24 @@ use super::summary::CellSummary;
 use corehop_plan::platform::{Hertz, Platform};
 use corehop_plan::workload::{Absence, Event, LINE, LineState, Page};
 
-/// The time of an access to each place, in nanoseconds.
+/// The access time to each cache and to memory, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LevelLatencies {
-    /// The caches that hold data, innermost first: label, size in bytes, time of a hit.
+    /// The caches that hold data, innermost first, each with its label, its size in bytes, and the
+    /// time of a hit.
     pub caches: Vec<(String, u64, Option<f64>)>,
-    /// Memory.
+    /// The access time to memory.
     pub memory_ns: Option<f64>,
-    /// The origin of each time in turn, memory last.
+    /// The source of each time, in order, memory last.
     pub sources: Vec<String>,
 }
 
 impl LevelLatencies {
-    /// The levels of `platform`: their times as measured by `curves`, or else as the platform states
-    /// them.
+    /// The levels of `platform`, with the times that `curves` measured, or else with the times that
+    /// the platform states.
     ///
-    /// A cache's time is that of the plateau within it; memory's is that of lines that were invalid,
-    /// in the largest working set measured so.
+    /// A cache has the time of its plateau; memory has the time of invalid lines in the largest
+    /// working set measured in that state.
     pub fn of(platform: &Platform, curves: &[AccessCurve]) -> Self {
         let mine =
             |curve: &&AccessCurve| *curve.key.machine == *platform.id && curve.key.chains == 1;
@@ -69,13 +71,13 @@ impl LevelLatencies {
         Self { caches, memory_ns: measured.or(stated), sources }
     }
 
-    /// The first cache that still has the lines after something of this size ran, or memory.
+    /// The first cache that still has the lines after a walk of this size ran, or memory.
     fn beyond(&self, bytes: u64) -> (String, Option<f64>) {
         let larger = self.caches.iter().skip(1).find(|&&(_, size, _)| size > bytes);
         larger.map_or_else(|| self.memory(), |(label, _, time)| (label.clone(), *time))
     }
 
-    /// The innermost cache from this level on, or memory.
+    /// The innermost cache at this level or farther out, or memory.
     fn at_level(&self, level: u32) -> (String, Option<f64>) {
         let prefix = format!("L{level}");
         let found = self.caches.iter().find(|(label, ..)| label.starts_with(&prefix));
@@ -86,7 +88,8 @@ impl LevelLatencies {
         ("memory".to_owned(), self.memory_ns)
     }
 
-    /// The place of the lines of a cell after its event; None where nothing is lost, or not known.
+    /// The place of the lines of a cell after its event; None if nothing is lost, or if the place is
+    /// unknown.
     fn source(&self, cell: &CellKey) -> Option<(String, Option<f64>)> {
         match cell.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => None,
@@ -113,37 +116,37 @@ fn source(measured: Option<f64>, stated: Option<f64>) -> String {
     source.to_owned()
 }
 
-/// A cell's median delay against what explains it, in microseconds.
+/// The balance of a cell: its median delay and the explained part, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Balance {
-    /// The cell.
+    /// The cell of the balance.
     pub cell: CellKey,
-    /// Its lines.
+    /// The number of lines in the working set.
     pub lines: u64,
-    /// The warm time of a line, in nanoseconds: it already holds what never fits.
+    /// The warm time of a line, in nanoseconds, which already includes lines that never fit.
     pub warm_line_ns: f64,
-    /// The place that the lines come from after the event.
+    /// The place from which the lines come after the event.
     pub from: String,
-    /// The time of a line from there, in nanoseconds.
+    /// The access time of a line from that place, in nanoseconds.
     pub from_ns: f64,
-    /// The median delay measured.
+    /// The measured median delay.
     pub measured_us: f64,
-    /// `lines × (from − warm)`.
+    /// The explained delay, `lines × (from − warm)`.
     pub explained_us: f64,
-    /// The residual: measured less explained.
+    /// The residual: the measured delay minus the explained delay.
     pub residual_us: f64,
-    /// Explained for each KiB of the working set, in microseconds.
+    /// The explained delay for each KiB of the working set, in microseconds.
     pub explained_us_per_kib: f64,
     /// The residual for each KiB of the working set, in microseconds.
     pub residual_us_per_kib: f64,
-    /// Explained over measured; None where nothing was measured.
+    /// The explained delay divided by the measured delay; None if the measured delay is zero.
     pub explained_share: Option<f64>,
     /// The indirect estimate (Bastoni et al. 2010, section 3.1): additional misses × the time of
-    /// memory, where misses were counted.
+    /// memory; None if misses were not counted.
     pub indirect_us: Option<f64>,
 }
 
-/// The balance of every cell of which it is known where its lines come from.
+/// The balances of all cells for which the place of the lines is known.
 pub fn balances(summaries: &[CellSummary], levels: &LevelLatencies) -> Vec<Balance> {
     summaries.iter().filter_map(|summary| balance(summary, levels)).collect()
 }
@@ -172,27 +175,27 @@ fn balance(summary: &CellSummary, levels: &LevelLatencies) -> Option<Balance> {
     })
 }
 
-/// The share of translation in a delay: the same cell in base pages and in huge ones.
+/// The share of translation in a delay: a cell in base pages compared with the cell in huge pages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TranslationShare {
-    /// The cell in base pages.
+    /// The cell with base pages.
     pub cell: CellKey,
-    /// The huge pages it is compared with.
+    /// The kind of huge pages in the comparison.
     pub huge: Page,
     /// The median delay in base pages, in microseconds.
     pub base_us: f64,
     /// The median delay in huge pages, in microseconds.
     pub huge_us: f64,
-    /// Base less huge: what translation adds to the delay, in microseconds.
+    /// The part of the delay that translation adds: base minus huge pages, in microseconds.
     pub translation_us: f64,
-    /// That over the delay in base pages; None where there is none.
+    /// The added part divided by the delay in base pages; None if that delay is zero.
     pub share: Option<f64>,
 }
 
-/// The least share of a working set on huge pages for it to count as being there.
+/// The smallest share of a working set on huge pages at which the set counts as being on huge pages.
 const HUGE: f64 = 0.9;
 
-/// The share of translation of every cell that was measured in base and in huge pages.
+/// The share of translation for every cell that was measured in base and in huge pages.
 pub fn translations(summaries: &[CellSummary]) -> Vec<TranslationShare> {
     let base = summaries.iter().filter(|summary| summary.cell.page == Page::Base);
     base.flat_map(|base| {

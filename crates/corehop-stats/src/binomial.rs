@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tails of the binomial distribution, by summing the terms that matter.
+//! Computes tails of the binomial distribution by summing the relevant terms.
 //!
-//! The usual road, the incomplete beta function by a continued fraction with a fixed number of
-//! steps, is wrong without a sign of it from some ten thousand trials on. A sum of positive terms
-//! outward from the largest cannot be: it ends when a term no longer counts, after about
-//! `8·sqrt(n)` of them.
+//! The usual method, the incomplete beta function by a continued fraction with a fixed number of
+//! steps, is silently wrong from some ten thousand trials on. A sum of positive terms outward from
+//! the largest cannot be wrong in this way: it ends when a term no longer counts, after about
+//! `8·sqrt(n)` terms.
 
 use statrs::function::gamma::ln_gamma;
 
-/// `ln P(B = k)` for `B` binomial with `n` trials of probability `p`, 0 < p < 1, `k <= n`.
+/// The logarithm `ln P(B = k)` for `B` binomial with `n` trials of probability `p`, 0 < p < 1,
+/// `k <= n`.
 pub(crate) fn ln_mass(n: usize, p: f64, k: usize) -> f64 {
     let (trials, hits) = (n as f64, k as f64);
     let misses = trials - hits;
@@ -19,7 +20,7 @@ fn ln_choose(n: f64, k: f64) -> f64 {
     ln_gamma(n + 1.0) - ln_gamma(k + 1.0) - ln_gamma(n - k + 1.0)
 }
 
-/// `P(B <= k)`; 1 for `k >= n`.
+/// The probability `P(B <= k)`; 1 for `k >= n`.
 pub fn at_most(n: usize, p: f64, k: usize) -> f64 {
     if k >= n {
         return 1.0;
@@ -27,7 +28,7 @@ pub fn at_most(n: usize, p: f64, k: usize) -> f64 {
     if k as f64 <= n as f64 * p { lower_tail(n, p, k) } else { 1.0 - upper_tail(n, p, k + 1) }
 }
 
-/// `P(B >= k)`; 0 for `k > n`.
+/// The probability `P(B >= k)`; 0 for `k > n`.
 pub fn at_least(n: usize, p: f64, k: usize) -> f64 {
     match k {
         0 => 1.0,
@@ -37,7 +38,8 @@ pub fn at_least(n: usize, p: f64, k: usize) -> f64 {
     }
 }
 
-/// The sum of the masses from `k` down; meant for `k` up to the mode, where they shrink.
+/// The sum of the probabilities from `k` down; intended for `k` up to the mode, where they
+/// decrease.
 fn lower_tail(n: usize, p: f64, k: usize) -> f64 {
     let odds = (1.0 - p) / p;
     let mut term = ln_mass(n, p, k).exp();
@@ -52,7 +54,7 @@ fn lower_tail(n: usize, p: f64, k: usize) -> f64 {
     sum.min(1.0)
 }
 
-/// The sum of the masses from `k` up; the mirror image of [`lower_tail`].
+/// The sum of the probabilities from `k` up; the mirror image of [`lower_tail`].
 fn upper_tail(n: usize, p: f64, k: usize) -> f64 {
     lower_tail(n, 1.0 - p, n - k)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The disturbance budget: of all samples, how many were lost, to what, and how many were mended.
+//! The disturbance budget: how many of all samples were lost, to which causes, and how many were
+//! repaired.
 
 use std::collections::BTreeMap;
 
@@ -9,28 +10,28 @@ use super::summary::CellSummary;
 use corehop_plan::samples::Cause;
 use corehop_plan::units::Bytes;
 
-/// The fate of some samples.
+/// The fate of a group of samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SampleFate {
-    /// The common property: an event, or a working-set size.
+    /// The common property of the samples: an event, or a working-set size.
     pub of: String,
     /// The number of samples.
     pub n_all: usize,
-    /// Valid and untouched.
+    /// The number of valid samples that needed no repair.
     pub clean: usize,
-    /// Valid after disturbed segments were cut out.
+    /// The number of samples that are valid after disturbed segments were cut out.
     pub repaired: usize,
-    /// Not valid, each counted once, by the most telling cause.
+    /// The number of invalid samples by cause; each sample counts once, for its most telling cause.
     pub lost_to: BTreeMap<Cause, usize>,
     /// The number of valid samples, untouched or repaired.
     pub n_valid: usize,
-    /// The share of all that is valid.
+    /// The share of valid samples among all.
     pub valid_share: f64,
-    /// The share of all that is valid and untouched.
+    /// The share of valid samples without repair among all.
     pub clean_share: f64,
-    /// The share of all that is valid after a repair.
+    /// The share of repaired samples among all.
     pub repaired_share: f64,
-    /// The share of all that each cause took.
+    /// The share of all samples that each cause made invalid.
     pub lost_share: BTreeMap<Cause, f64>,
 }
 
@@ -51,18 +52,18 @@ impl SampleFate {
     }
 }
 
-/// The fates of samples by event under each load, and by working-set size.
+/// The fates of samples, by event under each load and by working-set size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SampleBudget {
-    /// All of them.
+    /// The fate of all samples.
     pub total: SampleFate,
-    /// By load and event.
+    /// The fates by load and event.
     pub by_event: Vec<SampleFate>,
-    /// By working-set size: long touches are disturbed more often.
+    /// The fates by working-set size; long touches are disturbed more often.
     pub by_wss: Vec<SampleFate>,
 }
 
-/// The budget of these cells.
+/// Computes the disturbance budget of these cells.
 pub fn budget(summaries: &[CellSummary]) -> SampleBudget {
     let mut budget = SampleBudget { total: of("all"), ..SampleBudget::default() };
     let mut by_wss: BTreeMap<u64, SampleFate> = BTreeMap::new();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models: what samples say, with an interval.
+//! Statistical models: statements about samples, with intervals.
 //!
-//! Every function here is pure: values in, statements out, the same for the same seed. What the data
-//! do not carry is None, a refusal or "cannot tell", never a number.
+//! Every function in this crate is pure: values in, statements out, and equal results for equal
+//! seeds. If the data do not support a statement, the result is None, an error or "cannot tell",
+//! never a number.
 #![forbid(unsafe_code)]
 
 pub mod ordered;

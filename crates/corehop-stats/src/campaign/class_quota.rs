@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cells that lack samples of an observed class.
+//! Finds the cells that lack samples of an observed class of migration.
 //!
-//! A host that moves its virtual CPUs decides which class a migration is of. Where it has shown several
-//! for a good part of the time, each is to have its part of a cell's samples; further replicates are
-//! taken for that, a bounded number, since none can be told which class it will meet.
+//! A host that moves its virtual CPUs determines the class of each migration. If the host shows several
+//! classes for a relevant part of the time, each class should have its part of a cell's samples. corehop
+//! takes further replicates for this, but a bounded number, because the class of a replicate cannot be
+//! known in advance.
 
 use crate::classes::{ClassExchanges, Classes, depends_on_class};
 use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Sample, SwitchBatch};
 use corehop_plan::workload::Event;
 
-/// A class that the machine is in for less than this share of the time is not waited for.
+/// The smallest share of time for which the machine must be in a class so that corehop waits for samples
+/// of the class.
 const OFTEN: f64 = 0.1;
 
-/// The samples of a run, as far as their classes matter.
+/// The samples of a run, reduced to the facts about their classes.
 #[derive(Debug, Clone)]
 pub struct ClassQuota {
     platform: Platform,
     exchanges: ClassExchanges,
-    /// The valid samples that depend on their class, each with what is to be decided.
+    /// The valid samples whose delay depends on the class, which is not yet decided.
     samples: Vec<Sample>,
 }
 
 impl ClassQuota {
-    /// None yet.
+    /// A quota without samples.
     pub fn new(platform: Platform) -> Self {
         Self { platform, exchanges: ClassExchanges::default(), samples: Vec::new() }
     }
 
-    /// Takes a sample, as it was declared.
+    /// Adds a sample with its declared class.
     pub fn take(&mut self, sample: &Sample) {
         self.exchanges.take(&self.platform, sample);
         if sample.valid && depends_on_class(sample) && sample.exchange_cpu.is_some() {
@@ -36,18 +38,19 @@ impl ClassQuota {
         }
     }
 
-    /// Takes a batch of core switches, as it was declared. Batches have no quota.
+    /// Adds a batch of core switches with its declared class. Batches count for the classes, but have no
+    /// quota.
     pub fn take_switches(&mut self, batch: &SwitchBatch) {
         self.exchanges.take(&self.platform, batch);
     }
 
-    /// The classes of the run so far.
+    /// The classes that the run has shown so far.
     pub fn classes(&self) -> Classes {
         self.exchanges.finish()
     }
 
-    /// The number of samples that each cell lacks, of the class that it has fewest of: each class that was
-    /// shown often is to have an equal part of the requested number.
+    /// The number of samples that each cell lacks in its rarest class: each frequent class should have an
+    /// equal part of the requested number.
     pub fn lacking(&self, asked: &[u32]) -> Vec<u32> {
         let classes = self.classes();
         let often: Vec<Event> = often(&classes);
@@ -78,7 +81,7 @@ impl ClassQuota {
     }
 }
 
-/// The classes that a run has shown often enough to be waited for.
+/// The classes that the run has shown often enough to wait for them.
 fn often(classes: &Classes) -> Vec<Event> {
     let mut all = Vec::new();
     for of in classes.pairs.iter().filter(|of| of.levels.count() > 1) {

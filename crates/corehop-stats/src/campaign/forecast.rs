@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The remaining time of a campaign, in total and by cell, from its progress.
+//! Forecasts the remaining time of a campaign, in total and for each cell, from its progress.
 //!
-//! The whole is forecast by work: samples weighted with what each was projected to take, at the pace
-//! of the run so far. A cell is forecast by its own pace since it got its first sample, because cells
-//! of one load are sampled in turn, and those of the next load not before.
+//! The total is forecast by work: samples are weighted with their projected time, at the pace of the run so
+//! far. A cell is forecast by its own pace since its first sample, because cells of one load are sampled in
+//! turn, and cells of the next load come later.
 
 use super::sampling::CellProgress;
 use corehop_plan::units::Nanos;
 
-/// The state between two looks at a campaign.
+/// The state between two forecasts of a campaign.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    /// The projected time of a sample of each cell.
+    /// The projected time of one sample of each cell.
     costs: Vec<Nanos>,
-    /// The number that each cell had when the run began.
+    /// The number of samples that each cell had when the run began.
     had: Vec<u32>,
-    /// When each cell was last seen without a sample of this run.
+    /// The latest time at which each cell had no sample of this run.
     since: Vec<Nanos>,
 }
 
-/// The state of a campaign.
+/// A forecast for a campaign.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
-    /// The share of the work that is done, 0 to 1.
+    /// The share of the work that is complete, 0 to 1.
     pub done: f64,
-    /// The time left; None until there is a pace to go by.
+    /// The remaining time; None until the pace is known.
     pub left: Option<Nanos>,
     /// The number of cells.
     pub cells: usize,
-    /// Those that still lack samples, most work first.
+    /// The cells that still lack samples; the cell with the most work is first.
     pub unfinished: Vec<CellShortfall>,
 }
 
 /// A cell that lacks samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellShortfall {
-    /// The cell, by index.
+    /// The index of the cell.
     pub cell: usize,
-    /// Valid samples.
+    /// The number of valid samples.
     pub valid: u32,
-    /// The intended number.
+    /// The intended number of samples.
     pub target: u32,
-    /// The time left; None where it has none yet of this run.
+    /// The remaining time; None if the cell has no sample of this run yet.
     pub left: Option<Nanos>,
 }
 
 impl Forecast {
-    /// A run that begins now, with what its cells have from an earlier one.
+    /// A forecast for a run that begins now; `progress` has the samples of earlier runs.
     pub fn new(costs: Vec<Nanos>, progress: &[CellProgress]) -> Self {
         let had = progress.iter().map(|cell| cell.valid).collect();
         Self { since: vec![Nanos::new(0); costs.len()], costs, had }
     }
 
-    /// The state `elapsed` after the beginning, where every cell is to get as many valid samples as `targets`
-    /// says.
+    /// The forecast at `elapsed` after the begin of the run, if every cell must get the number of valid
+    /// samples in `targets`.
     pub fn look(&mut self, elapsed: Nanos, progress: &[CellProgress], targets: &[u32]) -> Outlook {
         let mut unfinished: Vec<CellShortfall> = Vec::new();
         let (mut done, mut new, mut left) = (0.0, 0.0, 0.0);
@@ -83,7 +83,7 @@ impl Forecast {
     }
 }
 
-/// The time that `left` takes where `new` took `spent` nanoseconds.
+/// The time that the amount `left` takes if the amount `new` took `spent` nanoseconds.
 fn pace(spent: u64, new: f64, left: f64) -> Option<Nanos> {
     (new > 0.0).then(|| Nanos::new((spent as f64 * left / new) as u64))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Campaigns: how many samples a run takes of which cell, and when it ends.
+//! Campaigns: the number of samples that a run takes of each cell, and the end of the run.
 
 pub mod class_quota;
 pub mod sampling;

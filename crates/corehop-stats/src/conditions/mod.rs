@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Causes of the spread between replicates: shares of the variance, from a run of `conditions`.
+//! Estimates the causes of the spread between replicates: shares of the variance, from a run of
+//! `conditions`.
 //!
-//! Each step of such a run renews one thing. The median of a step is the sum of what the current
-//! draw of each thing adds, what the time adds, and the error of a median of few samples. The
-//! variance of the medians is then the sum of the variances of these parts:
+//! Each step of a `conditions` run renews one draw. The median of a step is the sum of a contribution
+//! of the current draw of each kind, a contribution of time, and the error of a median of few samples.
+//! The variance of the medians is therefore the sum of the variances of these parts:
 //!
-//! - A thing's own: half of the mean squared difference between a step that renewed it and the step
-//!   before, less the same for steps that renewed nothing. What both kinds of pairs have (time, error)
-//!   cancels. This is the difference-based estimator of von Neumann (Annals of Mathematical Statistics
-//!   12, 1941), one for each thing.
+//! - The variance of one kind of draw: half of the mean squared difference between a step that renewed
+//!   the draw and the step before, minus the corresponding value for steps that renewed nothing. The
+//!   contributions of time and error are in both kinds of pairs, so they cancel. This is the
+//!   difference-based estimator of von Neumann (Annals of Mathematical Statistics 12, 1941), applied to
+//!   each kind of draw.
 //! - The error of a median: a quarter of the mean squared difference between the medians of a step's
-//!   halves.
-//! - The distance of the CPUs: where a run shows several classes, the variance between their means.
-//!   Neighbours of different classes do not enter the differences.
-//! - Time from one step to the next: what steps that renewed nothing differ by, less the error.
-//! - Time over the run: the rest.
+//!   two halves.
+//! - The distance of the CPUs: if a run shows several classes of distance, the variance between their
+//!   means. Neighbouring steps of different classes do not enter the differences.
+//! - Time from one step to the next: the differences between steps that renewed nothing, minus the
+//!   error.
+//! - Time over the run: the remaining variance.
 //!
 //! A covariate (the exchange within a class, the share of the last level, the progress of a polluter)
-//! explains some of these parts, and is reported beside them: the adjusted share that a straight line
-//! explains.
+//! explains parts of this variance. corehop reports it separately, as the adjusted share that a
+//! straight line explains.
 //!
-//! **Scale.** Effects on a delay multiply, so everything is of the logarithm, unless a median is not
+//! **Scale.** Effects on a delay multiply, so all values are logarithms unless a median is not
 //! positive.
 //!
-//! **Intervals.** Rounds are redrawn (bootstrap, percentiles): a round has every kind of step once, and
-//! each pair of neighbours belongs to the round of its second step. They are too narrow where the time
-//! dependence is longer than a round: simulated coverage is in the tests.
+//! **Intervals.** The intervals are bootstrap percentiles over redrawn rounds: a round has each kind of
+//! step once, and each pair of neighbours belongs to the round of its second step. The intervals are
+//! too narrow if the dependence on time is longer than a round; the tests contain the simulated
+//! coverage.
 
 mod shares;
 #[cfg(test)]
@@ -45,24 +49,24 @@ use corehop_plan::workload::Event;
 
 pub use shares::{FEWEST_ROUNDS, NoShares};
 
-/// A part of the variance.
+/// A part of the variance of the medians.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VarianceComponent {
-    /// The class of the distance between the CPUs.
+    /// The class of the distance between the CPUs of a step.
     Distance,
-    /// The draw of one thing.
+    /// The draw of one kind, such as the page frames.
     Renewed(Renewed),
-    /// Changes from one step to the next although nothing is renewed.
+    /// Changes from one step to the next that no renewal causes.
     Step,
     /// Other changes over the run.
     Run,
-    /// The error of a median of a step's samples.
+    /// The error of the median of a step's samples.
     Error,
 }
 
 impl VarianceComponent {
-    /// In words.
+    /// The name of the part, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Distance => "distance of the CPUs",
@@ -82,7 +86,7 @@ impl VarianceComponent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Covariate {
-    /// The exchange of a line, within a class.
+    /// The exchange time of a line, within a class of distance.
     Exchange,
     /// The share of the last-level cache that a probe kept.
     LastLevel,
@@ -91,10 +95,10 @@ pub enum Covariate {
 }
 
 impl Covariate {
-    /// All of them.
+    /// All covariates.
     pub const ALL: [Self; 3] = [Self::Exchange, Self::LastLevel, Self::Progress];
 
-    /// In words.
+    /// The name of the covariate, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exchange => "exchange of a line, within its class",
@@ -104,45 +108,46 @@ impl Covariate {
     }
 }
 
-/// A share of the variance of the medians, with its interval. An estimate may lie below zero.
+/// A share of the variance of the medians, with its interval. An estimated share can be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct VarianceShare {
-    /// The share, 1 for all of it.
+    /// The share of the variance; 1 is the whole variance.
     pub share: f64,
-    /// Its interval at 95 %.
+    /// The interval of the share at 95 %.
     pub interval: Option<Interval>,
 }
 
 /// The causes of the spread of a cell in one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spreading {
-    /// The cell, as declared.
+    /// The cell, as the experiment declares it.
     pub cell: CellKey,
-    /// Steps with a valid sample.
+    /// The number of steps with a valid sample.
     pub steps: usize,
-    /// Rounds with such a step.
+    /// The number of rounds with such a step.
     pub rounds: usize,
-    /// Valid samples.
+    /// The number of valid samples.
     pub samples: usize,
-    /// The median over steps of a step's median, in microseconds.
+    /// The median of the steps' medians, in microseconds.
     pub median_us: f64,
-    /// Whether the variance is that of the logarithm of the medians.
+    /// Whether the variance is of the logarithm of the medians.
     pub logarithmic: bool,
-    /// Its standard deviation: of the logarithm, or in microseconds.
+    /// The standard deviation of the medians: of their logarithm, or in microseconds.
     pub deviation: f64,
     /// The parts, in the order of [`VarianceComponent`]; their shares add up to 1.
     pub parts: Vec<(VarianceComponent, VarianceShare)>,
-    /// The share of all draws at once, for comparison with their sum; no part of its own.
+    /// The share of all draws together, for comparison with the sum of the single draws; it is not a
+    /// part of its own.
     pub everything: Option<VarianceShare>,
-    /// The share that goes with each covariate that was measured and varied.
+    /// The share that each measured and varying covariate explains.
     pub covariates: Vec<(Covariate, VarianceShare)>,
-    /// Steps of each class of distance, where it was measured.
+    /// The number of steps in each class of distance, if measured.
     pub classes: BTreeMap<String, usize>,
-    /// Why there are no shares.
+    /// The reason why there are no shares.
     pub why_none: Option<NoShares>,
 }
 
-/// One step of a run.
+/// The samples of one step of a run.
 #[derive(Debug, Clone, Default)]
 struct StepSamples {
     renewed: Option<Renewed>,
@@ -153,7 +158,7 @@ struct StepSamples {
     progress: Mean,
 }
 
-/// A sum on its way to a mean.
+/// A sum and a count, from which a mean is computed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean(f64, usize);
 
@@ -169,27 +174,27 @@ impl Mean {
     }
 }
 
-/// Takes samples of `conditions`, one run after the other; others pass by.
+/// Collects samples of `conditions` from one run after the other, and ignores other samples.
 #[derive(Debug, Clone)]
 pub struct Spreads {
     estimator: Estimator,
     run: usize,
-    /// By run and cell; then by step.
+    /// The samples by run and cell, then by step.
     runs: Vec<(usize, CellKey, BTreeMap<u64, StepSamples>)>,
 }
 
 impl Spreads {
-    /// No samples yet; delays will be computed by `estimator`.
+    /// An empty collection whose delays are computed by `estimator`.
     pub const fn new(estimator: Estimator) -> Self {
         Self { estimator, run: 0, runs: Vec::new() }
     }
 
-    /// Ends a run: later rows are of another one.
+    /// Ends a run; later samples belong to the next run.
     pub const fn next_run(&mut self) {
         self.run += 1;
     }
 
-    /// Takes some more samples.
+    /// Adds samples of the current run.
     pub fn take(&mut self, samples: &[Sample]) {
         for sample in samples {
             let (Some(renewed), Some(step)) = (sample.renewed, sample.replicate) else { continue };
@@ -225,14 +230,14 @@ impl Spreads {
     }
 }
 
-/// One step as a number, with what was measured beside it.
+/// A step as a number, with the covariates measured in the step.
 #[derive(Debug, Clone, Copy)]
 struct StepObservation {
     number: u64,
     renewed: Renewed,
-    /// The median of its delays, or the logarithm of it.
+    /// The median of the step's delays, or its logarithm.
     value: f64,
-    /// The difference between the medians of its halves.
+    /// The difference between the medians of the step's two halves.
     halves: Option<f64>,
     class: Option<Event>,
     covariates: [Option<f64>; 3],
@@ -242,8 +247,8 @@ fn median(values: &[f64]) -> Option<f64> {
     Ordered::new(values).ok().map(|values| quantile::median(&values))
 }
 
-/// The medians of the values dealt out as A B B A: jobs go to and fro between two CPUs, and one way may
-/// cost more than the other.
+/// The medians of two halves, to which the values are dealt in the order A B B A: jobs go back and
+/// forth between two CPUs, and one direction can cost more.
 fn half_medians(values: &[f64]) -> Option<[f64; 2]> {
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for (at, &value) in values.iter().enumerate() {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs of preemptions and migrations at a working-set size, for decisions.
+//! The costs of preemptions and migrations for a working-set size, as decisions use them.
 //!
-//! [`EventCosts`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
-//! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
-//! model, [`ProgramPrices`] from events that were caused in a program. [`CostSource`] is one of these, as a user names it.
+//! A decision uses a model only through [`EventCosts`]. [`CostTable`] interpolates linearly between the sizes of a
+//! summary table, which is printed or made by `corehop report --table csv`. [`ModelCosts`] uses a fitted model, and
+//! [`ProgramPrices`] uses events that corehop caused in a program. [`CostSource`] is one of these sources, as a user
+//! names it.
 
 mod equivalent;
 mod fitted;
@@ -27,27 +28,27 @@ use corehop_plan::workload::Event;
 /// A cost in microseconds, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Cost {
-    /// The cost.
+    /// The cost of an event.
     pub us: f64,
-    /// The lower end of its interval, where it has one.
+    /// The lower end of the interval; None without an interval.
     pub low_us: Option<f64>,
-    /// The upper end, where it has one.
+    /// The upper end of the interval; None without an interval.
     pub high_us: Option<f64>,
 }
 
-/// The cells among which a largest cost was found.
+/// The samples among which a largest cost was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Basis {
-    /// Samples at the size, or the fewer of those at the sizes around it.
+    /// The number of samples at the size; between two measured sizes, the smaller number.
     pub samples: usize,
-    /// Their replicates, where these were told apart.
+    /// The number of replicates of the samples; None if replicates are not distinguished.
     pub replicates: Option<usize>,
-    /// The measured classes of the CPU's neighbours in which there were some.
+    /// The number of measured classes of neighbouring CPUs that have samples.
     pub classes: usize,
 }
 
 impl Basis {
-    /// The less of each of two.
+    /// The smaller value of each field of two bases.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         Self {
@@ -58,54 +59,55 @@ impl Basis {
     }
 }
 
-/// Why a cost is not known, as a clause: "nothing is known of `l2_migration`".
+/// The reason why a cost is unknown, as a clause: "nothing is known of `l2_migration`".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoCost(pub String);
 
 /// A source of event costs.
 pub trait EventCosts {
-    /// The cost of an event for a working set of this size.
+    /// The cost of an event for a working set of `wss_kib` KiB.
     ///
     /// # Errors
-    /// [`NoCost`] where that is not known.
+    /// [`NoCost`] if the cost is unknown.
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost>;
 
-    /// The cost of a preemption to a working set of this size, by the size in KiB of the preemptor's walk,
+    /// The costs of a preemption for a working set of `wss_kib` KiB, each with the size in KiB of the preemptor's walk,
     /// ascending.
     ///
     /// # Errors
-    /// [`NoCost`] where preemptors of several sizes were not measured.
+    /// [`NoCost`] unless preemptors of several sizes were measured.
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let what = "the costs cover preemptors of only one size";
         Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
     }
 
-    /// The same costs by quantiles, the highest first, each with its name; none if these costs are of one statistic.
+    /// The costs for several quantiles, each with its name, the highest quantile first; empty if the source has only
+    /// one statistic.
     fn quantiles(&self) -> Vec<(&str, &dyn EventCosts)> {
         Vec::new()
     }
 
-    /// Whether the cost of an event at this size was measured, but with too few samples for the statistic.
+    /// Whether the cost of an event at this size was measured with too few samples for the statistic.
     fn too_few(&self, _: Event, _: f64) -> bool {
         false
     }
 
-    /// The basis of an event's cost at this size, where known.
+    /// The samples behind an event's cost at this size, if known.
     fn basis(&self, _: Event, _: f64) -> Option<Basis> {
         None
     }
 
-    /// Whether the costs are those of one working set, whatever its size.
+    /// Whether the costs hold for one working set only, whatever size is requested.
     fn is_of_one_set(&self) -> bool {
         false
     }
 
-    /// Whether such events can happen on the machine. Where that is not known they can, but for migrations to
+    /// Whether such events can happen on the machine. If this is unknown, the answer is true, except for migrations to
     /// an SMT sibling, which most machines lack.
     fn happens(&self, event: Event) -> bool;
 
-    /// The sizes in KiB at which something was measured of this event.
+    /// The sizes in KiB for which the source has measurements of this event.
     fn measured(&self, event: Event) -> Vec<f64>;
 
     /// The shortest measured preemption length before `event`, in microseconds; None if lengths are unknown.
@@ -114,11 +116,11 @@ pub trait EventCosts {
         None
     }
 
-    /// The largest cost of several events: what bounds the delay of a job that may suffer any. Those that
-    /// cannot happen are left out.
+    /// The largest cost of several events, which bounds the delay of a job that can suffer any of them. Events that
+    /// cannot happen on the machine are left out.
     ///
     /// # Errors
-    /// [`NoCost`] where one is not known.
+    /// [`NoCost`] if the cost of an event is unknown.
     fn largest(&self, events: &[Event], wss_kib: f64) -> Result<Cost, NoCost> {
         let there = events.iter().filter(|&&event| self.happens(event));
         let costs = there.map(|&event| self.cost(event, wss_kib));
@@ -132,7 +134,7 @@ pub trait EventCosts {
         costs.into_iter().reduce(larger).ok_or_else(nothing)
     }
 
-    /// The sizes in KiB for which all of these events have a cost, ascending.
+    /// The sizes in KiB for which all events have a cost, ascending.
     fn sizes(&self, events: &[Event]) -> Vec<f64> {
         let measured = events.iter().flat_map(|&event| self.measured(event));
         let mut sizes: Vec<f64> =

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of a preemption or migration as a function of working-set size and length: fitted to
-//! samples, or computed from the caches alone.
+//! Models of the cost of a preemption or migration as a function of working-set size and length; a model is fitted to
+//! samples or computed from the caches alone.
 //!
-//! A model keeps, for every series of cells, what was measured at each size and length, and reads values
-//! off the curve through them: monotone in the length, monotone in the size as long as the working set
-//! stays in one cache. Beside it stand two models that have seen no sample ([`analytic`]). Each says how
-//! far off it was on points it had not seen. A measured size and length are answered with the samples; between sizes a
-//! computed model answers only if it does better on the same points.
+//! A fitted model keeps the measurements of every series of cells at each size and length, and interpolates on a curve
+//! through them. The curve is monotone in the length, and monotone in the size as long as the working set stays in one
+//! cache. Two further models are computed without samples ([`analytic`]). Each model states its error on points that
+//! it was not fitted to. For a measured size and length, the answer is the measurement; between sizes, a computed
+//! model answers only if its error on the same points is smaller.
 
 mod companies;
 mod monotone;
@@ -43,7 +43,7 @@ use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 
 words! {
-    /// The method of a prediction.
+    /// The method that made a prediction.
     Method, "a method" {
         /// The cost comes from a curve through measured costs.
         Fitted = "fitted",
@@ -59,13 +59,13 @@ words! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayModel {
-    /// The version of this form.
+    /// The version of the model's file format.
     pub schema: String,
-    /// The estimator of a delay from the intervals of a sample.
+    /// The estimator that computes a delay from the intervals of a sample.
     pub estimator: Estimator,
-    /// The machines.
+    /// The caches of each machine.
     pub machines: BTreeMap<String, Caches>,
-    /// The measured curves, each with the error of predictions.
+    /// The measured curves, each with the errors of its predictions.
     pub curves: Vec<FittedSeries>,
 }
 
@@ -73,56 +73,56 @@ pub struct DelayModel {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caches {
-    /// The sizes of those that hold data, in bytes, ascending.
+    /// The sizes of the caches that hold data, in bytes, ascending.
     pub sizes: Vec<u64>,
-    /// The size of the largest that belongs to one core alone, in bytes, where that is known.
+    /// The size of the largest cache that belongs to only one core, in bytes, if known.
     #[serde(deserialize_with = "Option::deserialize")]
     pub own: Option<u64>,
-    /// With ways and times, where those are known.
+    /// The caches with associativity and times, if known.
     pub hierarchy: Option<AnalyticHierarchy>,
-    /// Preemption, and the migrations that its CPUs allow, where that is known.
+    /// The events that the machine's CPUs allow (preemption and some migrations), if known.
     #[serde(deserialize_with = "Option::deserialize")]
     pub events: Option<Vec<Event>>,
 }
 
-/// A series and its errors.
+/// A series with the errors of its predictions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedSeries {
     /// The measured series.
     pub series: DelaySeries,
-    /// By method, on points not seen.
+    /// The errors of each method, on points that it was not fitted to.
     pub errors: Vec<HoldoutErrors>,
-    /// The method that answers.
+    /// The method that makes the predictions.
     pub method: Method,
 }
 
-/// Gathers samples, to be fitted.
+/// Collects samples and fits a model to them.
 #[derive(Debug, Clone)]
 pub struct DelayFitter {
     estimator: Estimator,
     machines: BTreeMap<String, Caches>,
-    /// By series (those are few) and size: each valid sample.
+    /// The valid samples by series and size; there are few series.
     seen: Vec<(SeriesKey, BySize)>,
-    /// The series of a cell.
+    /// The index of each cell's series.
     known: BTreeMap<CellKey, usize>,
 }
 
 type BySize = BTreeMap<u64, BTreeMap<LengthDistribution, Vec<DelaySample>>>;
-/// The distribution of lengths.
+/// The distribution of preemption lengths, as text.
 type LengthDistribution = String;
 
-/// Drawn lengths are cut into so many parts of equal number, if each then has [`FEWEST`] samples.
+/// The number of parts of equal size into which drawn lengths are divided, if each part then has [`FEWEST`] samples.
 const PARTS: usize = 4;
 const FEWEST: usize = 20;
 
 impl DelayFitter {
-    /// Nothing yet.
+    /// A fitter without samples.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, machines: BTreeMap::new(), seen: Vec::new(), known: BTreeMap::new() }
     }
 
-    /// Takes what is known of a machine; `levels` has its times.
+    /// Adds the facts of a machine; `levels` has the latencies of its caches.
     pub fn machine(&mut self, platform: &Platform, levels: &LevelLatencies) {
         let mut sizes: Vec<u64> =
             platform.cache_sizes().iter().map(|(_, size)| size.get()).collect();
@@ -135,8 +135,8 @@ impl DelayFitter {
         self.machines.insert(platform.id.clone(), caches);
     }
 
-    /// Takes some more samples; those that are not valid are left out, and so are those of
-    /// `conditions`, whose replicates are not independent.
+    /// Adds samples; samples that are not valid are ignored, and so are samples of `conditions`, whose replicates are
+    /// not independent.
     pub fn take(&mut self, samples: &[Sample]) {
         let delays = self.estimator.delays_us(samples);
         for (sample, delay) in delays.filter(|(sample, _)| sample.renewed.is_none()) {
@@ -149,8 +149,8 @@ impl DelayFitter {
         }
     }
 
-    /// Takes a delay that somebody else knows of, in microseconds: that of a shuffled list in base pages, as
-    /// the synthetic method has it. One that is not a number is left out.
+    /// Adds a delay in microseconds from another source, for a shuffled list in base pages, as in the synthetic
+    /// method. A delay that is not a finite number is ignored.
     pub fn known(&mut self, event: Event, load: &str, wss: Bytes, length_us: f64, delay_us: f64) {
         if !delay_us.is_finite() || !length_us.is_finite() {
             return;
@@ -180,7 +180,7 @@ impl DelayFitter {
         at
     }
 
-    /// The model.
+    /// Fits the model to the collected samples.
     pub fn finish(self) -> DelayModel {
         let Self { estimator, mut machines, seen, .. } = self;
         for (key, _) in &seen {
@@ -209,7 +209,7 @@ impl DelayFitter {
     }
 }
 
-/// By machine: how many replicates in a row count for one.
+/// For each machine, the number of consecutive replicates that count as one.
 fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<String, SharedDependence> {
     let mut machines: BTreeMap<String, Vec<(bool, Nested)>> = BTreeMap::new();
     for (key, sizes) in seen {
@@ -224,12 +224,12 @@ fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<String, SharedDependenc
     machines.into_iter().map(|(machine, cells)| (machine, shown(&cells))).collect()
 }
 
-/// The time off the CPU; 0 where the job resumed at once.
+/// The time off the CPU in microseconds; 0 if the job resumed at once.
 fn length_us(sample: &Sample) -> f64 {
     if sample.requested_length_ns == 0 { 0.0 } else { sample.length_ns / 1e3 }
 }
 
-/// The points of a size: one for each fixed length, several for lengths that were drawn.
+/// The points of a size: one point for each fixed length, and several points for drawn lengths.
 fn points(
     wss_bytes: u64,
     by_length: BTreeMap<LengthDistribution, Vec<DelaySample>>,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance between two CPUs during a measurement, from exchanges of a line between them.
+//! The distance between two CPUs during a measurement, estimated from exchanges of a line between them.
 //!
-//! On a guest the host moves the virtual CPUs: what is declared as one last-level cache may be two
-//! for some seconds. An exchange (the time in ns that a line takes one way between two CPUs) tells
-//! the two apart: 30 to 60 ns below one cache and about 210 ns across two on an AMD EPYC guest. All
-//! exchanges of a run are sorted into levels ([`ExchangeLevels::of`]; how many there are is decided in
-//! `number`), each batch of jobs gets the level of the exchanges around it ([`ExchangeLevels::batch`]), and
-//! [`stays`] says how long the machine is in which.
+//! The host of a guest moves the virtual CPUs: a declared last-level cache can be two caches for some
+//! seconds. An exchange (the one-way time of a line between two CPUs, in ns) distinguishes the two cases:
+//! on an AMD EPYC guest, 30 to 60 ns within one cache and about 210 ns between two. All exchanges of a run
+//! are sorted into levels ([`ExchangeLevels::of`]; `number` decides how many levels there are), and each
+//! batch of jobs gets the level of the exchanges around it ([`ExchangeLevels::batch`]). [`stays`] reports
+//! how long the machine stays at each level.
 //!
-//! **Assumptions.** A disturbed exchange is longer than an undisturbed one, never shorter. A level
-//! shows in at least [`SHARE`] of the exchanges and in at least [`FEWEST`] of them; what is rarer is
-//! of no level. Levels closer than [`RELEVANT`] are one.
+//! **Assumptions.** A disturbance makes an exchange longer, never shorter. A level has at least the share
+//! [`SHARE`] of the exchanges and at least [`FEWEST`] exchanges; rarer values belong to no level. Two
+//! levels whose ratio is below [`RELEVANT`] count as one level.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,43 +26,44 @@ mod tests;
 pub use number::{FEWEST, RELEVANT, SHARE};
 pub use stays::{LevelResidence, LevelStay, changes_to, stays, stays_of_all};
 
-/// Fewer exchanges than this do not tell one level from several.
+/// The number of exchanges below which one level cannot be distinguished from several.
 const TOO_FEW: usize = 8;
 
-/// The share of the way from a level to its neighbour, in log, that still belongs to it. The last
-/// third, in the middle, belongs to neither.
+/// The part of the logarithmic distance from a level to its neighbour within which a value still belongs to
+/// the level. The last third, in the middle, belongs to neither level.
 const NEIGHBOURS_PART: f64 = 1.0 / 3.0;
 
-/// The least distance, as a ratio, of a value outside a level whose own values are closer together.
+/// The smallest ratio to a level's range that a value outside the range may have, even if the level's own
+/// values are closer together.
 const SLACK: f64 = 1.25;
 
-/// The levels that exchanges of a run fall into, from near to far.
+/// The levels of the exchanges of a run, from near to far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeLevels {
     /// The levels, nearest first.
     pub levels: Vec<ExchangeLevel>,
-    /// The certainty of this number: the share, 0 to 1, of resamples of the run with the same number. None
-    /// where there were too few exchanges to tell several levels apart.
+    /// The certainty of the number of levels: the share of resamples of the run that have the same number,
+    /// 0 to 1. None if there are too few exchanges to distinguish several levels.
     pub certainty: Option<f64>,
-    /// Number of exchanges they were told from, those of no level included.
+    /// The number of exchanges from which the levels were found, including exchanges of no level.
     pub exchanges: usize,
 }
 
-/// One level of exchanges.
+/// One level of the exchanges.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeLevel {
-    /// Median in ns.
+    /// The median, in ns.
     pub median_ns: f64,
-    /// 5 % quantile in ns.
+    /// The 5 % quantile, in ns.
     pub low_ns: f64,
-    /// 95 % quantile in ns.
+    /// The 95 % quantile, in ns.
     pub high_ns: f64,
-    /// Number of exchanges of this level.
+    /// The number of exchanges at this level.
     pub exchanges: usize,
 }
 
 impl ExchangeLevel {
-    /// The level of all these values in ns; None if there is none.
+    /// The level with all these values in ns; None without values.
     fn of(values_ns: &[f64]) -> Option<Self> {
         let values = Ordered::new(values_ns).ok()?;
         Some(Self {
@@ -73,13 +74,14 @@ impl ExchangeLevel {
         })
     }
 
-    /// The distance, in log, of a value below the level's own range (negative) or above it (positive).
+    /// The logarithmic distance of a value from the level's range: negative below the range, positive
+    /// above, 0 inside.
     fn outside(&self, exchange_ns: f64) -> f64 {
         let above = (exchange_ns / self.high_ns).ln().max(0.0);
         above + (exchange_ns / self.low_ns).ln().min(0.0)
     }
 
-    /// The distance outside its own range, in log, at which values of the level can be expected.
+    /// The logarithmic distance outside its range at which values of the level are still plausible.
     fn slack(&self) -> f64 {
         (self.high_ns / self.low_ns).ln().max(SLACK.ln())
     }
@@ -89,20 +91,20 @@ impl ExchangeLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchClass {
-    /// Neither exchange is known, or those that are known are of no level.
+    /// Neither exchange is known, or the known exchanges belong to no level.
     Unknown,
-    /// The level that the known exchanges agree on, by index from near.
+    /// The known exchanges agree on this level, counted from near.
     Level(usize),
-    /// The two disagree.
+    /// The two exchanges belong to different levels.
     Changed,
 }
 
 impl ExchangeLevels {
-    /// The levels of all exchanges of a run, in ns and in the order in which they were taken. The
-    /// order matters to the certainty only.
+    /// The levels of all exchanges of a run, in ns and in the order of measurement. The order affects only
+    /// the certainty.
     ///
-    /// Values that are not finite or not positive are left out. There is no level without values,
-    /// and one level where there are fewer than eight.
+    /// Values that are not finite or not positive are ignored. Without values there is no level; with fewer
+    /// than eight values there is one level.
     pub fn of(exchanges_ns: &[f64]) -> Self {
         let values: Vec<f64> = exchanges_ns.iter().copied().filter(|&x| usable(x)).collect();
         let exchanges = values.len();
@@ -115,7 +117,7 @@ impl ExchangeLevels {
         rough.settled(&values)
     }
 
-    /// The same levels, described by all values of theirs.
+    /// The same levels, each described again by all values that belong to it.
     fn settled(self, values: &[f64]) -> Self {
         let mut members = vec![Vec::new(); self.count()];
         for &value in values {
@@ -134,11 +136,11 @@ impl ExchangeLevels {
         self.levels.len()
     }
 
-    /// The level of an exchange in ns, by index from near.
+    /// The level of an exchange in ns, counted from near.
     ///
-    /// None where there is no level, for a value that is not finite and positive, and for one that is
-    /// farther outside every level's own range (5 to 95 %) than its values reach: in the middle
-    /// between two levels, or beyond all of them.
+    /// None if there is no level, if the value is not finite and positive, or if it is farther outside
+    /// every level's range (5 to 95 %) than the level reaches: in the middle between two levels, or beyond
+    /// all levels.
     pub fn level_of(&self, exchange_ns: f64) -> Option<usize> {
         if !usable(exchange_ns) {
             return None;
@@ -152,7 +154,7 @@ impl ExchangeLevels {
         (outside.abs() <= self.reach(index, outside > 0.0)).then_some(index)
     }
 
-    /// The reach of a level outside its own range, in log, upward or downward.
+    /// The logarithmic reach of a level outside its range, upward or downward.
     fn reach(&self, index: usize, upward: bool) -> f64 {
         let level = self.levels[index];
         let neighbour = if upward { Some(index + 1) } else { index.checked_sub(1) };
@@ -163,8 +165,8 @@ impl ExchangeLevels {
         gap.map_or(level.slack(), |gap| level.slack().min(NEIGHBOURS_PART * gap))
     }
 
-    /// The class of a batch from the exchanges before and after it, in ns. An exchange that is of no
-    /// level says as little as none: the other decides.
+    /// The class of a batch from the exchanges before and after the batch, in ns. An exchange that belongs
+    /// to no level counts as missing, so the other exchange decides.
     pub fn batch(&self, before_ns: Option<f64>, after_ns: Option<f64>) -> BatchClass {
         let level = |exchange: Option<f64>| self.level_of(exchange?);
         match (level(before_ns), level(after_ns)) {
@@ -179,18 +181,18 @@ fn usable(exchange_ns: f64) -> bool {
     exchange_ns.is_finite() && exchange_ns > 0.0
 }
 
-/// Migrations, nearest first.
+/// The classes of migration, nearest first.
 const OUTWARD: [Event; 4] =
     [Event::SmtMigration, Event::L2Migration, Event::L3Migration, Event::MemoryMigration];
 
-/// The event that was measured where `declared` is what the platform says and the exchanges were of
-/// this level (by index from near) of so many.
+/// The measured event of a migration: the platform declares `declared`, and the exchanges have level
+/// `level`, counted from near, of `levels` levels.
 ///
-/// With one level, or for what is no migration, it is the declared one. With several, the nearest is
-/// the declared one and each farther one the next class outward, at most memory. Where memory is
-/// declared, the farthest is memory and every nearer one is L3: CPUs declared to share nothing were
-/// then below one last-level cache, and no exchange says that they shared more. A level beyond the
-/// last counts as the last.
+/// With one level, or for an event that is no migration, the measured event is the declared event. With
+/// several levels, the nearest level is the declared event, and each farther level is the next class
+/// outward, at most memory. If a memory migration is declared, the farthest level is memory and every
+/// nearer level is L3: CPUs declared to share nothing then had a common last-level cache, and no exchange
+/// shows that they shared more. A level beyond the last counts as the last level.
 pub fn measured_event(declared: Event, level: usize, levels: usize) -> Event {
     let Some(class) = OUTWARD.iter().position(|&event| event == declared) else { return declared };
     let farthest = levels.saturating_sub(1);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gain of threads from being together, fitted to one machine's own runs of `shared-data`.
+//! The gain of placing threads together, fitted to one machine's own runs of `shared-data`.
 //!
-//! The ratio of run times, near over far, is predicted in several forms. Where misses are counted, on a simulated machine or by
-//! hardware, the forms of [`super::gain`] take SMR and MPmI. Where nothing is counted, two forms take the lines that a round
-//! hands over by construction, the measured time of a line, and the time of a round without sharing. Each form is judged on
-//! programs, and on sizes, that it was not fitted to. The one that is off least answers.
+//! Several forms predict the ratio of run times, near over far. If misses are counted, by a simulated machine or by
+//! hardware, the forms of [`super::gain`] use SMR and MPmI. If nothing is counted, two forms use the lines that a round
+//! hands over by construction, the measured time of a line, and the time of a round without sharing. Each form is
+//! judged on programs, and on sizes, to which it was not fitted. The form with the smallest error makes the
+//! predictions.
 //!
-//! A shared cache can hurt: what no longer fits into it is a term of its own, fitted to the twins with private data. A shared
-//! CPU can: its threads take turns.
+//! A shared cache can hurt: the data that no longer fits is a separate term, fitted to the control runs with private
+//! data. A shared CPU can hurt, too, because its threads run in turn.
 
 mod construction;
 mod judge;
@@ -31,62 +32,62 @@ use super::gangs::SharingSummary;
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::gang::Placing;
 
-/// A form as it was fitted, with its errors on what it had not seen.
+/// A fitted form, with its errors on data to which it was not fitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedForm {
     /// The form.
     pub form: Form,
-    /// The form with its numbers.
+    /// The form with its fitted coefficients.
     pub law: GainLaw,
-    /// Its errors on programs that were left out; None with one program.
+    /// The errors on programs that were left out of the fit; None with only one program.
     pub by_program: Option<PredictionErrors>,
-    /// Its errors on sizes that were left out, of those between others.
+    /// The errors on sizes that were left out of the fit, for sizes between other sizes.
     pub by_size: Option<PredictionErrors>,
 }
 
 impl FittedForm {
-    /// Its errors on programs, or on sizes where there is one program.
+    /// The errors on programs; with only one program, the errors on sizes.
     pub fn judged(&self) -> Option<&PredictionErrors> {
         self.by_program.as_ref().or(self.by_size.as_ref())
     }
 }
 
-/// Gains of one machine.
+/// The fitted gains of one machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineGain {
-    /// The machine.
+    /// The machine of the runs.
     pub host: HostIdentity,
-    /// Whether it was simulated.
+    /// Whether the machine was simulated.
     pub simulated: bool,
     /// The day of the first run.
     pub date: String,
     /// The placing whose run time is the numerator.
     pub near: Placing,
-    /// The placing that it is compared with.
+    /// The placing whose run time is the denominator of the ratio.
     pub far: Placing,
-    /// The rows that it was fitted to.
+    /// The rows to which the forms were fitted.
     pub rows: Vec<GainRow>,
-    /// The addition to the ratio, as a factor, for each share of the data that only fits while threads are apart; None
-    /// where all fitted.
+    /// The factor by which the ratio grows for each share of the data that fits only while threads are apart; None if
+    /// all data fitted.
     pub crowding: Option<f64>,
     /// The forms that the rows determine.
     pub forms: Vec<FittedForm>,
-    /// The form that answers.
+    /// The form that makes the predictions.
     pub taken: Form,
 }
 
-/// Why there is nothing to fit.
+/// The reason why no form can be fitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoFit {
-    /// Runs of several machines.
+    /// The runs are from several machines.
     #[error("these runs come from several machines ({0}): fit each machine separately")]
     Machines(String),
-    /// Nothing to compare.
+    /// No program ran in two placings, so there is nothing to compare.
     #[error(
         "no program ran in two placings: `corehop measure shared-data -o FILE` runs all placings of the machine"
     )]
     Nothing,
-    /// Too few rows.
+    /// There are too few configurations to distinguish the forms.
     #[error(
         "{0} configurations are too few to distinguish the forms: measure two programs, or three sizes of one program (--items 100,1k,10k), each with its twin (--sharing write,none)"
     )]
@@ -97,7 +98,7 @@ impl MachineGain {
     /// Fits all forms to the runs of one machine.
     ///
     /// # Errors
-    /// [`NoFit`] says what to measure.
+    /// [`NoFit`], which names the measurement that is needed.
     pub fn fit(
         summaries: &[SharingSummary],
         host: HostIdentity,
@@ -122,12 +123,12 @@ impl MachineGain {
         Ok(Self { host, simulated, date, near, far, rows, crowding, forms, taken })
     }
 
-    /// A form, if the rows determined it.
+    /// The fitted form, if the rows determined it.
     pub fn form(&self, form: Form) -> Option<&FittedForm> {
         self.forms.iter().find(|it| it.form == form)
     }
 
-    /// Its origin, in words: the machine, the date, the configurations, and the fewest replicates.
+    /// The origin of the gains in words: the machine, the date, the configurations, and the fewest replicates.
     pub fn source(&self) -> String {
         let kind = if self.simulated { ", simulated" } else { "" };
         let replicates = self.rows.iter().filter_map(|it| it.replicates).min();
@@ -148,8 +149,8 @@ fn one_machine(summaries: &[SharingSummary]) -> Result<(), NoFit> {
     Ok(())
 }
 
-/// The bytes of a cache that the threads of a placing have: the last level, or on one CPU and for the far side of a host with one
-/// cache what a core has for itself.
+/// The size in bytes of the cache that the threads of a placing share: the last level. For one CPU, and for the far
+/// side of a host with one cache, the size is that of a core's private cache.
 fn capacity(platform: &Platform, placing: Placing, far: Placing) -> Option<u64> {
     let of_core = placing == Placing::Same || (placing, far) == (Placing::Shared, Placing::Shared);
     let size = if of_core { platform.largest_private_cache() } else { platform.llc_size() };

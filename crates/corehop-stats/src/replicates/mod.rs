@@ -1,54 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples that come in replicates: intervals from the spread between replicates.
+//! Samples in replicates: intervals come from the spread between replicates.
 //!
-//! In each replicate everything that a process draws when it starts (page frames, threads, order,
-//! CPUs) is drawn anew. Samples of one replicate share those draws and are alike, so a thousand of
-//! them may say no more than one. The replicate is the unit of the experiment (Kalibera and Jones,
-//! Rigorous benchmarking in reasonable time, ISMM 2013; Mytkowicz et al., ASPLOS 2009): each is
-//! reduced to one number, and the interval follows from how these numbers vary.
+//! Each replicate draws anew everything that a process draws when it starts (page frames, threads, order, CPUs).
+//! Samples of one replicate share these draws and are alike, so a thousand of them can carry no more information than
+//! one. The replicate is the unit of the experiment (Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM
+//! 2013; Mytkowicz et al., ASPLOS 2009). Each replicate is reduced to one number, and the interval follows from the
+//! variation of these numbers.
 //!
-//! **Median, and every quantile that each replicate carries** (at least one sample expected on
-//! either side). What is estimated is the median, over replicates as the experiment draws them, of
-//! the replicate's own quantile, as so many samples show it. The interval is that of the sign test
-//! on the replicate quantiles, with the interpolation of Hettmansperger and Sheather (Statistics &
-//! Probability Letters 4, 1986): no law is assumed, and 95 % are 95 % and not the 96.9 % or more of
-//! whole ranks. For a skewed law within replicates this is not quite the quantile of all samples
-//! together, nor is it where replicates differ much.
+//! **Median, and every quantile that each replicate carries** (at least one sample expected on either side). The
+//! estimated quantity is the median, over replicates as the experiment draws them, of the replicate's own quantile, as
+//! a replicate's number of samples shows it. The interval is that of the sign test on the replicate quantiles, with the
+//! interpolation of Hettmansperger and Sheather (Statistics & Probability Letters 4, 1986). The method assumes no
+//! distribution, and 95 % mean 95 %, not the 96.9 % or more of whole ranks. If the distribution within replicates is
+//! skewed, or if replicates differ much, this quantity is not exactly the quantile of all samples together.
 //!
-//! **Other quantiles.** Where a replicate is too short, what is estimated is the quantile of all
-//! samples together. The interval is Woodruff's (JASA 47, 1952; Francisco and Fuller, Annals of
-//! Statistics 19, 1991): the share of samples below the estimate, with a standard error between
-//! replicates and `t` with one degree of freedom less than replicates, read back as ranks. Where a
-//! rank falls off the samples, or fewer than nine replicates have a sample beyond the quantile, there
-//! is no interval.
+//! **Other quantiles.** If a replicate is too short, the estimated quantity is the quantile of all samples together.
+//! The interval is Woodruff's (JASA 47, 1952; Francisco and Fuller, Annals of Statistics 19, 1991): the share of
+//! samples below the estimate, with a standard error between replicates and `t` with one degree of freedom less than
+//! replicates, converted back to ranks. If a rank is beyond the samples, or if fewer than nine replicates have a sample
+//! beyond the quantile, there is no interval.
 //!
-//! **Mean.** What is estimated is the expected mean of a replicate; replicates count alike. The
-//! interval is that of `t` on replicate means after Hall's cubic transformation against skewness
-//! (Journal of the Royal Statistical Society B 54, 1992). In simulation it covers a skewed law as
-//! the studentized bootstrap does (92.3 % at six exponential replicates, where plain `t` has 88.5 %),
-//! and it draws no random numbers.
+//! **Mean.** The estimated quantity is the expected mean of a replicate; all replicates have equal weight. The interval
+//! is that of `t` on replicate means after Hall's cubic transformation against skewness (Journal of the Royal
+//! Statistical Society B 54, 1992). In simulations with skewed distributions, the interval covers as well as the
+//! studentized bootstrap (92.3 % at six exponential replicates, where plain `t` has 88.5 %), and it draws no random
+//! numbers.
 //!
-//! **Dependence.** Replicates that follow each other may be alike too. The autocorrelation of their
-//! ranks at lag 1 says for how many independent ones they count, once it stands out of the noise:
-//! from twenty replicates on by one standard error, since there the correction works; below twenty
-//! by 1.645, since there it can only decline. Fewer than six effective ones have no interval. A
-//! drift that has the same course in every run makes intervals too wide, not too narrow, for the
-//! median over the run.
+//! **Dependence.** Consecutive replicates can be alike, too. The autocorrelation of their ranks at lag 1 determines how
+//! many independent replicates they are worth, as soon as it exceeds the noise. The threshold is one standard error
+//! from twenty replicates on, where the correction works, and 1.645 standard errors below twenty, where corehop can
+//! only decline. Fewer than six effective replicates have no interval. A drift with the same course in every run makes
+//! intervals of the median over the run too wide, not too narrow.
 //!
-//! **Where it falls short.** At a stated 95 %, medians and quantiles of independent replicates are
-//! held in 93 to 97 % of experiments whatever the law (`tools/repeat/examples/coverage.rs` prints the table), and
-//! differences of medians in 93 to 98 %. Otherwise:
+//! **Limits.** At a stated 95 %, intervals of medians and quantiles of independent replicates cover in 93 to 97 % of
+//! experiments whatever the distribution (`tools/repeat/examples/coverage.rs` prints the table), and intervals of
+//! differences of medians in 93 to 98 %. The coverage differs in these cases:
 //!
-//! - Serial dependence that is there but does not show: with a correlation of 0.3 between neighbours
-//!   83 to 89 % up to twelve replicates, 89 to 93 % at twenty, 93 to 95 % at fifty.
-//! - A slow drift of the size of the spread between replicates: 98 % and more, and half of the runs of
+//! - Undetected serial dependence: with a correlation of 0.3 between neighbours, the coverage is 83 to 89 % up to
+//!   twelve replicates, 89 to 93 % at twenty, and 93 to 95 % at fifty.
+//! - A slow drift as large as the spread between replicates: the coverage is 98 % and more, and half of the runs of
 //!   twelve replicates have no interval.
-//! - Independent replicates lose their interval to the test of dependence in 1 to 5 % of runs.
-//! - Means where replicates are skewed: 92 to 94 % at six replicates as skewed as an exponential law;
-//!   log-normal with `σ = 1` 88 % at six, 92 % at twenty, 94 % at fifty. Means of replicates from two
-//!   far peaks: 92 % at six, 99 % from ten to twenty.
-//! - Quantiles of all samples, where they have an interval: 92 to 97 %.
-//! - Replicates of exactly two values: 97 % and more, since the median is an end of the support.
+//! - Independent replicates: 1 to 5 % of runs have no interval because the test of dependence fails.
+//! - Means of skewed replicates: the coverage is 92 to 94 % at six replicates as skewed as an exponential distribution.
+//!   With a log-normal distribution (`σ = 1`) it is 88 % at six, 92 % at twenty, 94 % at fifty. Means of replicates
+//!   from two distant peaks: the coverage is 92 % at six, 99 % from ten to twenty.
+//! - Quantiles of all samples, if they have an interval: the coverage is 92 to 97 %.
+//! - Replicates with exactly two values: the coverage is 97 % and more, because the median is an end of the support.
 
 mod difference;
 mod drift;
@@ -83,67 +80,68 @@ use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile;
 use estimate::Replicates;
 
-/// Fewer replicates than this have no interval: of five, all lie on one side of their median with a
-/// probability of 6 %, so no 95 % interval of any kind holds without assuming a law.
+/// The smallest number of replicates with an interval: five replicates are all on one side of their median with a
+/// probability of 6 %, so that no 95 % interval of any kind holds without assuming a distribution.
 pub const FEWEST_REPLICATES: usize = 6;
 
-/// So many replicates must have a sample beyond a quantile of all samples. With six, the few runs of
-/// strongly alike samples that had an interval held the truth in 62 to 92 % only.
+/// The number of replicates that must have a sample beyond a quantile of all samples. With six such replicates, the few
+/// runs of strongly alike samples that had an interval covered the true value in only 62 to 92 %.
 const FEWEST_BEYOND: usize = 9;
 
-/// Samples of one cell, by replicate, each in time order, replicates in time order.
+/// The samples of one cell by replicate; samples and replicates are in time order.
 ///
-/// Never without a sample where made by [`Nested::new`] or [`Nested::from_labelled`].
+/// A value made by [`Nested::new`] or [`Nested::from_labelled`] has at least one sample.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Nested {
     groups: Vec<Vec<f64>>,
-    /// The number of replicates in a row that count for one by the evidence of other cells; below 1 as 1.
+    /// The number of consecutive replicates that count as one by the evidence of other cells; a value below 1 counts as
+    /// 1.
     in_a_row: f64,
-    /// The number of cells that are judged together; 0 as 1.
+    /// The number of cells that are judged together; 0 counts as 1.
     family: usize,
 }
 
-/// The estimator of an interval.
+/// The method that computes an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
-    /// Interpolated order statistics of the replicates' own quantiles (Hettmansperger and Sheather,
-    /// 1986). The estimate is the median of these.
+    /// The method interpolates order statistics of the replicates' own quantiles (Hettmansperger and Sheather, 1986).
+    /// The estimate is the median of these quantiles.
     ReplicateQuantiles,
-    /// The share of each replicate below the quantile of all samples, with `t` over replicates
+    /// The method uses the share of each replicate below the quantile of all samples, with `t` over replicates
     /// (Woodruff, 1952). The estimate is the quantile of all samples together.
     ReplicateShares,
-    /// `t` on replicate means with Hall's transformation against skewness (1992). The estimate is
-    /// the mean of these.
+    /// The method uses `t` on replicate means with Hall's transformation against skewness (1992). The estimate is the
+    /// mean of the replicate means.
     ReplicateMeans,
 }
 
-/// Why there is no interval.
+/// The reason why there is no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
-    /// There are fewer than [`FEWEST_REPLICATES`].
+    /// There are fewer than [`FEWEST_REPLICATES`] replicates.
     TooFewReplicates {
-        /// The present number.
+        /// The number of replicates.
         have: usize,
     },
-    /// Neighbouring replicates are so much alike that they are worth fewer than
-    /// [`FEWEST_REPLICATES`].
+    /// Neighbouring replicates are so much alike that they are worth fewer than [`FEWEST_REPLICATES`] independent
+    /// replicates.
     Dependent {
-        /// The number of independent ones they are worth.
+        /// The number of independent replicates that they are worth.
         worth: f64,
     },
-    /// So many replicates cannot carry an interval of this confidence.
+    /// There are too few replicates for an interval of this confidence.
     LevelOutOfReach {
-        /// The confidence asked for.
+        /// The requested confidence.
         level: f64,
     },
-    /// An end of the interval of this quantile lies beyond all samples.
+    /// An end of the quantile's interval is beyond all samples.
     QuantileOutOfReach {
-        /// The quantile.
+        /// The requested quantile.
         p: f64,
     },
-    /// All replicates show the same number, so how much they vary is not known.
+    /// All replicates have the same value, so that their variation is unknown.
     Alike,
 }
 
@@ -168,41 +166,41 @@ impl fmt::Display for NoInterval {
     }
 }
 
-/// A statistic with what replicates say of it.
+/// A statistic with its interval between replicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplicateStatistic {
-    /// The statistic, in the unit of the samples; see [`IntervalMethod`] for what exactly it is.
+    /// The statistic, in the unit of the samples; [`IntervalMethod`] defines the estimated quantity.
     pub estimate: f64,
-    /// Its interval; None below six replicates or where the data do not carry it.
+    /// The interval of the statistic; None below six replicates, or if the data do not support an interval.
     pub interval: Option<Interval>,
-    /// Why there is none.
+    /// The reason why there is no interval.
     pub why_none: Option<NoInterval>,
-    /// The estimator of the interval, or of one if there were more replicates.
+    /// The method of the interval; without an interval, the method that would apply with more replicates.
     pub method: IntervalMethod,
-    /// Number of replicates.
+    /// The number of replicates.
     pub replicates: usize,
-    /// Number of samples in all of them.
+    /// The number of samples in all replicates.
     pub samples: usize,
-    /// The number of independent replicates these are worth, after allowing for serial dependence.
+    /// The number of independent replicates that these replicates are worth, after correction for serial dependence.
     pub effective_replicates: f64,
 }
 
 impl Nested {
-    /// Of the samples of each replicate; empty ones are left out.
+    /// A cell with the samples of each replicate; replicates without samples are left out.
     ///
     /// # Errors
-    /// [`BadInput::Empty`] where there is no sample at all, [`BadInput::NotFinite`] for the first
-    /// NaN or infinity, with its place among all samples.
+    /// [`BadInput::Empty`] if there is no sample, [`BadInput::NotFinite`] for the first NaN or infinity, with its index
+    /// among all samples.
     pub fn new(mut groups: Vec<Vec<f64>>) -> Result<Self, BadInput> {
         groups.retain(|group| !group.is_empty());
         finite(&groups.concat())?;
         Ok(Self { groups, in_a_row: 1.0, family: 1 })
     }
 
-    /// Of samples in time order with the replicate of each; replicates in ascending order.
+    /// A cell with samples in time order, each labelled with its replicate; replicates are in ascending order.
     ///
     /// # Errors
-    /// [`BadInput::Unpaired`] unless there is one label a value; else as [`Nested::new`].
+    /// [`BadInput::Unpaired`] unless there is one label for each value; otherwise as [`Nested::new`].
     pub fn from_labelled(values: &[f64], replicates: &[u64]) -> Result<Self, BadInput> {
         if values.len() != replicates.len() {
             return Err(BadInput::Unpaired {
@@ -220,30 +218,30 @@ impl Nested {
         Ok(Self { groups: groups.into_values().collect(), in_a_row: 1.0, family: 1 })
     }
 
-    /// The same where so many replicates in a row count for one (see [`SharedDependence`]).
+    /// The cell in which `in_a_row` consecutive replicates count as one (see [`SharedDependence`]).
     #[must_use]
     pub fn depending(self, in_a_row: f64) -> Self {
         Self { in_a_row, ..self }
     }
 
-    /// The same, judged together with others: of so many cells in all, some have neighbouring replicates that are alike by
-    /// chance. A cell's own dependence counts if it stands out among all of them.
+    /// The cell as one of `cells` cells that are judged together: among many cells, some have neighbouring replicates
+    /// that are alike by chance. A cell's own dependence counts only if it stands out among all cells.
     #[must_use]
     pub fn among(self, cells: usize) -> Self {
         Self { family: cells, ..self }
     }
 
-    /// The number of replicates in a row that count for one; at least 1.
+    /// The number of consecutive replicates that count as one; at least 1.
     pub fn in_a_row(&self) -> f64 {
         self.in_a_row.max(1.0)
     }
 
-    /// The same with what its own replicates show of it.
+    /// The number of consecutive replicates that count as one, including the evidence of the cell's own medians.
     pub fn in_a_row_of_medians(&self) -> f64 {
         Replicates::of(self, self.medians()).in_a_row()
     }
 
-    /// Its replicates dealt out in turn to two halves; None of a single one.
+    /// The replicates dealt alternately to two halves; None with a single replicate.
     pub fn in_turn(&self) -> Option<[Self; 2]> {
         let half = |first: usize| {
             let groups = self.groups.iter().skip(first).step_by(2).cloned().collect();
@@ -252,19 +250,19 @@ impl Nested {
         (self.replicates() > 1).then(|| [half(0), half(1)])
     }
 
-    /// The earlier half of its replicates and the later one; None of a single one.
+    /// The earlier and the later half of the replicates; None with a single replicate.
     pub fn in_time(&self) -> Option<[Self; 2]> {
         let (earlier, later) = self.groups.split_at(self.replicates() / 2);
         let half = |groups: &[Vec<f64>]| Self { groups: groups.to_vec(), ..*self };
         (self.replicates() > 1).then(|| [half(earlier), half(later)])
     }
 
-    /// Number of replicates with a sample.
+    /// The number of replicates with a sample.
     pub fn replicates(&self) -> usize {
         self.groups.len()
     }
 
-    /// Number of samples in all replicates.
+    /// The number of samples in all replicates.
     pub fn samples(&self) -> usize {
         self.groups.iter().map(Vec::len).sum()
     }
@@ -273,18 +271,18 @@ impl Nested {
     /// `1 - alpha`.
     ///
     /// # Errors
-    /// [`BadInput`] for a bad `alpha`, or no sample.
+    /// [`BadInput`] for an invalid `alpha`, or without samples.
     pub fn median(&self, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("alpha", alpha)?;
         self.by_own_quantiles(0.5, alpha)
     }
 
-    /// The quantile `p` with its interval at confidence `1 - alpha`. Where every replicate has at
-    /// least one sample expected on either side, it is the median over replicates of the
-    /// replicate's quantile; else the quantile of all samples together. The method says which.
+    /// The quantile `p` with its interval at confidence `1 - alpha`. If every replicate has at least one sample
+    /// expected on either side, the quantile is the median over replicates of the replicate's quantile; otherwise it is
+    /// the quantile of all samples together. [`ReplicateStatistic::method`] states which.
     ///
     /// # Errors
-    /// [`BadInput`] for a `p` or `alpha` that is no probability, or no sample.
+    /// [`BadInput`] for a `p` or `alpha` that is not a probability, or without samples.
     pub fn quantile(&self, p: f64, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("p", p)?;
         probability("alpha", alpha)?;
@@ -311,7 +309,7 @@ impl Nested {
     /// `1 - alpha`.
     ///
     /// # Errors
-    /// [`BadInput`] for a bad `alpha`, or no sample.
+    /// [`BadInput`] for an invalid `alpha`, or without samples.
     pub fn mean(&self, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("alpha", alpha)?;
         if self.groups.is_empty() {
@@ -328,7 +326,7 @@ impl Nested {
         ))
     }
 
-    /// The median of the replicates' own quantiles `p`.
+    /// The median of the replicates' own `p` quantiles.
     fn by_own_quantiles(&self, p: f64, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         let replicates = Replicates::of(self, self.own_quantiles(p)?);
         let sorted = Ordered::new(&replicates.values)?;
@@ -342,21 +340,21 @@ impl Nested {
         self.groups.iter().map(|group| quantile::quantile(&Ordered::new(group)?, p)).collect()
     }
 
-    /// The median of each replicate; no replicate is empty, so each has one.
+    /// The median of each replicate; no replicate is empty, so each has a median.
     fn medians(&self) -> Vec<f64> {
         self.own_quantiles(0.5).unwrap_or_default()
     }
 
-    /// Whether every replicate has a sample expected on either side of the quantile; that a median
-    /// always has, by the median of one sample.
+    /// Whether every replicate has a sample expected on either side of the quantile; for the median this always holds,
+    /// because even one sample has a median.
     fn carries(&self, p: f64) -> bool {
         let rarer = p.min(1.0 - p);
         // 20 × (1 - 0.95) is 1.0000000000000009 in binary, 10 × (1 - 0.9) is 0.9999999999999998.
         rarer >= 0.5 || self.groups.iter().all(|group| group.len() as f64 * rarer >= 1.0 - 1e-9)
     }
 
-    /// The number of replicates with a sample on the rarer side of the quantile. Where these are few, what
-    /// seems to be the spread of all is that of one or two.
+    /// The number of replicates with a sample on the rarer side of the quantile. If these replicates are few, the
+    /// apparent spread of all replicates is the spread of one or two.
     fn reach_beyond(&self, x: f64, p: f64) -> usize {
         let beyond = |&value: &f64| if p > 0.5 { value > x } else { value < x };
         self.groups.iter().filter(|group| group.iter().any(beyond)).count()
@@ -381,7 +379,7 @@ impl Nested {
     }
 }
 
-/// Arithmetic mean; the second pass takes up what the rounding of the first left. NaN of nothing.
+/// The arithmetic mean; a second pass corrects the rounding of the first. The mean of no values is NaN.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let first = values.iter().sum::<f64>() / n;

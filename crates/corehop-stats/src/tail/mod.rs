@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tail beyond the samples: peaks over a threshold, and when not to believe it.
+//! The tail beyond the samples: peaks over a threshold, with tests that decide whether the fit is credible.
 //!
-//! The excesses of independent samples over a high threshold tend to a generalized Pareto law
-//! (Pickands, Annals of Statistics 3(1), 1975). [`fit_tail`] tries thresholds from low to high and
-//! keeps the first at which
-//! 1. at least 50 samples exceed it,
-//! 2. the excesses are not discrete (fewer than half different, or one value in twenty of them),
-//! 3. the shape of the fit lies in (-1/2, 1/2): below, the likelihood has no usual interval and the
-//!    maximum itself says more; above, the variance is infinite, which no delay of a machine is,
-//! 4. the Anderson–Darling test with bootstrapped p-value does not reject the law (p >= 0.1),
-//! 5. the shapes at all higher thresholds agree with it within their errors,
-//! 6. the exceedances lie evenly over the run, come singly, and successive excesses are unrelated.
+//! The excesses of independent samples over a high threshold tend to a generalized Pareto distribution
+//! (Pickands, Annals of Statistics 3(1), 1975). [`fit_tail`] tries thresholds from low to high and keeps the
+//! first threshold at which
+//! 1. at least 50 samples exceed the threshold,
+//! 2. the excesses are not discrete (fewer than half differ, or one value makes up one in twenty),
+//! 3. the shape of the fit is in (-1/2, 1/2): below, the likelihood has no usual interval and the maximum
+//!    itself is more informative; above, the variance would be infinite, which no delay of a machine is,
+//! 4. the Anderson–Darling test with bootstrapped p-value does not reject the distribution (p >= 0.1),
+//! 5. the shapes at all higher thresholds agree with this shape within their errors,
+//! 6. the exceedances are spread evenly over the run, come singly, and successive excesses are unrelated.
 //!
-//! If none passes, the answer is a [`TailError`] and no number. A fit that passes is extrapolated to a tenth of
-//! the resolution of the data and no further.
+//! If no threshold passes, the result is a [`TailError`] and no number. A fit that passes is extrapolated only
+//! to a tenth of the resolution of the data.
 
 mod goodness;
 mod gpd;
@@ -28,184 +28,185 @@ pub use self::replicated::Replicated;
 use super::compare::t_quantile;
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 
-/// Fewest exceedances that are fitted.
+/// The smallest number of exceedances that is fitted.
 const FEWEST: usize = 50;
 
-/// Shares of the samples above the thresholds that are tried, low thresholds first.
+/// The shares of the samples above the tried thresholds, low thresholds first.
 const SHARES: [f64; 6] = [0.20, 0.15, 0.10, 0.075, 0.05, 0.025];
 
-/// A fit is kept if its Anderson–Darling p-value is at least this.
+/// The smallest Anderson–Darling p-value at which a fit is kept.
 const LEAST_FIT: f64 = 0.10;
 
-/// Independence is given up below this p-value, in each of three tests.
+/// The p-value below which exceedances count as dependent, in each of three tests.
 const LEAST_INDEPENDENCE: f64 = 0.01;
 
-/// Shapes at higher thresholds may differ by so many standard errors of the difference: five
+/// The largest difference to shapes at higher thresholds, in standard errors of the difference: five
 /// comparisons at 1 % together.
 const MOST_DIFFERENT: f64 = 3.1;
 
-/// The factor below `1/n` down to which probabilities are extrapolated.
+/// The factor below `1/n` to which probabilities are extrapolated.
 const REACH: f64 = 10.0;
 
-/// The least fraction of n samples with n/5 >= 50 exceedances.
+/// The smallest number of samples n with n/5 >= 50 exceedances.
 const FEWEST_SAMPLES: usize = (FEWEST as f64 / SHARES[0]) as usize;
 
-/// Why the data carry no tail.
+/// The reason why the data do not support a tail.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TailError {
-    /// Empty, or a value that is no number.
+    /// There are no samples, or a value is not a number.
     #[error(transparent)]
     BadInput(#[from] BadInput),
-    /// Not even the lowest threshold leaves 50 exceedances.
+    /// Even the lowest threshold leaves fewer than 50 exceedances.
     #[error("{n} samples leave too few above any threshold: a tail needs at least {needed}")]
     TooFew {
-        /// Samples given.
+        /// The number of samples.
         n: usize,
-        /// Samples needed.
+        /// The required number of samples.
         needed: usize,
     },
-    /// Ties: the clock, or the delay itself, has steps that the continuous law does not know.
+    /// The excesses have ties: the clock, or the delay itself, has steps that a continuous distribution does
+    /// not have.
     #[error(
         "only {distinct} of {exceedances} excesses differ, one of them occurs {most_common} times: \
          too discrete for a tail"
     )]
     Discrete {
-        /// Different excesses.
+        /// The number of different excesses.
         distinct: usize,
-        /// Excesses.
+        /// The number of excesses.
         exceedances: usize,
-        /// The number of occurrences of the commonest one.
+        /// The number of occurrences of the most frequent excess.
         most_common: usize,
     },
-    /// The fitted law has infinite variance.
+    /// The fitted distribution has infinite variance.
     #[error("the fitted shape is {shape:.2}: a tail this heavy has no useful bound")]
     HeavyTail {
-        /// Fitted shape.
+        /// The fitted shape.
         shape: f64,
     },
-    /// The values pile up at an upper end.
+    /// The values accumulate at an upper end.
     #[error("the fitted shape is {shape:.2}: the values end sharply, and the maximum says more")]
     SharpEnd {
-        /// Fitted shape.
+        /// The fitted shape.
         shape: f64,
     },
-    /// The Anderson–Darling test rejects the law.
+    /// The Anderson–Darling test rejects the fitted distribution.
     #[error(
         "{exceedances} excesses over {threshold} do not follow the law fitted to them \
          (Anderson–Darling p = {p_value:.3})"
     )]
     PoorFit {
-        /// The threshold.
+        /// The threshold of the fit.
         threshold: f64,
-        /// Number of excesses.
+        /// The number of excesses.
         exceedances: usize,
-        /// The p-value.
+        /// The p-value of the test.
         p_value: f64,
     },
-    /// The shape changes with the threshold.
+    /// The fitted shape changes with the threshold.
     #[error("the shape is {shape:.2} over {threshold} but {higher:.2} over higher thresholds")]
     Unstable {
-        /// The threshold.
+        /// The tested threshold.
         threshold: f64,
-        /// Shape there.
+        /// The shape at the tested threshold.
         shape: f64,
-        /// Shape at the higher threshold that disagrees most.
+        /// The shape at the higher threshold that disagrees most.
         higher: f64,
     },
-    /// The exceedances lie unevenly over the run.
+    /// The exceedances are spread unevenly over the run.
     #[error("exceedances lie unevenly over the run (p = {p_value:.4}): not stationary")]
     Drifting {
-        /// p-value of evenness.
+        /// The p-value of the test for evenness.
         p_value: f64,
     },
-    /// The exceedances come in clusters, or on a beat.
+    /// The exceedances come in clusters, or periodically.
     #[error("exceedances come in clusters or on a beat (p = {p_value:.4}): not independent")]
     Clustered {
-        /// p-value of the runs test.
+        /// The p-value of the runs test.
         p_value: f64,
     },
-    /// The size of an excess goes with that of the one before.
+    /// The size of an excess depends on the previous excess.
     #[error("successive excesses are related (p = {p_value:.4}): not independent")]
     Related {
-        /// p-value of the lag-1 rank correlation.
+        /// The p-value of the rank correlation at lag 1.
         p_value: f64,
     },
 }
 
-/// The result at one threshold.
+/// The result of a fit at one threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ThresholdFit {
-    /// The threshold.
+    /// The threshold of the fit.
     pub threshold: f64,
-    /// Samples above it.
+    /// The number of samples above the threshold.
     pub exceedances: usize,
-    /// Shape fitted by maximum likelihood.
+    /// The shape, fitted by maximum likelihood.
     pub shape: f64,
-    /// Its asymptotic standard error, `(1 + ξ)/sqrt(exceedances)`.
+    /// The asymptotic standard error of the shape, `(1 + ξ)/sqrt(exceedances)`.
     pub error: f64,
 }
 
-/// A tail that the data carry.
+/// A tail that the data support.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tail {
-    /// Number of samples.
+    /// The number of samples.
     pub n: usize,
-    /// The threshold.
+    /// The threshold of the tail.
     pub threshold: f64,
-    /// Samples above it.
+    /// The number of samples above the threshold.
     pub exceedances: usize,
-    /// The law of the excesses, by maximum likelihood.
+    /// The distribution of the excesses, fitted by maximum likelihood.
     pub law: Gpd,
-    /// The same by probability-weighted moments, as a second opinion.
+    /// The distribution fitted by probability-weighted moments, as a second opinion.
     pub by_moments: Option<Gpd>,
-    /// Anderson–Darling statistic of the fit.
+    /// The Anderson–Darling statistic of the fit.
     pub anderson_darling: f64,
-    /// Its bootstrapped p-value.
+    /// The bootstrapped p-value of the Anderson–Darling statistic.
     pub p_value: f64,
-    /// The threshold kept and all higher ones tried.
+    /// The fits at the threshold of the tail and at all higher thresholds.
     pub stability: Vec<ThresholdFit>,
     #[serde(skip)]
     excesses: Ordered,
 }
 
-/// Why a quantile is not extrapolated.
+/// The reason why a quantile is not extrapolated.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum OutOfReach {
     /// A parameter is not a probability.
     #[error(transparent)]
     BadInput(#[from] BadInput),
-    /// Below the threshold the samples themselves are the better witness.
+    /// The quantile is below the threshold, where the samples themselves are better evidence.
     #[error("the tail begins at quantile {from}; take the order statistic for {p}")]
     BelowThreshold {
-        /// Quantile asked for.
+        /// The requested quantile.
         p: f64,
-        /// Quantile at which the tail begins.
+        /// The quantile at which the tail begins.
         from: f64,
     },
-    /// Too far beyond the data.
+    /// The quantile is too far beyond the data.
     #[error("quantile {p} lies beyond {limit}, the furthest that {n} samples are extrapolated to")]
     BeyondLimit {
-        /// Quantile asked for.
+        /// The requested quantile.
         p: f64,
-        /// Furthest quantile.
+        /// The highest quantile that is extrapolated.
         limit: f64,
-        /// Number of samples.
+        /// The number of samples.
         n: usize,
     },
-    /// The likelihood does not fall off on one side.
+    /// The likelihood does not drop on one side, so the quantile has no bound there.
     #[error("the likelihood sets no limit to quantile {p}: the samples are too few for it")]
     Unbounded {
-        /// Quantile asked for.
+        /// The requested quantile.
         p: f64,
     },
 }
 
-/// The tail of `samples`, given in the order in which they were taken. `seed` is that of the
-/// bootstrapped p-value.
+/// Fits the tail of `samples`, which are in the order of measurement. `seed` seeds the bootstrap of the
+/// p-value.
 ///
 /// # Errors
-/// A [`TailError`] that says why the data do not carry a tail: that of the lowest threshold, where
-/// there are most data to say so.
+/// [`TailError`] states why the data do not support a tail: the error of the lowest threshold, where most data
+/// support the statement.
 pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, TailError> {
     finite(samples)?;
     let sorted = Ordered::new(samples)?;
@@ -219,7 +220,7 @@ pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, TailError> {
     })
 }
 
-/// A threshold with its excesses and their law.
+/// A threshold with its excesses and their fitted distribution.
 struct ThresholdCandidate {
     threshold: f64,
     excesses: Ordered,
@@ -234,7 +235,7 @@ impl ThresholdCandidate {
     }
 }
 
-/// The thresholds that leave enough exceedances, low ones first.
+/// The thresholds that leave enough exceedances, low thresholds first.
 fn candidates(sorted: &Ordered) -> Result<Vec<ThresholdCandidate>, TailError> {
     let n = sorted.len();
     let mut found: Vec<ThresholdCandidate> = Vec::new();
@@ -257,7 +258,7 @@ fn candidates(sorted: &Ordered) -> Result<Vec<ThresholdCandidate>, TailError> {
     Ok(found)
 }
 
-/// Ties at the lowest threshold can leave it without exceedances however many samples there are.
+/// The error for a lowest threshold without enough exceedances; ties can cause this with any number of samples.
 fn too_few_or_discrete(sorted: &Ordered) -> TailError {
     let n = sorted.len();
     if n < FEWEST_SAMPLES {
@@ -267,7 +268,7 @@ fn too_few_or_discrete(sorted: &Ordered) -> TailError {
     TailError::Discrete { distinct: sorted.distinct(), exceedances: n, most_common }
 }
 
-/// Refuses excesses with too many ties.
+/// Rejects excesses with too many ties.
 fn continuous(excesses: &Ordered) -> Result<(), TailError> {
     let (distinct, exceedances) = (excesses.distinct(), excesses.len());
     let most_common = most_common(excesses);
@@ -281,7 +282,7 @@ fn most_common(values: &Ordered) -> usize {
     values.as_slice().chunk_by(|a, b| a >= b).map(<[f64]>::len).max().unwrap_or(0)
 }
 
-/// The first of `candidates` as a tail, if it passes; the others are the higher thresholds.
+/// The first of `candidates` as a tail, if it passes the tests; the others are the higher thresholds.
 fn accept(
     samples: &[f64],
     candidates: &[ThresholdCandidate],
@@ -319,8 +320,8 @@ fn shape_allowed(shape: f64) -> Result<(), TailError> {
     }
 }
 
-/// Compares the shape at the first threshold with those at all higher ones. The excesses are
-/// nested, so the variance of a difference is the difference of the variances.
+/// Compares the shape at the first threshold with the shapes at all higher thresholds. The excesses are nested,
+/// so the variance of a difference is the difference of the variances.
 fn stable(steps: &[ThresholdFit]) -> Result<(), TailError> {
     let first = steps[0];
     for step in &steps[1..] {
@@ -336,7 +337,7 @@ fn stable(steps: &[ThresholdFit]) -> Result<(), TailError> {
     Ok(())
 }
 
-/// Refuses exceedances that drift, cluster or follow from each other.
+/// Rejects exceedances that drift, cluster or depend on each other.
 fn independent(samples: &[f64], threshold: f64) -> Result<(), TailError> {
     let n = samples.len();
     let places: Vec<usize> = (0..n).filter(|&index| samples[index] > threshold).collect();
@@ -362,35 +363,35 @@ impl Tail {
         1.0 - self.exceedances as f64 / self.n as f64
     }
 
-    /// The furthest quantile that is extrapolated to: `1 - 1/(10·n)`.
+    /// The highest quantile to which the tail is extrapolated: `1 - 1/(10·n)`.
     pub fn reaches_to(&self) -> f64 {
         1.0 - 1.0 / (REACH * self.n as f64)
     }
 
-    /// The value at which the fitted law ends; None if it does not end.
+    /// The value at which the fitted distribution ends; None if it is unbounded.
     pub fn end(&self) -> Option<f64> {
         self.law.end().map(|end| self.threshold + end)
     }
 
-    /// The fitted quantile `p`, between [`Tail::begins_at`] and [`Tail::reaches_to`], with its
-    /// interval at confidence `1 - alpha` by the profile of the likelihood (Coles, An Introduction to
-    /// Statistical Modeling of Extreme Values, 2001, sections 2.6.6 and 4.3.3); the threshold counts
-    /// as known.
+    /// The fitted quantile `p`, between [`Tail::begins_at`] and [`Tail::reaches_to`], with its interval at
+    /// confidence `1 - alpha`. The interval comes from the profile of the likelihood (Coles, An Introduction to
+    /// Statistical Modeling of Extreme Values, 2001, sections 2.6.6 and 4.3.3), and the threshold counts as
+    /// known.
     ///
     /// # Errors
-    /// [`OutOfReach`] for a quantile outside those limits, or one the samples leave open.
+    /// [`OutOfReach`] for a quantile outside these limits, or a quantile that the samples leave open.
     pub fn quantile(&self, p: f64, alpha: f64) -> Result<(f64, Interval), OutOfReach> {
         probability("alpha", alpha)?;
         let z = std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(alpha);
         self.within(p, alpha, z)
     }
 
-    /// The same where exceedances of one replicate are alike: twice the drop of the log-likelihood
-    /// reaches the square of `t` with one degree of freedom less than replicates, times the design
-    /// effect (see [`Replicated`]; Chandler and Bate, Biometrika 94, 2007).
+    /// The fitted quantile if exceedances of one replicate are alike. Twice the drop of the log-likelihood must
+    /// reach the square of `t` with one degree of freedom less than replicates, times the design effect (see
+    /// [`Replicated`]; Chandler and Bate, Biometrika 94, 2007).
     ///
     /// # Errors
-    /// As [`Tail::quantile`].
+    /// [`OutOfReach`], as for [`Tail::quantile`].
     pub fn replicated_quantile(
         &self,
         p: f64,
@@ -402,7 +403,7 @@ impl Tail {
         self.within(p, alpha, t * of.design_effect.sqrt())
     }
 
-    /// The quantile `p` with the ends at which the likelihood has dropped by `reach` standard errors.
+    /// The quantile `p` with the two values at which the likelihood has dropped by `reach` standard errors.
     fn within(&self, p: f64, alpha: f64, reach: f64) -> Result<(f64, Interval), OutOfReach> {
         probability("p", p)?;
         if p < self.begins_at() {
@@ -420,8 +421,8 @@ impl Tail {
         Ok((self.threshold + excess, Interval { low, high, level: 1.0 - alpha }))
     }
 
-    /// The excesses either side of `excess` at which twice the drop of the profiled log-likelihood
-    /// reaches the square of `reach`.
+    /// The excesses on either side of `excess` at which twice the drop of the profiled log-likelihood reaches
+    /// the square of `reach`.
     fn profile_ends(&self, excess: f64, survival: f64, reach: f64) -> Option<(f64, f64)> {
         // At the threshold itself the quantile is the threshold, whatever the law.
         if survival > 1.0 - 1e-9 {
@@ -436,7 +437,7 @@ impl Tail {
     }
 }
 
-/// The greatest log-likelihood per excess of all laws whose excess at `survival` is `x`.
+/// The largest log-likelihood per excess among all distributions whose excess at `survival` is `x`.
 fn profiled(ys: &[f64], x: f64, survival: f64) -> f64 {
     let hazard = -survival.ln();
     let at = |shape: f64| {
@@ -448,7 +449,8 @@ fn profiled(ys: &[f64], x: f64, survival: f64) -> f64 {
     gpd::maximize(at, -0.95, 2.05, 12).map_or(f64::NEG_INFINITY, at)
 }
 
-/// The end of `inside`, going from `start` by factors of `step`; None if it does not end within 10^6.
+/// The edge of the region `inside`, searched from `start` by factors of `step`; None if there is no edge within
+/// a factor of 10^6.
 fn edge(inside: impl Fn(f64) -> bool, start: f64, step: f64) -> Option<f64> {
     let (mut near, mut far) = (start, start * step);
     while inside(far) {

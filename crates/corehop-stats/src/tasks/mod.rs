@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The outcome of task sets under a scheduler: the course of their jobs, missed deadlines, and
-//! whether delays depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
+//! The results of task sets under a scheduler: the course of their jobs, missed deadlines, and whether delays
+//! depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
 //!
-//! Jobs and samples of a run come in two files. They belong together by what made them, which is the same
-//! in both, and a sample says which job it is of by that job's place in its file.
+//! The jobs and the samples of a run are in two files. Both files have the same provenance, which links them,
+//! and a sample refers to its job by the job's index in the file of jobs.
 //!
-//! Unobserved runs count only among the courses: they serve for comparison with the same runs under
-//! observation ([`crate::recording`]).
+//! Unobserved runs count only among the courses, for comparison with observed runs ([`crate::recording`]).
 
 mod schedule;
 mod size;
@@ -36,17 +35,17 @@ use corehop_plan::workload::scheduler::Scheduler;
 /// The common properties of jobs that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Under {
-    /// The platform, by id.
+    /// The id of the platform.
     #[serde(serialize_with = "text")]
     pub machine: Text,
-    /// The scheduler.
+    /// The scheduler of the jobs.
     pub scheduler: Scheduler,
     /// The background load.
     #[serde(serialize_with = "text")]
     pub load: Text,
 }
 
-/// The values kept of a job.
+/// The kept values of a job.
 #[derive(Debug, Clone, Copy)]
 struct JobSample {
     run: u64,
@@ -59,7 +58,7 @@ struct JobSample {
     migrations: u64,
 }
 
-/// The values kept of a valid sample.
+/// The kept values of a valid sample.
 #[derive(Debug, Clone, Copy)]
 struct JobDelay {
     job: u64,
@@ -69,7 +68,7 @@ struct JobDelay {
     micros: f64,
 }
 
-/// A run of a plan.
+/// A run of a plan of task sets.
 #[derive(Debug, Clone)]
 struct TaskSetRun {
     under: Under,
@@ -78,9 +77,9 @@ struct TaskSetRun {
     task_count: u64,
     wss_bytes: u64,
     write_ratio: f64,
-    /// Whether it gave samples, or only ran.
+    /// Whether the run took samples; otherwise its jobs only ran.
     watched: bool,
-    /// When its last job ended, in seconds after its start.
+    /// The end of the run's last job, in seconds after the run's start.
     seconds: f64,
     tasks: BTreeMap<u64, TaskTiming>,
 }
@@ -93,29 +92,28 @@ struct TaskTiming {
     wcet: u64,
 }
 
-/// The files of one run of a plan.
+/// The two files of one run of a plan.
 #[derive(Debug, Clone, Default)]
 struct TaskRunFiles {
     runs: BTreeMap<u64, TaskSetRun>,
     jobs: Vec<JobSample>,
     delays: Vec<JobDelay>,
-    /// Whether there were samples, valid or not.
+    /// Whether the file of samples has samples, valid or not.
     sampled: bool,
 }
 
 impl TaskRunFiles {
-    /// The jobs that gave a sample, valid or not.
+    /// The number of jobs that yielded a sample, valid or not.
     fn gave(&self) -> usize {
         self.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count()
     }
 
-    /// Whether the file of the samples is there, or would have none.
+    /// Whether the file of samples is present, or would be empty.
     fn has_its_samples(&self) -> bool {
         self.sampled || self.gave() == 0
     }
 
-    /// The valid samples with the run that each is of; those of a file whose jobs are not there are
-    /// of none.
+    /// The valid samples, each with its run; a sample whose job is missing has no run.
     fn of_runs(&self) -> impl Iterator<Item = (u64, &TaskSetRun, &JobDelay)> {
         self.delays.iter().filter_map(|delay| {
             let run = self.jobs.get(delay.job as usize)?.run;
@@ -124,7 +122,7 @@ impl TaskRunFiles {
     }
 }
 
-/// Takes jobs and samples of task sets, file by file.
+/// Collects jobs and samples of task sets, file by file.
 #[derive(Debug, Clone, Default)]
 pub struct TaskRuns {
     pairs: BTreeMap<String, TaskRunFiles>,
@@ -135,29 +133,29 @@ pub struct TaskRuns {
 pub struct TaskReport {
     /// The courses of jobs, by scheduler and load.
     pub courses: Vec<JobCounts>,
-    /// Schedulers, each under each load.
+    /// The results of each scheduler under each load.
     pub schedulers: Vec<SchedulerSummary>,
-    /// Two schedulers that had the same task sets.
+    /// Pairs of schedulers that ran equal task sets.
     pub pairs: Vec<SchedulerPair>,
-    /// Preemption lengths as they happened.
+    /// The quantiles of the actual preemption lengths.
     pub lengths: Vec<LengthQuantiles>,
-    /// Delays by the number of tasks, maxima at equal numbers of samples.
+    /// The delays by the number of tasks; maxima are at equal numbers of samples.
     pub sizes: Vec<SizePoint>,
     /// The effects of the number of tasks.
     pub effects: Vec<SizeEffect>,
-    /// The runs.
+    /// The summaries of the runs.
     pub runs: Vec<RunSummary>,
-    /// The tasks of each run.
+    /// The summaries of each run's tasks.
     pub tasks: Vec<TaskSummary>,
-    /// Observation 5 of Bastoni et al., by machine.
+    /// The verdict on observation 5 of Bastoni et al., by machine.
     pub verdicts: BTreeMap<String, ClaimVerdict>,
-    /// Samples whose jobs are not among the files.
+    /// The number of samples whose jobs are missing from the files.
     pub samples_without_jobs: usize,
-    /// Jobs that gave samples which are not among the files.
+    /// The number of jobs that yielded samples which are missing from the files.
     pub jobs_without_samples: usize,
 }
 
-/// Takes the jobs and the samples of task sets.
+/// Collects the jobs and the samples of task sets.
 #[derive(Debug)]
 pub struct TaskSummaries {
     runs: TaskRuns,
@@ -165,7 +163,7 @@ pub struct TaskSummaries {
 }
 
 impl Summarise for TaskSummaries {
-    /// None where no file had anything of a task set.
+    /// The report; None if no file had data of a task set.
     type Said = Option<TaskReport>;
 
     fn new(estimator: Estimator) -> Self {
@@ -186,7 +184,7 @@ impl Summarise for TaskSummaries {
 }
 
 impl TaskRuns {
-    /// Takes jobs of a file from there.
+    /// Adds jobs from a file with this provenance.
     pub fn jobs(&mut self, from: &Provenance, jobs: &[TaskJob]) {
         let pair = self.pairs.entry(key(from)).or_default();
         for job in jobs {
@@ -225,7 +223,7 @@ impl TaskRuns {
         }
     }
 
-    /// Takes samples of a file from there; those that are of no task are left alone.
+    /// Adds samples from a file with this provenance; samples that belong to no task are ignored.
     pub fn samples(&mut self, from: &Provenance, estimator: Estimator, samples: &[Sample]) {
         let mut of_tasks = samples.iter().filter(|it| it.task_count.is_some()).peekable();
         if of_tasks.peek().is_none() {
@@ -246,7 +244,7 @@ impl TaskRuns {
         pair.delays.extend(of_tasks.filter(|it| it.valid).filter_map(delay));
     }
 
-    /// The report; None where no file had anything of a task set.
+    /// The report; None if no file had data of a task set.
     pub fn finish(&self) -> Option<TaskReport> {
         let pairs: Vec<&TaskRunFiles> = self.pairs.values().collect();
         if pairs.is_empty() {
@@ -271,7 +269,7 @@ impl TaskRuns {
     }
 }
 
-/// Observation 5 by machine, from what its own runs say.
+/// The verdict on observation 5 for each machine, from the machine's own runs.
 fn verdicts(pairs: &[&TaskRunFiles], effects: &[SizeEffect]) -> BTreeMap<String, ClaimVerdict> {
     let of_machine = |run: &TaskSetRun| {
         let told = effects.iter().filter(|it| it.under.machine == run.under.machine);
@@ -282,13 +280,13 @@ fn verdicts(pairs: &[&TaskRunFiles], effects: &[SizeEffect]) -> BTreeMap<String,
     pairs.iter().flat_map(|pair| pair.runs.values()).map(of_machine).collect()
 }
 
-/// A write ratio as a whole number, to group by.
+/// A write ratio as a whole number of millionths, for grouping.
 fn millionths(ratio: f64) -> u64 {
     (ratio * 1e6).round() as u64
 }
 
-/// The common property of the two files of a run, and of no others: two commands may run the same plan within
-/// a second, on two machines, but hardly into the same file.
+/// A key that only the two files of a run have in common. Two commands can run the same plan within a second
+/// on two machines, but hardly with the same output file.
 fn key(from: &Provenance) -> String {
     let Provenance { plan_digest, date, seed, command, .. } = from;
     format!("{plan_digest} {date} {seed} {}", command.join(" "))

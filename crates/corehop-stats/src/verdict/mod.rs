@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The observations of the studies, tested on this machine.
+//! Tests the observations of the published studies on this machine.
 //!
-//! Each observation becomes a list of comparisons between cells, and each comparison fits the
-//! observation, contradicts it, or is left open by its interval. The rule for all of them:
-//! - **does not hold** if at least one comparison contradicts it, at a confidence that allows for the
-//!   number of comparisons (Bonferroni);
-//! - **holds** if none does and at least three quarters fit, each at the stated confidence;
-//! - **cannot tell** otherwise, and wherever the cells that it speaks of were not measured.
+//! Each observation becomes a list of comparisons between cells, and the interval of each comparison fits the
+//! observation, contradicts it, or leaves it open. All observations follow one rule:
+//! - An observation **does not hold** if at least one comparison contradicts it, at a confidence that allows
+//!   for the number of comparisons (Bonferroni).
+//! - An observation **holds** if no comparison contradicts it and at least three quarters fit, each at the
+//!   stated confidence.
+//! - corehop **cannot tell** in all other cases, and if the cells of the observation were not measured.
 //!
-//! An observation in words ("substantial", "comparable", "strongly") needs numbers to be tested. They
-//! are the constants of this module, set so that the tables printed in the studies pass their own
+//! An observation in words ("substantial", "comparable", "strongly") needs numbers for a test. The constants
+//! of this module are these numbers; their values let the printed tables of the studies pass their own
 //! observations.
 
 mod bastoni;
@@ -26,61 +27,62 @@ use corehop_plan::platform::{Inclusion, MemoryArchitecture, Platform};
 use corehop_plan::units::three_digits;
 use corehop_plan::workload::{Absence, Event};
 
-/// Two costs are comparable if they differ by at most this share of the smaller one. The printed
-/// tables call costs comparable that differ by up to 46 %.
+/// The largest difference of two comparable costs, as a share of the smaller cost. The printed tables call
+/// costs comparable that differ by up to 46 %.
 pub const COMPARABLE: f64 = 0.5;
 
-/// A delay below this share of the warm touch counts as none.
+/// The share of the warm touch below which a delay counts as zero.
 pub const NEGLIGIBLE: f64 = 0.05;
 
 /// The share of comparisons that must fit for an observation to hold.
 pub const MOST: f64 = 0.75;
 
-/// The samples of one cell: the valid ones, in the order in which they were taken.
+/// The valid samples of one cell, in the order of measurement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CellView<'a> {
     /// The event between the warm and the resumed touch.
     pub event: Event,
-    /// The background load, by its word in the column `load`.
+    /// The background load, as in the column `load`.
     pub load: &'a str,
     /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
-    /// Working-set size in bytes.
+    /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// Share of word accesses that write.
+    /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// The other properties that must be equal for two cells to be compared (pattern, page, chains); any
+    /// The other properties that must be equal for a comparison of two cells (pattern, page, chains), as any
     /// text.
     pub variant: &'a str,
-    /// The distribution of preemption lengths; any text, empty where the job resumed at once.
+    /// The distribution of preemption lengths, as any text; empty if the job resumed at once.
     pub absence: &'a str,
-    /// Warm touches, in nanoseconds.
+    /// The times of the warm touches, in nanoseconds.
     pub warm_ns: &'a [f64],
-    /// Delays: resumed less warm, in nanoseconds, one per warm touch.
+    /// The delays, resumed minus warm, in nanoseconds; one for each warm touch.
     pub delay_ns: &'a [f64],
-    /// Preemption lengths, in nanoseconds, one per warm touch.
+    /// The preemption lengths in nanoseconds; one for each warm touch.
     pub length_ns: &'a [f64],
-    /// The replicate of each. It is the unit: samples of one say less than as many of several.
+    /// The replicate of each sample. The replicate is the unit: samples of one replicate carry less
+    /// information than as many samples of several replicates.
     pub replicates: &'a [u64],
-    /// The number of replicates in a row that count for one, by all cells of the run together (see
-    /// [`SharedDependence`](super::replicates::SharedDependence)).
+    /// The number of consecutive replicates that count as one, estimated from all cells of the run together
+    /// (see [`SharedDependence`](super::replicates::SharedDependence)).
     pub in_a_row: f64,
 }
 
 /// The facts of the machine that the observations need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MachineView<'a> {
-    /// Sizes in bytes of the data caches that one CPU can use, innermost first.
+    /// The sizes in bytes of the data caches that one CPU can use, innermost first.
     pub cache_bytes: &'a [u64],
-    /// The distance of memory from the packages.
+    /// The way in which memory is attached to the packages.
     pub memory_architecture: MemoryArchitecture,
-    /// Whether an outer cache holds no line that an inner one does; None if that is not known.
+    /// Whether outer caches hold no line that an inner cache holds; None if unknown.
     pub exclusive_caches: Option<bool>,
-    /// The classes of migration that no two usable CPUs are in.
+    /// The classes of migration to which no pair of usable CPUs belongs.
     pub lacks: &'a [Event],
 }
 
-/// The facts of a machine that the observations need, from its platform.
+/// The facts of a machine that the observations need, computed from its platform.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineFacts {
     cache_bytes: Vec<u64>,
@@ -108,7 +110,7 @@ impl MachineFacts {
         }
     }
 
-    /// A view of them.
+    /// A view of the facts.
     pub fn view(&self) -> MachineView<'_> {
         MachineView {
             cache_bytes: &self.cache_bytes,
@@ -120,7 +122,7 @@ impl MachineFacts {
 }
 
 impl MachineView<'_> {
-    /// A machine of which nothing is known.
+    /// The facts of an unknown machine.
     pub const UNKNOWN: Self = Self {
         cache_bytes: &[],
         memory_architecture: MemoryArchitecture::SingleSocket,
@@ -128,82 +130,82 @@ impl MachineView<'_> {
         lacks: &[],
     };
 
-    /// The size of the second-level cache, or of the only one.
+    /// The size of the second-level cache, or of the only cache.
     fn second_level(&self) -> Option<u64> {
         self.cache_bytes.get(1).or(self.cache_bytes.first()).copied()
     }
 }
 
-/// The outcome of a test.
+/// The outcome of testing an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TestOutcome {
     /// The observation holds on this machine.
     Holds,
-    /// It does not.
+    /// The observation does not hold on this machine.
     DoesNot,
-    /// The samples do not say, or the machine is not one that it speaks of.
+    /// The samples do not decide, or the observation does not concern this kind of machine.
     CannotTell,
 }
 
-/// The outcome of one comparison for an observation.
+/// The outcome of one comparison with an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
-    /// It is as the observation has it.
+    /// The comparison agrees with the observation.
     Fits,
-    /// It is otherwise.
+    /// The comparison contradicts the observation.
     Contradicts,
-    /// The interval allows both, or there is none.
+    /// The interval of the comparison allows both outcomes, or there is no interval.
     Open,
 }
 
 /// One comparison with its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// The things compared, for instance "median delay of l3_migration less preemption, load idle".
+    /// The compared quantities, for instance "median delay of l3_migration less preemption, load idle".
     pub what: String,
-    /// Working-set size in bytes.
+    /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// The estimate, in `unit`.
+    /// The estimated difference, in `unit`.
     pub estimate: f64,
-    /// Its interval at the confidence for fitting; None where the samples cannot carry one.
+    /// The interval at the confidence for fitting; None if the samples do not support an interval.
     pub interval: Option<Interval>,
-    /// Why there is none, where that is known.
+    /// The reason why there is no interval, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_none: Option<String>,
-    /// The difference that counts as none, in `unit`.
+    /// The largest difference that counts as none, in `unit`.
     pub margin: f64,
     /// The unit of these numbers: `ns`, or `1` for ratios and probabilities.
     pub unit: &'static str,
-    /// Its outcome.
+    /// The outcome of the comparison.
     pub says: Says,
 }
 
-/// A tested observation.
+/// The verdict on an observation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClaimVerdict {
-    /// A stable name: `bastoni-1` … `bastoni-5`, `waechtler-1`, `waechtler-2`.
+    /// The stable name of the observation: `bastoni-1` … `bastoni-5`, `waechtler-1`, `waechtler-2`.
     pub id: &'static str,
-    /// The observation, in our words.
+    /// The observation, in corehop's words.
     pub claim: &'static str,
-    /// The paper that made it.
+    /// The paper that states the observation.
     pub source: &'static str,
-    /// The rule of its test.
+    /// The rule of the observation's test.
     pub rule: &'static str,
-    /// The outcome.
+    /// The outcome of the test.
     pub outcome: TestOutcome,
-    /// Why, in a sentence or two.
+    /// The reason for the outcome, in a sentence or two.
     pub evidence: String,
-    /// The comparisons behind it.
+    /// The comparisons that decided the outcome.
     pub comparisons: Vec<Comparison>,
 }
 
-/// All observations on the cells of one machine, each at confidence `1 - alpha`.
+/// Tests all observations on the cells of one machine, each at confidence `1 - alpha`.
 ///
 /// # Errors
-/// [`BadInput`] if a cell holds a value that is no number, its columns differ in length, or `alpha` is
-/// no probability. A cell without samples is no error; it is not compared.
+/// [`BadInput`] if a cell has a value that is not a number, its columns differ in length, or `alpha` is not a
+/// probability. A cell without samples is ignored and is not an error.
 pub fn verdicts(
     cells: &[CellView],
     machine: &MachineView,
@@ -221,7 +223,7 @@ pub fn verdicts(
     ])
 }
 
-/// The fixed facts of an observation.
+/// The constant properties of an observation.
 struct ObservationClaim {
     id: &'static str,
     claim: &'static str,
@@ -230,13 +232,13 @@ struct ObservationClaim {
 }
 
 impl ObservationClaim {
-    /// The verdict that the samples do not say.
+    /// The verdict that the samples do not decide.
     fn cannot_tell(&self, why: impl Into<String>) -> ClaimVerdict {
         self.verdict(TestOutcome::CannotTell, why.into(), Vec::new())
     }
 
-    /// The verdict by the rule of the module. `missing` says what was looked for, in case there is
-    /// nothing to compare.
+    /// The verdict by the rule of this module. `missing` describes the needed cells, in case there is nothing
+    /// to compare.
     fn judge(&self, comparisons: Vec<Comparison>, missing: &str) -> ClaimVerdict {
         if comparisons.is_empty() {
             return self.cannot_tell(format!("not measured: {missing}"));
@@ -296,7 +298,7 @@ impl Comparison {
     }
 }
 
-/// Checks every cell and leaves out those without samples.
+/// Checks every cell and leaves out cells without samples.
 fn checked<'a, 'b>(
     cells: &'b [CellView<'a>],
     alpha: f64,
@@ -326,7 +328,7 @@ fn checked<'a, 'b>(
 }
 
 impl CellView<'_> {
-    /// Whether the experiment ran nothing, neither beside the job nor in its absence.
+    /// Whether the experiment ran no other thread, neither beside the job nor in its absence.
     fn quiet(&self) -> bool {
         self.load == "idle"
             && (self.preempted_by == Absence::Nothing || self.event == Event::IdleLeave)
@@ -336,8 +338,8 @@ impl CellView<'_> {
         self.load != "idle"
     }
 
-    /// Whether `other` differs in the event alone. A job that resumed at once, elsewhere, has no length
-    /// that could differ.
+    /// Whether `other` differs from this cell only in the event. A job that resumed at once on another CPU
+    /// has no length, so its length cannot differ.
     fn comparable_to(&self, other: &CellView) -> bool {
         let at_once = self.absence.is_empty() || other.absence.is_empty();
         (at_once || self.absence == other.absence)
@@ -347,23 +349,23 @@ impl CellView<'_> {
             && self.variant == other.variant
     }
 
-    /// The delays by replicate, in nanoseconds: what intervals are made of.
+    /// The delays by replicate, in nanoseconds, from which intervals are computed.
     fn nested(&self) -> Result<Nested, BadInput> {
         Ok(Nested::from_labelled(self.delay_ns, self.replicates)?.depending(self.in_a_row))
     }
 
-    /// The medians of the replicates, sorted.
+    /// The medians of the replicates' delays, sorted.
     fn delays(&self) -> Result<Ordered, BadInput> {
         Ordered::new(&self.nested()?.own_quantiles(0.5)?)
     }
 
-    /// The median warm touch, in nanoseconds.
+    /// The median time of the warm touches, in nanoseconds.
     fn warm(&self) -> Result<f64, BadInput> {
         Ok(median(&Ordered::new(self.warm_ns)?))
     }
 }
 
-/// The confidence that a comparison needs to fit and to contradict.
+/// The confidence that a comparison needs to fit an observation and to contradict it.
 #[derive(Debug, Clone, Copy)]
 struct Sureness {
     alpha: f64,
@@ -371,28 +373,29 @@ struct Sureness {
 }
 
 impl Sureness {
-    /// A two-sided interval whose either end errs with probability `alpha`: what equivalence and
-    /// non-inferiority within a margin need.
+    /// The error probability of a two-sided interval whose ends each err with probability `alpha`, as
+    /// equivalence and non-inferiority within a margin require.
     fn to_fit(self) -> f64 {
         (2.0 * self.alpha).min(0.99)
     }
 
-    /// All comparisons together err with probability `alpha`.
+    /// The error probability of one comparison, so that all comparisons together err with probability
+    /// `alpha`.
     fn to_contradict(self) -> f64 {
         self.alpha / self.comparisons.max(1) as f64
     }
 }
 
-/// The difference that fits.
+/// The kind of difference that fits the observation.
 #[derive(Debug, Clone, Copy)]
 enum Expect {
-    /// Within `±margin`.
+    /// The difference must be within `±margin`.
     Equal,
-    /// At least `-margin`.
+    /// The difference must be at least `-margin`.
     NotLess,
 }
 
-/// The difference of the quantile `p` of the delays, `y` less `x`, held against `margin`.
+/// Compares the difference of the `p` quantiles of the delays, `y` minus `x`, with `margin`.
 fn difference(
     x: &CellView,
     y: &CellView,
@@ -435,7 +438,8 @@ fn difference(
     })
 }
 
-/// Why the difference of a quantile of these has no interval: the reason of the first side that has none.
+/// The reason why the difference of quantiles has no interval: the reason of the first side without an
+/// interval.
 fn why_none(sides: [&Nested; 2], p: f64, alpha: f64) -> Result<Option<String>, BadInput> {
     for side in sides {
         if let Some(why) = side.quantile(p, alpha)?.why_none {
@@ -461,8 +465,8 @@ fn says(fits: bool, contradicts: bool) -> Says {
     }
 }
 
-/// The greatest difference of two costs that are still comparable: [`COMPARABLE`] of the smaller, or one that
-/// is [`NEGLIGIBLE`] beside the warm touch.
+/// The largest difference of two comparable costs: [`COMPARABLE`] of the smaller cost, or [`NEGLIGIBLE`] of
+/// the warm touch if that is more.
 fn margin(x: &CellView, of_x: f64, of_y: f64) -> Result<f64, BadInput> {
     Ok((COMPARABLE * of_x.min(of_y)).max(NEGLIGIBLE * x.warm()?))
 }
