@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cells: the groups of samples.
+//! Cells are groups of comparable samples.
 
 use std::cmp::Ordering;
 
@@ -15,10 +15,10 @@ use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 /// The common properties of the samples of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellKey {
-    /// The platform, by id.
+    /// The id of the platform.
     #[serde(serialize_with = "text")]
     pub machine: Text,
-    /// The distance of its memory from the packages.
+    /// The way in which the machine's memory is attached to its packages.
     pub memory_architecture: MemoryArchitecture,
     /// The experiment.
     #[serde(serialize_with = "text")]
@@ -28,12 +28,12 @@ pub struct CellKey {
     pub load: Text,
     /// The order of the accesses.
     pub pattern: Pattern,
-    /// The user's own job in its place.
+    /// The user's own job, which replaces the pattern.
     #[serde(serialize_with = "optional_text")]
     pub workload: Option<Text>,
-    /// The pages asked for.
+    /// The requested kind of pages.
     pub page: Page,
-    /// The NUMA node of the memory, where one was asked for.
+    /// The requested NUMA node of the memory; None if none was requested.
     pub node: Option<u64>,
     /// Whether every job had fresh page frames.
     pub fresh_frames: bool,
@@ -45,18 +45,18 @@ pub struct CellKey {
     pub cache_state: LineState,
     /// The event between the warm and the resumed touch.
     pub event: Event,
-    /// The occupant of the CPU meanwhile.
+    /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
     /// The distribution of preemption lengths.
     #[serde(serialize_with = "text")]
     pub preemption_length: Text,
-    /// The memory that the preemptor or the polluters walked.
+    /// The walk of the preemptor or of the polluters.
     #[serde(serialize_with = "optional_text")]
     pub polluter: Option<Text>,
-    /// The way the job got to the other CPU.
+    /// The way in which the job moved to the other CPU.
     pub mover: Mover,
-    /// For what runs beside a load without migrating: the class of its CPU and the other one, where it
-    /// was measured. A polluter below the same cache is another neighbour than one apart.
+    /// The measured class of the job's CPU and the load's CPU, for a job that stays beside a load, if
+    /// measured. A polluter that shares a cache with the job has another effect than a distant polluter.
     pub pair_class: Option<Event>,
     /// The working-set size in bytes.
     pub wss_bytes: u64,
@@ -71,14 +71,15 @@ fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S:
     serializer.serialize_some(&text.as_deref())
 }
 
-/// The class that tells neighbours apart; a migration's own event does so already.
+/// The class that distinguishes a job's neighbours; None for migrations, whose event already states the
+/// class.
 fn beside_a_load(sample: &Sample) -> Option<Event> {
     let stays = !sample.event.is_migration() && sample.preempted_by == Absence::Load;
     sample.pair_class.filter(|_| stays)
 }
 
 impl CellKey {
-    /// The cell of a sample.
+    /// The cell to which a sample belongs.
     pub fn of(sample: &Sample) -> Self {
         Self {
             machine: sample.machine.clone(),
@@ -108,17 +109,18 @@ impl CellKey {
         self.wss_bytes as f64 / 1024.0
     }
 
-    /// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
+    /// The size in bytes of a polluter's working set, parsed from a text such as
+    /// `shuffled 4 MiB write 0.5`.
     pub fn polluter_bytes(&self) -> Option<u64> {
         walked_bytes(self.polluter.as_deref()?)
     }
 
-    /// Whether the two differ in nothing but the working-set size.
+    /// Whether two cells differ at most in the working-set size.
     pub fn same_series(&self, other: &Self) -> bool {
         *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
     }
 
-    /// Whether the two differ in nothing but the event, its absence, and the working-set size.
+    /// Whether two cells differ at most in the event, its absence, and the working-set size.
     pub fn same_panel(&self, other: &Self) -> bool {
         *self
             == Self {
@@ -133,8 +135,8 @@ impl CellKey {
             }
     }
 
-    /// The properties that must be equal, besides load, write ratio, size and length, for two cells to be
-    /// compared, as one text.
+    /// The properties, apart from load, write ratio, size and length, that must be equal for a comparison
+    /// of two cells, as one text.
     pub fn variant(&self) -> String {
         let Self { experiment, pattern, page, chains, cache_state, mover, .. } = self;
         let (workload, node, fresh) = (&self.workload, self.node, self.fresh_frames);
@@ -142,7 +144,7 @@ impl CellKey {
         format!("{text} {workload:?} {node:?} {fresh}")
     }
 
-    /// The distribution of preemption lengths; empty where the job resumed at once.
+    /// The distribution of preemption lengths; empty if the job resumed at once.
     pub fn absence(&self) -> &str {
         match &*self.preemption_length {
             "none" | "fixed_0ns" => "",
@@ -150,12 +152,12 @@ impl CellKey {
         }
     }
 
-    /// Its fields by name, each value as text; `none` where there is none.
+    /// The fields of the cell by name, with each value as text; `none` for an absent value.
     pub fn fields(&self) -> Vec<(String, String)> {
         fields(self)
     }
 
-    /// The fields in the order in which summaries are listed; `idle` stands before other loads.
+    /// The fields in the order in which summaries are listed; `idle` comes before other loads.
     fn order(&self) -> impl Ord + '_ {
         let place = (&self.machine, self.memory_architecture, &self.experiment);
         let load = (&*self.load != "idle", &self.load);
@@ -170,14 +172,14 @@ impl CellKey {
     }
 }
 
-/// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
+/// The size in bytes of a polluter's working set, parsed from a text such as `shuffled 4 MiB write 0.5`.
 pub(super) fn walked_bytes(polluter: &str) -> Option<u64> {
     let mut words = polluter.split(' ').skip(1);
     let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
     Some(size.get())
 }
 
-/// The fields of a key by name, each value as text; `none` where there is none.
+/// The fields of a key by name, with each value as text; `none` for an absent value.
 pub(super) fn fields(key: &impl Serialize) -> Vec<(String, String)> {
     let text = |value: Value| match value {
         Value::Null => "none".to_owned(),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The class of every sample, as it was measured: from the exchanges around the batches of a run.
+//! Assigns the measured class to every sample, from the exchanges around the batches of a run.
 //!
-//! A description of a machine says which caches two CPUs share. A host that moves the virtual CPUs of
-//! its guests makes that true at one time and false at another. The exchanges of a run, of all pairs
-//! that are declared alike, fall into levels (see [`crate::distance`]); a sample's class is that
-//! of its batch. What cannot be told is said: a batch whose two exchanges disagree, and one without
-//! exchanges on a machine that has several levels, give no valid samples.
+//! The description of a machine states which caches two CPUs share. A host that moves the virtual CPUs of its
+//! guests makes this statement sometimes true and sometimes false. The exchanges of all pairs with one declared
+//! class fall into levels (see [`crate::distance`]), and a sample has the class of its batch. If the class
+//! cannot be determined, the samples are invalid: for a batch whose two exchanges disagree, and for a batch
+//! without exchanges on a machine with several levels.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,19 @@ use corehop_plan::samples::{Cause, Sample, SwitchBatch};
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::{Absence, Event};
 
-/// Exchanges as they stream by, each batch once.
+/// Collects exchanges while rows stream in, each batch once.
 #[derive(Debug, Clone, Default)]
 pub struct ClassExchanges {
-    /// By the declared class of the pair: the time in nanoseconds since the run began, and the exchange.
+    /// The exchanges by the declared class of their pair, each with its time in nanoseconds since the start of
+    /// the run.
     of_class: BTreeMap<Event, Vec<(u64, f64)>>,
     last: Option<(u64, Option<f64>, Option<f64>)>,
     batches: u64,
-    /// Batches that lack one of their exchanges or both.
+    /// The number of batches that lack one or both exchanges.
     incomplete: u64,
 }
 
-/// The exchanges around a batch that a row belongs to.
+/// The exchanges around the batch of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Exchanged {
     from_cpu: u64,
@@ -64,7 +65,7 @@ impl From<&SwitchBatch> for Exchanged {
 }
 
 impl Exchanged {
-    /// The declared class of the pair whose lines were exchanged.
+    /// The declared class of the pair that exchanged lines.
     fn declared(&self, platform: &Platform) -> Option<Event> {
         let (from, with) = (Cpu(self.from_cpu as u32), Cpu(self.with? as u32));
         Some(Event::resuming(platform, from, with)).filter(|class| class.is_migration())
@@ -72,7 +73,7 @@ impl Exchanged {
 }
 
 impl ClassExchanges {
-    /// Takes the exchanges of a row, unless they are those of the row before.
+    /// Adds the exchanges of a row, unless they equal the exchanges of the previous row.
     pub fn take(&mut self, platform: &Platform, row: impl Into<Exchanged>) {
         let row = row.into();
         let Some(class) = row.declared(platform) else { return };
@@ -94,7 +95,7 @@ impl ClassExchanges {
         series.extend(after.map(|ns| (row.start_ns + AFTER_NS, ns)));
     }
 
-    /// The levels.
+    /// The levels of the exchanges and the classes of pairs.
     pub fn finish(&self) -> Classes {
         let told = |(&declared, series): (&Event, &Vec<(u64, f64)>)| {
             let exchanges: Vec<f64> = series.iter().map(|&(_, exchange)| exchange).collect();
@@ -110,33 +111,33 @@ impl ClassExchanges {
     }
 }
 
-/// About how long after its first job a batch ends, in nanoseconds.
+/// The approximate time from a batch's first job to the end of the batch, in nanoseconds.
 const AFTER_NS: u64 = 100_000_000;
 
-/// The measured distances of a run's pairs of CPUs, by their declared class.
+/// The measured distances of a run's pairs of CPUs, by declared class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Classes {
-    /// By the declared class.
+    /// The pairs, one entry for each declared class.
     pub pairs: Vec<OfPairs>,
-    /// Batches of jobs around which lines were to be exchanged.
+    /// The number of batches around which lines were to be exchanged.
     pub batches: u64,
-    /// Those that lack an exchange before or after them: the other CPU was not free in time.
+    /// The number of batches that lack an exchange because the other CPU was not free in time.
     pub batches_without_exchange: u64,
 }
 
-/// The levels of pairs that are declared alike.
+/// The levels of all pairs with one declared class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfPairs {
     /// The declared class of a migration between such CPUs.
     pub declared: Event,
-    /// The levels of their exchanges.
+    /// The levels of the pairs' exchanges.
     pub levels: ExchangeLevels,
     /// The time at each distance.
     pub stays: LevelResidence,
 }
 
 impl Classes {
-    /// The pairs that a row's belongs to, and what the exchanges around its batch say.
+    /// The pairs to which a row belongs, and the class that the exchanges around its batch show.
     fn batch(
         &self,
         platform: &Platform,
@@ -148,14 +149,15 @@ impl Classes {
         Some((of, of.levels.batch(row.before_ns, row.after_ns)))
     }
 
-    /// The class of a sample's pair as it was measured; None where that cannot be told.
+    /// The measured class of a sample's pair; None if it cannot be determined.
     pub fn class_of(&self, platform: &Platform, sample: &Sample) -> Option<Event> {
         let (of, batch) = self.batch(platform, sample)?;
         let BatchClass::Level(level) = batch else { return None };
         Some(measured_event(of.declared, level, of.levels.count()))
     }
 
-    /// Gives a sample its class: what it is, and whether that can be told.
+    /// Assigns the measured class to a sample, and marks the sample as invalid if the class cannot be
+    /// determined.
     pub fn assign(&self, platform: &Platform, sample: &mut Sample) {
         let Some((of, batch)) = self.batch(platform, &*sample) else { return };
         let (declared, several) = (of.declared, of.levels.count() > 1);
@@ -173,8 +175,8 @@ impl Classes {
         }
     }
 
-    /// Gives a batch of core switches the class of its pair of CPUs. One whose class changed is not valid, nor,
-    /// where there are several classes, one whose class cannot be told.
+    /// Assigns the measured class of its pair to a batch of core switches. A batch is invalid if its class
+    /// changed, or if its class is unknown and the pairs have several classes.
     pub fn assign_switches(&self, platform: &Platform, row: &mut SwitchBatch) {
         let Some((of, batch)) = self.batch(platform, &*row) else { return };
         match batch {
@@ -186,19 +188,19 @@ impl Classes {
         }
     }
 
-    /// Whether some pairs showed more than one level.
+    /// Whether some pairs have more than one level.
     pub fn several(&self) -> bool {
         self.pairs.iter().any(|of| of.levels.count() > 1)
     }
 }
 
-/// Whether what is measured differs with the distance to the other CPU: migrations, and whatever runs
+/// Whether the measured value depends on the distance to the other CPU, which applies to migrations and to jobs
 /// beside a load.
 pub fn depends_on_class(sample: &Sample) -> bool {
     sample.event.is_migration() || sample.preempted_by == Absence::Load
 }
 
-/// The sample as it was before classes were assigned: what the machine's description calls it.
+/// Resets a sample to the declared class, as it was before measured classes were assigned.
 pub fn as_declared(sample: &mut Sample) {
     sample.event = sample.declared_event.unwrap_or(sample.event);
     sample.pair_class = None;
@@ -206,7 +208,7 @@ pub fn as_declared(sample: &mut Sample) {
     sample.valid = sample.disturbed_by.is_empty();
 }
 
-/// The same for a batch of core switches.
+/// Resets a batch of core switches to its declared class.
 pub fn switches_as_declared(row: &mut SwitchBatch) {
     row.pair_class = None;
     row.valid = row.stayed == 0;

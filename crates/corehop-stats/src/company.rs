@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The activity during the absence of a job. Costs are compared within one company only: a job that waits while
-//! nothing runs keeps its lines, and a job that waits while others run loses them to these others.
+//! The company of a job: the activity on its CPU during its absence. Costs are compared within one company
+//! only: a job that waits while nothing runs keeps its lines, and a job that waits while other threads run
+//! loses lines to these threads.
 
 use std::fmt;
 
@@ -11,16 +12,16 @@ use super::summary::CellSummary;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Absence, Event};
 
-/// The work in the job's place while it was away, besides the load's on other CPUs. Two costs are compared
-/// only where the jobs were away in the same company.
+/// The work on the job's CPU during its absence; the load's work on other CPUs does not count. Two costs are
+/// comparable only if the jobs were away in the same company.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Company {
-    /// The occupant of the CPU.
+    /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
-    /// The memory that it walked.
+    /// The walk of the occupant.
     pub polluter: Option<String>,
-    /// Beside a load: how far the CPU was from the other one, where that was measured. A neighbour at the
-    /// distance of an L3 migration is compared with L3 migrations.
+    /// The measured class of the job's CPU and the load's CPU, if a load ran and the class was measured. A job
+    /// beside a neighbour at the distance of an L3 migration is compared with L3 migrations.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pair_class: Option<Event>,
 }
@@ -35,17 +36,17 @@ impl Company {
         }
     }
 
-    /// Nothing that the experiment put there.
+    /// The company in which the experiment runs nothing.
     pub const fn nothing() -> Self {
         Self { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
     }
 
-    /// Whether a migration of this class leads from its CPU to the neighbour it is about.
+    /// Whether a migration of this class leads from the job's CPU to the CPU of its neighbour.
     pub fn leads(&self, migration: Event) -> bool {
         self.pair_class.is_none_or(|class| class == migration)
     }
 
-    /// The events of resuming in place in it, the closest to a preemption first.
+    /// The events after which a job of this company resumes in place, the closest to a preemption first.
     pub fn stays(&self) -> &'static [Event] {
         match self.preempted_by {
             Absence::Nothing => &[Event::Preemption, Event::IdleLeave],
@@ -53,12 +54,12 @@ impl Company {
         }
     }
 
-    /// The size of what ran, if anything with a known size did.
+    /// The size of the occupant's working set, if known.
     fn walked(&self) -> Option<Bytes> {
         self.polluter.as_deref().and_then(walked_bytes).map(Bytes::new)
     }
 
-    /// The company as a short clause: `a preemptor walked 4 MiB meanwhile`.
+    /// The company as a short clause, such as `a preemptor walked 4 MiB meanwhile`.
     pub fn brief(&self) -> String {
         match (self.preempted_by, self.walked()) {
             (Absence::Preemptor, Some(size)) => format!("a preemptor walked {size} meanwhile"),
@@ -73,26 +74,27 @@ pub const fn stays(event: Event) -> bool {
     matches!(event, Event::Preemption | Event::IdleLeave)
 }
 
-/// Cells of one size and one length whose jobs were away in one company: these, and only these, are compared.
+/// Cells of one size and one length whose jobs were away in one company; only such cells are compared with each
+/// other.
 #[derive(Debug, Clone)]
 pub struct CompanyGroup<'a> {
     /// The company.
     pub company: Company,
-    /// The cells: resuming in place first, then the migrations from near to far.
+    /// The cells: first the jobs that resume in place, then the migrations from near to far.
     pub cells: Vec<&'a CellSummary>,
 }
 
 impl CompanyGroup<'_> {
-    /// Whether the job both stayed and moved in this company.
+    /// Whether jobs of this company both stayed and moved.
     pub fn compares(&self) -> bool {
         let any = |moved: bool| self.cells.iter().any(|it| it.cell.event.is_migration() == moved);
         any(true) && any(false)
     }
 }
 
-/// The cells of preemptions, idle leaves and migrations by company, if they are of one panel, size and length;
-/// companies with both stays and migrations come first. A migration under a load belongs to the company of the
-/// neighbour that it leads to.
+/// Groups cells of preemptions, idle leaves and migrations by company, if they are of one panel, size and
+/// length; companies with both stays and migrations come first. A migration under a load belongs to the company
+/// of the neighbour to which it leads.
 pub fn alike<'a>(cells: &[&'a CellSummary]) -> Vec<CompanyGroup<'a>> {
     let mut groups: Vec<CompanyGroup<'a>> = Vec::new();
     for &summary in cells.iter().filter(|it| stays(it.cell.event)) {

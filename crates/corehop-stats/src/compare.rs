@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two samples: which of the two tends to be greater, by how much, and how sure that is.
+//! Compares two samples: which tends to be greater, by how much, and with which certainty.
 //!
-//! Nothing here assumes a law or equal variances. Samples are given in the order in which they were
-//! taken; where neighbours are visibly related they count for fewer (see
-//! [`crate::moments`]). The two samples must be independent of each other.
+//! No function here assumes a distribution or equal variances. Samples are in the order of measurement; if
+//! neighbours are visibly dependent, they count as fewer samples (see [`crate::moments`]). The two samples
+//! must be independent of each other.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -14,42 +14,43 @@ use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::{quantile, quantile_interval};
 use super::sequential::dependence_about;
 
-/// The order of two samples, or which tends to be greater: `θ = P(X < Y) + P(X = Y)/2`.
+/// The stochastic order of two samples, which shows which sample tends to be greater:
+/// `θ = P(X < Y) + P(X = Y)/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StochasticOrder {
-    /// `θ`: 1 where every `y` is above every `x`, 1/2 where neither tends to be greater. This is
-    /// Mann and Whitney's U over the number of pairs.
+    /// The value of `θ`: 1 if every `y` is above every `x`, 1/2 if neither sample tends to be greater.
+    /// This value is Mann and Whitney's U divided by the number of pairs.
     pub theta: f64,
-    /// Its interval.
+    /// The interval of `θ`.
     pub interval: Interval,
-    /// Two-sided p-value of `θ = 1/2`.
+    /// The two-sided p-value of `θ = 1/2`.
     pub p_value: f64,
-    /// Number of `x`.
+    /// The number of values in `x`.
     pub n_x: usize,
-    /// Number of `y`.
+    /// The number of values in `y`.
     pub n_y: usize,
 }
 
 impl StochasticOrder {
-    /// `Y` tends to be greater: the whole interval lies above 1/2.
+    /// Whether `Y` tends to be greater, because the whole interval is above 1/2.
     pub fn ascending(&self) -> bool {
         self.interval.low > 0.5
     }
 
-    /// `X` tends to be greater: the whole interval lies below 1/2.
+    /// Whether `X` tends to be greater, because the whole interval is below 1/2.
     pub fn descending(&self) -> bool {
         self.interval.high < 0.5
     }
 }
 
-/// The stochastic order of `x` and `y` with its interval at confidence `1 - alpha`: the test of
-/// Brunner and Munzel (Biometrical Journal 42, 2000), which unlike Mann and Whitney's holds for laws
-/// of different shape, and its interval on the logit scale. Where the samples do not overlap at all
-/// that variance is zero; then the interval is the exact one of independent pairs, and the p-value
-/// that of the permutation test.
+/// The stochastic order of `x` and `y` with its interval at confidence `1 - alpha`, on the logit scale.
+/// The test is that of Brunner and Munzel (Biometrical Journal 42, 2000), which unlike Mann and Whitney's
+/// also holds for distributions of different shapes. If the samples do not overlap, the variance is zero;
+/// then the interval is the exact interval of independent pairs, and the p-value is that of the
+/// permutation test.
 ///
 /// # Errors
-/// [`BadInput`] for fewer than two values on a side, one that is no number, or a bad `alpha`.
+/// [`BadInput`] for fewer than two values on a side, a value that is not a number, or an invalid `alpha`.
 pub fn order(x: &[f64], y: &[f64], alpha: f64) -> Result<StochasticOrder, BadInput> {
     probability("alpha", alpha)?;
     let (sorted_x, sorted_y) = (at_least_two(x)?, at_least_two(y)?);
@@ -74,13 +75,13 @@ fn at_least_two(values: &[f64]) -> Result<Ordered, BadInput> {
     Ordered::new(values)
 }
 
-/// The share of `values` below `x`, ties by half.
+/// The share of `values` below `x`; equal values count half.
 pub(super) fn share_below(values: &Ordered, x: f64) -> f64 {
     (values.below(x) + values.at_most(x)) as f64 / 2.0 / values.len() as f64
 }
 
-/// Standard error of `θ` from the placements of either sample in the other, with the degrees of
-/// freedom of Satterthwaite.
+/// The standard error of `θ`, from the placements of each sample in the other, with the degrees of freedom
+/// of Satterthwaite.
 fn placement_error(of_x: &[f64], of_y: &[f64]) -> (f64, f64) {
     let parts = [of_x, of_y].map(|placements| {
         let n = placements.len() as f64;
@@ -101,15 +102,16 @@ pub(super) fn logit_interval(theta: f64, error: f64, freedom: f64, alpha: f64) -
     Interval { low, high, level: 1.0 - alpha }
 }
 
-/// The interval where placements do not vary: of `pairs` independent pairs all agreed, which a share below
-/// `alpha^(1/pairs)` would have let happen with probability `alpha` at most.
+/// The interval if placements do not vary: all of `pairs` independent pairs agree, which has a probability
+/// of at most `alpha` if the true share is below `alpha^(1/pairs)`.
 pub(super) fn pairs_interval(theta: f64, pairs: usize, alpha: f64) -> Interval {
     let room = -((alpha / 2.0).ln() / pairs as f64).exp_m1();
     let (low, high) = ((theta - room).max(0.0), (theta + room).min(1.0));
     Interval { low, high, level: 1.0 - alpha }
 }
 
-/// The permutation p-value of complete separation: two of all ways to choose the `x` among the values.
+/// The permutation p-value of complete separation, which is the probability of two of all ways to choose
+/// the `x` among the values.
 fn separated(theta: f64, n_x: usize, n_y: usize) -> f64 {
     if (theta - 0.5).abs() < 0.5 {
         return 1.0;
@@ -120,7 +122,7 @@ fn separated(theta: f64, n_x: usize, n_y: usize) -> f64 {
     2.0 * (-ln_choose).exp()
 }
 
-/// `t` with probability `alpha` beyond `±t`.
+/// The value `t` with probability `alpha` beyond `±t`.
 pub fn t_quantile(freedom: f64, alpha: f64) -> f64 {
     // Beyond some thousand degrees of freedom the law is normal to four digits, and the series of
     // the library slow.
@@ -130,7 +132,7 @@ pub fn t_quantile(freedom: f64, alpha: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - alpha / 2.0))
 }
 
-/// `P(T > |t|)`.
+/// The probability `P(T > |t|)`.
 fn t_tail(freedom: f64, t: f64) -> f64 {
     if freedom > 5_000.0 {
         return 0.5 * statrs::function::erf::erfc(t.abs() / std::f64::consts::SQRT_2);
@@ -138,34 +140,35 @@ fn t_tail(freedom: f64, t: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(0.5, |law| law.sf(t.abs()))
 }
 
-/// The difference of two samples' quantiles.
+/// The difference between the quantiles of two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct QuantileDifference {
-    /// The quantile; 0.5 for the median.
+    /// The probability of the quantile; 0.5 for the median.
     pub p: f64,
-    /// The quantile of `y` less that of `x`.
+    /// The quantile of `y` minus the quantile of `x`.
     pub estimate: f64,
-    /// Its interval; None where either sample is too small to bound its own quantile both ways.
+    /// The interval of the difference; None if a sample is too small to bound its own quantile on both
+    /// sides.
     pub interval: Option<Interval>,
 }
 
-/// The difference of the medians, `y` less `x`, with its interval at confidence `1 - alpha`.
+/// The difference of the medians, `y` minus `x`, with its interval at confidence `1 - alpha`.
 ///
 /// # Errors
-/// As [`quantile_difference`].
+/// [`BadInput`], as for [`quantile_difference`].
 pub fn median_difference(x: &[f64], y: &[f64], alpha: f64) -> Result<QuantileDifference, BadInput> {
     quantile_difference(x, y, 0.5, alpha)
 }
 
-/// The difference of the quantiles `p`, `y` less `x`, with its interval at confidence `1 - alpha`.
+/// The difference of the `p` quantiles, `y` minus `x`, with its interval at confidence `1 - alpha`.
 ///
-/// The interval is that of the bootstrap, without drawing: the rank of a resample's quantile follows
-/// a binomial tail (Maritz and Jarrett, JASA 73, 1978), so the laws of both resampled quantiles are
-/// known exactly, and with them that of their difference.
+/// The interval is a bootstrap interval without random draws: the rank of a resample's quantile follows a
+/// binomial tail (Maritz and Jarrett, JASA 73, 1978), so the distributions of both resampled quantiles,
+/// and of their difference, are known exactly.
 ///
 /// # Errors
-/// [`BadInput`] for fewer than two values on a side, one that is no number, or a `p` or `alpha` that
-/// is no probability.
+/// [`BadInput`] for fewer than two values on a side, a value that is not a number, or a `p` or `alpha`
+/// that is not a probability.
 pub fn quantile_difference(
     x: &[f64],
     y: &[f64],
@@ -186,7 +189,7 @@ pub fn quantile_difference(
     Ok(QuantileDifference { p, estimate, interval: difference_interval(&law_x, &law_y, alpha) })
 }
 
-/// The law of the quantile `p` of a resample: values and their probabilities.
+/// The distribution of the `p` quantile of a resample: values with their probabilities.
 fn resampled(samples: &[f64], sorted: &Ordered, p: f64) -> Vec<(f64, f64)> {
     let at = sorted.rank((samples.len() as f64 * p).ceil() as usize).unwrap_or(sorted.max());
     let n = sorted.len();
@@ -221,14 +224,14 @@ fn resampled(samples: &[f64], sorted: &Ordered, p: f64) -> Vec<(f64, f64)> {
     law
 }
 
-/// The `alpha/2` and `1 - alpha/2` quantiles of the difference of two independent laws.
+/// The `alpha/2` and `1 - alpha/2` quantiles of the difference of two independent distributions.
 fn difference_interval(x: &[(f64, f64)], y: &[(f64, f64)], alpha: f64) -> Option<Interval> {
     let [low, high] = [alpha / 2.0, 1.0 - alpha / 2.0].map(|share| difference_at(x, y, share));
     Some(Interval { low: low?, high: high?, level: 1.0 - alpha })
 }
 
-/// The least `d` with `P(Y - X <= d)` at least `share`, by bisection: the pairs are too many to sort.
-/// None for a law without values.
+/// The smallest `d` with `P(Y - X <= d)` at least `share`, found by bisection because there are too many
+/// pairs to sort. None for a distribution without values.
 fn difference_at(x: &[(f64, f64)], y: &[(f64, f64)], share: f64) -> Option<f64> {
     let (least_x, most_x) = (x.first()?.0, x.last()?.0);
     let (least_y, most_y) = (y.first()?.0, y.last()?.0);
@@ -251,7 +254,7 @@ fn mass(law: &[(f64, f64)]) -> f64 {
     law.iter().map(|(_, probability)| probability).sum()
 }
 
-/// `P(Y - X <= d)`: both laws ascend, so the `y` that count only grow in number.
+/// The probability `P(Y - X <= d)`; both distributions ascend, so the number of `y` that count only grows.
 fn up_to(x: &[(f64, f64)], y: &[(f64, f64)], d: f64) -> f64 {
     let (mut sum, mut below, mut next) = (0.0, 0.0, y.iter().peekable());
     for &(a, of_a) in x {
@@ -267,11 +270,11 @@ fn up_to(x: &[(f64, f64)], y: &[(f64, f64)], d: f64) -> f64 {
     sum
 }
 
-/// The p-values of a family, adjusted so that comparing each with `alpha` rejects any true hypothesis
-/// at all with probability at most `alpha` (Holm, Scandinavian Journal of Statistics 6, 1979).
+/// The p-values of a family, adjusted so that comparing each with `alpha` rejects any true hypothesis with
+/// probability at most `alpha` (Holm, Scandinavian Journal of Statistics 6, 1979).
 ///
 /// # Errors
-/// [`BadInput::NotFinite`] for a p-value that is no number. An empty family gives an empty answer.
+/// [`BadInput::NotFinite`] for a p-value that is not a number. An empty family yields an empty list.
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, BadInput> {
     if p_values.is_empty() {
         return Ok(Vec::new());

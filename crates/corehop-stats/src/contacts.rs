@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The graph of threads that belong together, fused from all sources of evidence: rates that decay with time, and how sure
-//! they are.
+//! The graph of threads that belong together, combined from all sources of evidence: rates that decay with time, and
+//! their certainty.
 //!
-//! Wake-ups are counted in some windows, and each that happens in them. Other sources take samples or look from time to time, so that the time of each
-//! source is that of the windows in which it said something.
+//! Wake-ups are counted only in some windows, but completely within these windows. Other sources sample or look
+//! periodically, so the time of a source is the time of the windows in which it reported something.
 
 use std::collections::BTreeMap;
 
@@ -11,67 +11,67 @@ use serde::Serialize;
 
 use corehop_plan::host::{Activity, Contact, DataSharing, Evidence};
 
-/// Two threads that belong together.
+/// A tie between two threads that belong together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Tie {
     /// The thread with the lower number.
     pub a: u32,
-    /// The other.
+    /// The thread with the higher number.
     pub b: u32,
-    /// Wake-ups per second, both ways together, with less weight for what is longer ago.
+    /// The wake-ups per second in both directions together; older wake-ups have less weight.
     pub per_second: f64,
-    /// The lower end of its 95 % interval, with wake-ups as independent events (square-root transform of a Poisson
-    /// count).
+    /// The lower end of the 95 % interval of the rate, with wake-ups as independent events (square-root transform of a
+    /// Poisson count).
     pub at_least: f64,
-    /// Data that one takes over from the other without a wake-up, in lines per second: the lower ends of all sources that see
-    /// some of it, the largest of them.
+    /// The lines per second that one thread takes over from the other without a wake-up: the largest of the lower ends
+    /// of all sources that see such lines.
     pub lines_at_least: f64,
-    /// The certainty that they belong together, from 0 to 1: each source errs with the share of its rate that lies above the
-    /// lower end, and independently of the others.
+    /// The certainty that the threads belong together, from 0 to 1: each source errs with the share of its rate above
+    /// the lower end, independently of the other sources.
     pub confidence: f64,
 }
 
-/// Two threads, the one with the lower number first.
+/// A pair of threads; the thread with the lower number is first.
 type ContactPair = (u32, u32);
 
-/// Events that fade.
+/// A number of events, reduced by decay.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Faded {
     seen: f64,
-    /// The events that the source's rate stands for.
+    /// The number of events that the source's rate represents.
     all: f64,
 }
 
-/// The evidence of a source that does not see everything.
+/// The evidence from a source that sees only some of the events.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct ContactEvidence {
     pairs: BTreeMap<ContactPair, Faded>,
-    /// The faded time in which it said something.
+    /// The decayed time in which the source reported something.
     seconds: f64,
 }
 
-/// Contacts of pairs of threads, fading.
+/// The contacts between pairs of threads, which decay with time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContactGraph {
     half_life_s: f64,
-    /// Faded counts of wake-ups, by pair, ascending.
+    /// The decayed counts of wake-ups, by pair in ascending order.
     counts: Vec<(ContactPair, f64)>,
-    /// The faded time that they were counted in.
+    /// The decayed time in which wake-ups were counted.
     seconds: f64,
     others: BTreeMap<Evidence, ContactEvidence>,
 }
 
-/// Faded counts below this are forgotten.
+/// The decayed count below which a pair is dropped.
 const FORGOTTEN: f64 = 0.01;
 
 impl ContactGraph {
-    /// A graph without ties; what was seen `half_life_s` seconds ago counts half.
+    /// A graph without ties; an event has half of its weight after `half_life_s` seconds.
     pub fn new(half_life_s: f64) -> Self {
         let others = BTreeMap::new();
         Self { half_life_s, counts: Vec::new(), seconds: 0.0, others }
     }
 
-    /// Takes a window. Threads that are not in it have ended, and their ties with them.
+    /// Adds a window. A thread that is missing from the window has ended, so its ties are dropped.
     pub fn take(&mut self, activity: &Activity) {
         let span = activity.span_ns as f64 * 1e-9;
         let fade = (-std::f64::consts::LN_2 * span / self.half_life_s).exp();
@@ -107,7 +107,7 @@ impl ContactGraph {
         });
     }
 
-    /// The ties, by pair.
+    /// The ties between threads, ordered by pair.
     pub fn ties(&self) -> Vec<Tie> {
         let tie = |&((a, b), count): &(ContactPair, f64)| {
             let (per_second, at_least) = (count / self.seconds, low(count) / self.seconds);
@@ -163,12 +163,12 @@ impl ContactEvidence {
 }
 
 impl Tie {
-    /// The rate of what was seen of both: wake-ups, or hand-overs of data where there are more of them.
+    /// The rate of a tie: wake-ups, or hand-overs of data if these are more frequent.
     pub const fn rate(&self) -> f64 {
         self.per_second.max(self.lines_at_least)
     }
 
-    /// Takes what another source knows of the same threads.
+    /// Combines the tie with the evidence of another source for the same threads.
     fn fuse(&mut self, other: &Self) {
         self.per_second += other.per_second;
         self.at_least += other.at_least;
@@ -178,7 +178,7 @@ impl Tie {
     }
 }
 
-/// The lower end of a Poisson count: its square root has a standard deviation of one half.
+/// The lower end of a Poisson count, whose square root has a standard deviation of one half.
 fn low(count: f64) -> f64 {
     (count.sqrt() - 0.98).max(0.0).powi(2)
 }
@@ -187,7 +187,7 @@ fn pair(it: &Contact) -> ContactPair {
     (it.waker.min(it.woken), it.waker.max(it.woken))
 }
 
-/// Threads as bits. The kernel's numbers end at 2^22, so that this is half a mebibyte at most.
+/// A set of threads, stored as bits. The kernel's thread numbers end at 2^22, so the set has at most half a mebibyte.
 struct Tids(Vec<u64>);
 
 impl Tids {

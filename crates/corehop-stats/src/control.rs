@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Conclusions from the two controls: which delays are no more than the method's own error,
-//! and which are no more than being off the CPU costs.
+//! Draws conclusions from the two controls: which delays are only the method's own error, and which are
+//! only the cost of being off the CPU.
 
 use super::cell::CellKey;
 use super::summary::CellSummary;
 use corehop_plan::workload::{Absence, Event};
 
-/// Whether a delay is, in the median, no larger than what the control `none` of the same working set came
-/// out with, which should have been nothing. False where there was no such control.
+/// Whether a median delay is not larger than the delay of the control `none` for the same working set,
+/// which should be zero. False without such a control.
 pub fn within_error(summary: &CellSummary, summaries: &[CellSummary]) -> bool {
     if summary.cell.event == Event::None {
         return false;
@@ -21,19 +21,19 @@ pub fn within_error(summary: &CellSummary, summaries: &[CellSummary]) -> bool {
     median(summary).zip(error).is_some_and(|(delay, error)| delay.abs() <= error)
 }
 
-/// A size at which leaving the CPU alone cost as much as being preempted.
+/// A size at which leaving the CPU idle cost as much as being preempted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeavingAlone {
-    /// The preemption's cell.
+    /// The cell of the preemption.
     pub cell: CellKey,
-    /// Its median cost, in microseconds.
+    /// The median cost of the preemption, in microseconds.
     pub preemption_us: f64,
-    /// The cost of the same absence while nothing else ran.
+    /// The cost of an equal absence in which no other thread ran, in microseconds.
     pub idle_leave_us: f64,
 }
 
-/// The preemptions by a preemptor or a load that cost no more, in the median, than an absence of the same
-/// length in which nothing else ran.
+/// The preemptions by a preemptor or a load whose median cost is not higher than that of an equally long
+/// absence in which no other thread ran.
 pub fn leaving_alone(summaries: &[CellSummary]) -> Vec<LeavingAlone> {
     let preemptions = summaries.iter().filter(|summary| {
         summary.cell.event == Event::Preemption && summary.cell.preempted_by != Absence::Nothing

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Enough samples, and no more: which cells get how many samples in which replicate.
+//! Decides how many samples each cell gets in each replicate, so that a run takes enough samples and no
+//! more.
 //!
-//! The replicate is the unit. A count is spread over the replicates asked for. A precision is judged
-//! by the medians of the replicates, and where they do not suffice, more replicates are taken, each
-//! with as many samples as pay: Kalibera and Jones (ISMM 2013, section 6.1) weigh what a replicate
-//! costs against what another sample of the same one costs by the variance at either level.
+//! The replicate is the unit of sampling. A requested number of samples is spread over the requested
+//! replicates. A requested precision is judged by the medians of the replicates. If they do not suffice,
+//! corehop takes more replicates, each with the number of samples that pays: Kalibera and Jones (ISMM
+//! 2013, section 6.1) weigh the cost of a replicate against the cost of a further sample of one replicate
+//! by the variance at each level.
 
 use crate::moments::variance;
 use crate::ordered::Ordered;
@@ -16,36 +18,37 @@ use corehop_plan::samples::RowObservation;
 /// The goal of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
-    /// As many valid samples of each cell as the experiment asks for.
+    /// The campaign takes the requested number of valid samples of each cell.
     Count,
-    /// Every cell's median delay this precisely, relative to its warm touch.
+    /// The campaign takes samples until the median delay of every cell has this precision, relative to its
+    /// warm touch.
     Precision(Precision),
-    /// Nothing in particular: go on until the time is up, the worst cells first.
+    /// The campaign has no goal and continues until the time is used up; the worst cells come first.
     Time,
 }
 
-/// The most jobs in a block: some minutes of work between two looks.
+/// The largest number of jobs in a block, which take some minutes between two decisions.
 const MOST_PER_BLOCK: u32 = 20_000;
 
-/// The samples of a cell before its precision is looked at for the first time.
+/// The number of samples of a cell after which its precision is judged for the first time.
 const FIRST_LOOK: u32 = 40;
 
-/// The number of attempts per requested valid sample after which a cell is given up.
+/// The number of attempts for each requested valid sample after which a cell is given up.
 const MOST_ATTEMPTS: u32 = 4;
 
-/// The number of attempts after which a cell is given up of which none could be measured.
+/// The number of attempts after which a cell without any measured value is given up.
 const MOST_UNMEASURED: u32 = 5;
 
-/// The cost of beginning a replicate, in samples of a cell: threads, memory, a load that settles.
+/// The cost of starting a replicate (threads, memory, a load that settles), in samples of a cell.
 const REPLICATE_COST: f64 = 8.0;
 
-/// The fewest and the most samples of a cell in a replicate that is added for precision.
+/// The smallest and the largest number of a cell's samples in a replicate that is added for precision.
 const IN_A_REPLICATE: [f64; 2] = [4.0, 40.0];
 
-/// The next round.
+/// The next round of a campaign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplingRound {
-    /// The replicate, counted from 0.
+    /// The replicate of the round, counted from 0.
     pub replicate: u32,
     /// The number of samples of each cell.
     pub quota: Vec<u32>,
@@ -55,9 +58,9 @@ pub struct SamplingRound {
 struct CellState {
     asked: u32,
     attempts: u32,
-    /// The attempts that gave a value, valid or not.
+    /// The number of attempts that yielded a value, valid or not.
     measured: u32,
-    /// The valid samples of each replicate that has some, by its number.
+    /// The valid samples by replicate, for replicates that have valid samples.
     replicates: Vec<(u64, Vec<f64>)>,
     scales: f64,
 }
@@ -85,23 +88,23 @@ impl CellState {
         self.is_impossible() || self.attempts >= MOST_ATTEMPTS * self.asked.max(FIRST_LOOK)
     }
 
-    /// Whether it was tried a few times and never gave a value.
+    /// Whether several attempts were made and none yielded a value.
     const fn is_impossible(&self) -> bool {
         self.measured == 0 && self.attempts >= MOST_UNMEASURED
     }
 
-    /// The number of further valid samples that it takes to have so many.
+    /// The number of further valid samples that the cell needs to have `wanted` valid samples.
     fn missing(&self, wanted: u32) -> u32 {
         if self.given_up() { 0 } else { wanted.saturating_sub(self.valid()) }
     }
 
-    /// The median of each replicate.
+    /// The medians of the replicates.
     fn medians(&self) -> Vec<f64> {
         let of = |values: &Vec<f64>| Ordered::new(values).ok().map(|values| median(&values));
         self.replicates.iter().filter_map(|(_, values)| of(values)).collect()
     }
 
-    /// The half width of the median's interval relative to the scale; whether it is narrow enough.
+    /// The half width of the median's interval relative to the scale, and whether it is narrow enough.
     fn precision(&self, precision: Precision) -> (f64, bool) {
         let scale = self.scales / f64::from(self.valid().max(1));
         match decided(&self.medians(), scale, precision) {
@@ -113,7 +116,8 @@ impl CellState {
         }
     }
 
-    /// The samples that pay in one more replicate: `sqrt(c_replicate/c_sample · within/between)`.
+    /// The number of samples that pays in a further replicate:
+    /// `sqrt(c_replicate/c_sample · within/between)`.
     fn worthwhile(&self) -> u32 {
         let several = self.replicates.iter().map(|(_, values)| values).filter(|it| it.len() > 1);
         let within: Vec<f64> = several.map(|values| variance(values)).collect();
@@ -129,23 +133,24 @@ impl CellState {
         if best.is_finite() { best.clamp(fewest, most) as u32 } else { fewest as u32 }
     }
 
-    /// Whether hardly any of its samples is valid.
+    /// Whether hardly any sample of the cell is valid.
     fn hopeless(&self) -> bool {
         self.is_impossible()
             || self.attempts > FIRST_LOOK && self.valid() * MOST_ATTEMPTS < self.attempts
     }
 }
 
-/// The state of a campaign: what each cell has, and what it is to reach.
+/// The state of a campaign: the samples that each cell has, and the goal.
 #[derive(Debug, Clone)]
 pub struct Campaign {
     goal: Goal,
     replicates: u32,
-    /// The share of what is asked for that the first replicates take, so that all of them fit.
+    /// The share of the requested samples that the planned replicates take, so that all replicates fit
+    /// into the budget.
     pace: f64,
     /// The number of replicates that have begun.
     begun: u32,
-    /// Whether the one under way takes more blocks.
+    /// Whether the replicate in progress takes more blocks.
     under_way: bool,
     cells: Vec<CellState>,
 }
@@ -153,20 +158,20 @@ pub struct Campaign {
 /// The progress of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellProgress {
-    /// Valid samples.
+    /// The number of valid samples.
     pub valid: u32,
-    /// Samples taken.
+    /// The number of samples taken.
     pub attempts: u32,
-    /// Samples asked for.
+    /// The requested number of samples.
     pub asked: u32,
-    /// Whether it gets no more although it lacks some.
+    /// Whether the cell gets no further samples although some are missing.
     pub given_up: bool,
-    /// Whether it is given up since no attempt gave a value.
+    /// Whether the cell was given up because no attempt yielded a value.
     pub impossible: bool,
 }
 
 impl Campaign {
-    /// A campaign for cells of which so many samples are asked, in so many replicates.
+    /// A campaign for cells with these requested numbers of samples, in `replicates` replicates.
     pub fn new(asked: &[u32], replicates: u32, goal: Goal) -> Self {
         let cell = |&asked: &u32| CellState { asked, ..CellState::default() };
         Self {
@@ -179,14 +184,14 @@ impl Campaign {
         }
     }
 
-    /// The same with so small a share of the samples in each replicate that all replicates fit into a
-    /// budget; what is missing then comes in further replicates, while time is left.
+    /// The campaign with only the share `share` of the samples in its replicates, so that all replicates
+    /// fit into a budget; further replicates add the missing samples while time remains.
     #[must_use]
     pub fn paced(self, share: f64) -> Self {
         Self { pace: share.clamp(0.0, 1.0), ..self }
     }
 
-    /// Enters a sample. One of an earlier part of the run ends the replicate that it was of.
+    /// Adds a sample to the campaign. A sample from an earlier part of the run ends its replicate.
     pub fn note(&mut self, observation: RowObservation) {
         let Some(cell) = self.cells.get_mut(observation.cell as usize) else { return };
         cell.note(observation);
@@ -200,7 +205,7 @@ impl Campaign {
         self.begun
     }
 
-    /// The next round; None once the goal is reached, or out of reach.
+    /// The next round; None if the goal is reached or cannot be reached.
     pub fn next_round(&mut self) -> Option<SamplingRound> {
         loop {
             let replicate = if self.under_way { self.begun.saturating_sub(1) } else { self.begun };
@@ -225,7 +230,8 @@ impl Campaign {
         }
     }
 
-    /// Whether what is invalid in this replicate is made up for in it: in the last one of a count.
+    /// Whether invalid samples of this replicate are repeated in the same replicate, which applies to the
+    /// last replicate of a count.
     fn stays(&self, replicate: u32) -> bool {
         self.goal == Goal::Count && self.pace >= 1.0 && replicate + 1 >= self.replicates
     }
@@ -260,13 +266,14 @@ impl Campaign {
         wanted
     }
 
-    /// The number of samples of a cell that the planned replicates take together: one in each at least.
+    /// The number of a cell's samples that the planned replicates take together; at least one in each
+    /// replicate.
     fn at_this_pace(&self, cell: &CellState) -> u32 {
         let paced = (f64::from(cell.asked) * self.pace).ceil() as u32;
         paced.max(self.replicates).min(cell.asked)
     }
 
-    /// The worse half of the cells gets one more replicate.
+    /// Adds a replicate for the worse half of the cells.
     fn worst_first(&self) -> Vec<u32> {
         let aim = Precision { relative: f64::MIN_POSITIVE, alpha: 0.05 };
         // A cell that yields nothing is not the worst one, but a lost one.
@@ -281,8 +288,8 @@ impl Campaign {
         self.cells.iter().zip(&widths).map(more).collect()
     }
 
-    /// The intended number of valid samples of each cell: as many as requested, or, where only the samples
-    /// will tell how many are enough, the present number and the `quota` of the next block.
+    /// The intended number of valid samples of each cell: the requested number, or, if only the samples
+    /// can show how many are enough, the present number plus the `quota` of the next block.
     pub fn targets(&self, quota: &[u32]) -> Vec<u32> {
         let of = |(cell, &more): (&CellState, &u32)| match self.goal {
             Goal::Count => cell.asked,
@@ -309,7 +316,7 @@ impl Campaign {
     }
 }
 
-/// The most samples of a cell in a block, where more is wanted than a block holds.
+/// The largest number of a cell's samples in a block, if more samples are wanted than fit into a block.
 fn most_each(wanted: &[u32]) -> u32 {
     let unfinished = wanted.iter().filter(|&&more| more > 0).count() as u32;
     (MOST_PER_BLOCK / unfinished.max(1)).max(1)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arithmetic: variances of parts, as shares of all of it, with intervals.
+//! Computes the variances of the parts as shares of the whole variance, with intervals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,24 +15,24 @@ use crate::quantile::quantile;
 use corehop_plan::experiment::Renewed;
 use corehop_plan::workload::Event;
 
-/// Fewer rounds than this do not show how much a difference of neighbours varies.
+/// The smallest number of rounds that shows how much the differences of neighbours vary.
 pub const FEWEST_ROUNDS: usize = 8;
 
-/// The number of times the rounds are redrawn.
+/// The number of times that the rounds are redrawn.
 const RESAMPLES: usize = 999;
 const SEED: u64 = 0x5eed_5eed;
 const LEVEL: f64 = 0.95;
 
-/// Why there are no shares.
+/// The reason why there are no shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoShares {
-    /// There are fewer than [`FEWEST_ROUNDS`].
+    /// There are fewer than [`FEWEST_ROUNDS`] rounds.
     TooFewRounds {
-        /// The present number.
+        /// The number of rounds.
         have: usize,
     },
-    /// All medians are the same, or there is a single one.
+    /// All medians are equal, or there is only one median.
     NoSpread,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for NoShares {
     }
 }
 
-/// The evidence of the steps of a run.
+/// The evidence from the steps of a run.
 #[derive(Debug, Default)]
 pub(super) struct ShareEvidence {
     pub(super) rounds: usize,
@@ -59,7 +59,7 @@ pub(super) struct ShareEvidence {
     pub(super) why_none: Option<NoShares>,
 }
 
-/// A step and the squared difference to the step before, where the two can be compared.
+/// A step, with the squared difference to the step before if the two steps are comparable.
 #[derive(Debug, Clone, Copy)]
 struct StepDifference {
     step: StepObservation,
@@ -104,7 +104,7 @@ pub(super) fn shares(steps: &[StepObservation]) -> ShareEvidence {
     }
 }
 
-/// The number of kinds of steps says how long a round is.
+/// Groups steps into rounds; the number of kinds of steps is the length of a round.
 fn by_round(steps: &[StepObservation]) -> Rounds {
     let kinds: std::collections::BTreeSet<Renewed> =
         steps.iter().map(|step| step.renewed).collect();
@@ -146,7 +146,7 @@ fn interval(
     })
 }
 
-/// Shares of the variance, without intervals.
+/// The shares of the variance, without intervals.
 #[derive(Debug)]
 struct VarianceShares {
     parts: Vec<(VarianceComponent, f64)>,
@@ -190,14 +190,15 @@ impl VarianceShares {
     }
 }
 
-/// Half of the mean squared difference of the steps that renewed this; None without any.
+/// Half of the mean squared difference of the steps that renewed this draw; None without such steps.
 fn half_mean_square(entries: &[&StepDifference], renewed: Renewed) -> Option<f64> {
     let of = entries.iter().filter(|entry| entry.step.renewed == renewed);
     let squares: Vec<f64> = of.filter_map(|entry| entry.squared).collect();
     (!squares.is_empty()).then(|| squares.iter().sum::<f64>() / squares.len() as f64 / 2.0)
 }
 
-/// The variance of a step's median about what the step is: its halves differ by four times that.
+/// The variance of a step's median around its true value, which is a quarter of the mean squared
+/// difference of the step's halves.
 fn error(entries: &[&StepDifference]) -> f64 {
     let halves: Vec<f64> = entries.iter().filter_map(|entry| entry.step.halves).collect();
     halves.iter().map(|it| it * it).sum::<f64>() / 4.0 / halves.len().max(1) as f64
@@ -225,8 +226,9 @@ impl Within {
         Self { classes: groups.len(), means, variance: squares / free }
     }
 
-    /// The variance within classes that a straight line in a covariate explains, adjusted for what it
-    /// would explain by chance. None where the covariate is not known in most steps, or never varies.
+    /// The variance within classes that a straight line in a covariate explains, corrected for the
+    /// variance that the line explains by chance. None if the covariate is unknown in most steps, or
+    /// never varies.
     fn explained_by(&self, entries: &[&StepDifference], covariate: usize) -> Option<f64> {
         let known: Vec<(Option<Event>, f64, f64)> = entries
             .iter()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The working set of a synthetic job to which an event costs as much as to a program.
+//! Finds the working set of a synthetic job for which an event costs as much as for a program.
 
 use corehop_plan::workload::Event;
 use serde::Serialize;
@@ -10,17 +10,18 @@ use super::EventCosts;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "is", content = "kib")]
 pub enum EquivalentSet {
-    /// About so many KiB.
+    /// The working set has about this size in KiB.
     About(f64),
-    /// At most so many KiB: the smallest measured size costs more already.
+    /// The working set has at most this size in KiB: the smallest measured size already costs more.
     AtMost(f64),
-    /// At least so many KiB: the largest measured size costs less.
+    /// The working set has at least this size in KiB: the largest measured size costs less.
     AtLeast(f64),
 }
 
 impl EquivalentSet {
-    /// The size at which an event costs `us` microseconds, between measured sizes by a line over the logarithm of the size. A
-    /// size whose cost is below that of a smaller one counts with that of the smaller one. None where nothing is known of the event.
+    /// The size at which an event costs `us` microseconds; between measured sizes, costs are linear in the logarithm of
+    /// the size. A size whose cost is below the cost of a smaller size counts with the smaller size's cost. None if the
+    /// costs of the event are unknown.
     pub fn of(costs: &dyn EventCosts, event: Event, us: f64) -> Option<Self> {
         let mut before: Option<(f64, f64)> = None;
         for kib in costs.sizes(&[event]) {

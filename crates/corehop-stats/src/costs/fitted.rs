@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs read off a fitted model, for one load and statistic.
+//! Costs from a fitted model, for one load and one statistic.
 
 use super::{Basis, Cost, EventCosts, NoCost};
 use crate::cpmd::{self, DelayModel, DelayQuery, DelaySeries, Method, NoAnswer, Statistic};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 
-/// Costs by a model, under one load and by one statistic.
+/// The costs of a model under one load, for one statistic.
 #[derive(Debug, Clone)]
 pub struct ModelCosts<'a> {
     model: &'a DelayModel,
-    /// The question, of any event and size.
+    /// The question to the model, without its event and size.
     asked: DelayQuery,
-    /// The measured series of each event, found once: it is read off often.
+    /// The measured series of each event, found once because costs are requested often.
     series: Vec<(Event, Result<&'a DelaySeries, NoAnswer>)>,
-    /// The events that can happen on the machines, where known of all.
+    /// The events that can happen on the machines, if known for all machines.
     events: Option<Vec<Event>>,
 }
 
 impl<'a> ModelCosts<'a> {
-    /// Those of a model: after this preemption length, or the longest measured; `only` are other fields of the
-    /// series, as names and values.
+    /// The costs of a model after absences of `length`, or with None of the longest measured length; `only`
+    /// states other fields of the series, as names and values.
     pub fn new(
         model: &'a DelayModel,
         load: &str,
@@ -106,7 +106,8 @@ impl EventCosts for ModelCosts<'_> {
     }
 }
 
-/// A cost that can be charged: one whose interval lies at or below zero, or is upside down, bounds no delay.
+/// A cost that a decision can charge. A cost whose interval is at or below zero, or has its ends in the wrong
+/// order, bounds no delay and is an error.
 fn sound(event: Event, cost: cpmd::CostEstimate) -> Result<Cost, NoCost> {
     let cpmd::CostEstimate { estimate_us: us, low_us, high_us } = cost;
     let wrong = match (low_us, high_us) {

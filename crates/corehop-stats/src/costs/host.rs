@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of one host as a file: a model, and the machine that it is true of.
+//! The costs of one host as a file: a model, and the machine for which the model holds.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,20 +7,20 @@ use crate::cpmd::{DelayModel, NotAModel};
 use corehop_plan::bounds;
 use corehop_plan::platform::{Platform, PlatformError};
 
-/// The form of such files.
+/// The version of the file format.
 const HOST_COSTS_SCHEMA: &str = "corehop-host-costs-1";
 
-/// A host.
+/// The identity of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostIdentity {
-    /// Its description.
+    /// The description of the host.
     pub platform: Platform,
-    /// A digest of the identity that its system was given at installation, if it has one.
+    /// A digest of the identity that the host's system received at installation, if it has one.
     pub identity: Option<String>,
 }
 
 impl HostIdentity {
-    /// The first thing in which it is another one than `known`, which the answer calls `whose`.
+    /// The first property in which the host differs from `known`, which the sentence calls `whose`.
     pub fn difference(&self, known: &Self, whose: &str) -> Option<String> {
         let identities = self.identity.as_ref().zip(known.identity.as_ref());
         let other_system = identities.is_some_and(|(this, other)| this != other);
@@ -33,27 +33,27 @@ impl HostIdentity {
 /// The costs of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCosts {
-    /// The host.
+    /// The host for which the costs hold.
     pub host: HostIdentity,
-    /// When the samples were taken: the day of the first.
+    /// The day of the first sample.
     pub date: String,
-    /// The costs.
+    /// The model of the costs.
     pub model: DelayModel,
 }
 
-/// Why a text has no costs of a host.
+/// The reason why a text does not contain the costs of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum NotHostCosts {
-    /// It is something else, or torn.
-    #[error("not costs that `corehop advise fit --default` stored: {0}")]
+    /// The text is not JSON of this form, or is cut off.
+    #[error("not costs that `corehop advise fit --default` kept: {0}")]
     Form(#[from] serde_json::Error),
-    /// It is of a version that is not known here.
+    /// The text has an unknown version of the format.
     #[error(
         "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit the costs again"
     )]
     Schema(String),
-    /// The description of its machine is damaged.
-    #[error("the description of the measured machine: {0}")]
+    /// The description of the machine is damaged.
+    #[error("the description of their machine: {0}")]
     Platform(#[from] PlatformError),
     /// The model is damaged.
     #[error(transparent)]
@@ -84,10 +84,10 @@ impl HostCosts {
         format!("{:#}\n", serde_json::json!(file))
     }
 
-    /// The costs in a text.
+    /// Parses the costs of a host.
     ///
     /// # Errors
-    /// [`NotHostCosts`] for anything else.
+    /// [`NotHostCosts`] if the text is not a valid file of costs.
     pub fn from_json(text: &str) -> Result<Self, NotHostCosts> {
         let file: HostCostFile = bounds::from_json(text)?;
         if file.schema != HOST_COSTS_SCHEMA {

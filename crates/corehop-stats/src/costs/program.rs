@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of events that were caused in a program: those of its own working set, whatever its size.
+//! The costs of events that corehop caused in a program, which hold for the program's own working set.
 
 use super::{Cost, EventCosts, NoCost};
 use crate::program_costs::{ProgramCost, ProgramCostResults};
@@ -11,30 +11,23 @@ use corehop_plan::workload::Event;
 pub struct ProgramPrices(ProgramCostResults);
 
 impl ProgramPrices {
-    /// The load that they were measured under: whatever ran beside the program.
+    /// The name of the load of the measurement: whatever ran beside the program.
     pub const LOAD: &'static str = "as measured";
-    /// The statistic: a slope is a mean.
+    /// The name of the statistic; costs are slopes, and a slope is a mean.
     pub const STATISTIC: &'static str = "mean";
 
-    /// None where no class has a cost.
+    /// The costs of a program; None if no class of events has a cost.
     pub fn of(results: ProgramCostResults) -> Option<Self> {
         results.costs.iter().any(|it| it.cost.is_some()).then_some(Self(results))
     }
 
-    /// The costs that were measured.
-    pub const fn results(&self) -> &ProgramCostResults {
-        &self.0
-    }
-
-    /// The costs after absences of this length; of the longest that was caused, where none is given.
+    /// The costs after absences of this length; with None after the longest absences that corehop caused.
     pub const fn after(&self, length: Option<Nanos>) -> ProgramPricesAfter<'_> {
         ProgramPricesAfter { prices: self, length }
     }
 
-    /// The costs of an event by the length of the absence in microseconds (0 for migrations), ascending. If preemptors of several
-    /// sizes were measured at one length, their mean counts, within an interval that holds those of all: the neighbours of another
-    /// run have working sets that nobody knows.
-    pub fn of_event(&self, event: Event) -> Vec<(f64, Cost)> {
+    /// The classes of an event that have a cost, shortest absences first.
+    fn of_event(&self, event: Event) -> Vec<&ProgramCost> {
         let has_cost = |it: &&ProgramCost| it.event == event && it.cost.is_some();
         let length = |it: &ProgramCost| it.length_us.unwrap_or(0.0);
         let mut all: Vec<&ProgramCost> = self.0.costs.iter().filter(has_cost).collect();
@@ -52,8 +45,9 @@ pub struct ProgramPricesAfter<'a> {
 }
 
 impl EventCosts for ProgramPricesAfter<'_> {
-    /// The same for all sizes. What is not above zero within its interval costs at least nothing. Between two lengths lies the
-    /// cost on the line from one to the other, in the interval that holds both of theirs; beyond all lengths, the cost of the nearest.
+    /// The cost is equal for all sizes. A cost whose interval includes zero has a lower end of zero. Between two
+    /// measured lengths, the cost is interpolated linearly and its interval covers both intervals; beyond all lengths,
+    /// the cost is that of the nearest length.
     fn cost(&self, event: Event, _: f64) -> Result<Cost, NoCost> {
         let all = self.prices.of_event(event);
         let longest = all.last().map_or(0.0, |&(length, _)| length);
@@ -72,7 +66,7 @@ impl EventCosts for ProgramPricesAfter<'_> {
         event != Event::SmtMigration || !self.prices.of_event(event).is_empty()
     }
 
-    /// Every size is that of the program.
+    /// Costs hold for every size, because they are measured with the program's own working set.
     fn measured(&self, event: Event) -> Vec<f64> {
         self.prices.of_event(event).first().map(|_| f64::INFINITY).into_iter().collect()
     }
@@ -86,7 +80,7 @@ impl EventCosts for ProgramPricesAfter<'_> {
     }
 }
 
-/// The cost of a class, none below zero.
+/// The cost of a class, limited to zero or more.
 fn known(it: &ProgramCost) -> Cost {
     let above = |us: f64| us.max(0.0);
     let cost = it.cost.map_or(Cost { us: 0.0, low_us: None, high_us: None }, |cost| Cost {
@@ -97,17 +91,10 @@ fn known(it: &ProgramCost) -> Cost {
     Cost { us: above(cost.us), low_us: cost.low_us.map(above), high_us: cost.high_us.map(above) }
 }
 
-/// The cost of classes that differ by their preemptors: the mean, in an interval that holds those of all.
-fn of_all(classes: &[&ProgramCost]) -> Cost {
-    let costs: Vec<Cost> = classes.iter().map(|it| known(it)).collect();
-    let us = costs.iter().map(|it| it.us).sum::<f64>() / costs.len() as f64;
-    let held =
-        costs.into_iter().reduce(holding).unwrap_or(Cost { us, low_us: None, high_us: None });
-    Cost { us, ..held }
-}
-
-/// The cost `a`, in an interval that holds that of `b` as well; none where one of them has none.
-fn holding(a: Cost, b: Cost) -> Cost {
+/// The interpolated cost between two lengths.
+fn between(low: &ProgramCost, high: &ProgramCost, us: f64) -> Cost {
+    let [from, to] = [low, high].map(|it| it.length_us.unwrap_or(0.0));
+    let (low, high, part) = (known(low), known(high), (us - from) / (to - from));
     Cost {
         us: a.us,
         low_us: a.low_us.zip(b.low_us).map(|(a, b)| a.min(b)),

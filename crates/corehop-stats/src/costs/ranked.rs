@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs of one load for a verdict: by the highest quantile whose upper end the samples give, or else the largest seen.
+//! The costs of one load for a verdict: the highest quantile for which the samples give an upper end, or else the
+//! largest observed cost.
 //!
-//! The largest of n samples has nothing that bounds it from above, so a verdict that rests on it is conditional.
+//! The largest of n samples has no upper bound, so a verdict that uses it is conditional.
 
 use super::{Basis, Cost, CostCurves, CostTable, EventCosts, NoCost};
 use corehop_plan::workload::Event;
 
-/// Costs by several statistics of the same samples.
+/// The costs for several statistics of the same samples.
 pub(super) struct RankedCosts<'a> {
-    /// Name and costs of each quantile, the highest first.
+    /// The name and the costs of each quantile, highest first.
     pub(super) quantiles: Vec<(String, Box<dyn EventCosts + Send + 'a>)>,
-    /// The largest that were seen.
+    /// The largest observed costs.
     pub(super) largest: Box<dyn EventCosts + Send + 'a>,
 }
 
@@ -56,21 +57,21 @@ impl EventCosts for RankedCosts<'_> {
     }
 }
 
-/// The quantile that bounds costs, by the samples.
+/// The highest quantile that bounds costs, according to the samples.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
 pub struct Highest<'a> {
-    /// The costs by that quantile.
+    /// The costs for that quantile.
     pub costs: &'a dyn EventCosts,
-    /// Its name, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
+    /// The name of the quantile, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
     pub by: String,
-    /// The share of events that cost more, where they are too many for a bound: "half of them do".
+    /// The share of events that cost more, if the share is too large for a bound: "half of them do".
     pub beyond: Option<String>,
 }
 
-/// A statistic that so large a share of events exceeds is no bound.
+/// A quantile below this value is exceeded by too many events to be a bound.
 const UPPER: f64 = 0.9;
 
-/// The share of events that cost more than a statistic, where they are too many for a bound.
+/// The share of events that cost more than a statistic, if the share is too large for a bound.
 fn beyond(statistic: &str) -> Option<String> {
     let share = statistic.strip_prefix('p').and_then(|digits| format!("0.{digits}").parse().ok());
     match statistic {
@@ -83,14 +84,14 @@ fn beyond(statistic: &str) -> Option<String> {
     }
 }
 
-/// Whether a statistic says nothing of the largest, and belongs into a verdict with a condition at most.
+/// Whether a statistic says nothing about the largest cost, so that a verdict can use it at most with a condition.
 pub(super) fn is_named(statistic: &str) -> bool {
     beyond(statistic).is_some() || statistic.starts_with('p')
 }
 
 impl<'a> Highest<'a> {
-    /// The highest quantile whose upper end the samples give at all of these sizes in KiB, of the dearest of `events`. This
-    /// is the statistic of every answer about deadlines for which a user names none.
+    /// The highest quantile for which the samples give an upper end at all sizes in KiB, for the most expensive of
+    /// `events`. Every answer about deadlines uses this statistic if the user names none.
     pub fn of(costs: &'a dyn EventCosts, events: &[Event], sizes: &[f64]) -> Option<Self> {
         let bounds = |it: &dyn EventCosts, size: f64| {
             it.largest(events, size).is_ok_and(|cost| cost.high_us.is_some_and(|high| high >= 0.0))
@@ -105,25 +106,25 @@ impl<'a> Highest<'a> {
     }
 }
 
-/// The cells, at the least, among which the cost of the dearest of `events` was found.
+/// The smallest number of samples among which the cost of the most expensive of `events` was found.
 pub fn among(events: &[Event], wss_kib: f64, costs: &dyn EventCosts) -> Option<Basis> {
     let there = events.iter().filter(|&&event| costs.happens(event));
     there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
 }
 
-/// The less of each of two, if both are known.
+/// The smaller value of each field of two bases; None if either is unknown.
 pub fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
     a.zip(b).map(|(a, b)| a.least(b))
 }
 
-/// `at least 200 samples in 20 replicates`.
+/// The number of samples as text, such as `at least 200 samples in 20 replicates`.
 fn counted(basis: Basis) -> String {
     let replicates = basis.replicates.map(|count| format!(" in {count} replicates"));
     format!("at least {} samples{}", basis.samples, replicates.unwrap_or_default())
 }
 
-/// A statistic of a table that says of how many samples it is: such a cost is an estimate, with an upper end only if
-/// the table has one.
+/// The costs for a statistic of a table that states its numbers of samples: such a cost is an estimate, and has an
+/// upper end only if the table states one.
 pub(super) struct SampledCosts<'a> {
     costs: &'a CostCurves,
     upper: Option<&'a CostCurves>,
@@ -132,14 +133,14 @@ pub(super) struct SampledCosts<'a> {
 }
 
 impl<'a> SampledCosts<'a> {
-    /// The costs of a load by a statistic; None if the table lacks the statistic, or the numbers of samples.
+    /// The costs of a load for a statistic; None if the table lacks the statistic or the numbers of samples.
     pub(super) fn of(table: &'a CostTable, load: &str, statistic: &str) -> Option<Self> {
         let (costs, counts) = (table.select(load, statistic)?, table.select(load, "n")?);
         let upper = table.select(load, &format!("{statistic}_high"));
         Some(Self { costs, upper, counts, largest: statistic == "max" })
     }
 
-    /// The upper end: of a size between two measured ones only if both have one.
+    /// The upper end of a cost; between two measured sizes it exists only if both sizes have an upper end.
     fn high(&self, event: Event, wss_kib: f64) -> Option<f64> {
         let upper = self.upper?;
         let known = upper.measured(event);
@@ -149,7 +150,7 @@ impl<'a> SampledCosts<'a> {
     }
 }
 
-/// The measured sizes from which the cost of a size is read: the size itself, or the sizes beside it.
+/// The measured sizes from which the cost of a size is computed: the size itself, or the two neighbouring sizes.
 fn around(measured: &[f64], wss_kib: f64) -> Vec<f64> {
     let at = measured.partition_point(|&size| size < wss_kib);
     let exact = measured.get(at).is_some_and(|&size| size <= wss_kib);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The source of costs, and the choice among them.
+//! Sources of costs, and the selection of costs from a source.
 
 use std::collections::BTreeSet;
 
@@ -8,37 +8,38 @@ use super::{CostTable, EventCosts, ModelCosts, ProgramPrices};
 use crate::cpmd::{DelayModel, Statistic};
 use corehop_plan::units::Nanos;
 
-/// A table of costs, a model of them, or those of a program.
+/// A source of costs: a table, a model, or a program.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CostSource {
-    /// A summary table.
+    /// The source is a summary table.
     Table(CostTable),
-    /// A model that `corehop advise fit` made.
+    /// The source is a model that `corehop advise fit` made.
     Model(DelayModel),
-    /// Events that were caused in a program.
+    /// The source is a result of events that corehop caused in a program.
     Program(ProgramPrices),
 }
 
-/// The part of a source's costs to use.
+/// The selection of the costs that an answer uses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
-    /// The background load; the only one there is, where none is named.
+    /// The background load; with None the source's only load.
     pub load: Option<String>,
-    /// The statistic; for one answer the largest, for several all that there are (of a model mean and largest).
+    /// The statistic; with None the largest for one answer, or all statistics for several answers (mean and largest for
+    /// a model).
     pub statistic: Option<String>,
-    /// The preemption length, for all but tables; the longest measured where there is none.
+    /// The preemption length, for all sources except tables; with None the longest measured length.
     pub length: Option<Nanos>,
-    /// Other fields of the series, for models, as names and values.
+    /// Other fields of a model's series, as names and values.
     pub only: Vec<(String, String)>,
 }
 
-/// The costs of one load by one statistic.
+/// The selected costs, for one load and one statistic.
 pub struct Selected<'a> {
-    /// The load.
+    /// The background load.
     pub load: String,
-    /// The statistic.
+    /// The selected statistic.
     pub statistic: String,
-    /// The costs.
+    /// The selected costs.
     pub costs: Box<dyn EventCosts + Send + 'a>,
 }
 
@@ -48,26 +49,26 @@ impl std::fmt::Debug for Selected<'_> {
     }
 }
 
-/// Why no costs are meant.
+/// The reason why a selection matches no costs, or more than one kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
-    /// Several loads, and none named.
+    /// The source has several loads, and the selection names none.
     #[error("--load: the costs have several loads: {0}")]
     Loads(String),
-    /// Nothing like that.
+    /// The source has no costs for the selection.
     #[error("no costs of {sought}: there are {known}")]
     Unknown {
-        /// Load and statistic.
+        /// The load and the statistic of the selection.
         sought: String,
-        /// Those that there are.
+        /// The loads and statistics that the source has.
         known: String,
     },
-    /// An option that a table cannot tell.
+    /// The selection has an option that the costs of a table do not distinguish.
     #[error(
         "{0} chooses among the costs of a model or of samples: the costs given have no such choice"
     )]
     NotOfATable(&'static str),
-    /// Means for a verdict.
+    /// The costs are means, but a verdict needs bounds.
     #[error(
         "the costs of a program are means, and a verdict on deadlines needs bounds: use `--statistic mean` to charge the means anyway"
     )]
@@ -75,19 +76,19 @@ pub enum SelectError {
 }
 
 impl Selection {
-    /// Refuses the choice among the series that only models have.
+    /// Rejects a choice among series, which only models have.
     fn refuse_series(&self) -> Result<(), SelectError> {
         if self.only.is_empty() { Ok(()) } else { Err(SelectError::NotOfATable("--only")) }
     }
 
-    /// Refuses the choice among lengths, which a table lacks.
+    /// Rejects a choice among lengths, which tables lack.
     fn refuse_length(&self) -> Result<(), SelectError> {
         if self.length.is_none() { Ok(()) } else { Err(SelectError::NotOfATable("--length")) }
     }
 }
 
 impl CostSource {
-    /// The loads that it has costs under.
+    /// The loads for which the source has costs.
     pub fn loads(&self) -> Vec<&str> {
         let loads: BTreeSet<&str> = match self {
             Self::Table(table) => table.selections().map(|(load, ..)| load).collect(),
@@ -99,10 +100,10 @@ impl CostSource {
         loads.into_iter().collect()
     }
 
-    /// The costs that are meant, for one answer.
+    /// The selected costs, for a single answer.
     ///
     /// # Errors
-    /// [`SelectError`] where several could be meant, or none is.
+    /// [`SelectError`] if the selection matches several kinds of costs, or none.
     pub fn selected(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         let loads = self.loads();
         let load = match (&wanted.load, loads.as_slice()) {
@@ -121,11 +122,11 @@ impl CostSource {
         found.ok_or_else(|| self.unknown(&exact))
     }
 
-    /// The costs that are meant, for a verdict on deadlines: by the statistic that is named, with its name, otherwise by all
-    /// quantiles and the largest seen. A table that says nothing of samples states bounds.
+    /// The selected costs for a verdict on deadlines: for the named statistic, or else for all quantiles and the
+    /// largest observed cost. A table that states no numbers of samples states bounds.
     ///
     /// # Errors
-    /// [`SelectError`] where several could be meant, or none is.
+    /// [`SelectError`] if the selection matches several kinds of costs, or none.
     pub fn for_a_verdict(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         if matches!(self, Self::Program(_)) && wanted.statistic.is_none() {
             return Err(SelectError::MeansAlone);
@@ -151,7 +152,8 @@ impl CostSource {
         Ok(all)
     }
 
-    /// The quantiles that samples can have, the highest first; none for a table that says nothing of samples.
+    /// The quantiles that the samples of a source can have, highest first; empty for a table that states no numbers of
+    /// samples.
     fn quantiles(&self, load: &str) -> &'static [&'static str] {
         match self {
             Self::Model(_) => &["p99", "p90", "median"],
@@ -162,7 +164,7 @@ impl CostSource {
         }
     }
 
-    /// As [`CostSource::selected`], with the ends that a table gives its statistics.
+    /// The selected costs as for [`CostSource::selected`], with the upper ends that a table states.
     fn sampled(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         let mut selected = self.selected(wanted)?;
         if let Self::Table(table) = self
@@ -173,10 +175,10 @@ impl CostSource {
         Ok(selected)
     }
 
-    /// All that are meant.
+    /// All costs that the selection matches.
     ///
     /// # Errors
-    /// [`SelectError`] where none is.
+    /// [`SelectError`] if the selection matches no costs.
     pub fn selections(&self, wanted: &Selection) -> Result<Vec<Selected<'_>>, SelectError> {
         let is =
             |sought: &Option<String>, it: &str| sought.as_deref().is_none_or(|word| word == it);

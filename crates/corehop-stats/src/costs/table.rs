@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of costs: corehop's, and SchedCAT's.
+//! Reads tables of costs, in corehop's and in SchedCAT's form.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,57 +9,57 @@ use corehop_plan::bounds;
 use corehop_plan::words::nearest_of;
 use corehop_plan::workload::Event;
 
-/// A summary table: costs by load, statistic, event and size.
+/// A table of costs by load, statistic, event and size.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CostTable(BTreeMap<(String, String), CostCurves>);
 
-/// The costs of one load by one statistic.
+/// The costs for one load and one statistic.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CostCurves(BTreeMap<Event, Vec<(f64, f64)>>);
 
-/// Why a text is no table of costs.
+/// The reason why a text is not a table of costs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CostError {
-    /// A column is missing.
+    /// The table lacks a column.
     #[error(
         "the table of costs has no column `{0}`: expected load, event, statistic, wss_kib and cost_us, as \
              `corehop report --table csv` writes them"
     )]
     Column(&'static str),
-    /// A column is not known, or there twice.
+    /// The table has an unknown or a repeated column.
     #[error("the table of costs has a column `{column}`{what}: known are {}", KNOWN.join(", "))]
     Unknown {
-        /// The column.
+        /// The name of the column.
         column: String,
         /// The problem, or the nearest known column, as a clause.
         what: String,
     },
-    /// A column of SchedCAT's table is not known, or there twice.
+    /// SchedCAT's table has an unknown or a repeated column.
     #[error(
         "SchedCAT's table of delays has a column `{column}`{what}: known are WSS, L1, L2, L3, MEM"
     )]
     SchedCat {
-        /// The column.
+        /// The name of the column.
         column: String,
         /// The problem, or the nearest known column, as a clause.
         what: String,
     },
-    /// A field is no number, or no word that is known.
+    /// A field is not a number, or not a known word.
     #[error("the table of costs, line {line}: {what}")]
     Field {
         /// The line, counted from 1.
         line: usize,
-        /// The problem.
+        /// The problem with the field.
         what: String,
     },
-    /// It has no costs.
+    /// The table has no costs.
     #[error("the table of costs has no rows with a cost")]
     Empty,
 }
 
 impl CostTable {
-    /// Reads a table in CSV without quoted commas. Rows without a cost, and standard deviations, which
-    /// are no costs, are left out.
+    /// Reads a CSV table without quoted commas. Rows without a cost are ignored, and so are standard
+    /// deviations, which are not costs.
     ///
     /// # Errors
     /// [`CostError`], which names the column or the line.
@@ -67,16 +67,16 @@ impl CostTable {
         Self::parse_as(text, "unstated", "max")
     }
 
-    /// Whether a text is SchedCAT's table of cache-related delays, by its first line.
+    /// Whether the first line shows that a text is SchedCAT's table of cache-related delays.
     pub fn is_schedcat(text: &str) -> bool {
         text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == "WSS"))
     }
 
-    /// The same; where it is SchedCAT's table of cache-related delays, which says neither, its costs are those
-    /// of this load by this statistic.
+    /// Reads a table as [`CostTable::parse`] does; SchedCAT's table of cache-related delays states no load and
+    /// no statistic, so its costs get `load` and `statistic`.
     ///
     /// # Errors
-    /// As [`CostTable::parse`].
+    /// [`CostError`], as for [`CostTable::parse`].
     pub fn parse_as(text: &str, load: &str, statistic: &str) -> Result<Self, CostError> {
         if Self::is_schedcat(text) {
             let mut table = Self::default();
@@ -130,18 +130,18 @@ impl CostTable {
         Ok(table)
     }
 
-    /// Every load and statistic, with its costs.
+    /// Every load and statistic of the table, with the costs.
     pub fn selections(&self) -> impl Iterator<Item = (&str, &str, &CostCurves)> {
         self.0.iter().map(|((load, statistic), costs)| (load.as_str(), statistic.as_str(), costs))
     }
 
-    /// The costs of this load by this statistic.
+    /// The costs for this load and statistic; None if the table lacks them.
     pub fn select(&self, load: &str, statistic: &str) -> Option<&CostCurves> {
         self.0.get(&(load.to_owned(), statistic.to_owned()))
     }
 }
 
-/// The columns of a table of `corehop report --table csv`, and those that tables of studies have beside them.
+/// The known columns: those of `corehop report --table csv`, and further columns of the studies' tables.
 const KNOWN: [&str; 13] = [
     "platform",
     "memory_architecture",
@@ -158,7 +158,7 @@ const KNOWN: [&str; 13] = [
     "printed",
 ];
 
-/// Checks the first line of a table: every column is known, and there once.
+/// Checks the first line of a table: every column must be known and unique.
 fn checked(head: &[&str], known: &[&str]) -> Result<(), CostError> {
     for (at, column) in head.iter().enumerate() {
         let refused = |what| CostError::Unknown { column: (*column).to_owned(), what };
@@ -172,8 +172,8 @@ fn checked(head: &[&str], known: &[&str]) -> Result<(), CostError> {
     Ok(())
 }
 
-/// SchedCAT's columns: by the memory that a job shares with where it was preempted. It shares its level-1
-/// cache with itself alone.
+/// SchedCAT's columns, named by the memory that a job shares with the CPU on which it was preempted. A job
+/// shares its level-1 cache only with its own CPU.
 const LEVELS: [(&str, Event); 4] = [
     ("L1", Event::Preemption),
     ("L2", Event::L2Migration),
@@ -181,7 +181,7 @@ const LEVELS: [(&str, Event); 4] = [
     ("MEM", Event::MemoryMigration),
 ];
 
-/// SchedCAT's table: WSS in KiB, costs in microseconds.
+/// Reads SchedCAT's table, with WSS in KiB and costs in microseconds.
 fn schedcat(text: &str) -> Result<CostCurves, CostError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let head: Vec<&str> =
@@ -211,7 +211,7 @@ fn schedcat(text: &str) -> Result<CostCurves, CostError> {
 }
 
 impl CostTable {
-    /// It as CSV, in the columns that a decision needs.
+    /// The table as CSV, with the columns that a decision needs.
     pub fn csv(&self) -> String {
         let mut text = "load,event,statistic,wss_kib,cost_us\n".to_owned();
         for (load, statistic, costs) in self.selections() {
@@ -226,8 +226,8 @@ impl CostTable {
 }
 
 impl CostCurves {
-    /// As SchedCAT reads cache-related delays: a column for each level of memory that is shared, a line for
-    /// each size for which all of them are known.
+    /// The costs in SchedCAT's form for cache-related delays: a column for each shared level of memory, and a
+    /// line for each size for which all costs are known.
     pub fn schedcat(&self) -> String {
         let known: Vec<(&str, Event)> =
             LEVELS.into_iter().filter(|(_, event)| self.0.contains_key(event)).collect();
@@ -247,7 +247,7 @@ impl CostCurves {
         text
     }
 
-    /// Sizes ascend, and of several numbers of samples at a size the smallest counts.
+    /// Sorts the sizes; if a size has several numbers of samples, the smallest counts.
     fn settle_counts(&mut self) {
         for curve in self.0.values_mut() {
             curve.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -255,7 +255,8 @@ impl CostCurves {
         }
     }
 
-    /// Sizes ascend, of several costs at a size the largest counts, and a larger set costs no less.
+    /// Sorts the sizes; if a size has several costs, the largest counts, and a larger size costs at least as
+    /// much as a smaller size.
     fn settle(&mut self) {
         for curve in self.0.values_mut() {
             curve.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
@@ -270,7 +271,8 @@ impl CostCurves {
 }
 
 impl EventCosts for CostCurves {
-    /// Between two sizes the straight line; below the first its cost; beyond the last nothing is known.
+    /// The cost between two sizes is interpolated linearly; below the first size it is the first cost; beyond
+    /// the last size it is unknown.
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let curve = self.0.get(&event).map(Vec::as_slice).unwrap_or_default();
         let at = curve.partition_point(|&(wss, _)| wss < wss_kib);

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The delay predicted from the caches alone: lost lines times the latency of each.
+//! Predicts a delay from the caches alone: the number of lost lines times the latency of a line.
 //!
-//! Two models. `worst_case`: every line that the caches held comes from memory (Wächtler 2012, section
-//! 5.3.2: 10 MiB at 183 less 46 cycles are 8.44 ms). `survivors`: a preemptor that walks so many lines
-//! leaves of each set what still fits, by the law of how many lines fall into a set.
+//! The module has two models. `worst_case`: every line that the caches held comes from memory (Wächtler 2012,
+//! section 5.3.2: 10 MiB at 183 less 46 cycles are 8.44 ms). `survivors`: a preemptor that walks a number of
+//! lines leaves in each set the lines that still fit, according to the distribution of lines over sets.
 //!
 //! # Survivors
-//! In a set of `W` ways with `v` lines of the job, `q` lines of the preemptor push out the least recently
-//! used: lines of the job, as soon as `q > W - v`. The job then walks in the order of before, and each
-//! line that it misses pushes out the one it needs next, so that such a set loses all of its `v` lines.
-//! With frames at random both counts are binomial, with contiguous ones they are equal in all sets; the
-//! two placements are the ends of the answer.
+//! In a set of `W` ways with `v` lines of the job, `q` lines of the preemptor evict the least recently used
+//! lines, which are lines of the job as soon as `q > W - v`. The job then walks in its old order, and each
+//! missed line evicts the line that the job needs next, so that the set loses all of its `v` lines. With
+//! random frames both counts are binomial; with contiguous frames they are equal in all sets. The two
+//! placements give the two ends of the result.
 //!
-//! Assumed: LRU, one chain of dependent accesses, read misses only, an otherwise idle memory, a cache
-//! that holds a line whenever those inside it do. A migration loses whatever the two CPUs do not share.
+//! The models assume LRU, one chain of dependent accesses, only read misses, an otherwise idle memory, and
+//! caches that hold every line of their inner caches. A migration loses the lines in caches that the two CPUs
+//! do not share.
 
 use std::collections::BTreeMap;
 
@@ -28,61 +29,61 @@ use corehop_plan::platform::mechanism::{Distance, Supplier};
 use corehop_plan::platform::{Affinity, Hertz, Latency, Platform};
 use corehop_plan::workload::{Absence, Event, LINE};
 
-/// The caches of a machine as far as these models need them.
+/// The caches of a machine with the facts that the models need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnalyticHierarchy {
-    /// Innermost first.
+    /// The caches, innermost first.
     pub caches: Vec<CacheLevel>,
-    /// The time of a line from memory, in nanoseconds.
+    /// The time to load a line from memory, in nanoseconds.
     pub memory_ns: f64,
-    /// The time of a line that lies in another core's caches, by its distance, where known.
+    /// The time to load a line from another core's caches, by the affinity of the cores, if known.
     pub peers: BTreeMap<Affinity, Peer>,
 }
 
-/// The time of a line from the caches of another core, in nanoseconds.
+/// The time to load a line from the caches of another core, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// From a cache that only that core has.
+    /// The time from a cache that is private to that core.
     pub private_ns: f64,
-    /// From a cache that it shares with others, but not with this one.
+    /// The time from a cache that the other core shares with other cores, but not with this core.
     pub shared_ns: Option<f64>,
 }
 
-/// A cache.
+/// One cache of the hierarchy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLevel {
-    /// 1 is next to the core.
+    /// The level of the cache; level 1 is next to the core.
     pub level: u32,
-    /// Its size in bytes.
+    /// The size of the cache, in bytes.
     pub bytes: u64,
-    /// Its sets.
+    /// The number of sets.
     pub sets: u64,
-    /// Lines in a set.
+    /// The number of lines in a set.
     pub ways: u32,
     /// The time of a hit, in nanoseconds.
     pub hit_ns: f64,
 }
 
-/// The times of lines after an event, by the models of the module.
+/// The costs of an event by the two models of this module.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnalyticCost {
-    /// With the survivors of contiguous and of random frames as ends.
+    /// The cost with survivors; contiguous and random frames give its ends.
     pub survivors: ComputedCost,
-    /// With no survivors.
+    /// The cost without survivors.
     pub worst_case: ComputedCost,
 }
 
-/// A cost computed from the platform alone, in microseconds, between the placements of frames that the model
-/// knows. No sample was drawn, so this is no interval: how far such a value is off only its errors on
-/// measured points say ([`HoldoutErrors::widened`](super::HoldoutErrors::widened)).
+/// A cost computed from the platform alone, in microseconds, as a range over the placements of frames that
+/// the model knows. The range is not an interval, because no sample was taken: only the model's errors on
+/// measured points show how far the value is off ([`HoldoutErrors::widened`](super::HoldoutErrors::widened)).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ComputedCost {
-    /// The cost with the placement that saves the most.
+    /// The cost with the placement of frames that loses the fewest lines.
     pub least_us: f64,
-    /// The cost with the placement that saves the least.
+    /// The cost with the placement of frames that loses the most lines.
     pub most_us: f64,
 }
 
@@ -91,7 +92,7 @@ impl ComputedCost {
         Self { least_us: us, most_us: us }
     }
 
-    /// The middle, without an interval.
+    /// The middle of the range, without an interval.
     pub fn estimate(self) -> CostEstimate {
         let estimate_us = f64::midpoint(self.least_us, self.most_us);
         CostEstimate { estimate_us, low_us: None, high_us: None }
@@ -99,8 +100,8 @@ impl ComputedCost {
 }
 
 impl AnalyticHierarchy {
-    /// The caches that serve the first CPU of `platform`, with the times of `levels`. None where a size, a
-    /// number of ways or a time is not known.
+    /// The caches of the first usable CPU of `platform`, with the times of `levels`. None if a size, an
+    /// associativity or a time is unknown.
     pub fn of(platform: &Platform, levels: &LevelLatencies) -> Option<Self> {
         let cpu = platform.usable().first()?;
         let mut caches = Vec::new();
@@ -119,14 +120,14 @@ impl AnalyticHierarchy {
         Some(Self { caches, memory_ns: levels.memory_ns?, peers: peers.collect() })
     }
 
-    /// The time of a warm line: a hit in the first cache that holds all.
+    /// The time of a warm line: a hit in the first cache that holds the whole working set.
     fn warm_ns(&self, wss_bytes: u64) -> f64 {
         let holds = self.caches.iter().find(|cache| wss_bytes <= cache.bytes);
         holds.map_or(self.memory_ns, |cache| cache.hit_ns)
     }
 
     /// The expected delay of a working set after the event of `key` and an absence of `length_us`. None for
-    /// several chains or another pattern: how far their misses overlap is not known here.
+    /// several chains or another pattern, because the overlap of their misses is unknown.
     pub fn expected(
         &self,
         key: &SeriesKey,
@@ -162,8 +163,8 @@ impl AnalyticHierarchy {
         Some(AnalyticCost { survivors, worst_case: exact(all) })
     }
 
-    /// The average time of a line after a migration between CPUs that share the caches from `level` on. Lines
-    /// that were written lie in the private caches of the core that was left, as far as they fit.
+    /// The average time of a line after a migration between CPUs that share the caches from `level` outward.
+    /// Written lines are in the private caches of the old core, as far as they fit.
     fn moved_ns(&self, key: &SeriesKey, wss_bytes: u64, affinity: Affinity, level: u32) -> f64 {
         let shared = self.at_level(level);
         let Some(peer) = self.peers.get(&affinity).filter(|_| key.write_ratio > 0.0) else {
@@ -182,13 +183,14 @@ impl AnalyticHierarchy {
             .map_or(self.memory_ns, |cache| cache.hit_ns)
     }
 
-    /// The lines that a preemptor gets to touch: all of its own, or as many as memory hands it meanwhile.
+    /// The number of lines that a preemptor can touch: all lines of its working set, or as many as memory
+    /// delivers during the absence.
     fn walked(&self, polluter_bytes: u64, length_us: f64) -> u64 {
         let in_time = length_us * 1e3 / self.memory_ns;
         (polluter_bytes / LINE).min(in_time as u64)
     }
 
-    /// The average time of a line of the job after a preemptor walked so many lines.
+    /// The average time of a line of the job after a preemptor walked `walked` lines.
     fn line_ns(&self, wss_bytes: u64, walked: u64, random: bool) -> f64 {
         let lines = wss_bytes / LINE;
         let (mut lost, mut sum) = (1.0, 0.0);
@@ -203,7 +205,7 @@ impl AnalyticHierarchy {
     }
 }
 
-/// The time of lines from cores at a distance: as the platform states it, or as its exchanges were measured.
+/// The time to load a line from a core at this affinity: the stated time, or else the measured exchange.
 fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
     let distance = match affinity {
         Affinity::L2 => Distance::L2,
@@ -229,7 +231,7 @@ fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
 }
 
 impl CacheLevel {
-    /// The share of `lines` that are hits after `walked` other lines passed through.
+    /// The share of `lines` that still hit after `walked` other lines passed through the cache.
     pub fn survivors(&self, lines: u64, walked: u64, random: bool) -> f64 {
         if lines == 0 {
             return 1.0;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The companies of a model's series.
+//! Finds the companies of a model's series.
 
 use super::{DelayModel, NoAnswer, SeriesKey};
 use crate::company::{Company, stays};
 use corehop_plan::workload::Event;
 
 impl Company {
-    /// The companies in which jobs stayed under a load, in the order in which they were measured.
+    /// The companies in which jobs resumed in place under a load, in the order of measurement.
     ///
     /// # Errors
-    /// [`NoAnswer::NoField`] where `only` names no field.
+    /// [`NoAnswer::NoField`] if `only` names an unknown field.
     pub fn measured(
         model: &DelayModel,
         load: &str,

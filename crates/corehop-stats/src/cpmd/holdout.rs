@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The error of a model on unseen points.
+//! The errors of a model on points to which it was not fitted.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,65 +10,65 @@ use super::{AnalyticHierarchy, Method};
 use crate::ordered::Ordered;
 use crate::quantile::quantile;
 
-/// Errors on points that a model has not seen, as shares of what was measured, or of 1 us where that is
-/// less.
+/// The errors of a method on unseen points, as shares of the measured value, or of 1 us if the measured value is
+/// smaller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HoldoutErrors {
-    /// By which method the points were predicted.
+    /// The method that predicted the points.
     pub method: Method,
     /// The number of points.
     pub points: usize,
-    /// The median error.
+    /// The median of the errors.
     pub median: f64,
-    /// Nine in ten errors are at most so large.
+    /// The error that nine in ten errors do not exceed.
     pub p90: f64,
-    /// The number of measured means in the predicted interval; None for a computed method that has none. The
-    /// interval of a computed value is then the one that its errors on all other points give.
+    /// The number of measured means inside the predicted interval; None for a computed method, which has no interval.
+    /// The interval of a computed value comes from the method's errors on all other points.
     #[serde(default)]
     pub inside: Option<usize>,
-    /// The error that a further point exceeds in one of ten cases at most, if it is like those tried: of n
-    /// errors the one of rank 0.9 (n + 1). None for the fitted method, which has an interval of its own, and
-    /// below [`FEWEST`] points.
+    /// The error that a further similar point exceeds in at most one of ten cases: the error of rank 0.9 (n + 1) among
+    /// n. None for the fitted method, which has its own interval, and below [`FEWEST`] points.
     #[serde(default)]
     pub reach: Option<f64>,
 }
 
-/// The fewest points that give computed values an interval: without any one of them, nine are left, of which
-/// the largest error bounds a tenth.
+/// The smallest number of points that gives computed values an interval: without one point nine remain, and the largest
+/// of nine errors bounds a tenth of further errors.
 pub const FEWEST: usize = 10;
 
 impl HoldoutErrors {
-    /// A computed cost with the interval that the errors on measured points give it; without one, if there are
-    /// too few points. An end that the errors do not bound is None.
+    /// A computed cost with the interval that the errors on measured points give; without an interval if there are too
+    /// few points. An end that the errors do not bound is None.
     pub fn widened(&self, cost: ComputedCost) -> CostEstimate {
         self.reach.map_or_else(|| cost.estimate(), |error| off_by(cost, error))
     }
 }
 
-/// The interval around a computed cost that is off by at most this error.
+/// The interval around a computed cost whose relative error is at most `error`.
 fn off_by(cost: ComputedCost, error: f64) -> CostEstimate {
     let (low_us, high_us) = (Some(reach(cost.least_us, error).0), reach(cost.most_us, error).1);
     CostEstimate { low_us, high_us, ..cost.estimate() }
 }
 
-/// The error that one in ten further errors exceeds at most (Vovk, Gammerman and Shafer, Algorithmic Learning
-/// in a Random World, 2005, section 2.2); None where there are too few.
+/// The error that at most one in ten further errors exceeds (Vovk, Gammerman and Shafer, Algorithmic Learning in a
+/// Random World, 2005, section 2.2); None if there are too few errors.
 fn nine_in_ten(errors: &[f64]) -> Option<f64> {
     let rank = (9 * (errors.len() + 1)).div_ceil(10);
     Ordered::new(errors).ok()?.rank(rank)
 }
 
-/// The least and the greatest value of which `predicted` is off by at most a share of `error`, or of 1 us where the
-/// value is less.
+/// The smallest and the largest true value for which the error of `predicted` is at most `error`, as a share of the
+/// value or of 1 us if the value is smaller.
 fn reach(predicted: f64, error: f64) -> (f64, Option<f64>) {
     let low = (predicted / (1.0 + error)).min(predicted - error);
     let high = (error < 1.0).then(|| (predicted / (1.0 - error)).max(predicted + error));
     (low, high)
 }
 
-/// The errors of each method on the mean of every point it can be tried on, and the method that answers between
-/// measured sizes. The fitted model is tried on each size between two others, without that size; the others have seen none.
+/// The errors of each method on the means of all points that it can predict, and the method that predicts between
+/// measured sizes. The fitted model predicts each size between two others after a fit without that size; the computed
+/// methods are not fitted to any point.
 pub(super) fn errors(
     series: &DelaySeries,
     caches: &[u64],
@@ -83,8 +83,9 @@ pub(super) fn errors(
     (errors, best(&tried))
 }
 
-/// The computed method that does better than the fitted one on the same points: with a smaller error in the median and in
-/// nine of ten, and with no fewer points in an interval, which it must have. The fitted one, where no method does.
+/// The computed method that is better than the fitted method on the same points: its errors are smaller in the median
+/// and at the 90 % quantile, and its intervals cover at least as many points. The fitted method, if no computed method
+/// is better.
 fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
     let (fitted, computed) = (&tried[0], &tried[1..]);
     let on_the_same = |(method, tries): &(Method, Vec<Try>)| {
@@ -102,18 +103,18 @@ fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
     better.min_by(|a, b| a.p90.total_cmp(&b.p90)).map_or(Method::Fitted, |it| it.method)
 }
 
-/// A prediction of a point that the method has not seen.
+/// A prediction of a point to which the method was not fitted.
 #[derive(Debug, Clone, Copy)]
 struct Try {
-    /// The place of the point in the series.
+    /// The index of the point in the series.
     at: usize,
-    /// The error, as a share of what was measured.
+    /// The error as a share of the measured value.
     error: f64,
-    /// Whether the interval holds what was measured; None where there is none.
+    /// Whether the interval contains the measured value; None without an interval.
     inside: Option<bool>,
 }
 
-/// The error of a prediction, as a share of what was measured.
+/// The error of a prediction, as a share of the measured value.
 fn error(predicted: CostEstimate, seen: f64) -> f64 {
     (predicted.estimate_us - seen).abs() / seen.abs().max(1.0)
 }
@@ -148,7 +149,7 @@ fn interpolated(series: &DelaySeries, caches: &[u64]) -> Vec<Try> {
     tries
 }
 
-/// Each computed value is judged by the interval that the errors on the other points give it.
+/// The errors of a computed method; each value is judged by the interval that the errors on the other points give.
 fn computed(
     series: &DelaySeries,
     hierarchy: Option<&AnalyticHierarchy>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Monotone regression, and lines between its points.
+//! Monotone regression, and linear interpolation between its points.
 
 use std::ops::Range;
 
-/// The neighbours to pool, as ranges: the weighted mean of each pool gives the non-decreasing values nearest to `values`
-/// in weighted least squares (Ayer et al., Annals of Mathematical Statistics 26, 1955). Weights are positive.
+/// The ranges of neighbours to pool: the weighted means of the pools are the non-decreasing values nearest to `values`
+/// in weighted least squares (Ayer et al., Annals of Mathematical Statistics 26, 1955). Weights must be positive.
 pub(super) fn pools(values: &[f64], weights: &[f64]) -> Vec<Range<usize>> {
     // Blocks: mean, weight, how many values.
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(values.len());
@@ -24,20 +24,20 @@ pub(super) fn pools(values: &[f64], weights: &[f64]) -> Vec<Range<usize>> {
     ends.collect()
 }
 
-/// The position of a place among ascending ones.
+/// The position of a place relative to a list of ascending places.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum GridPosition {
-    /// Before the first.
+    /// The place is before the first of the list.
     Before,
-    /// At this one.
+    /// The place equals this place of the list.
     At(usize),
-    /// Between this one and the next, by this share of the way.
+    /// The place is between this place and the next, at this share of the distance.
     Between(usize, f64),
-    /// Beyond the last.
+    /// The place is beyond the last of the list.
     Beyond,
 }
 
-/// The position of `place` among `places`, which ascend.
+/// The position of `place` in `places`, which ascend.
 pub(super) fn among(places: &[f64], place: f64) -> GridPosition {
     let next = places.partition_point(|&it| it < place);
     match (next, places.get(next)) {

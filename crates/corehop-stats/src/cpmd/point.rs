@@ -11,7 +11,7 @@ use crate::replicates::Nested;
 use corehop_plan::words::words;
 
 words! {
-    /// A statistic of a delay.
+    /// A statistic of the delays at a point.
     Statistic, "a statistic" {
         /// The mean of the delays.
         Mean = "mean",
@@ -27,7 +27,7 @@ words! {
 }
 
 impl Statistic {
-    /// The quantile, if it is one.
+    /// The probability of the quantile; None for a statistic that is not a quantile.
     fn share(self) -> Option<f64> {
         match self {
             Self::Median => Some(0.5),
@@ -37,7 +37,7 @@ impl Statistic {
         }
     }
 
-    /// The number of samples that makes it more than the longest one.
+    /// The smallest number of samples with which the statistic is more than the largest sample.
     fn needs(self) -> usize {
         match self {
             Self::P90 => 20,
@@ -47,30 +47,30 @@ impl Statistic {
     }
 }
 
-/// A value with its interval, in microseconds. An end that the samples do not carry is None.
+/// A value with its interval, in microseconds. An end that the samples do not support is None.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CostEstimate {
-    /// The estimate.
+    /// The estimated value.
     pub estimate_us: f64,
-    /// The lower end.
+    /// The lower end of the interval.
     pub low_us: Option<f64>,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high_us: Option<f64>,
 }
 
 impl CostEstimate {
-    /// Whether its interval ends before that of another begins.
+    /// Whether the interval ends before the interval of `other` begins.
     pub fn surely_less(&self, other: &Self) -> bool {
         self.high_us.zip(other.low_us).is_some_and(|(high, low)| high < low)
     }
 
-    /// Whether its interval lies above zero.
+    /// Whether the interval is above zero.
     pub fn surely_positive(&self) -> bool {
         self.low_us.is_some_and(|low| low > 0.0)
     }
 
-    /// This less another that is independent of it: the distances from estimate to end are added as
-    /// squares (Zou and Donner, Statistics in Medicine 27, 2008).
+    /// The difference from another, independent estimate: the distances from the estimates to their ends
+    /// are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         let estimate_us = self.estimate_us - other.estimate_us;
@@ -87,34 +87,34 @@ impl CostEstimate {
     }
 }
 
-/// A size and a length with the delays seen there.
+/// The delays at one size and length.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayPoint {
     /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// The median preemption length, in microseconds; 0 where the job resumed at once.
+    /// The median preemption length, in microseconds; 0 if the job resumed at once.
     pub length_us: f64,
-    /// The shortest.
+    /// The shortest preemption length, in microseconds.
     pub least_length_us: f64,
-    /// The longest.
+    /// The longest preemption length, in microseconds.
     pub most_length_us: f64,
-    /// Valid samples.
+    /// The number of valid samples.
     pub n: usize,
-    /// The replicates that they come from.
+    /// The number of replicates of the samples.
     pub replicates: usize,
-    /// The statistics that they carry.
+    /// The statistics that the samples support.
     pub delay: BTreeMap<Statistic, CostEstimate>,
 }
 
-/// A valid sample, as far as a model needs it.
+/// The values of a valid sample that a model needs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct DelaySample {
     /// The time off the CPU, in microseconds.
     pub(super) length_us: f64,
     /// The delay, in microseconds.
     pub(super) delay_us: f64,
-    /// The replicate that it is of.
+    /// The replicate to which the sample belongs.
     pub(super) replicate: u64,
 }
 
@@ -125,17 +125,18 @@ pub(super) fn nested(seen: &[DelaySample]) -> Option<Nested> {
     Nested::from_labelled(&delays, &labels).ok()
 }
 
-/// A length this much shorter or longer than those seen is as good as seen: a sleep overshoots.
+/// The range, as ratios to measured lengths, in which a requested length counts as measured, because a
+/// sleep overshoots.
 const NEAR: (f64, f64) = (0.9, 1.1);
 
 impl DelayPoint {
-    /// Whether absences of about this length, in microseconds, were seen here.
+    /// Whether the point has absences of about this length, in microseconds.
     pub fn saw(&self, length_us: f64) -> bool {
         (self.least_length_us * NEAR.0..=self.most_length_us * NEAR.1).contains(&length_us)
     }
 
-    /// The statistics of delays seen after absences, in the order in which they were taken, where so many
-    /// replicates in a row count for one. None where there are none, or one is no number.
+    /// The statistics of delays after absences, in the order of measurement; `in_a_row` consecutive
+    /// replicates count as one. None without delays, or if a delay is not a number.
     pub(super) fn of(wss_bytes: u64, seen: &[DelaySample], in_a_row: f64) -> Option<Self> {
         let of = |value: fn(&DelaySample) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
         let lengths = Ordered::new(&of(|it| it.length_us)).ok()?;
@@ -155,7 +156,7 @@ impl DelayPoint {
     }
 }
 
-/// A statistic of delays, given by replicate and sorted.
+/// A statistic of delays, which are given both by replicate and sorted.
 fn cost(statistic: Statistic, nested: &Nested, sorted: &Ordered) -> Option<CostEstimate> {
     if sorted.len() < statistic.needs() {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking a model: which series a question means, and its answer with interval.
+//! Questions to a model: finds the series that a question concerns, and answers with an interval.
 
 use std::collections::BTreeSet;
 
@@ -13,124 +13,126 @@ use super::{DelayModel, FittedSeries, HoldoutErrors, Method, SeriesKey};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 
-/// A question.
+/// A question about a delay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DelayQuery {
-    /// The event.
+    /// The event of the question.
     pub event: Event,
     /// The background load.
     pub load: String,
     /// The working-set size.
     pub wss: Bytes,
-    /// The preemption length; the longest measured where there is none.
+    /// The preemption length; with None the longest measured length.
     pub length: Option<Nanos>,
-    /// The statistic.
+    /// The requested statistic.
     pub statistic: Statistic,
-    /// By which method; the best one where there is none.
+    /// The prediction method; with None the best method.
     pub method: Option<Method>,
     /// Other fields of the series, as names and values.
     pub only: Vec<(String, String)>,
 }
 
-/// An answer.
+/// The answer of a model to a question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// The common properties of the cells that it is read off.
+    /// The common properties of the cells behind the answer.
     pub series: SeriesKey,
-    /// The size.
+    /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// The length, in microseconds; None for the longest measured.
+    /// The preemption length in microseconds; None for the longest measured length.
     pub length_us: Option<f64>,
-    /// The statistic.
+    /// The statistic of the answer.
     pub statistic: Statistic,
-    /// The cost. A computed one has no interval, unless its errors on measured points give it one.
+    /// The predicted cost. A computed cost has an interval only if the method's errors on measured points give one.
     #[serde(flatten)]
     pub cost: CostEstimate,
-    /// The curve's value there, where it pools the measured value with its neighbours to stay monotone.
+    /// The value of the curve at this size, if the curve pools the measured value with its neighbours to stay
+    /// monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<CostEstimate>,
-    /// By which method.
+    /// The method of the prediction.
     pub method: Method,
-    /// The position among the measured sizes; None where it was computed.
+    /// The position among the measured sizes; None for a computed value.
     pub place: Option<ValueOrigin>,
-    /// Samples at that size, or the fewer of those at the two sizes around it; None where it was computed.
+    /// The number of samples at the size, or the smaller number at the two neighbouring sizes; None for a computed
+    /// value.
     pub n: Option<usize>,
-    /// The replicates that the samples of [`Self::n`] come from; None where the value was computed.
+    /// The number of replicates of the samples in [`Self::n`]; None for a computed value.
     pub replicates: Option<usize>,
-    /// In how many measured classes of its neighbour such a CPU was: the answer is that of the dearest.
+    /// The number of measured classes of a neighbouring CPU; the answer is for the most expensive class.
     pub classes: usize,
-    /// The nearest length measured, in microseconds, where that asked for was not.
+    /// The nearest measured length, in microseconds, if the requested length was not measured.
     pub nearest_length_us: Option<f64>,
-    /// The error of the method on points of this series that it had not seen.
+    /// The errors of the method on points of this series to which it was not fitted.
     pub errors: Option<HoldoutErrors>,
 }
 
-/// Why there is no answer.
+/// The reason why a model has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoAnswer {
-    /// Nothing like that was measured.
+    /// The model has no series with a requested value.
     #[error("nothing was measured with {field}={value}; there is {known}")]
     Unknown {
-        /// The missing field.
+        /// The field of the requested value.
         field: String,
-        /// The missing value.
+        /// The requested value.
         value: String,
-        /// The known values.
+        /// The values that the field has in the model.
         known: String,
     },
-    /// There is no such field.
+    /// The question names a field that series do not have.
     #[error("series have no `{field}`; they have {known}")]
     NoField {
-        /// The field.
+        /// The name of the unknown field.
         field: String,
-        /// Those that there are.
+        /// The names of the known fields.
         known: String,
     },
-    /// Several series fit.
+    /// Several series match the question.
     #[error(
         "{count} series match; they differ in {differences}: choose one with --only NAME=VALUE"
     )]
     Several {
-        /// The number.
+        /// The number of matching series.
         count: usize,
-        /// In what, with the values.
+        /// The fields in which the series differ, with their values.
         differences: String,
     },
-    /// The size was not measured, nor one above it.
+    /// The requested size is above all measured sizes.
     #[error(
         "{wss} is beyond the measured sizes: {sizes}; measure this size with `corehop measure … --wss {wss}`"
     )]
     Beyond {
-        /// The size.
+        /// The requested size.
         wss: Bytes,
-        /// Those that were measured.
+        /// The measured sizes.
         sizes: String,
     },
-    /// Preemptors of one size were measured, or none.
+    /// Preemptors of only one size were measured, or none.
     #[error(
         "only one size of preemptors was measured; `corehop measure synthetic --preemptor-wss \
          16KiB,256KiB,4MiB` measures several"
     )]
     OnePreemptor,
-    /// Too few samples for the statistic.
+    /// A size has too few samples for the statistic.
     #[error("no size has enough samples for {statistic}: there are at most {most}")]
     TooFew {
-        /// The statistic.
+        /// The requested statistic.
         statistic: Statistic,
-        /// The most samples that a size has.
+        /// The largest number of samples at a size.
         most: usize,
     },
-    /// The model has no such method for this series.
+    /// The model cannot use the requested method for this series.
     #[error("`{method}` cannot compute this cost: {why}")]
     NotComputed {
-        /// The method.
+        /// The requested method.
         method: Method,
-        /// Why not.
+        /// The reason why the method cannot be used.
         why: &'static str,
     },
 }
 
-/// The usual values, in the order in which they are assumed.
+/// The usual values of fields, in the order in which the model assumes them.
 const USUAL: [(&str, &str); 8] = [
     ("workload", "none"),
     ("page", "4k"),
@@ -143,10 +145,10 @@ const USUAL: [(&str, &str); 8] = [
 ];
 
 impl DelayModel {
-    /// The answer to a question.
+    /// Answers a question.
     ///
     /// # Errors
-    /// [`NoAnswer`] says why there is none.
+    /// [`NoAnswer`] states why there is no answer.
     pub fn predict(&self, asked: &DelayQuery) -> Result<Prediction, NoAnswer> {
         let (curve, classes) = self.curve(asked)?;
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
@@ -182,8 +184,8 @@ impl DelayModel {
         })
     }
 
-    /// The method that answers, if none is asked for. At a measured size the samples answer, and beyond the largest
-    /// measured size nothing does.
+    /// The method that answers a question that names none. At a measured size the samples answer, and beyond the
+    /// largest measured size there is no answer.
     fn method(&self, curve: &FittedSeries, asked: &DelayQuery) -> Result<Method, NoAnswer> {
         let reading = self.reading(&curve.series, asked)?;
         let measured =
@@ -192,10 +194,10 @@ impl DelayModel {
         Ok(if samples { Method::Fitted } else { curve.method })
     }
 
-    /// The prediction from the measured points of a series, at the size, length and statistic of a question.
+    /// The prediction from the measured points of a series, for the size, length and statistic of the question.
     ///
     /// # Errors
-    /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
+    /// [`NoAnswer::Beyond`] for a size above all measured sizes, and [`NoAnswer::TooFew`] for too few samples.
     pub fn reading(
         &self,
         series: &DelaySeries,
@@ -232,19 +234,19 @@ impl DelayModel {
         Ok(if method == Method::WorstCase { expected.worst_case } else { expected.survivors })
     }
 
-    /// The measured series that a question means.
+    /// The measured series that a question concerns.
     ///
     /// # Errors
-    /// [`NoAnswer`] where none is meant, or several are.
+    /// [`NoAnswer`] if no series matches the question, or several do.
     pub fn measured(&self, asked: &DelayQuery) -> Result<&DelaySeries, NoAnswer> {
         Ok(&self.curve(asked)?.0.series)
     }
 
-    /// The measured preemptions by preemptors of each size, in bytes, ascending. A delay grows with what the
-    /// preemptor walks, so the next larger size is a bound from above.
+    /// The measured series of preemptions for each size of the preemptor, in bytes, ascending. A delay grows with
+    /// the preemptor's size, so the next larger size gives an upper bound.
     ///
     /// # Errors
-    /// [`NoAnswer`], as for [`DelayModel::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
+    /// [`NoAnswer`], as for [`DelayModel::measured`]; [`NoAnswer::OnePreemptor`] if at most one size was measured.
     pub fn by_preemptor(&self, asked: &DelayQuery) -> Result<Vec<(u64, &DelaySeries)>, NoAnswer> {
         let asked = DelayQuery { event: Event::Preemption, ..asked.clone() };
         let mut by_size: Vec<(u64, &DelaySeries)> = Vec::new();
@@ -257,7 +259,7 @@ impl DelayModel {
         if by_size.len() > 1 { Ok(by_size) } else { Err(NoAnswer::OnePreemptor) }
     }
 
-    /// The size of the largest cache that one core of the machine in question has for itself, in bytes.
+    /// The size in bytes of the largest cache that is private to one core of the question's machine.
     ///
     /// # Errors
     /// [`NoAnswer`], as for [`DelayModel::measured`].
@@ -266,10 +268,10 @@ impl DelayModel {
         Ok(self.machines.get(machine).and_then(|caches| caches.own))
     }
 
-    /// The common properties of the series under a load whose other fields are `only`.
+    /// The common properties of the series under a load whose other fields have the values of `only`.
     ///
     /// # Errors
-    /// [`NoAnswer::NoField`] where one of them is no field; where a value was not measured, there are none.
+    /// [`NoAnswer::NoField`] if `only` names an unknown field; if a value was not measured, the list is empty.
     pub fn under(
         &self,
         load: &str,
@@ -287,8 +289,8 @@ impl DelayModel {
         Ok(left.into_iter().map(|curve| &curve.series.key).collect())
     }
 
-    /// The one series that is meant, and of how many that differ in the class of a neighbour or in the
-    /// preemptor's size alone it is the dearest.
+    /// The only matching series; if several series differ only in a neighbour's class or in the preemptor's size,
+    /// the most expensive of them and their number.
     fn curve(&self, asked: &DelayQuery) -> Result<(&FittedSeries, usize), NoAnswer> {
         let left = self.meant(asked)?;
         match left.as_slice() {
@@ -302,7 +304,7 @@ impl DelayModel {
         }
     }
 
-    /// The series that a question means, as far as it says; never none.
+    /// The series that match a question as far as it is specific; at least one.
     fn meant(&self, asked: &DelayQuery) -> Result<Vec<&FittedSeries>, NoAnswer> {
         let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
         let mut wanted = vec![
@@ -322,7 +324,7 @@ impl DelayModel {
     }
 }
 
-/// Those of `curves` whose field has this value.
+/// The series of `curves` whose field has this value.
 fn with<'a>(
     curves: &[&'a FittedSeries],
     field: &str,
@@ -349,7 +351,7 @@ fn with<'a>(
     Ok(left)
 }
 
-/// In what series differ: `page (4k, thp)`.
+/// The fields in which series differ, as text: `page (4k, thp)`.
 fn differences(curves: &[&FittedSeries]) -> String {
     let fields: Vec<Vec<(String, String)>> =
         curves.iter().map(|curve| curve.series.key.fields()).collect();
@@ -373,9 +375,9 @@ fn refusal(series: &DelaySeries, asked: &DelayQuery) -> NoAnswer {
     NoAnswer::TooFew { statistic: asked.statistic, most }
 }
 
-/// Of series that differ in the measured class of a neighbour alone, or in what else was walked, the
-/// dearest: it bounds the others, and none can say in which class the machine will be or who preempts.
-/// Those that lack a size that another has are left out. None where the series differ in more.
+/// The most expensive of series that differ only in a neighbour's measured class or in the size of the preemptor:
+/// it bounds the others, and nobody can predict the class of the machine or the preemptor. Sizes that some of the
+/// series lack are left out. None if the series differ in further fields.
 fn dearest_of_others<'a>(all: &[&'a FittedSeries]) -> Option<&'a FittedSeries> {
     let sizes =
         all.iter().all(|it| it.series.key.polluter.as_deref().and_then(walked_bytes).is_some());
