@@ -163,8 +163,8 @@ pub fn median_difference(x: &[f64], y: &[f64], alpha: f64) -> Result<QuantileDif
 /// The difference of the `p` quantiles, `y` minus `x`, with its interval at confidence `1 - alpha`.
 ///
 /// The interval is a bootstrap interval without random draws: the rank of a resample's quantile follows a
-/// binomial tail (Maritz and Jarrett, JASA 73, 1978), so the distributions of both resampled quantiles,
-/// and of their difference, are known exactly.
+/// binomial tail (Maritz and Jarrett, JASA 73, 1978). The distributions of both resampled quantiles, and
+/// of their difference, are therefore known exactly.
 ///
 /// # Errors
 /// [`BadInput`] for fewer than two values on a side, a value that is not a number, or a `p` or `alpha`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The delay of one cell: what its samples say of it, and how sure that is.
+//! The statistics of one cell's delay, with their certainty.
 
 use serde::Serialize;
 
@@ -11,80 +11,79 @@ use super::replicates::{
 };
 use super::tail::{Replicated, fit_tail};
 
-/// One less the confidence of every interval of a summary.
+/// One minus the confidence of every interval in a summary.
 pub const ALPHA: f64 = 0.05;
 
-/// The quantiles that a summary states, as far as there are samples for them.
+/// The quantiles that a summary states if there are enough samples.
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-/// The statistics of a delay, in microseconds.
+/// The statistics of a cell's delay, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelayStatistics {
-    /// Number, mean and standard deviation; the interval of the mean is that of replicate means.
+    /// The number, mean and standard deviation of the delays; the interval of the mean comes from the replicate means.
     pub moments: Moments,
-    /// The median and what other quantiles the number of samples carries, with their intervals, which
-    /// come from the replicates.
+    /// The median and the other quantiles that the number of samples supports, with intervals between replicates.
     pub quantiles: Vec<Quantile>,
-    /// The spread of the replicates' medians, and the number of replicates.
+    /// The spread of the replicates' medians, with the number of replicates.
     pub spread: Spread,
-    /// Why the median has no interval, where it has none.
+    /// The reason why the median has no interval.
     pub no_interval: Option<NoInterval>,
-    /// Whether the replicates change in the course of the run; None below six.
+    /// The change of the replicates in the course of the run; None below six replicates.
     pub drift: Option<ReplicateDrift>,
-    /// The greatest of all replicates, and what it bounds.
+    /// The largest delay over all replicates, with the bound that it gives.
     pub max_between: ReplicateMaximum,
-    /// The least.
+    /// The smallest delay.
     pub min: f64,
-    /// The greatest, and over how many.
+    /// The largest delay, with the number of samples.
     pub max: Maximum,
-    /// The same for each KiB of the working set.
+    /// The delay for each KiB of the working set.
     pub per_kib: PerKib,
-    /// The median over the median warm touch.
+    /// The median delay divided by the median warm touch.
     pub over_warm: Option<f64>,
-    /// A quantile beyond the samples, where their tail carries one.
+    /// A quantile beyond the samples, if their tail supports one.
     pub tail: Extrapolation,
 }
 
 /// A delay for each KiB of the working set, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PerKib {
-    /// The median.
+    /// The median of the delays for each KiB.
     pub median: f64,
-    /// The lower end of its interval.
+    /// The lower end of the median's interval.
     pub median_low: Option<f64>,
-    /// The upper end of its interval.
+    /// The upper end of the median's interval.
     pub median_high: Option<f64>,
-    /// The mean.
+    /// The mean of the delays for each KiB.
     pub mean: f64,
-    /// The greatest.
+    /// The largest delay for each KiB.
     pub max: f64,
 }
 
-/// The values beyond the greatest one, as far as the peaks over a threshold tell.
+/// The values beyond the largest sample, as estimated from the peaks over a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extrapolation {
-    /// The furthest quantile that the samples carry.
+    /// The highest quantile that the samples support.
     Quantile {
-        /// The quantile.
+        /// The probability of the quantile.
         p: f64,
-        /// Its estimate, in microseconds.
+        /// The estimate of the quantile, in microseconds.
         estimate: f64,
-        /// The interval of the estimate, from how replicates differ.
+        /// The interval of the estimate, from the variation between replicates.
         interval: Option<Interval>,
-        /// Why there is none.
+        /// The reason why there is no interval.
         #[serde(skip_serializing_if = "Option::is_none")]
         no_interval: Option<NoInterval>,
-        /// The replicates that the samples come from.
+        /// The number of replicates of the samples.
         replicates: usize,
         /// The number of values above the threshold of the fit.
         exceedances: usize,
-        /// The shape of the fitted law: negative where it has an end.
+        /// The shape of the fitted distribution; negative if the distribution has an upper end.
         shape: f64,
-        /// The fit of the law: the bootstrapped p-value of Anderson and Darling's statistic.
+        /// The bootstrapped p-value of the Anderson–Darling statistic for the fit.
         p_value: f64,
     },
-    /// Why the samples carry none.
+    /// The reason why the samples support no quantile beyond them.
     Refused(String),
 }
 
@@ -115,13 +114,13 @@ impl Extrapolation {
     }
 }
 
-/// The seed of every bootstrap here: the same file always has the same table.
+/// The seed of every bootstrap in this module, so that a file always yields the same table.
 const SEED: u64 = 1;
 
 impl DelayStatistics {
-    /// The statistics of `values`, in microseconds and in the order in which they were taken, each
-    /// with its replicate, of which so many in a row count for one, of a working set of `wss_kib` KiB whose warm touch has this median. None of
-    /// no values.
+    /// The statistics of `values`, in microseconds and in the order of measurement, each with its replicate; `in_a_row`
+    /// consecutive replicates count as one. The working set has `wss_kib` KiB, and `warm` is the median of its warm
+    /// touches. None without values.
     pub fn of(
         values: &[f64],
         replicates: &[u64],
@@ -166,7 +165,7 @@ impl DelayStatistics {
         })
     }
 
-    /// Whether there are replicates enough for an interval.
+    /// Whether there are enough replicates for an interval.
     pub fn has_replicates(&self) -> bool {
         self.spread.replicates >= FEWEST_REPLICATES
     }
@@ -177,13 +176,13 @@ impl DelayStatistics {
         &self.quantiles[0]
     }
 
-    /// The quantile `p`, where the number of samples carries it.
+    /// The quantile `p`, if the number of samples supports it.
     pub fn quantile(&self, p: f64) -> Option<&Quantile> {
         self.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
     }
 }
 
-/// The quantile `p` with what replicates say of it; None of nothing.
+/// The quantile `p` with its interval between replicates; None without samples.
 pub fn nested_quantile(nested: &Nested, p: f64) -> Option<Quantile> {
     let between = nested.quantile(p, ALPHA).ok()?;
     let level = 1.0 - ALPHA;

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples of known laws, for tests that ask whether an interval covers what it says.
+//! Draws samples of known distributions, for tests of the coverage of intervals.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A law whose quantiles and mean are known.
+/// A distribution whose quantiles and mean are known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum ReferenceLaw {
-    /// On [0, 1].
+    /// The uniform distribution on [0, 1].
     Uniform,
-    /// With mean 1.
+    /// The exponential distribution with mean 1.
     Exponential,
-    /// `exp(Z)` with `Z` standard normal.
+    /// The distribution of `exp(Z)` with a standard normal `Z`.
     LogNormal,
-    /// Standard normal.
+    /// The standard normal distribution.
     Normal,
-    /// Whole numbers 1 to 6: many ties.
+    /// The uniform distribution on the whole numbers 1 to 6, which has many ties.
     Die,
-    /// Generalized Pareto with scale 1 and this shape.
+    /// The generalized Pareto distribution with scale 1 and this shape.
     Pareto(f64),
 }
 
 impl ReferenceLaw {
-    /// The least `x` with `F(x) >= p`.
+    /// The smallest `x` with `F(x) >= p`.
     pub(crate) fn quantile(self, p: f64) -> f64 {
         match self {
             Self::Uniform => p,
@@ -34,7 +34,7 @@ impl ReferenceLaw {
         }
     }
 
-    /// The mean.
+    /// The mean of the distribution.
     pub(crate) fn mean(self) -> f64 {
         match self {
             Self::Uniform => 0.5,
@@ -59,18 +59,18 @@ impl ResampleSource {
         Self(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// Uniform on [0, 1).
+    /// Draws a number uniformly from [0, 1).
     pub(crate) fn unit(&mut self) -> f64 {
         self.0.random()
     }
 
-    /// Standard normal (Box and Muller, one of the two).
+    /// Draws a standard normal number (Box and Muller, using one of the two numbers).
     pub(crate) fn normal(&mut self) -> f64 {
         let (u, v) = (1.0 - self.unit(), self.unit());
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// One value of `law`.
+    /// Draws one value of `law`.
     pub(crate) fn value(&mut self, law: ReferenceLaw) -> f64 {
         match law {
             ReferenceLaw::Normal => self.normal(),
@@ -83,12 +83,13 @@ impl ResampleSource {
         }
     }
 
-    /// `n` independent values of `law`.
+    /// Draws `n` independent values of `law`.
     pub(crate) fn values(&mut self, law: ReferenceLaw, n: usize) -> Vec<f64> {
         (0..n).map(|_| self.value(law)).collect()
     }
 
-    /// `n` values of a stationary autoregression `x' = rho·x + noise` with variance 1 and mean 0.
+    /// Draws `n` values of a stationary autoregression `x' = rho·x + noise` with variance 1 and
+    /// mean 0.
     pub(crate) fn autoregression(&mut self, rho: f64, n: usize) -> Vec<f64> {
         let mut x = self.normal();
         let step = (1.0 - rho * rho).sqrt();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Estimators of the delay of a sample, by name, over its raw intervals.
+//! Named estimators that compute the delay of a sample from its raw intervals.
 //!
-//! The paper and the tool of its authors computed two different numbers under one name. A sample
-//! keeps the intervals, and every stated delay names its estimator.
+//! The published paper and the tool of its authors computed two different numbers under one name. Therefore
+//! a sample keeps the intervals, and every stated delay names its estimator.
 
 use corehop_plan::samples::Sample;
 use corehop_plan::words::words;
@@ -26,7 +26,7 @@ words! {
 }
 
 impl Estimator {
-    /// The valid samples whose delay is a number, each with it in microseconds.
+    /// The valid samples whose delay is a finite number, each with the delay in microseconds.
     pub fn delays_us(self, samples: &[Sample]) -> impl Iterator<Item = (&Sample, f64)> {
         let valid = samples.iter().filter(|sample| sample.valid);
         valid.filter_map(move |sample| {
@@ -35,8 +35,8 @@ impl Estimator {
         })
     }
 
-    /// The delay of `sample` in nanoseconds. `None` where the sample lacks an interval that this
-    /// estimator needs: a certified cold touch, or the direct cost of the switch.
+    /// The delay of `sample` in nanoseconds. `None` if the sample lacks an interval that the estimator
+    /// needs: a certified cold touch, or the direct cost of the switch.
     pub fn delay_ns(self, sample: &Sample) -> Option<f64> {
         let resumed_less_warm = sample.resumed_ns - sample.warm_ns;
         Some(match self {

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gain of a shared cache, predicted from counts that were taken without one.
+//! Predicts the gain of a shared cache from counts that were measured without a shared cache.
 //!
-//! Kamali (2010), chapter 5, predicts the ratio of run times (below 1 threads gain by being together) from SMR, the share
-//! of misses that another package answers, and MPmI, the misses per million instructions. Printed is a plane in both. Other
-//! forms take their product, which is the number of misses that a shared cache avoids.
+//! Kamali (2010), chapter 5, predicts the ratio of run times (below 1, threads gain by running together) from SMR, the
+//! share of misses that another package answers, and MPmI, the misses per million instructions. The printed prediction
+//! is a plane in SMR and MPmI. Other forms use the product of SMR and MPmI, which is the number of misses that a shared
+//! cache avoids.
 
 use serde::{Deserialize, Serialize};
 
 use corehop_plan::words::words;
 
-/// Counts of a program without a shared cache, and the ratio of its run times.
+/// The counts of a program without a shared cache, and the ratio of its run times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SharedCacheObservation {
-    /// The program. Rows of one program are left out together.
+    /// The name of the program. Cross-validation leaves out all rows of a program together.
     pub benchmark: String,
-    /// Misses that another package answered, over all misses.
+    /// The misses that another package answered, divided by all misses.
     pub smr: f64,
-    /// Misses per million instructions.
+    /// The misses per million instructions.
     pub mpmi: f64,
-    /// The run time with a cache in common over that without.
+    /// The run time with a common cache divided by the run time without one.
     pub ratio: f64,
 }
 
 impl SharedCacheObservation {
-    /// Misses per million instructions that a shared cache avoids.
+    /// The misses per million instructions that a shared cache avoids.
     fn avoided(&self) -> f64 {
         self.smr * self.mpmi
     }
@@ -49,57 +50,57 @@ words! {
     }
 }
 
-/// A prediction with its numbers.
+/// A prediction model with its coefficients.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "form")]
 pub enum GainModel {
-    /// ratio = `at_zero` + `per_mpmi` MPmI + `per_smr` SMR
+    /// The ratio is a plane: `at_zero` + `per_mpmi` MPmI + `per_smr` SMR.
     Plane {
-        /// The ratio at zero.
+        /// The ratio at zero counts.
         at_zero: f64,
-        /// Its change for each miss per million instructions.
+        /// The change of the ratio for each miss per million instructions.
         per_mpmi: f64,
-        /// Its change for each unit of SMR.
+        /// The change of the ratio for each unit of SMR.
         per_smr: f64,
     },
-    /// ratio = 1 - `each` SMR MPmI
+    /// The ratio is 1 - `each` SMR MPmI.
     Product {
-        /// The gain of each avoided miss per million instructions.
+        /// The gain for each avoided miss per million instructions.
         each: f64,
     },
-    /// ratio = `at_zero` + `each` ln(1 + SMR MPmI)
+    /// The ratio is `at_zero` + `each` ln(1 + SMR MPmI).
     Logarithm {
-        /// The ratio at zero.
+        /// The ratio at zero counts.
         at_zero: f64,
-        /// Its change for each unit of the logarithm.
+        /// The change of the ratio for each unit of the logarithm.
         each: f64,
     },
-    /// ratio = 1 - `most` SMR MPmI / (`half` + SMR MPmI)
+    /// The ratio is 1 - `most` SMR MPmI / (`half` + SMR MPmI).
     ///
-    /// With c nanoseconds per million instructions without these misses, and latencies `far` and `near`, the times are
-    /// c + x far and c + x near: `most` is 1 - near / far, and `half` is c / far.
+    /// If a million instructions take c nanoseconds without these misses, and lines have the latencies `far` and
+    /// `near`, the times are c + x far and c + x near: `most` is 1 - near / far, and `half` is c / far.
     Saturating {
-        /// The gain where there is nothing but misses.
+        /// The gain of a program that only waits for misses.
         most: f64,
-        /// SMR times MPmI with half of that gain.
+        /// The product of SMR and MPmI at which half of that gain is reached.
         half: f64,
     },
 }
 
-/// Kamali (2010), Table 5.4.
+/// The coefficients that Kamali (2010) printed in Table 5.4.
 pub const PRINTED: GainModel =
     GainModel::Plane { at_zero: 1.044_417, per_mpmi: -0.000_013, per_smr: -0.296_878 };
 
-/// The best form, fitted to all rows that Kamali (2010) printed. The study `kamali-regression` fits it anew.
+/// The best form, fitted to all rows that Kamali (2010) printed. The study `kamali-regression` repeats this fit.
 pub const TAKEN: GainModel = GainModel::Saturating { most: 0.946, half: 14_730.0 };
 
-/// The Xeon E5520 of Kamali (2010): a line from the other package takes 83 ns, one from the shared cache 81 cycles of 2.267
-/// GHz (platform `xeon_e5520`), and an instruction a cycle, which is assumed.
+/// The model of the Xeon E5520 of Kamali (2010): a line from the other package takes 83 ns, a line from the shared
+/// cache takes 81 cycles at 2.267 GHz (platform `xeon_e5520`), and an instruction is assumed to take one cycle.
 pub const E5520: GainModel = GainModel::physical(83.0, 81.0 / 2.267, 1.0 / 2.267);
 
 impl GainModel {
-    /// ratio = 1 - SMR MPmI (far - near) / (10^6 times an instruction), all in nanoseconds: each miss that the other package
-    /// answers is served from nearby instead.
+    /// The ratio is 1 - SMR MPmI (far - near) / (10^6 times an instruction), all in nanoseconds: the shared cache
+    /// serves each miss that the other package would answer.
     pub const fn physical(far_ns: f64, near_ns: f64, instruction_ns: f64) -> Self {
         Self::Product { each: (far_ns - near_ns) / (1e6 * instruction_ns) }
     }
@@ -119,14 +120,14 @@ impl GainModel {
         self.ratio(row.smr, row.mpmi)
     }
 
-    /// The sum of the squares of what it is off by.
+    /// The sum of the squared errors of the predictions.
     pub fn residual_squares(self, rows: &[SharedCacheObservation]) -> f64 {
         rows.iter().map(|it| (self.of(it) - it.ratio).powi(2)).sum()
     }
 }
 
 impl Form {
-    /// The prediction of this form that is nearest to the rows (least squares); None where they do not determine it.
+    /// The model of this form with the least squared errors on the rows; None if the rows do not determine the model.
     pub fn fit(self, rows: &[SharedCacheObservation]) -> Option<GainModel> {
         let of = |row: fn(&SharedCacheObservation) -> f64| rows.iter().map(row);
         match self {
@@ -152,7 +153,7 @@ impl Form {
     }
 }
 
-/// Halves are tried from 10 to a million, four in a hundred apart.
+/// The search tries values of `half` from 10 to a million in steps of four percent.
 fn saturating(rows: &[SharedCacheObservation]) -> Option<GainModel> {
     let step = |it: i32| 10.0 * 1.04_f64.powi(it);
     let halves = (0..).map(step).take_while(|&half| half < 1e6);
@@ -165,8 +166,8 @@ fn saturating(rows: &[SharedCacheObservation]) -> Option<GainModel> {
     models.min_by(|a, b| a.residual_squares(rows).total_cmp(&b.residual_squares(rows)))
 }
 
-/// The coefficients of the inputs whose sum is nearest to the outputs: the normal equations, solved by elimination with the
-/// largest pivot. None where inputs depend on each other.
+/// The coefficients for which the weighted sum of the inputs is nearest to the outputs: the normal equations, solved by
+/// elimination with the largest pivot. None if the inputs are linearly dependent.
 fn least_squares<const N: usize>(rows: impl Iterator<Item = ([f64; N], f64)>) -> Option<[f64; N]> {
     let (mut matrix, mut right) = ([[0.0; N]; N], [0.0; N]);
     for (inputs, output) in rows {
@@ -212,30 +213,31 @@ impl std::fmt::Display for GainModel {
     }
 }
 
-/// The judgement of a form that tells programs that gain from those that do not, each predicted from the others.
+/// The quality of a form that separates programs with gain from programs without, where each program is predicted from
+/// the others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Judgement {
-    /// Rows that are said to gain, and do not.
+    /// The number of rows that are predicted to gain and do not.
     pub false_alarms: usize,
-    /// Rows that do not gain.
+    /// The number of rows that do not gain.
     pub without_gain: usize,
-    /// Rows that are said to gain, and do.
+    /// The number of rows that are predicted to gain and do.
     pub found: usize,
-    /// Rows that gain.
+    /// The number of rows that gain.
     pub with_gain: usize,
     /// The mean of the absolute errors of the ratio.
     pub mean_error: f64,
 }
 
 impl Judgement {
-    /// Rows that are told wrongly.
+    /// The number of rows with a wrong prediction.
     pub const fn wrong(&self) -> usize {
         self.false_alarms + self.with_gain - self.found
     }
 }
 
-/// Judges a form: all rows of a benchmark are predicted from those of the others. A row gains where its ratio is no more
-/// than `threshold`. None where a fit is not possible.
+/// Judges a form: all rows of a benchmark are predicted from the rows of the other benchmarks. A row gains if its ratio
+/// is at most `threshold`. None if a fit is not possible.
 pub fn leaving_one_out(
     form: Form,
     rows: &[SharedCacheObservation],
@@ -261,7 +263,7 @@ pub fn leaving_one_out(
     Some(judgement)
 }
 
-/// The form that tells the fewest rows wrongly, with its judgement; of equals the one with the smaller error.
+/// The form with the fewest wrong rows, and its quality; among equal forms, the form with the smaller error.
 pub fn best(rows: &[SharedCacheObservation], threshold: f64) -> Option<(Form, Judgement)> {
     let judged =
         Form::ALL.iter().filter_map(|&form| Some((form, leaving_one_out(form, rows, threshold)?)));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gain of a shared cache for threads with common data: runtime ratio, SMR and MPmI, as Kamali
-//! (2010), section 4.3.5, has them.
+//! The gain of a shared cache for threads with common data: run-time ratio, SMR and MPmI as defined by Kamali (2010),
+//! section 4.3.5.
 
 use std::collections::BTreeMap;
 
@@ -17,84 +17,84 @@ use corehop_plan::workload::gang::{Placing, Sharing};
 
 pub use self::Sharings as Summary;
 
-/// Intervals have 95 % confidence.
+/// One minus the confidence of the intervals, which is 95 %.
 const ALPHA: f64 = 0.05;
 
-/// The results of gangs at one place.
+/// The results of a gang in one placing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GangOutcome {
     /// The number of runs.
     pub runs: u64,
-    /// The time of the slowest thread, in nanoseconds for each thing it does: the mean of simulated
-    /// runs, the median of live ones, which others disturb.
+    /// The time of the slowest thread for each round, in nanoseconds: the mean of simulated runs, or the median of live
+    /// runs, which other threads disturb.
     pub round_ns: f64,
-    /// The same of the shortest run.
+    /// The time of the slowest thread for each round in the shortest run, in nanoseconds.
     pub least_ns: f64,
-    /// The time of a line between two CPUs of the gang, in nanoseconds for one way: the median of what was measured
-    /// around the runs.
+    /// The one-way time of a line between two CPUs of the gang, in nanoseconds: the median of the exchanges around the
+    /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_ns: Option<f64>,
-    /// Misses of the last level of cache per million instructions, of all threads (MPmI), where counted.
+    /// The misses of the last-level cache per million instructions, of all threads (MPmI); None if not counted.
     pub mpmi: Option<f64>,
-    /// Those misses for each thing that a thread does.
+    /// The misses of the last-level cache for each round of a thread.
     pub misses_a_round: Option<f64>,
-    /// Misses to which another package answered that it has the line, over all of them (SMR); none
-    /// without a miss.
+    /// The misses that another package answered, divided by all misses (SMR); None without a miss.
     pub smr: Option<f64>,
 }
 
-/// A program that ran in one or both places.
+/// The results of a program in all its placings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SharingSummary {
-    /// The platform, by id.
+    /// The id of the platform.
     pub machine: String,
     /// The program that the gang runs.
     pub program: String,
-    /// The size of its data.
+    /// The size of the program's data.
     pub items: u64,
-    /// Its other parameters.
+    /// The other parameters of the program.
     pub parameters: String,
-    /// The way its threads share their data.
+    /// The way in which the threads share their data.
     pub sharing: Sharing,
-    /// The number of its threads; None where runs differ in it.
+    /// The number of threads; None if the runs have different numbers.
     pub threads: Option<u64>,
-    /// With a cache in common.
+    /// The results with a common cache.
     pub shared: Option<GangOutcome>,
-    /// Without one.
+    /// The results without a common cache.
     pub separate: Option<GangOutcome>,
-    /// In turn on one CPU.
+    /// The results with all threads on one CPU.
     pub same: Option<GangOutcome>,
-    /// Moved while they ran.
+    /// The results with threads that moved during the run.
     pub moved: Option<GangOutcome>,
-    /// The time with a cache in common over that without; where there is no other cache, the time on one
-    /// CPU over that on several. Below 1 they gain by being together.
+    /// The time with a common cache divided by the time without; on a machine whose CPUs all share a cache, the time on
+    /// one CPU divided by the time on several. If the ratio is below 1, the threads gain by running together.
     pub runtime_ratio: Option<f64>,
-    /// Of live runs, the interval of that ratio, which is then the geometric mean over replicates, each of its medians.
+    /// The interval of the ratio for live runs; the ratio is then the geometric mean over replicates, each with the
+    /// ratio of its medians.
     pub ratio_interval: Option<Interval>,
-    /// The replicates that the ratio is of.
+    /// The number of replicates behind the ratio.
     pub replicates: Option<usize>,
-    /// The same, predicted from the misses without a common cache ([`TAKEN`]).
+    /// The ratio that [`TAKEN`] predicts from the misses without a common cache.
     pub predicted_ratio: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct GangSums {
-    /// The time of the slowest thread of each run, and its rounds.
+    /// The time of the slowest thread of the run, and the thread's number of rounds.
     slowest: (f64, f64),
-    /// The rounds of all threads.
+    /// The number of rounds of all threads.
     rounds: f64,
-    /// Instructions, misses and snoop hits; None where one is not counted.
+    /// The numbers of instructions, misses and snoop hits; None if one of them is not counted.
     counts: Option<[u64; 3]>,
     /// The replicate of a live run.
     replicate: Option<u64>,
-    /// The threads.
+    /// The number of threads.
     threads: u64,
-    /// The line exchanges before and after it.
+    /// The line exchanges before and after the run.
     lines: [Option<f64>; 2],
 }
 
 impl GangSums {
-    /// The time of a round.
+    /// The time of a round of the slowest thread, in nanoseconds.
     fn each_ns(&self) -> f64 {
         self.slowest.0 / self.slowest.1
     }
@@ -134,13 +134,14 @@ impl GangOutcome {
     }
 }
 
-/// The median of the line exchanges around runs.
+/// The median of the line exchanges around the runs.
 fn line_ns(runs: &[&GangSums]) -> Option<f64> {
     let lines: Vec<f64> = runs.iter().flat_map(|run| run.lines).flatten().collect();
     Some(median(&Ordered::new(&lines).ok()?))
 }
 
-/// The ratio of two placings, its interval and its replicates: of each replicate's medians, as their logarithms.
+/// The ratio of two placings with its interval and its number of replicates, computed from the logarithms of the
+/// replicates' medians.
 fn paired_ratio(near: &[&GangSums], far: &[&GangSums]) -> Option<(f64, Option<Interval>, usize)> {
     let (near, far) = (medians(near)?, medians(far)?);
     let both = near.iter().filter_map(|(replicate, near)| Some((near, far.get(replicate)?)));
@@ -150,7 +151,7 @@ fn paired_ratio(near: &[&GangSums], far: &[&GangSums]) -> Option<(f64, Option<In
     Some((paired.mean.exp(), paired.interval.map(interval), paired.pairs))
 }
 
-/// The median of each replicate; None for runs without one.
+/// The median of each replicate; None if a run has no replicate.
 fn medians(runs: &[&GangSums]) -> Option<BTreeMap<u64, f64>> {
     let mut each: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for run in runs {
@@ -160,13 +161,13 @@ fn medians(runs: &[&GangSums]) -> Option<BTreeMap<u64, f64>> {
     each.into_iter().map(median).collect()
 }
 
-/// Machine, program, parameters, items and sharing of a gang; then its place.
+/// The machine, program, parameters, items and sharing of a gang.
 type GangKey = (String, String, String, u64, Sharing);
 
 /// The runs of a gang, by placing, seed, gang and run.
 type GangRuns = BTreeMap<(Placing, u64, u64, u64), GangSums>;
 
-/// Takes threads, one after the other.
+/// Collects rows of threads.
 #[derive(Debug, Clone, Default)]
 pub struct Sharings {
     runs: BTreeMap<GangKey, GangRuns>,
@@ -189,7 +190,7 @@ impl Summarise for Sharings {
 }
 
 impl Sharings {
-    /// Takes some more threads.
+    /// Adds rows of threads.
     pub fn take(&mut self, threads: &[SharedData]) {
         for it in threads {
             let text = |text: &std::sync::Arc<str>| text.to_string();
@@ -206,7 +207,7 @@ impl Sharings {
         }
     }
 
-    /// The summaries.
+    /// The summaries of all programs.
     pub fn finish(&self) -> Vec<SharingSummary> {
         self.runs.iter().map(|(key, runs)| summary(key, runs)).collect()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The headline of a run: the cost of a preemption and of each class of migration, like with like.
+//! The headline of a run: the cost of a preemption and of each class of migration, under comparable conditions.
 //!
-//! Cells are compared at one working-set size and one preemption length, of one load, and in one
-//! [`Company`]. The choice depends on what was measured and on the cells' intervals, never on their delays.
+//! The headline compares cells of one working-set size, one preemption length and one load, in one [`Company`]. The
+//! choice of the cells depends on the measurements that exist and on the cells' intervals, never on the delays.
 
 use super::cell::CellKey;
 use super::company::{Company, CompanyGroup, alike, stays};
@@ -13,49 +13,49 @@ use super::summary::CellSummary;
 use corehop_plan::samples::{Certificate, Text};
 use corehop_plan::workload::{Absence, Event};
 
-/// The costs that answer for a run.
+/// The costs that represent a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Headline {
-    /// The cell of the first cost: machine, load, working set.
+    /// The cell of the first cost, which states the machine, the load and the working set.
     pub cell: CellKey,
-    /// The costs of each company; companies in which the job both stayed and moved come first. Costs of two companies
-    /// are never compared.
+    /// The costs in each company; companies in which the job both stayed and moved come first. Costs in two different
+    /// companies are never compared.
     pub groups: Vec<CompanyCosts>,
-    /// The control: leaving the CPU for as long while nothing ran; None if that was not measured.
+    /// The control: leaving the CPU for an equal time while no thread ran; None if the control was not measured.
     pub control: Option<HeadlineCost>,
-    /// The samples come from the simulated machine.
+    /// Whether the samples come from the simulated machine.
     pub simulated: bool,
 }
 
-/// The costs of one company, which are comparable.
+/// The costs in one company, which are comparable with each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompanyCosts {
     /// The company during the absence.
     pub company: Company,
-    /// Resuming in place, then the migrations from near to far.
+    /// The costs: resuming in place first, then the migrations from near to far.
     pub costs: Vec<HeadlineCost>,
 }
 
 /// The cost of one class of event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeadlineCost {
-    /// The class.
+    /// The class of the event.
     pub event: Event,
     /// The median delay, in microseconds.
     pub median_us: f64,
-    /// The ends of its 95 % interval; None below six replicates.
+    /// The ends of the median's 95 % interval; None below six replicates.
     pub interval_us: Option<(f64, f64)>,
     /// The number of replicates.
     pub replicates: usize,
-    /// The delay is no larger than that of the control `none`.
+    /// Whether the delay is not larger than the delay of the control `none`.
     pub within_error: bool,
 }
 
 /// The headline of these cells; None without a delay of a preemption or a migration.
 ///
-/// It is of the first cells that are not a sweep. The preemption length is the one with the most cells that
-/// have an interval, among those at which a job both stayed and moved in one company, if there are any. The size
-/// is the middle one of those with the most such cells.
+/// The headline uses the first cells that do not belong to a sweep. The preemption length is the one with the most
+/// cells that have an interval. If there are lengths at which a job both stayed and moved in one company, only these
+/// are considered. The size is the middle size among the sizes with the most cells that have an interval.
 pub fn headline(summaries: &[CellSummary]) -> Option<Headline> {
     let away = |it: &&CellSummary| is_away(it) && it.delay.is_some();
     let all: Vec<&CellSummary> = summaries.iter().filter(away).collect();
@@ -84,17 +84,17 @@ pub fn headline(summaries: &[CellSummary]) -> Option<Headline> {
     })
 }
 
-/// Whether a cell is of a preemption or a migration.
+/// Whether the cell's event is a preemption or a migration.
 fn is_cost(summary: &CellSummary) -> bool {
     summary.cell.event == Event::Preemption || summary.cell.event.is_migration()
 }
 
-/// Whether the job of a cell was off its CPU.
+/// Whether the cell's job was off its CPU.
 fn is_away(summary: &CellSummary) -> bool {
     is_cost(summary) || summary.cell.event == Event::IdleLeave
 }
 
-/// The cells whose `key` has a company in which a job both stayed and moved; all cells if no key has one.
+/// The cells whose `key` has a company in which a job both stayed and moved; all cells if there is no such key.
 fn comparable<K: PartialEq>(
     cells: Vec<&CellSummary>,
     key: impl Fn(&CellKey) -> K,
@@ -132,8 +132,8 @@ fn most<K: PartialEq>(cells: &[&CellSummary], key: impl Fn(&CellKey) -> K) -> Ve
 }
 
 impl CompanyCosts {
-    /// The costs of a company. While nothing ran, the control and a preemption without a preemptor are the same absence: only the
-    /// control answers.
+    /// The costs in a company. If no thread ran, the control and a preemption without a preemptor are the same absence,
+    /// and only the control is used.
     fn of(alike: &CompanyGroup, all: &[CellSummary]) -> Self {
         let left = alike.cells.iter().any(|it| it.cell.event == Event::IdleLeave);
         let twin = |it: &CellSummary| left && it.cell.event == Event::Preemption;
@@ -148,13 +148,13 @@ impl CompanyCosts {
         Self { company: alike.company.clone(), costs: costs.collect() }
     }
 
-    /// Whether the job both stayed and moved in this company.
+    /// Whether jobs of the company both stayed and moved.
     pub fn compares(&self) -> bool {
         let any = |moved: bool| self.costs.iter().any(|it| it.event.is_migration() == moved);
         any(true) && any(false)
     }
 
-    /// Whether nothing ran while the jobs were away.
+    /// Whether no thread ran while the jobs were away.
     pub fn is_quiet(&self) -> bool {
         self.company.preempted_by == Absence::Nothing
     }
@@ -174,12 +174,12 @@ impl HeadlineCost {
 }
 
 impl Headline {
-    /// The preemption length, as drawn.
+    /// The distribution of the preemption lengths.
     pub fn length(&self) -> &Text {
         &self.cell.preemption_length
     }
 
-    /// All costs.
+    /// The costs in all companies.
     pub fn costs(&self) -> impl Iterator<Item = &HeadlineCost> {
         self.groups.iter().flat_map(|group| &group.costs)
     }

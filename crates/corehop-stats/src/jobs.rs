@@ -15,22 +15,22 @@ use corehop_plan::samples::Rows;
 
 pub use self::CellsSoFar as Summary;
 
-/// The statements about the rows of jobs.
+/// The results of the rows of scripted jobs.
 #[derive(Debug, Clone)]
 pub struct CellResults {
-    /// The cells.
+    /// The summaries of the cells.
     pub summaries: Vec<CellSummary>,
-    /// The causes of the spread of a cell.
+    /// The causes of the spread of each examined cell.
     pub spreads: Vec<Spreading>,
-    /// Delays against preemption lengths.
+    /// The clouds of delays against preemption lengths.
     pub clouds: Vec<Cloud>,
-    /// Access times.
+    /// The curves of access times.
     pub curves: Vec<AccessCurve>,
-    /// Preemption lengths, got against asked for.
+    /// The actual preemption lengths for each requested length.
     pub lengths: Vec<LengthSummary>,
 }
 
-/// Takes samples, access times and preemption lengths.
+/// Collects samples, access times and preemption lengths.
 #[derive(Debug)]
 pub struct CellsSoFar {
     summaries: Summaries,
@@ -38,15 +38,16 @@ pub struct CellsSoFar {
     scatter: Scatter,
     curves: Curves,
     lengths: AbsenceLengths,
-    /// All samples that a model of the delays is fitted from. The times of the machine's levels are added afterwards.
+    /// The fitter that collects all samples for a model of the delays. The latencies of the machine's cache levels
+    /// are added at the end.
     pub fit: DelayFitter,
 }
 
 impl CellsSoFar {
-    /// The observations of the studies on the cells of `machine`, each with a verdict.
+    /// The verdicts on the observations of the studies, for the cells of `machine`.
     ///
     /// # Errors
-    /// As [`Summaries::verdicts`].
+    /// [`BadInput`], as for [`Summaries::verdicts`].
     pub fn verdicts(
         &self,
         machine: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemption lengths: got against asked for.
+//! Compares actual with requested preemption lengths.
 
 use std::collections::BTreeMap;
 
@@ -14,33 +14,33 @@ use corehop_plan::samples::{PreemptionLength, Text};
 /// The actual lengths for one requested length; times in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LengthSummary {
-    /// The platform, by id.
+    /// The id of the platform.
     pub machine: String,
     /// The background load.
     pub load: String,
-    /// The length asked for.
+    /// The requested length, in microseconds.
     pub requested_us: f64,
-    /// The length got: its median.
+    /// The median of the actual lengths.
     pub got_us: Quantile,
-    /// The excess over the requested length: its median.
+    /// The median excess over the requested length.
     pub excess_us: Quantile,
-    /// The excess: the 99 % quantile, where the number of absences carries it.
+    /// The 99 % quantile of the excess; None if there are too few absences.
     pub excess_p99_us: Option<Quantile>,
-    /// The excess: the greatest, and of how many.
+    /// The largest excess, with the number of absences.
     pub excess_max_us: Maximum,
 }
 
-/// The lengths that came of one that was asked for, and the replicate of each.
+/// The actual lengths for a requested length, and the replicate of each.
 type Got = (Vec<f64>, Vec<u64>);
 
-/// Sorts absences by what was asked for as they stream by.
+/// Collects absences by requested length while they stream in.
 #[derive(Debug, Clone, Default)]
 pub struct AbsenceLengths {
     got: BTreeMap<(Text, Text, u64), Got>,
 }
 
 impl AbsenceLengths {
-    /// Takes some more absences.
+    /// Adds absences.
     pub fn take(&mut self, absences: &[PreemptionLength]) {
         for absence in absences.iter().filter(|absence| absence.length_ns.is_finite()) {
             let key = (absence.machine.clone(), absence.load.clone(), absence.requested_length_ns);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SMR and MPmI of threads that run, from hardware counters (Kamali 2010, section 4.3.5).
+//! SMR and MPmI of running threads, from hardware counters (Kamali 2010, section 4.3.5).
 
 use serde::Serialize;
 
 use corehop_plan::host::InstructionCounts;
 
-/// Misses of a thread or a program, as rates.
+/// The miss rates of a thread or a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MissRates {
-    /// Misses that another core's cache answered, over all of them (SMR); None without a miss.
+    /// The misses that another core's cache answered, divided by all misses (SMR); None without a
+    /// miss.
     pub smr: Option<f64>,
-    /// Misses of the last-level cache per million instructions (MPmI).
+    /// The misses of the last-level cache per million instructions (MPmI).
     pub mpmi: f64,
 }
 
 impl MissRates {
-    /// Of these counts; None without an instruction.
+    /// The miss rates of these counts; None without an instruction.
     pub fn of(counted: &InstructionCounts) -> Option<Self> {
         let InstructionCounts { instructions, misses, from_caches } = *counted;
         let over = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
@@ -23,7 +24,7 @@ impl MissRates {
     }
 }
 
-/// The sum of counts; None where nothing was counted.
+/// The sum of the counts; None if nothing was counted.
 pub fn sum(
     counted: impl IntoIterator<Item = Option<InstructionCounts>>,
 ) -> Option<InstructionCounts> {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Mean and standard deviation, with an interval of the mean that allows for autocorrelation.
+//! Mean and standard deviation, with an interval of the mean that accounts for autocorrelation.
 //!
-//! **Interval.** Studentized circular block bootstrap (Götze and Künsch, Annals of Statistics 24(5),
-//! 1996; circular blocks: Politis and Romano, 1992). Whole blocks of neighbouring samples are
-//! redrawn, so that dependence inside a block survives; each resample is studentized by its own
-//! block means, which is what makes the interval follow a skewed law. The block length is the
-//! automatic choice of Politis and White (Econometric Reviews 23, 2004, with the correction by
-//! Patton, Politis and White, 2009); for independent samples it is 1.
+//! **Interval.** The method is the studentized circular block bootstrap (Götze and Künsch, Annals of
+//! Statistics 24(5), 1996; circular blocks: Politis and Romano, 1992). Whole blocks of neighbouring samples
+//! are redrawn, so that dependence inside a block survives. Each resample is studentized by its own block
+//! means, so that the interval follows a skewed distribution. The block length is the automatic choice of
+//! Politis and White (Econometric Reviews 23, 2004, with the correction by Patton, Politis and White, 2009);
+//! for independent samples it is 1.
 //!
-//! **Assumptions.** The samples are in the order in which they were taken, the series is stationary
-//! and its variance finite. A mean of a tail without variance has no such interval: see
-//! [`crate::tail`].
+//! **Assumptions.** The samples are in the order of measurement, the series is stationary, and its variance
+//! is finite. The mean of a distribution without finite variance has no such interval: see [`crate::tail`].
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -18,39 +17,39 @@ use serde::Serialize;
 
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 
-/// Resamples drawn for an interval. The ends are the 2.5 % and 97.5 % quantiles of these, whose own
-/// error is then about 2 % of the width.
+/// The number of resamples for an interval. The ends are the 2.5 % and 97.5 % quantiles of the resamples,
+/// whose own error is then about 2 % of the width.
 const RESAMPLES: usize = 999;
 
-/// Fewer blocks, or fewer independent samples, than this do not show how much one varies.
+/// The smallest number of blocks, or of independent samples, that shows the variation of a single one.
 const FEWEST_BLOCKS: usize = 12;
 
-/// Number, mean and spread of samples taken one after the other.
+/// The number, mean and spread of consecutive samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Moments {
-    /// Number of samples.
+    /// The number of samples.
     pub n: usize,
-    /// Arithmetic mean.
+    /// The arithmetic mean.
     pub mean: f64,
-    /// Standard deviation with divisor `n - 1`; None for a single sample.
+    /// The standard deviation with divisor `n - 1`; None for a single sample.
     pub std: Option<f64>,
-    /// Integrated autocorrelation time: 1 for independent samples, `t` if `t` samples say as much
-    /// as one independent sample would.
+    /// The integrated autocorrelation time: 1 for independent samples, `t` if `t` samples carry as much
+    /// information as one independent sample.
     pub autocorrelation_time: f64,
-    /// `n` over that time: how many independent samples the series is worth.
+    /// The number of independent samples that the series is worth: `n` divided by the autocorrelation time.
     pub effective_n: f64,
-    /// Block length of the bootstrap.
+    /// The block length of the bootstrap.
     pub block: usize,
-    /// Interval of the mean; None where the series is worth fewer than twelve independent samples,
-    /// or all samples are equal, or so few differ that a resample may show no variation.
+    /// The interval of the mean. None if the series is worth fewer than twelve independent samples, if all
+    /// samples are equal, or if so few differ that a resample could show no variation.
     pub interval: Option<Interval>,
 }
 
-/// Mean, standard deviation and interval of the mean at confidence `1 - alpha` of `samples` in the
-/// order in which they were taken. The same seed gives the same interval.
+/// The mean, the standard deviation, and the interval of the mean at confidence `1 - alpha`; `samples` are
+/// in the order of measurement. One seed always gives the same interval.
 ///
 /// # Errors
-/// [`BadInput`] if there is no sample, one is not finite, or `alpha` is not between 0 and 1.
+/// [`BadInput`] if there is no sample, a sample is not finite, or `alpha` is not between 0 and 1.
 pub fn moments(samples: &[f64], alpha: f64, seed: u64) -> Result<Moments, BadInput> {
     finite(samples)?;
     probability("alpha", alpha)?;
@@ -72,16 +71,16 @@ pub fn moments(samples: &[f64], alpha: f64, seed: u64) -> Result<Moments, BadInp
     })
 }
 
-/// Arithmetic mean in two passes: the second adds the mean of what the rounding of the first left,
-/// so that 10^6 + small does not lose the small.
+/// The arithmetic mean in two passes: the second pass adds the mean of the first pass's rounding errors, so
+/// that 10^6 + small does not lose the small part.
 fn mean(samples: &[f64]) -> f64 {
     let n = samples.len() as f64;
     let first = samples.iter().sum::<f64>() / n;
     first + samples.iter().map(|x| x - first).sum::<f64>() / n
 }
 
-/// Sum of squared distances from `mean`, corrected for the rounding of `mean`.
-/// The variance of values with divisor `n - 1`; zero of fewer than two.
+/// The sum of squared distances from `mean`, corrected for the rounding of `mean`. The variance of the
+/// values with divisor `n - 1`; 0 for fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -95,26 +94,26 @@ fn sum_of_squares(samples: &[f64], mean: f64) -> f64 {
     (squares - rest * rest / samples.len() as f64).max(0.0)
 }
 
-/// The integrated autocorrelation time of `samples` (in order), at least 1; 1 where all are equal.
+/// The integrated autocorrelation time of `samples` (in order), at least 1; 1 if all samples are equal.
 ///
 /// # Errors
-/// [`BadInput`] if there is no sample or one is not finite.
+/// [`BadInput`] if there is no sample, or if a sample is not finite.
 pub fn autocorrelation_time(samples: &[f64]) -> Result<f64, BadInput> {
     finite(samples)?;
     Ok(integrated_time(&autocorrelations(samples, mean(samples))))
 }
 
-/// The number of samples in a row of a series that count as one, or 1 where no autocorrelation stands out of
-/// the noise. For widening an interval: of an independent series the integrated time is a little above 1 by
-/// chance, and widening by chance would cost samples.
+/// The number of consecutive values of a series that count as one; 1 if no autocorrelation exceeds the
+/// noise. The function is for widening an interval: the integrated time of an independent series is slightly
+/// above 1 by chance, and widening by chance would waste samples.
 pub(crate) fn dependence(series: &[f64]) -> f64 {
     let correlations = autocorrelations(series, mean(series));
     let significant = last_significant_lag(&correlations, series.len()) > 0;
     if significant { integrated_time(&correlations) } else { 1.0 }
 }
 
-/// The block length with which a bootstrap of `series` (in order) keeps its dependence: the automatic
-/// choice of the module, 1 for independent values, no values or equal ones.
+/// The block length with which a bootstrap of `series` (in order) keeps its dependence: the automatic choice
+/// of this module, or 1 for independent, equal or no values.
 pub(crate) fn block(series: &[f64]) -> usize {
     if series.is_empty() {
         return 1;
@@ -122,7 +121,8 @@ pub(crate) fn block(series: &[f64]) -> usize {
     block_length(&autocorrelations(series, mean(series)), series.len())
 }
 
-/// Autocorrelations at lags 0, 1, …, as far as the estimators below look; `[1]` for a constant.
+/// The autocorrelations at lags 0, 1, …, as far as the estimators in this module need them; `[1]` for a
+/// constant series.
 fn autocorrelations(samples: &[f64], mean: f64) -> Vec<f64> {
     let n = samples.len();
     let furthest = (2 * (n as f64).sqrt() as usize + 10).min(n - 1);
@@ -138,9 +138,9 @@ fn autocorrelations(samples: &[f64], mean: f64) -> Vec<f64> {
     (0..=furthest).map(|lag| at(lag) / variance).collect()
 }
 
-/// `1 + 2·Σρ(k)` up to the first window `W >= 5·time(W)` (Sokal, Monte Carlo Methods in Statistical
-/// Mechanics, 1996, section 3): a longer sum adds noise only. Never below 1, since alternation that
-/// a short series seems to show must not make it worth more than it has.
+/// The sum `1 + 2·Σρ(k)` up to the first window `W >= 5·time(W)` (Sokal, Monte Carlo Methods in Statistical
+/// Mechanics, 1996, section 3); a longer sum only adds noise. The time is at least 1, because an apparent
+/// alternation in a short series must not make it worth more than its number of samples.
 fn integrated_time(correlations: &[f64]) -> f64 {
     let mut time = 1.0;
     for (lag, rho) in correlations.iter().enumerate().skip(1) {
@@ -152,8 +152,8 @@ fn integrated_time(correlations: &[f64]) -> f64 {
     time.max(1.0)
 }
 
-/// The block length of Politis and White for the circular bootstrap, at most what leaves twelve
-/// blocks: in a short series a chance correlation far out would otherwise leave two or three.
+/// The block length of Politis and White for the circular bootstrap, limited so that twelve blocks remain:
+/// in a short series, a chance correlation at a long lag would otherwise leave two or three blocks.
 fn block_length(correlations: &[f64], n: usize) -> usize {
     let last = last_significant_lag(correlations, n);
     if last == 0 {
@@ -172,7 +172,7 @@ fn block_length(correlations: &[f64], n: usize) -> usize {
     length.clamp(1.0, longest) as usize
 }
 
-/// The greatest lag before a run of at least five that are all within their noise band.
+/// The largest lag before a run of at least five lags within the noise band.
 fn last_significant_lag(correlations: &[f64], n: usize) -> usize {
     let log_n = (n as f64).log10();
     let band = 2.0 * (log_n / n as f64).sqrt();
@@ -182,7 +182,7 @@ fn last_significant_lag(correlations: &[f64], n: usize) -> usize {
     (0..correlations.len()).find(|&lag| quiet(lag)).unwrap_or(correlations.len() - 1)
 }
 
-/// 1 up to one half, then down to 0 at 1.
+/// A window function that is 1 up to one half, then falls to 0 at 1.
 fn flat_top(x: f64) -> f64 {
     (2.0 * (1.0 - x)).clamp(0.0, 1.0)
 }
@@ -215,7 +215,7 @@ fn bootstrap(samples: &[f64], mean: f64, block: usize, alpha: f64, seed: u64) ->
     Some(Interval { low: mean - low? * error, high: mean - high? * error, level: 1.0 - alpha })
 }
 
-/// The mean, less `centre`, of every block of `block` neighbours, the series closed to a circle.
+/// The mean, minus `centre`, of every block of `block` neighbours in the series closed to a circle.
 fn circular_block_means(samples: &[f64], centre: f64, block: usize) -> Vec<f64> {
     let n = samples.len();
     let mut sum: f64 = samples[..block].iter().map(|x| x - centre).sum();

@@ -1,61 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Values that may be asked for a statistic: at least one, all finite, in ascending order.
+//! Sorted values with which statistics can be computed: at least one value, all finite, in
+//! ascending order.
 //!
-//! Every function of [`crate`] that takes [`Ordered`] can rely on this, so an empty cell or a
-//! NaN is an error where the values come in and never a number further down.
+//! Every function of [`crate`] that takes [`Ordered`] can rely on these properties, so that an
+//! empty cell or a NaN is an error at the input and never a number later.
 
 use serde::Serialize;
 
-/// Why values or parameters carry no statistic.
+/// The reason why a statistic cannot be computed from values or parameters.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BadInput {
-    /// There are no values at all.
+    /// There are no values.
     #[error("no values: the cell is empty; take samples first")]
     Empty,
-    /// There are values, but fewer than this statistic is defined for.
+    /// There are fewer values than the statistic needs.
     #[error("{got} values, but {what} needs at least {needed}: take more samples")]
     TooFew {
-        /// The statistic asked for.
+        /// The requested statistic.
         what: &'static str,
-        /// The least number of values it is defined for.
+        /// The smallest number of values that the statistic needs.
         needed: usize,
-        /// The number of values given.
+        /// The number of given values.
         got: usize,
     },
     /// A value is NaN or infinite.
     #[error("value {index} is {value}, not a finite number: check its computation")]
     NotFinite {
-        /// Position in the slice as given, from 0.
+        /// The index of the value in the given slice.
         index: usize,
-        /// The value.
+        /// The value that is not finite.
         value: f64,
     },
-    /// A parameter that must lie strictly between 0 and 1 does not.
+    /// A parameter is not strictly between 0 and 1.
     #[error("{name} = {value}: give a number above 0 and below 1")]
     NotAProbability {
-        /// The parameter.
+        /// The name of the parameter.
         name: &'static str,
-        /// The given value.
+        /// The value of the parameter.
         value: f64,
     },
-    /// A parameter that must be a positive number is not.
+    /// A parameter is not a positive number.
     #[error("{name} = {value}: give a positive number")]
     NotPositive {
-        /// The parameter.
+        /// The name of the parameter.
         name: &'static str,
-        /// The given value.
+        /// The value of the parameter.
         value: f64,
     },
-    /// Two columns that belong together differ in length.
+    /// Two columns that belong together have different lengths.
     #[error("{left} has {left_len} values and {right} {right_len}: give one of each per sample")]
     Unpaired {
-        /// The first column.
+        /// The name of the first column.
         left: &'static str,
-        /// Its length.
+        /// The length of the first column.
         left_len: usize,
-        /// The second column.
+        /// The name of the second column.
         right: &'static str,
-        /// Its length.
+        /// The length of the second column.
         right_len: usize,
     },
 }
@@ -87,22 +88,22 @@ impl Ordered {
         &self.0
     }
 
-    /// The order statistic `X_(rank)`, with rank 1 for the least; None outside `1..=len`.
+    /// The order statistic `X_(rank)`, with rank 1 for the smallest value; None outside `1..=len`.
     pub fn rank(&self, rank: usize) -> Option<f64> {
         rank.checked_sub(1).and_then(|index| self.0.get(index)).copied()
     }
 
-    /// The least value.
+    /// The smallest value.
     pub fn min(&self) -> f64 {
         self.0[0]
     }
 
-    /// The greatest value.
+    /// The largest value.
     pub fn max(&self) -> f64 {
         self.0[self.0.len() - 1]
     }
 
-    /// The number of values that differ from each other.
+    /// The number of different values.
     pub fn distinct(&self) -> usize {
         1 + self.0.windows(2).filter(|pair| pair[0] < pair[1]).count()
     }
@@ -121,32 +122,32 @@ impl Ordered {
 /// A two-sided confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
-    /// Lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// Upper end.
+    /// The upper end of the interval.
     pub high: f64,
-    /// Nominal confidence, for instance 0.95.
+    /// The nominal confidence, for instance 0.95.
     pub level: f64,
 }
 
 impl Interval {
-    /// High end less low end, in the unit of the values.
+    /// The width of the interval, in the unit of the values.
     pub fn width(&self) -> f64 {
         self.high - self.low
     }
 
-    /// Whether `x` lies in the interval, its ends included.
+    /// Whether the interval contains `x`; the ends belong to the interval.
     pub fn contains(&self, x: f64) -> bool {
         self.low <= x && x <= self.high
     }
 
-    /// Whether the whole interval lies within `±margin` of zero.
+    /// Whether the whole interval is within `±margin` of zero.
     pub fn within(&self, margin: f64) -> bool {
         -margin <= self.low && self.high <= margin
     }
 }
 
-/// Checks that `values` is not empty and holds finite numbers only.
+/// Checks that `values` is not empty and contains only finite numbers.
 pub(crate) fn finite(values: &[f64]) -> Result<(), BadInput> {
     if values.is_empty() {
         return Err(BadInput::Empty);
@@ -157,7 +158,7 @@ pub(crate) fn finite(values: &[f64]) -> Result<(), BadInput> {
     }
 }
 
-/// Checks that `value` lies strictly between 0 and 1.
+/// Checks that `value` is strictly between 0 and 1.
 pub(crate) fn probability(name: &'static str, value: f64) -> Result<(), BadInput> {
     if value > 0.0 && value < 1.0 {
         return Ok(());

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling overheads of a kernel: quantiles of each, and the table by the number of tasks.
+//! Scheduling overheads of a kernel: the quantiles of each overhead, and a table by the number of
+//! tasks.
 
 use std::collections::BTreeMap;
 
@@ -11,31 +12,31 @@ use corehop_plan::samples::{Overhead, OverheadFacts, OverheadTime, RowKind, Rows
 
 pub use self::OverheadSummaries as Summary;
 
-/// Quantiles of one overhead, in microseconds.
+/// The quantiles of one overhead, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OverheadSummary {
-    /// Its column in the table of overheads.
+    /// The column of the overhead in the table.
     pub column: &'static str,
-    /// Its name for people, with the CPUs of an interrupt.
+    /// The name of the overhead for people, with the CPUs of an interrupt.
     pub what: String,
     /// The vantage point of the measurement.
     #[serde(rename = "how")]
     pub vantage: Vantage,
-    /// The number of tasks.
+    /// The number of tasks during the measurement.
     pub tasks: u32,
-    /// The number of times.
+    /// The number of measured times.
     pub n: usize,
-    /// The median.
+    /// The median time.
     pub p50_us: f64,
-    /// The 90th percentile.
+    /// The 90th percentile of the times.
     pub p90_us: f64,
-    /// The 99th percentile.
+    /// The 99th percentile of the times.
     pub p99_us: f64,
-    /// The maximum.
+    /// The longest time.
     pub max_us: f64,
 }
 
-/// The overheads whose times are summarised together.
+/// The key of overheads whose times are summarised together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct OverheadKey {
     vantage: Vantage,
@@ -44,14 +45,14 @@ struct OverheadKey {
     between: Option<(u64, u64)>,
 }
 
-/// Collects times until all are there.
+/// Collects the times of all overheads.
 #[derive(Debug, Clone, Default)]
 pub struct OverheadCollector {
     times: BTreeMap<OverheadKey, Vec<f64>>,
 }
 
 impl OverheadCollector {
-    /// Takes some times.
+    /// Adds times.
     pub fn take(&mut self, rows: &[OverheadTime]) {
         for row in rows {
             let key = OverheadKey {
@@ -64,7 +65,7 @@ impl OverheadCollector {
         }
     }
 
-    /// The summaries: those of the kernel first, by the number of tasks.
+    /// The summaries: times from the kernel first, ordered by the number of tasks.
     pub fn summaries(&self) -> Vec<OverheadSummary> {
         self.times.iter().filter_map(|(&key, ns)| summary(key, ns)).collect()
     }
@@ -73,13 +74,13 @@ impl OverheadCollector {
 /// The overheads of all files.
 #[derive(Debug, Clone, Default)]
 pub struct OverheadResults {
-    /// The summaries: those of the kernel first, by the number of tasks.
+    /// The summaries: times from the kernel first, ordered by the number of tasks.
     pub summaries: Vec<OverheadSummary>,
-    /// The facts of the measurements, one for each file that has some.
+    /// The facts of the measurements, one entry for each file that has facts.
     pub facts: Vec<OverheadFacts>,
 }
 
-/// Takes overheads with the facts of their files.
+/// Collects overheads with the facts of their files.
 #[derive(Debug, Default)]
 pub struct OverheadSummaries {
     times: OverheadCollector,
@@ -109,7 +110,7 @@ impl Summarise for OverheadSummaries {
     }
 }
 
-/// None without a finite time.
+/// The summary of an overhead; None without a finite time.
 fn summary(key: OverheadKey, ns: &[f64]) -> Option<OverheadSummary> {
     let mut sorted: Vec<f64> = ns.iter().map(|ns| ns / 1e3).filter(|us| us.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -158,10 +159,10 @@ fn name(key: OverheadKey) -> String {
     }
 }
 
-/// The table by the number of tasks, as CSV, with the 99th percentile of each overhead. Of several
-/// overheads in one column the largest counts, and the kernel's before those from threads; more tasks
-/// never take less. `most` extends the table to that many tasks, with the values of the largest
-/// number that was measured.
+/// The table by the number of tasks, as CSV, with the 99th percentile of each overhead. If several
+/// overheads belong to one column, the largest counts, and times from the kernel take precedence over
+/// times from threads; more tasks never take less time. `most` extends the table to this number of
+/// tasks, with the values of the largest measured number.
 pub fn csv(overheads: &[OverheadSummary], most: Option<u32>) -> String {
     let mut names: Vec<&str> = Vec::new();
     for it in overheads {
@@ -180,7 +181,8 @@ pub fn csv(overheads: &[OverheadSummary], most: Option<u32>) -> String {
     format!("TASK-COUNT,{}\n{rows}", names.join(","))
 }
 
-/// The time for this number of tasks; if only more were measured, the time for the fewest of those.
+/// The time for this number of tasks; if only larger numbers were measured, the time for the smallest
+/// of them.
 fn value(overheads: &[OverheadSummary], column: &str, tasks: u32) -> f64 {
     let own = || overheads.iter().filter(|it| it.column == column);
     let best = own().any(|it| it.vantage == Vantage::Kernel);

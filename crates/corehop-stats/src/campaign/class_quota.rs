@@ -3,8 +3,8 @@
 //!
 //! A host that moves its virtual CPUs determines the class of each migration. If the host shows several
 //! classes for a relevant part of the time, each class should have its part of a cell's samples. corehop
-//! takes further replicates for this, but a bounded number, because the class of a replicate cannot be
-//! known in advance.
+//! takes further replicates for this, but a bounded number, because nobody knows the class of a replicate
+//! in advance.
 
 use crate::classes::{ClassExchanges, Classes, depends_on_class};
 use corehop_plan::platform::Platform;

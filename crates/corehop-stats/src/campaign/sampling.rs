@@ -4,9 +4,9 @@
 //!
 //! The replicate is the unit of sampling. A requested number of samples is spread over the requested
 //! replicates. A requested precision is judged by the medians of the replicates. If they do not suffice,
-//! corehop takes more replicates, each with the number of samples that pays: Kalibera and Jones (ISMM
-//! 2013, section 6.1) weigh the cost of a replicate against the cost of a further sample of one replicate
-//! by the variance at each level.
+//! corehop takes more replicates, each with the number of samples that pays. Kalibera and Jones (ISMM
+//! 2013, section 6.1) weigh the cost of a replicate against the cost of a further sample by the variance
+//! at each level.
 
 use crate::moments::variance;
 use crate::ordered::Ordered;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cells that differ in nothing but size and length, and the curve through them.
+//! Series of cells that differ only in size and length, and the curve through their points.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,21 +13,21 @@ use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesKey {
-    /// The platform, by id.
+    /// The id of the platform.
     pub machine: String,
-    /// The distance of its memory from the packages.
+    /// The way in which the machine's memory is attached to its packages.
     pub memory_architecture: MemoryArchitecture,
-    /// The experiment.
+    /// The name of the experiment.
     pub experiment: String,
     /// The background load.
     pub load: String,
-    /// The event.
+    /// The event of the cells.
     pub event: Event,
-    /// The occupant of the CPU meanwhile.
+    /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
-    /// The memory that the preemptor or the polluters walked.
+    /// The walk of the preemptor or of the polluters.
     pub polluter: Option<String>,
-    /// The way the job got to the other CPU.
+    /// The way in which the job moved to the other CPU.
     pub mover: Mover,
     /// The order of the accesses.
     pub pattern: Pattern,
@@ -35,23 +35,23 @@ pub struct SeriesKey {
     pub write_ratio: f64,
     /// The number of independent chains.
     pub chains: u64,
-    /// The pages asked for.
+    /// The requested kind of pages.
     pub page: Page,
-    /// The NUMA node of the memory, where one was asked for.
+    /// The requested NUMA node of the memory; None if none was requested.
     pub node: Option<u64>,
     /// Whether every job had fresh page frames.
     pub fresh_frames: bool,
     /// The state of the lines before the cold touch.
     pub cache_state: LineState,
-    /// The user's own job in its place.
+    /// The user's own job, which replaces the pattern.
     pub workload: Option<String>,
-    /// For what runs beside a load without migrating: the measured class of its CPU and the other one.
+    /// The measured class of the job's CPU and the load's CPU, for a job that stays beside a load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair_class: Option<Event>,
 }
 
 impl SeriesKey {
-    /// The series that a cell belongs to.
+    /// The series to which a cell belongs.
     pub fn of(cell: &CellKey) -> Self {
         Self {
             machine: cell.machine.to_string(),
@@ -74,7 +74,7 @@ impl SeriesKey {
         }
     }
 
-    /// That of a delay of which nothing else is known, each field as it usually is.
+    /// The series of a delay whose other properties are unknown; each field has its usual value.
     pub fn usual(event: Event, load: &str) -> Self {
         Self {
             machine: "given".to_owned(),
@@ -97,7 +97,7 @@ impl SeriesKey {
         }
     }
 
-    /// Its fields by name, each value as text; `none` where there is none.
+    /// The fields of the series by name, with each value as text; `none` for an absent value.
     pub fn fields(&self) -> Vec<(String, String)> {
         let mut all = fields(self);
         if self.pair_class.is_none() {
@@ -107,7 +107,7 @@ impl SeriesKey {
         all
     }
 
-    /// The value of a field; None where there is no such field.
+    /// The value of a field; None if series have no such field.
     pub fn field(&self, name: &str) -> Option<String> {
         self.fields().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -117,9 +117,9 @@ impl SeriesKey {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelaySeries {
-    /// The common properties of its cells.
+    /// The common properties of the series' cells.
     pub key: SeriesKey,
-    /// By size, then by length.
+    /// The points, ordered by size, then by length.
     pub points: Vec<DelayPoint>,
 }
 
@@ -127,60 +127,61 @@ pub struct DelaySeries {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueOrigin {
-    /// This size was measured.
+    /// The size was measured.
     Measured,
-    /// It lies between two sizes that were measured.
+    /// The size is between two measured sizes.
     Between {
-        /// The smaller one, in bytes.
+        /// The smaller measured size, in bytes.
         below_bytes: u64,
-        /// The larger one.
+        /// The larger measured size, in bytes.
         above_bytes: u64,
     },
-    /// It is smaller than all that were measured: no more than the smallest, down to nothing.
+    /// The size is below all measured sizes, so its cost is between zero and the cost of the smallest.
     BelowAll {
-        /// The smallest one measured, in bytes.
+        /// The smallest measured size, in bytes.
         smallest_bytes: u64,
     },
 }
 
-/// A value read off a series.
+/// A value of a series at a size and a length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SeriesValue {
-    /// The value: as measured at a size and length that were measured, otherwise off the curve.
+    /// The cost: the measured value if size and length were measured, otherwise the value of the curve.
     pub cost: CostEstimate,
     /// The position among the measured sizes.
     pub place: ValueOrigin,
-    /// The curve's value at a measured size and length, where it pools the measured value with its neighbours.
+    /// The value of the curve at a measured size and length, if the curve pools the measured value with its neighbours.
     pub curve: Option<CostEstimate>,
-    /// Samples at the size, or the fewer of those at the two sizes around it.
+    /// The number of samples at the size, or the smaller number at the two neighbouring sizes.
     pub n: usize,
-    /// Their replicates, likewise.
+    /// The number of replicates of these samples.
     pub replicates: Option<usize>,
-    /// The length that was measured nearest to the one asked for, where that was not measured.
+    /// The measured length that is nearest to the requested length, in microseconds, if the requested length was not
+    /// measured.
     pub nearest_length_us: Option<f64>,
 }
 
 impl DelaySeries {
-    /// The sizes measured, ascending.
+    /// The measured sizes, ascending.
     pub fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.points.iter().map(|point| point.wss_bytes).collect();
         sizes.dedup();
         sizes
     }
 
-    /// The same without one size.
+    /// The series without the points of one size.
     pub(super) fn without(&self, wss_bytes: u64) -> Self {
         let others = self.points.iter().filter(|point| point.wss_bytes != wss_bytes);
         Self { key: self.key.clone(), points: others.cloned().collect() }
     }
 
-    /// A statistic at a size and a length, the longest measured where none is given. `caches` are the
-    /// sizes of the caches, ascending: within one, a larger working set does not cost less.
+    /// A statistic at a size and a length; without a length, at the longest measured length. `caches` are the sizes of
+    /// the caches, ascending; within one cache, a larger working set costs at least as much as a smaller one.
     ///
-    /// Between two sizes of one cache the true cost lies between theirs; across the size of a cache it
-    /// may rise with the lines up to that size before it falls.
+    /// Between two sizes within one cache, the true cost is between their costs. Across the size of a cache, the cost
+    /// can rise with the lines up to that size before it falls.
     ///
-    /// None beyond the largest size, or where the points do not carry the statistic.
+    /// None beyond the largest size, or if the points do not support the statistic.
     pub(super) fn read(
         &self,
         statistic: Statistic,
@@ -224,12 +225,12 @@ impl DelaySeries {
     }
 }
 
-/// A statistic at one size, its length settled.
+/// A statistic at one size, for a fixed length.
 #[derive(Debug, Clone, Copy)]
 struct CostColumn {
     wss_bytes: u64,
     cost: CostEstimate,
-    /// The measured value at this length, if any.
+    /// The measured value at the length, if there is one.
     measured: Option<CostEstimate>,
     n: usize,
     replicates: Option<usize>,
@@ -274,7 +275,7 @@ impl CostColumn {
     }
 }
 
-/// Within each cache, values that do not fall.
+/// Makes the values within each cache non-decreasing.
 fn ordered_within_caches(columns: &[CostColumn], caches: &[u64]) -> Vec<CostColumn> {
     let level = |column: &CostColumn| caches.partition_point(|&size| size < column.wss_bytes);
     let mut all = Vec::with_capacity(columns.len());
@@ -324,9 +325,9 @@ fn between(below: &CostColumn, above: &CostColumn, share: f64, caches: &[u64]) -
 }
 
 impl CostEstimate {
-    /// Costs that do not fall: neighbours that violate the order are pooled, and the interval of a pooled value holds
-    /// those of all cells in the pool. Where the intervals of two of these are disjoint, the data contradict the law, and
-    /// the cells stay as they were measured.
+    /// Makes costs non-decreasing: neighbours that violate the order are pooled, and the interval of a pooled value
+    /// covers the intervals of all its cells. If two of these intervals are disjoint, the data contradict the order,
+    /// and the cells keep their measured values.
     fn non_decreasing(costs: &[Self], weights: &[f64]) -> Vec<Self> {
         let estimates: Vec<f64> = costs.iter().map(|cost| cost.estimate_us).collect();
         let mut all = Vec::with_capacity(costs.len());
@@ -343,13 +344,13 @@ impl CostEstimate {
         all
     }
 
-    /// Whether a cost surely lies below one before it.
+    /// Whether a cost is certainly below an earlier cost.
     fn contradict(costs: &[Self]) -> bool {
         let later = |at: usize| costs[at + 1..].iter().any(|it| it.surely_less(&costs[at]));
         (0..costs.len()).any(later)
     }
 
-    /// The weighted mean, and an interval that holds those of all.
+    /// The weighted mean of the costs, with an interval that covers all their intervals.
     fn pooled(costs: &[Self], weights: &[f64]) -> Self {
         let sum: f64 = costs.iter().zip(weights).map(|(cost, by)| cost.estimate_us * by).sum();
         let end = |end: fn(&Self) -> Option<f64>, farther: fn(f64, f64) -> f64| {
@@ -363,7 +364,7 @@ impl CostEstimate {
         }
     }
 
-    /// Part of the way to another, of each end as of the estimate.
+    /// A point on the way to `other`: the estimate and both ends move by `share` of the distance.
     #[must_use]
     pub fn towards(self, other: Self, share: f64) -> Self {
         let line = |a: f64, b: f64| a + share * (b - a);
@@ -375,7 +376,7 @@ impl CostEstimate {
         }
     }
 
-    /// A share of it as the estimate, anything from nothing to all of it as the interval.
+    /// A cost whose estimate is the share `share` of this cost, and whose interval reaches from zero to the whole cost.
     #[must_use]
     pub fn down_to_nothing(self, share: f64) -> Self {
         Self {

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A model as a file.
+//! Stores a model as a file.
 
 use super::DelayModel;
 use corehop_plan::bounds;
 
-/// The form of model files.
+/// The version of the format of model files.
 pub const MODEL_SCHEMA: &str = "corehop-model-1";
 
-/// Why a text is not a model.
+/// The reason why a text is not a model.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAModel {
-    /// It is something else, or torn.
-    #[error("not a model of this form that `corehop advise fit` wrote: {0}; fit the samples again")]
+    /// The text is not JSON of this form, or is cut off.
+    #[error("not a model of this form that `corehop fit` wrote: {0}; fit the samples again")]
     Form(#[from] serde_json::Error),
-    /// It is of a version that is not known here.
+    /// The text has an unknown version of the format.
     #[error(
         "the model has the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit the samples again, or use the corehop that wrote the model"
     )]
     Schema {
-        /// The version in the file.
+        /// The version that the file states.
         found: String,
     },
 }
 
 impl DelayModel {
-    /// The model as JSON, every number to the last bit.
+    /// The model as JSON; every number is exact to the last bit.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
     }
 
-    /// The model in a text.
+    /// Parses a model.
     ///
     /// # Errors
-    /// [`NotAModel`] for anything else.
+    /// [`NotAModel`] if the text is not a valid model.
     pub fn from_json(text: &str) -> Result<Self, NotAModel> {
         #[derive(serde::Deserialize)]
         struct ModelFileHeader {

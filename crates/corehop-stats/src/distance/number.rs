@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The number and positions of the levels of exchanges.
 //!
-//! **Dense values.** Values are counted in cells of 1 % (in log). Only those that have enough company
-//! ([`SHARE`] of all values within 10 %) say how many levels there are. Disturbed exchanges are
-//! scattered upward and have none.
+//! **Dense values.** Values are counted in cells of 1 % (in the logarithm). Only values with enough
+//! company ([`SHARE`] of all values within 10 %) determine the number of levels. Disturbed exchanges
+//! are scattered upward and have no company.
 //!
-//! **Pieces.** The gap statistic (Tibshirani, Walther and Hastie, Journal of the Royal Statistical
-//! Society B 63(2), 2001) of the logarithms: `Gap(k)` is how much smaller the logarithm of the sum of
-//! squares within `k` clusters is than for uniform values over the same range. Clusters are exact
-//! (dynamic programming over cells). The number is the least within one standard error of the
-//! greatest gap: the first rise, as in the paper, misses three levels at equal distances. Cells weigh
-//! by the root of their counts, so that a level of 2 % still counts beside one of 98 %; the root of a
-//! log-concave density is log-concave, which is what makes uniform the hardest case of one cluster
-//! (their theorem 1).
+//! **Pieces.** The number of clusters follows from the gap statistic (Tibshirani, Walther and Hastie,
+//! Journal of the Royal Statistical Society B 63(2), 2001) of the logarithms. `Gap(k)` is the
+//! difference between the logarithms of the sum of squares within `k` clusters for uniform values
+//! over the same range and for the actual values. The clusters are exact (dynamic programming over
+//! cells). The number is the smallest one whose gap is within one standard error of the largest gap;
+//! the first rise, which the paper uses, misses three levels at equal distances. Cells are weighted
+//! with the root of their counts, so that a level of 2 % still counts beside a level of 98 %. The
+//! root of a log-concave density is log-concave, so uniform values remain the hardest case of one
+//! cluster (their theorem 1).
 //!
-//! **Levels.** Pieces that are not apart are put together again, the closest first. Two are apart if
-//! their medians differ by [`RELEVANT`] at least, the stretch between them (95 % of the nearer to 5 %
-//! of the farther) is longer than both half spreads that face it, and values are [`THINNER`] in
-//! its middle than in either: the two halves of one peak never are.
+//! **Levels.** Pieces that are not apart are joined again, the closest pieces first. Two pieces are
+//! apart if three conditions hold: their medians differ at least by [`RELEVANT`], the stretch between
+//! them (95 % of the nearer to 5 % of the farther) is longer than both half spreads that face it, and
+//! values in the middle of the stretch are [`THINNER`] than in either piece. The two halves of one
+//! peak never satisfy these conditions.
 //!
-//! **Certainty.** The share of resamples with the same number, as for the branches of a tree
-//! (Felsenstein, Evolution 39(4), 1985; for clusters Jain and Moreau, Pattern Recognition 20(5),
-//! 1987). Exchanges are dependent over seconds, so whole blocks of neighbours are redrawn (circular
-//! block bootstrap, Politis and Romano, 1992, with the block length of [`moments`]).
+//! **Certainty.** The certainty is the share of resamples with the same number of levels, as for the
+//! branches of a tree (Felsenstein, Evolution 39(4), 1985; for clusters Jain and Moreau, Pattern
+//! Recognition 20(5), 1987). Exchanges depend on each other over seconds, so whole blocks of
+//! neighbours are redrawn (circular block bootstrap, Politis and Romano, 1992, with the block length
+//! of [`moments`]).
 
 use std::ops::Range;
 
@@ -32,58 +35,61 @@ use rand_pcg::Pcg64Mcg;
 use super::ExchangeLevel;
 use crate::moments;
 
-/// The share of all exchanges that a level has at least.
+/// The smallest share of all exchanges that forms a level.
 pub const SHARE: f64 = 0.01;
 
-/// The fewest exchanges of a level: two or three may be one disturbance.
+/// The smallest number of exchanges that forms a level; two or three exchanges can be a single
+/// disturbance.
 pub const FEWEST: usize = 4;
 
-/// The ratio of medians below which two levels are one.
+/// The ratio of medians below which two levels count as one.
 ///
-/// This is relevance, not detection: an exchange through caches takes so many cycles of the clock,
-/// and between its base and its boost a server's clock alone changes by half (2.4 and 3.7 GHz on an
-/// EPYC 9654). The guest that gave 30 to 60 ns has such states at 31 and 46 ns. They can be told
-/// apart, but they are no distance. Two classes of CPU pairs differ by a factor of about two or more.
+/// The value concerns relevance, not detection: an exchange through caches takes a number of clock
+/// cycles, and the clock of a server changes by half between base and boost frequency (2.4 and 3.7
+/// GHz on an EPYC 9654). The guest with 30 to 60 ns has such states at 31 and 46 ns. The two states
+/// can be distinguished, but they are not different distances. Two classes of CPU pairs differ by a
+/// factor of about two or more.
 pub const RELEVANT: f64 = 1.75;
 
-/// At most this many levels, from SMT siblings to no shared cache.
+/// The largest number of levels, from SMT siblings to no shared cache.
 const MOST_LEVELS: usize = 4;
-/// At most this many pieces, since a wide level may first come in several.
+/// The largest number of pieces; a wide level can at first consist of several pieces.
 const MOST_PIECES: usize = 6;
-/// The width of a cell, in log.
+/// The width of a cell, as a difference of logarithms.
 const CELL: f64 = 0.01;
-/// The number of cells within which company is looked for.
+/// The number of cells on each side within which values count as company.
 const COMPANY: usize = 10;
-/// The share of values with company below which company says nothing.
+/// The share of values with company below which the criterion is not used.
 const CROWD: f64 = 0.9;
-/// The ratio by which values are thinner between two levels than in the thinner of the two.
+/// The ratio by which values are thinner between two levels than in the thinner level.
 const THINNER: f64 = 3.0;
-/// A spread seen in so many values counts twice; in more of them less.
+/// The number of values at which the correction of a spread doubles it; with more values the
+/// correction is smaller.
 const WARY: f64 = 8.0;
-/// At most this many cells are clustered; of a wider range several are taken together.
+/// The largest number of cells that are clustered; for a wider range, several cells are merged.
 const GRID: usize = 100;
-/// Sets of uniform values that the reference is the mean of.
+/// The number of sets of uniform values whose mean is the reference.
 const SETS: usize = 20;
-/// The seed of everything drawn here.
+/// The seed of all random draws in this module.
 const SEED: u64 = 0x6469_7374_616e_6365;
-/// Resamples for the certainty.
+/// The number of resamples for the certainty.
 const RESAMPLES: usize = 100;
-/// At most this many exchanges, evenly taken from the run, are resampled.
+/// The largest number of exchanges that are resampled, taken evenly from the run.
 const RESAMPLED: usize = 5_000;
 
-/// The exchanges of a run, and its levels in cells.
+/// The exchanges of a run, with its levels in units of cells.
 #[derive(Debug)]
 pub(super) struct ExchangeRun {
-    /// The least exchange in ns: where the first cell begins.
+    /// The shortest exchange in ns, at which the first cell begins.
     least: f64,
-    /// The cell of each exchange, in order.
+    /// The cell of each exchange, in the order of measurement.
     cells: Vec<usize>,
     reference: UniformReference,
     pieces: Vec<CellRange>,
 }
 
 impl ExchangeRun {
-    /// Of positive, finite values in the order in which they were taken.
+    /// The run of positive, finite values in the order of measurement.
     pub(super) fn new(values: &[f64]) -> Self {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         // A difference of logarithms, since the quotient of two values may be infinite.
@@ -94,7 +100,7 @@ impl ExchangeRun {
         Self { least, cells, reference, pieces }
     }
 
-    /// The levels, nearest first, described by their dense values.
+    /// The levels of the run, nearest first, described by their dense values.
     pub(super) fn levels(&self) -> Vec<ExchangeLevel> {
         self.pieces.iter().map(|piece| piece.level(self.least)).collect()
     }
@@ -123,13 +129,13 @@ fn histogram(cells: &[usize]) -> Vec<u32> {
     counts
 }
 
-/// The fewest of `n` values that make a level.
+/// The smallest number of `n` values that forms a level.
 fn fewest(n: usize) -> usize {
     ((SHARE * n as f64).ceil() as usize).max(FEWEST)
 }
 
-/// The counts of those cells whose values have company; all where that is less than [`CROWD`] of
-/// them, since then the values are too few or too scattered to tell.
+/// The counts of the cells whose values have company. If less than [`CROWD`] of the values have
+/// company, the counts of all cells, because the values are then too few or too scattered.
 fn dense(counts: &[u32]) -> Vec<u32> {
     let mut below = vec![0_usize];
     for &count in counts {
@@ -146,7 +152,8 @@ fn dense(counts: &[u32]) -> Vec<u32> {
     if (total(&dense) as f64) < CROWD * n as f64 { counts.to_vec() } else { dense }
 }
 
-/// Values per cell in the middle third between two cells; the other two hold the tails of levels.
+/// The number of values per cell in the middle third between two cells; the outer thirds contain the
+/// tails of levels.
 fn middle(counts: &[u32], end: f64, start: f64) -> f64 {
     let third = (start - end) / 3.0;
     let (first, last) = ((end + third) as usize, (start - third) as usize);
@@ -158,20 +165,20 @@ fn total(counts: &[u32]) -> usize {
     counts.iter().map(|&count| count as usize).sum()
 }
 
-/// Neighbouring cells that belong together: a level, or a part of one.
+/// A range of neighbouring cells that form a level or a part of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct CellRange {
-    /// First cell.
+    /// The first cell of the range.
     start: usize,
-    /// The cell after the last.
+    /// The cell after the last cell of the range.
     end: usize,
-    /// Quantiles of 5, 50 and 95 % in cells.
+    /// The 5, 50 and 95 % quantiles, in cells.
     quantiles: [f64; 3],
     n: usize,
 }
 
 impl CellRange {
-    /// The piece within these cells, without empty ones at its ends; None where all are empty.
+    /// The range of the occupied cells within these cells; None if all cells are empty.
     fn new(counts: &[u32], range: Range<usize>) -> Option<Self> {
         let inner = occupied(&counts[range.clone()])?;
         let (start, end) = (range.start + inner.start, range.start + inner.end);
@@ -187,19 +194,19 @@ impl CellRange {
         Some(Self { start, end, quantiles, n })
     }
 
-    /// In ns, where `least` is the beginning of the first cell.
+    /// The level in ns; `least` is the beginning of the first cell.
     fn level(&self, least: f64) -> ExchangeLevel {
         let [low_ns, median_ns, high_ns] =
             self.quantiles.map(|quantile| (least.ln() + quantile * CELL).exp());
         ExchangeLevel { median_ns, low_ns, high_ns, exchanges: self.n }
     }
 
-    /// From median to median, in log.
+    /// The difference of the medians' logarithms.
     fn distance(&self, farther: &Self) -> f64 {
         (farther.quantiles[1] - self.quantiles[1]) * CELL
     }
 
-    /// Whether a farther piece is another level, where `counts` are of all values.
+    /// Whether the piece `farther` is another level; `counts` are the counts of all values.
     fn apart(&self, farther: &Self, counts: &[u32]) -> bool {
         let ([_, median, end], [start, farther_median, _]) = (self.quantiles, farther.quantiles);
         let facing = self.wary(end - median) + farther.wary(farther_median - start);
@@ -209,23 +216,23 @@ impl CellRange {
             && THINNER * middle(counts, end, start) <= self.density().min(farther.density())
     }
 
-    /// A spread in cells, widened since that of few values comes out too small.
+    /// A spread in cells, widened because the spread of few values is underestimated.
     fn wary(&self, spread: f64) -> f64 {
         spread * (1.0 + WARY / self.n as f64)
     }
 
-    /// The number of all values in it or near it.
+    /// The number of all values in or near the piece.
     fn with_company(&self, counts: &[u32]) -> usize {
         total(&counts[self.start.saturating_sub(COMPANY)..(self.end + COMPANY).min(counts.len())])
     }
 
-    /// Values per cell in its own range.
+    /// The number of values per cell in the piece's own range.
     fn density(&self) -> f64 {
         0.9 * self.n as f64 / (self.quantiles[2] - self.quantiles[0] + 1.0)
     }
 }
 
-/// The levels of these counts as pieces, nearest first; at least one where there are values.
+/// The levels of these counts as pieces, nearest first; at least one piece if there are values.
 fn pieces(counts: &[u32], reference: &UniformReference) -> Vec<CellRange> {
     let dense = dense(counts);
     let Some(range) = occupied(&dense) else { return Vec::new() };
@@ -248,14 +255,15 @@ fn pieces(counts: &[u32], reference: &UniformReference) -> Vec<CellRange> {
     pieces
 }
 
-/// From the first cell with values to the last.
+/// The range from the first to the last cell with values.
 fn occupied(counts: &[u32]) -> Option<Range<usize>> {
     let first = counts.iter().position(|&count| count > 0)?;
     let last = counts.iter().rposition(|&count| count > 0)?;
     Some(first..last + 1)
 }
 
-/// The nearer of the two closest pieces that are not apart, or of the two closest of too many.
+/// The index of the first of the two closest pieces that must be joined: pieces that are not apart,
+/// or any pieces if there are too many.
 fn next_to_join(pieces: &[CellRange], counts: &[u32]) -> Option<usize> {
     let too_many = pieces.len() > MOST_LEVELS;
     let distance = |at: &usize| pieces[*at].distance(&pieces[at + 1]);
@@ -265,17 +273,18 @@ fn next_to_join(pieces: &[CellRange], counts: &[u32]) -> Option<usize> {
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
-/// The spread of uniform values over the same range within their clusters.
+/// The reference for the gap statistic: the spread of uniform values within their clusters, over the
+/// same range.
 #[derive(Debug)]
 struct UniformReference {
-    /// Mean of the logarithm of what is within 1, 2, … clusters, per value and squared range.
+    /// The means of the logarithm of the spread within 1, 2, … clusters, per value and squared range.
     within: Vec<f64>,
-    /// Standard error of each.
+    /// The standard error of each mean.
     error: Vec<f64>,
 }
 
 impl UniformReference {
-    /// For `n` values; from 5,000 on, chance does not matter any more.
+    /// The reference for `n` values; from 5,000 values on, chance no longer matters.
     fn new(n: usize) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(SEED);
         let mut set = || {
@@ -296,7 +305,7 @@ impl UniformReference {
         Self { within, error }
     }
 
-    /// The clusters of the cells in `range`, as many as the gap statistic says.
+    /// The clusters of the cells in `range`, as many as the gap statistic indicates.
     fn clusters(&self, counts: &[u32], range: Range<usize>) -> Vec<Range<usize>> {
         let together = range.len().div_ceil(GRID);
         let weights = weights(&counts[range.clone()], together);
@@ -314,37 +323,37 @@ impl UniformReference {
     }
 }
 
-/// The roots of counts, several cells taken together.
+/// The roots of the counts, with `together` cells merged into one.
 fn weights(counts: &[u32], together: usize) -> Vec<f64> {
     counts.chunks(together).map(|cells| (total(cells) as f64).sqrt()).collect()
 }
 
-/// The best way to cut cells into so many clusters.
+/// The best way to divide cells into a number of clusters.
 #[derive(Debug, Clone)]
 struct Partition {
-    /// Weighted mean of the squared distances from the cluster's mean, in cells.
+    /// The weighted mean of the squared distances from the clusters' means, in cells.
     within: f64,
-    /// The first place of each cluster.
+    /// The first cell of each cluster.
     starts: Vec<usize>,
 }
 
 impl Partition {
-    /// Start and end of each cluster of `cells` cells.
+    /// The start and the end of each cluster of `cells` cells.
     fn ends(&self, cells: usize) -> impl Iterator<Item = (usize, usize)> {
         let ends = self.starts.iter().copied().skip(1).chain([cells]);
         self.starts.iter().copied().zip(ends)
     }
 }
 
-/// The logarithm of what is within, per squared range. Within a cell values are uniform, which adds
-/// the same to all and keeps it from 0.
+/// The logarithm of the spread within clusters, divided by the squared range. Values are uniform
+/// within a cell, which adds a constant to every spread and keeps the spread above 0.
 fn logs_within(partitions: &[Partition], cells: usize) -> Vec<f64> {
     let range = (cells * cells) as f64;
     partitions.iter().map(|partition| ((partition.within + 1.0 / 12.0) / range).ln()).collect()
 }
 
-/// The best partitions into 1, 2, … clusters, exact by dynamic programming (Fisher, Journal of the
-/// American Statistical Association 53, 1958). At least six cells.
+/// The best partitions into 1, 2, … clusters, found exactly by dynamic programming (Fisher, Journal
+/// of the American Statistical Association 53, 1958). The caller must pass at least six cells.
 fn partitions(weights: &[f64]) -> Vec<Partition> {
     let sums = PrefixMoments::new(weights);
     let cells = weights.len();
@@ -367,7 +376,7 @@ fn partitions(weights: &[f64]) -> Vec<Partition> {
     found
 }
 
-/// Sums over the first cells: of weights, of weighted places, of weighted squared places.
+/// Sums over the first cells: of weights, of weighted places, and of weighted squared places.
 #[derive(Debug)]
 struct PrefixMoments(Vec<[f64; 3]>);
 
@@ -381,7 +390,7 @@ impl PrefixMoments {
         Self(sums)
     }
 
-    /// Sum of squared distances from the mean of the cells from `start` to before `end`.
+    /// The sum of squared distances from the mean, for the cells from `start` to just before `end`.
     fn within(&self, start: usize, end: usize) -> f64 {
         let (a, b) = (self.0[start], self.0[end]);
         let n = b[0] - a[0];
@@ -392,7 +401,7 @@ impl PrefixMoments {
         (b[2] - a[2] - first * first / n).max(0.0)
     }
 
-    /// The partition that these cuts lead to, from the last cluster back.
+    /// The partition that follows from these cuts, from the last cluster backwards.
     fn partition(&self, best: &[f64], cuts: &[Vec<usize>]) -> Partition {
         let cells = self.0.len() - 1;
         let mut end = cells;
@@ -409,7 +418,7 @@ impl PrefixMoments {
     }
 }
 
-/// As many cells as there are, in blocks of neighbours, the series closed to a circle.
+/// Draws as many cells as there are, in blocks of neighbours from the series closed to a circle.
 fn resample(cells: &[usize], block: usize, random: &mut Pcg64Mcg) -> Vec<usize> {
     let n = cells.len();
     let mut drawn = Vec::with_capacity(n + block);

@@ -5,47 +5,47 @@ use serde::{Deserialize, Serialize};
 
 use super::{ExchangeLevel, ExchangeLevels};
 
-/// The time that the machine is in each level.
+/// The time that the machine spends at each level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelResidence {
-    /// From the first exchange of a level to the last, in seconds.
+    /// The time from the first exchange at a level to the last, in seconds.
     pub seconds: f64,
     /// The number of changes of the level.
     pub changes: usize,
-    /// One for each level, nearest first.
+    /// The stays at each level, nearest first.
     pub levels: Vec<LevelStay>,
 }
 
-/// The time that the machine is in one level.
+/// The time that the machine spends at one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelStay {
-    /// The share of the time in it, 0 to 1; 0 where no time passed.
+    /// The share of the time at the level, 0 to 1; 0 if no time passed.
     pub share: f64,
-    /// The number of visits.
+    /// The number of visits to the level.
     pub visits: usize,
-    /// The median length of a stay in seconds. The first and the last visit of the run went on
-    /// before or after it: they lasted at least as long (Kaplan and Meier, Journal of the American
-    /// Statistical Association 53, 1958). None where that leaves it open.
+    /// The median length of a stay, in seconds. The first and the last visit extend beyond the run, so their
+    /// lengths are lower bounds (Kaplan and Meier, Journal of the American Statistical Association 53, 1958).
+    /// None if these bounds leave the median open.
     pub median_stay_s: Option<f64>,
-    /// The longest visit in seconds; 0 without one. A first or last visit may have been longer.
+    /// The longest visit in seconds; 0 without a visit. The first or last visit may have been longer.
     pub longest_stay_s: f64,
     /// The level.
     pub level: ExchangeLevel,
 }
 
-/// The time that the machine is in each level, from exchanges as (time in ns, exchange in ns) in the order of
-/// their times.
+/// The time that the machine spends at each level, from exchanges as (time in ns, exchange in ns) in the
+/// order of time.
 ///
-/// Exchanges of no level are passed over. Between two exchanges of one level the machine is taken to
-/// have stayed in it, between two of different levels to have changed halfway: stays shorter than the
-/// time between two exchanges remain unseen, and a disturbed exchange that happens to be as long as
-/// those of a farther level counts as a visit there.
+/// Exchanges that belong to no level are ignored. Between two exchanges at one level, the machine counts as
+/// having stayed; between two exchanges at different levels, as having changed halfway. Stays shorter than
+/// the time between two exchanges are therefore not seen, and a disturbed exchange that is as long as those
+/// of a farther level counts as a visit there.
 pub fn stays(series: &[(u64, f64)], levels: &ExchangeLevels) -> LevelResidence {
     stays_of_all(&[series], levels)
 }
 
-/// The same of several pairs of CPUs together, each by its own series: shares are of the time of all
-/// pairs, changes and visits those of each pair, added.
+/// The time at each level for several pairs of CPUs together: shares are of the time of all pairs, and the
+/// changes and visits of all pairs are added.
 pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> LevelResidence {
     let visits: Vec<Vec<LevelSojourn>> =
         series.iter().map(|of_pair| seen(of_pair, levels)).collect();
@@ -62,7 +62,7 @@ pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> LevelR
     }
 }
 
-/// The number of changes of each pair of CPUs to each level, from near to far; all pairs together.
+/// The number of changes to each level, from near to far, added over all pairs of CPUs.
 pub fn changes_to(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> Vec<usize> {
     let mut changes = vec![0; levels.count()];
     for visit in series.iter().flat_map(|of_pair| seen(of_pair, levels).into_iter().skip(1)) {
@@ -77,12 +77,12 @@ fn seen(series: &[(u64, f64)], levels: &ExchangeLevels) -> Vec<LevelSojourn> {
     visits(&known.collect::<Vec<_>>())
 }
 
-/// A stretch of time in one level.
+/// A visit: a stretch of time at one level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct LevelSojourn {
     level: usize,
     seconds: f64,
-    /// Whether both its ends were seen.
+    /// Whether both ends of the visit were seen.
     whole: bool,
 }
 
@@ -113,7 +113,7 @@ fn level_stay(visits: &[LevelSojourn], level: ExchangeLevel, seconds: f64) -> Le
     }
 }
 
-/// The length that half of the stays survive, by the estimator of Kaplan and Meier.
+/// The length that half of the stays exceed, by the estimator of Kaplan and Meier.
 fn median_stay(visits: &[LevelSojourn]) -> Option<f64> {
     let mut visits = visits.to_vec();
     // Of equally long ones those that ended come first: the others went on.

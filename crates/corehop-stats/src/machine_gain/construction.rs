@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lines that a gang hands from thread to thread, and the memory that it visits, as its program is built.
+//! Computes the lines that a gang hands from thread to thread, and the memory that it visits, from the construction
+//! of its program.
 //!
-//! Nothing of it is measured. Where nothing counts misses, this is all that is known of them.
+//! None of these numbers is measured. On a machine that counts no misses, these numbers are all that is known about
+//! the misses.
 
 use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 
-/// The bytes of a line, of an item or lock, of a mutex, and of a point (Kamali 2010, section 4.3).
+/// The sizes in bytes of a line, of an item or lock, of a mutex, and of a point (Kamali 2010, section 4.3).
 const LINE: u64 = 64;
 const WORD: u64 = 4;
 const MUTEX: u64 = 40;
 const POINT: u64 = 2;
-/// The bytes of a record of sums.
+/// The size of a record of sums, in bytes.
 const RECORD: u64 = 64;
 
-/// A gang.
+/// A gang, as its rows describe it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Built<'a> {
-    /// The program, by its word, with its size and its other parameters as rows have them.
+    /// The word for the program; size and parameters are written as in rows.
     pub program: &'a str,
     pub items: u64,
     pub parameters: &'a str,
@@ -24,20 +26,21 @@ pub(super) struct Built<'a> {
     pub threads: u64,
 }
 
-/// The numbers that follow from the way it is built.
+/// The numbers that follow from the construction of a gang's program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Construction {
-    /// The modified lines that another thread had last, for each round of a thread, while all stay in caches.
+    /// The number of modified lines that another thread had last, for each round of a thread, as long as all lines
+    /// stay in caches.
     pub handed_over: f64,
-    /// Whether each thread waits for its turn, so that a round takes the turns of all.
+    /// Whether each thread waits for its turn, so that a round takes the time of all threads' turns.
     pub in_turn: bool,
-    /// The bytes that all visit, and those that each has for itself.
+    /// The number of bytes that all threads visit, and the number that each thread visits alone.
     pub common: u64,
     pub own: u64,
 }
 
 impl Built<'_> {
-    /// None for messages through the system, whose price is the wake-up, and for parameters that are not known here.
+    /// None for messages through the system, whose cost is the wake-up, and for unknown parameters.
     pub(super) fn construction(&self) -> Option<Construction> {
         let (visited, in_turn, common, own) = match self.program {
             word if word == GangProgram::WORDS[0] && self.parameters.is_empty() => {
@@ -79,7 +82,7 @@ impl Built<'_> {
         Channel::ALL.iter().filter(other).any(is)
     }
 
-    /// The lines of a swap: two items and their locks, less those of items that lie on one line.
+    /// The number of lines of a swap: two items and their locks, minus the lines of items that share a line.
     fn swapped(&self) -> f64 {
         let of_line = (LINE / WORD).min(self.items) as f64;
         let on_one_line = (of_line - 1.0) / (self.items as f64 - 1.0).max(1.0);
@@ -88,15 +91,15 @@ impl Built<'_> {
 }
 
 impl Construction {
-    /// The lines that come from another thread's cache, for each round, where each cache has so many bytes: those
-    /// that it had to evict do not.
+    /// The number of lines per round that come from another thread's cache if each cache has this capacity in bytes;
+    /// evicted lines do not.
     pub(super) fn handed_over_within(&self, capacity: Option<u64>) -> f64 {
         let bytes = (self.common + self.own) as f64;
         let kept = capacity.map_or(1.0, |it| (it as f64 / bytes.max(1.0)).min(1.0));
         self.handed_over * kept
     }
 
-    /// The share of the bytes below one cache of that many bytes that do not fit, with all threads there.
+    /// The share of the bytes that do not fit into one cache of this capacity with all threads below it.
     pub(super) fn too_many(&self, capacity: u64, threads: u64) -> f64 {
         overflow(self.common + threads * self.own, capacity)
     }

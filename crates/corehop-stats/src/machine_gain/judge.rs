@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The errors of a form on programs and sizes that it was not fitted to.
+//! The errors of a form on programs and sizes to which it was not fitted.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use corehop_plan::words::words;
 use corehop_plan::workload::gang::Sharing;
 
 words! {
-    /// A kind of rows that a form was not fitted to.
+    /// The kind of rows that is left out of a fit.
     LeftOut, "something left out" {
         /// The rows of one program, at all its sizes, were excluded from the fit.
         Program = "program",
@@ -22,37 +22,37 @@ words! {
     }
 }
 
-/// The errors of predictions, as factors: 1.25 is a fifth too little or a quarter too much.
+/// The errors of predictions, as factors: 1.25 means a fifth too low or a quarter too high.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PredictionErrors {
-    /// The kind that was left out at a time.
+    /// The kind of rows that was left out of each fit.
     pub left_out: LeftOut,
-    /// The number of them.
+    /// The number of groups that were left out, one at a time.
     pub groups: usize,
-    /// The predicted rows.
+    /// The number of predicted rows.
     pub rows: usize,
-    /// The typical error: the exponential of the mean of the logarithms.
+    /// The typical error: the exponential of the mean absolute logarithm.
     pub mean: f64,
-    /// The largest error of a row.
+    /// The largest error of any row.
     pub worst: f64,
-    /// The largest error of the next one is no more than this with probability `level`: by the order of the largest errors of
-    /// what was left out, each time over the rows of it.
+    /// A bound of the largest error in a further group, which holds with probability `level`; it follows from the order
+    /// of the groups' largest errors.
     pub bound: f64,
-    /// That probability: with n left out no more than n / (n + 1) can be said.
+    /// The probability of the bound; with n groups it cannot exceed n / (n + 1).
     pub level: f64,
 }
 
-/// The aimed-at probability of intervals.
+/// The intended probability of intervals.
 const LEVEL: f64 = 0.95;
 
-/// The prediction of a row by a form that has not seen it.
+/// The prediction of a row by a form that was fitted without the row.
 struct CrossPrediction<'a> {
     row: &'a GainRow,
     group: String,
     ratio: f64,
 }
 
-/// All forms that the rows determine, with their errors.
+/// All forms that the rows determine, each with its errors.
 pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm> {
     let all: Vec<&GainRow> = rows.iter().collect();
     let fitted = |&form: &Form| {
@@ -87,7 +87,7 @@ pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm>
     laws.iter().copied().map(fitted).collect()
 }
 
-/// The form that is off least, on programs or else on sizes.
+/// The form with the smallest errors on programs, or else on sizes.
 pub(super) fn best(forms: &[FittedForm]) -> Option<Form> {
     let off = |it: &FittedForm| it.judged().map(|judged| judged.mean);
     let judged = forms.iter().filter_map(|it| Some((it.form, off(it)?)));
@@ -102,7 +102,7 @@ fn grouped<'a>(rows: &[&'a GainRow], by: LeftOut) -> BTreeMap<String, Vec<&'a Ga
     groups
 }
 
-/// The program of a row, or the program and the size.
+/// The program of a row, or the program with the size.
 fn name_of(it: &GainRow, by: LeftOut) -> String {
     match by {
         LeftOut::Program => it.program.clone(),
@@ -110,7 +110,7 @@ fn name_of(it: &GainRow, by: LeftOut) -> String {
     }
 }
 
-/// The predictions of a group from the others; None where the others do not determine the form.
+/// The predictions of a group from the other groups; None if they do not determine the form.
 fn unseen<'a>(
     form: Form,
     rows: &[&'a GainRow],
@@ -160,7 +160,8 @@ impl PredictionErrors {
 }
 
 impl CrossPrediction<'_> {
-    /// The error as a logarithm. It has the noise of the row in it, as the next measured ratio will.
+    /// The error as the absolute value of a logarithm. The error includes the noise of the row, as it will for the next
+    /// measured ratio.
     fn off(&self) -> f64 {
         (self.ratio / self.row.ratio).ln().abs()
     }

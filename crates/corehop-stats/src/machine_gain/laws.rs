@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The forms of a prediction, and how each is fitted.
+//! The forms of a prediction, and the fit of each form.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,26 +28,26 @@ words! {
     }
 }
 
-/// A form with its numbers.
+/// A form with its fitted coefficients.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GainLaw {
-    /// From SMR and MPmI.
+    /// The ratio follows from SMR and MPmI.
     Counts(GainModel),
-    /// ratio = turns (alone + `each` lines near) / (alone + `each` lines far): the times of a round, with the lines that it
-    /// hands over.
+    /// The ratio is turns (alone + `each` lines near) / (alone + `each` lines far), computed from the times of a round
+    /// with the lines that it hands over.
     Lines {
-        /// The times of a line that a thread waits for each of them: below 1 where others come at the same time, above where
-        /// it has to come again.
+        /// The number of line transfers for which a thread waits per handed-over line: below 1 if transfers overlap,
+        /// above 1 if a line has to come again.
         each: f64,
     },
 }
 
-/// Ratios are not predicted smaller than this: a plane has negative ones.
+/// The smallest predicted ratio, because a plane can have negative values.
 const LEAST: f64 = 0.01;
 
 impl Form {
-    /// The form of the same name that takes counts.
+    /// The form of the same name that uses counts; None if there is none.
     const fn of_counts(self) -> Option<gain::Form> {
         match self {
             Self::Printed => Some(gain::Form::Printed),
@@ -59,7 +59,7 @@ impl Form {
         }
     }
 
-    /// The law of this form that is nearest to the rows; None where they do not determine it.
+    /// The law of this form with the smallest error on the rows; None if the rows do not determine it.
     pub(super) fn fit(self, rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
         match self.of_counts() {
             Some(form) => {
@@ -78,7 +78,7 @@ impl Form {
 }
 
 impl GainLaw {
-    /// The ratio; None where an input is unknown.
+    /// The predicted ratio; None if an input is unknown.
     pub(super) fn ratio(self, it: &Inputs, crowding: Option<f64>) -> Option<f64> {
         let together = match self {
             // Counts say nothing of turns.
@@ -94,8 +94,8 @@ impl GainLaw {
         Some((together * crowd(it, crowding)?).max(LEAST))
     }
 
-    /// The quantity in which it is monotone, and that has a range on the rows: SMR times MPmI, or the time of lines against the time
-    /// without.
+    /// The quantity in which the law is monotone and whose range on the rows is known: SMR times MPmI, or the time of
+    /// lines relative to the time without sharing.
     pub(super) fn strength(self, it: &Inputs) -> Option<f64> {
         match self {
             Self::Counts(_) => Some(it.smr? * it.mpmi?),
@@ -104,7 +104,7 @@ impl GainLaw {
     }
 }
 
-/// Whether more sharing never predicts less gain: rows can say otherwise by chance.
+/// Whether more sharing never predicts less gain; by chance, rows can lead to a law that does.
 fn falls(model: GainModel) -> bool {
     match model {
         GainModel::Plane { per_mpmi, per_smr, .. } => per_mpmi <= 0.0 && per_smr <= 0.0,
@@ -114,7 +114,7 @@ fn falls(model: GainModel) -> bool {
     }
 }
 
-/// The factor for what does not fit into a shared cache; None where that was not measured.
+/// The factor for data that does not fit into a shared cache; None if the factor was not measured.
 fn crowd(it: &Inputs, crowding: Option<f64>) -> Option<f64> {
     match it.crowded {
         Some(share) if share > 0.0 => crowding.map(|each| 1.0 + each * share),
@@ -122,7 +122,7 @@ fn crowd(it: &Inputs, crowding: Option<f64>) -> Option<f64> {
     }
 }
 
-/// Without what a crowded cache makes of it.
+/// The observation of a row without the effect of a crowded cache.
 fn observed(row: &GainRow, crowding: Option<f64>) -> Option<SharedCacheObservation> {
     let it = &row.inputs;
     Some(SharedCacheObservation {
@@ -133,7 +133,7 @@ fn observed(row: &GainRow, crowding: Option<f64>) -> Option<SharedCacheObservati
     })
 }
 
-/// The least squares of the logarithms, over shares from 0.01 to 100, four in a hundred apart.
+/// The law with the least squares of the logarithms, over values of `each` from 0.01 to 100 in steps of four percent.
 fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
     let hands_over = |it: &&&GainRow| it.inputs.handed_over.is_some_and(|lines| lines > 0.0);
     let rows: Vec<&&GainRow> = rows.iter().filter(hands_over).collect();
@@ -147,8 +147,8 @@ fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
     laws.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(law, _)| law)
 }
 
-/// The part of the ratio that a share of the data adds which only fits while threads are apart, from the twins with private data;
-/// None where all fitted.
+/// The increase of the ratio for each share of the data that fits only while threads are apart, from the control runs
+/// with private data; None if all data fitted.
 pub(super) fn crowding(rows: &[GainRow]) -> Option<f64> {
     let twin = |it: &&GainRow| it.sharing == corehop_plan::workload::gang::Sharing::None;
     let (mut both, mut squares) = (0.0, 0.0);

@@ -67,8 +67,8 @@ pub struct MachineGain {
     pub far: Placing,
     /// The rows to which the forms were fitted.
     pub rows: Vec<GainRow>,
-    /// The factor by which the ratio grows for each share of the data that fits only while threads are apart; None if
-    /// all data fitted.
+    /// The increase of the ratio, as a factor, for each share of the data that fits only while threads are apart; None
+    /// if all data fitted.
     pub crowding: Option<f64>,
     /// The forms that the rows determine.
     pub forms: Vec<FittedForm>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Asking for a ratio: of a program and size, or of counts.
+//! Predicts the ratio of a program at a size, or of a program with given counts.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,47 +10,47 @@ use super::rows::{GainRow, Inputs, shape};
 use super::{FittedForm, MachineGain};
 use corehop_plan::workload::gang::Sharing;
 
-/// The threads whose ratio is asked for.
+/// The threads whose ratio is requested.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GainSubject {
-    /// Those of a program, by its word, at a size.
+    /// The threads of a known program at a size.
     Program {
-        /// The program.
+        /// The word for the program.
         program: String,
-        /// The size of its data.
+        /// The size of the program's data.
         items: u64,
-        /// The way its threads share their data.
+        /// The way in which the threads share their data.
         sharing: Sharing,
     },
-    /// Those of a program of which these counts were taken far.
+    /// The threads of a program for which these counts were measured while they were far apart.
     Counts {
-        /// The share of misses that another cache answered.
+        /// The share of misses that another cache answered (SMR).
         smr: f64,
-        /// Misses per million instructions.
+        /// The misses per million instructions (MPmI).
         mpmi: f64,
     },
 }
 
-/// A predicted ratio of run times, near over far. Below 1 the threads gain by being together.
+/// A predicted ratio of run times, near over far. If the ratio is below 1, the threads gain by running together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PredictedRatio {
-    /// The ratio; None where only bounds are known.
+    /// The ratio; None if only bounds are known.
     pub ratio: Option<f64>,
-    /// It is at least this, where that is known.
+    /// A lower bound of the ratio, if known.
     pub low: Option<f64>,
-    /// It is at most this, where that is known.
+    /// An upper bound of the ratio, if known.
     pub high: Option<f64>,
-    /// The probability of the interval, where it has one.
+    /// The probability of the interval; None without an interval.
     pub level: Option<f64>,
-    /// The form that says so; None where it was measured.
+    /// The form that predicts the ratio; None for a measured ratio.
     pub by: Option<Form>,
-    /// The replicates of a measured ratio.
+    /// The number of replicates of a measured ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicates: Option<usize>,
 }
 
 impl PredictedRatio {
-    /// A ratio by a form, without an interval.
+    /// A ratio that a form predicts, without an interval.
     pub(crate) const fn point(ratio: f64, by: Form) -> Self {
         Self {
             ratio: Some(ratio),
@@ -62,75 +62,75 @@ impl PredictedRatio {
         }
     }
 
-    /// With the errors of the form on what it had not seen.
+    /// The ratio with an interval from the errors of the form on rows to which it was not fitted.
     pub(crate) fn within(self, judged: Option<&PredictionErrors>) -> Self {
         let (Some(ratio), Some(judged)) = (self.ratio, judged) else { return self };
         let (low, high) = (ratio / judged.bound, ratio * judged.bound);
         Self { low: Some(low), high: Some(high), level: Some(judged.level), ..self }
     }
 
-    /// The ratio over threads that were apart for this share of the time only, and together for the rest.
+    /// The ratio for threads that were apart only for the share `apart` of the time, and together for the rest.
     #[must_use]
     pub fn of_part(self, apart: f64) -> Self {
         let part = |it: Option<f64>| it.map(|it| 1.0 - apart * (1.0 - it));
         Self { ratio: part(self.ratio), low: part(self.low), high: part(self.high), ..self }
     }
 
-    /// The gain that is certain, as a share of the run time: 0 where none is.
+    /// The certain gain as a share of the run time; 0 if no gain is certain.
     pub fn gain(&self) -> f64 {
         self.high.map_or(0.0, |high| (1.0 - high).max(0.0))
     }
 
-    /// Whether being together is predicted to gain nothing, or to cost.
+    /// Whether the prediction is that running together gains nothing or costs.
     pub fn hurts(&self) -> bool {
         self.low.is_some_and(|low| low >= 1.0)
     }
 }
 
-/// Why nothing is predicted.
+/// The reason why no ratio is predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGain {
     /// The program was not measured.
     #[error("`{program}` with sharing `{sharing}` was not measured; there is {known}")]
     Unknown {
-        /// The program.
+        /// The requested program.
         program: String,
-        /// The way of sharing.
+        /// The requested way of sharing.
         sharing: Sharing,
-        /// The range that was measured.
+        /// The measured programs, sharings and sizes, as text.
         known: String,
     },
-    /// It was measured with several parameters.
+    /// The program was measured with several parameters.
     #[error("`{program}` was measured with {parameters}: fit one parameter setting alone")]
     Several {
-        /// The program.
+        /// The requested program.
         program: String,
-        /// Its parameters.
+        /// The measured parameters of the program.
         parameters: String,
     },
-    /// A size that no measured one lies beyond.
+    /// The requested size is outside the measured sizes.
     #[error("{items} items lie outside of the measured sizes: {sizes}")]
     Beyond {
-        /// The size.
+        /// The requested size.
         items: u64,
         /// The measured sizes.
         sizes: String,
     },
-    /// The best form lacks what it needs.
-    #[error("the form `{form}` needs {what}, which is unknown for this machine")]
+    /// The best form lacks an input.
+    #[error("the form `{form}` needs {what}, and that is unknown here")]
     Lacks {
-        /// The form.
+        /// The form that lacks the input.
         form: Form,
-        /// The input that it needs.
+        /// The missing input.
         what: &'static str,
     },
 }
 
 impl MachineGain {
-    /// The ratio of these threads.
+    /// Predicts the ratio of these threads.
     ///
     /// # Errors
-    /// [`NoGain`] says why there is none.
+    /// [`NoGain`] states why there is no prediction.
     pub fn predict(&self, asked: &GainSubject) -> Result<PredictedRatio, NoGain> {
         match asked {
             GainSubject::Program { program, items, sharing } => {
@@ -178,7 +178,7 @@ impl MachineGain {
         self.answer(&inputs, LeftOut::Size).ok_or(lacks)
     }
 
-    /// A row of another size, with what follows from its construction.
+    /// A row with another size; its inputs follow from the construction at that size.
     fn at(&self, row: &GainRow, items: u64) -> GainRow {
         let GainRow { program, parameters, sharing, threads, .. } = row;
         let built = Built { program, items, parameters, sharing: *sharing, threads: *threads };
@@ -193,7 +193,7 @@ impl MachineGain {
         NoGain::Unknown { program: program.to_owned(), sharing, known }
     }
 
-    /// The ratio of a program of which only counts are known; None where none were counted on this machine.
+    /// The ratio of a program whose counts alone are known; None if no counts were measured on this machine.
     pub fn of_counts(&self, smr: f64, mpmi: f64) -> Option<PredictedRatio> {
         let inputs = Inputs { turns: 1.0, smr: Some(smr), mpmi: Some(mpmi), ..Inputs::default() };
         let counts = self.forms.iter().filter(|it| matches!(it.law, GainLaw::Counts(_)));
@@ -206,7 +206,7 @@ impl MachineGain {
         self.by(self.form(self.taken)?, inputs, by)
     }
 
-    /// The ratio by a form: with its interval where the form has seen as much, a bound beyond.
+    /// The ratio by a form: with an interval inside the range to which the form was fitted, as a bound beyond it.
     fn by(&self, form: &FittedForm, inputs: &Inputs, by: LeftOut) -> Option<PredictedRatio> {
         let judged = match by {
             LeftOut::Program => form.judged(),
@@ -248,8 +248,8 @@ impl GainRow {
     }
 }
 
-/// The inputs of a row as far as its construction tells them, and the rest from the sizes around it: on a straight line in the
-/// logarithm of the size. None where it lies outside.
+/// The inputs of a row: from its construction where possible, otherwise interpolated between the neighbouring sizes,
+/// linearly in the logarithm of the size. None if the size is outside the measured sizes.
 pub(super) fn between(rows: &[&GainRow], wanted: &GainRow) -> Option<Inputs> {
     let like = || rows.iter().filter(|it| it.is_like(wanted));
     let below = like().filter(|it| it.items < wanted.items).max_by_key(|it| it.items)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows that a form is fitted to: one for each program, size and sharing.
+//! The rows to which a form is fitted: one row for each program, size and sharing.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,56 +12,56 @@ use corehop_plan::platform::{
 };
 use corehop_plan::workload::gang::{Placing, Sharing};
 
-/// A program that ran near and far.
+/// A program that ran both near and far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GainRow {
-    /// The program, with its size and other parameters.
+    /// The word for the program.
     pub program: String,
-    /// The size of its data.
+    /// The size of the program's data.
     pub items: u64,
-    /// Its other parameters.
+    /// The other parameters of the program.
     pub parameters: String,
-    /// The way its threads share their data.
+    /// The way in which the threads share their data.
     pub sharing: Sharing,
-    /// The number of its threads.
+    /// The number of threads.
     pub threads: u64,
-    /// The time near over the time far.
+    /// The run time near divided by the run time far.
     pub ratio: f64,
-    /// The interval of it, where there are replicates.
+    /// The lower end of the ratio's interval; None without replicates.
     pub low: Option<f64>,
-    /// Its upper end.
+    /// The upper end of the ratio's interval.
     pub high: Option<f64>,
-    /// The replicates.
+    /// The number of replicates.
     pub replicates: Option<usize>,
-    /// The inputs that predict it.
+    /// The inputs from which the ratio is predicted.
     pub inputs: Inputs,
 }
 
-/// The inputs of a prediction; None is unknown.
+/// The inputs of a prediction; None for an unknown input.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
-    /// The threads that take turns near, because they are on one CPU; 1 where each has a CPU.
+    /// The number of threads that run in turn near because they are on one CPU; 1 if each thread has a CPU.
     pub turns: f64,
-    /// SMR far, where counted; 0 without a miss.
+    /// The SMR far, if counted; 0 without a miss.
     pub smr: Option<f64>,
-    /// MPmI far, where counted.
+    /// The MPmI far, if counted.
     pub mpmi: Option<f64>,
-    /// The lines that a round hands over far, by construction.
+    /// The number of lines that a round hands over far, by construction.
     pub handed_over: Option<f64>,
-    /// The time of a line far, in nanoseconds.
+    /// The transfer time of a line far, in nanoseconds.
     pub far_line_ns: Option<f64>,
-    /// The same near; 0 on one CPU.
+    /// The transfer time of a line near, in nanoseconds; 0 on one CPU.
     pub near_line_ns: Option<f64>,
-    /// The time of a round far of the twin with private data, in nanoseconds.
+    /// The time of a round far in the control run with private data, in nanoseconds.
     pub alone_ns: Option<f64>,
-    /// The share of the data that fits into caches far and not near.
+    /// The share of the data that fits into caches far but not near.
     pub crowded: Option<f64>,
 }
 
 impl GainRow {
-    /// Whether the other row is of the same program, but for its size.
+    /// Whether the two rows differ at most in the size.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let key =
             |it: &Self| (it.program.clone(), it.parameters.clone(), it.sharing.word(), it.threads);
@@ -135,7 +135,8 @@ fn side(it: &SharingSummary, placing: Placing) -> Option<GangOutcome> {
     }
 }
 
-/// The time of a line that another core has modified, as the platform states it or its exchanges were measured.
+/// The transfer time of a line that another core has modified: the time that the platform states, or else the
+/// measured exchange.
 fn stated(platform: &Platform, placing: Placing) -> Option<f64> {
     let (distances, affinities) = match placing {
         Placing::Same => return Some(0.0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gains of a machine as a file.
+//! Stores the gains of a machine as a file.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,39 +9,37 @@ use corehop_plan::bounds;
 use corehop_plan::platform::{Platform, PlatformError};
 use corehop_plan::workload::gang::Placing;
 
-/// The form of such files.
+/// The version of the file format.
 pub const GAIN_SCHEMA: &str = "corehop-gain-1";
 
-/// Why a text has no gains of a machine.
+/// The reason why a text does not contain the gains of a machine.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAGain {
-    /// It is something else, or torn.
+    /// The text is not JSON of this form, or is cut off.
     #[error(
         "not a model of the gain of sharing that `corehop advise fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
     )]
     Form(#[from] serde_json::Error),
-    /// It is of another version, or a model of something else.
-    #[error(
-        "the model has the form `{0}`, but a model of the gain of sharing has `{GAIN_SCHEMA}`: fit the runs again"
-    )]
+    /// The text has another version of the format, or contains another kind of model.
+    #[error("it has the form `{0}`, and gains of sharing have `{GAIN_SCHEMA}`: fit them again")]
     Schema(String),
-    /// The description of its machine is damaged.
-    #[error("the description of the machine in the model: {0}")]
+    /// The description of the machine is damaged.
+    #[error("the description of its machine: {0}")]
     Platform(#[from] PlatformError),
-    /// The form that answers is not among those that were fitted.
+    /// The form that makes the predictions is missing from the fitted forms.
     #[error(
         "the model names the form `{0}` for its answers, but this form was not fitted: fit the runs again"
     )]
     Taken(Form),
 }
 
-/// The beginning of the file.
+/// The first fields of the file.
 #[derive(Deserialize)]
 struct GainFileHeader {
     schema: String,
 }
 
-/// The form of the file.
+/// The structure of the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GainFile {
@@ -60,7 +58,7 @@ struct GainFile {
 }
 
 impl MachineGain {
-    /// As JSON, every number to the last bit.
+    /// The gains as JSON; every number is exact to the last bit.
     pub fn to_json(&self) -> String {
         let file = GainFile {
             schema: GAIN_SCHEMA.to_owned(),
@@ -79,16 +77,16 @@ impl MachineGain {
         format!("{:#}\n", serde_json::json!(file))
     }
 
-    /// Whether a text says that it is one.
+    /// Whether the text declares itself a file of gains.
     pub fn is_meant(text: &str) -> bool {
         serde_json::from_str::<GainFileHeader>(text)
             .is_ok_and(|it| it.schema.starts_with("corehop-gain-"))
     }
 
-    /// The gains in a text.
+    /// Parses the gains of a machine.
     ///
     /// # Errors
-    /// [`NotAGain`] for anything else.
+    /// [`NotAGain`] if the text is not a valid file of gains.
     pub fn from_json(text: &str) -> Result<Self, NotAGain> {
         let head: GainFileHeader = serde_json::from_str(text)?;
         if head.schema != GAIN_SCHEMA {

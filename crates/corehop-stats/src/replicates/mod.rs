@@ -15,10 +15,10 @@
 //! skewed, or if replicates differ much, this quantity is not exactly the quantile of all samples together.
 //!
 //! **Other quantiles.** If a replicate is too short, the estimated quantity is the quantile of all samples together.
-//! The interval is Woodruff's (JASA 47, 1952; Francisco and Fuller, Annals of Statistics 19, 1991): the share of
-//! samples below the estimate, with a standard error between replicates and `t` with one degree of freedom less than
-//! replicates, converted back to ranks. If a rank is beyond the samples, or if fewer than nine replicates have a sample
-//! beyond the quantile, there is no interval.
+//! The interval is Woodruff's (JASA 47, 1952; Francisco and Fuller, Annals of Statistics 19, 1991). Woodruff takes the
+//! share of samples below the estimate, with a standard error between replicates and `t` with one degree of freedom
+//! less than replicates, and converts it back to ranks. If a rank is beyond the samples, or if fewer than nine
+//! replicates have a sample beyond the quantile, there is no interval.
 //!
 //! **Mean.** The estimated quantity is the expected mean of a replicate; all replicates have equal weight. The interval
 //! is that of `t` on replicate means after Hall's cubic transformation against skewness (Journal of the Royal
@@ -33,8 +33,8 @@
 //! intervals of the median over the run too wide, not too narrow.
 //!
 //! **Limits.** At a stated 95 %, intervals of medians and quantiles of independent replicates cover in 93 to 97 % of
-//! experiments whatever the distribution (`tools/repeat/examples/coverage.rs` prints the table), and intervals of
-//! differences of medians in 93 to 98 %. The coverage differs in these cases:
+//! experiments, whatever the distribution; intervals of differences of medians cover in 93 to 98 %. The program
+//! `tools/repeat/examples/coverage.rs` prints the table. The coverage differs in these cases:
 //!
 //! - Undetected serial dependence: with a correlation of 0.3 between neighbours, the coverage is 83 to 89 % up to
 //!   twelve replicates, 89 to 93 % at twenty, and 93 to 95 % at fifty.
