@@ -1,50 +1,51 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ratio of run times of two threads if they were moved together, from what a host observes of them.
+//! Predicts the ratio of run times if two threads were moved together, from a host's observations of the threads.
 //!
-//! A placer asks [`ratio`] for two threads that share data. Pure: what was observed goes in, a prediction with its form comes out.
-//! Unknown is None. Misses that are counted give a ratio; a source that sees hand-overs of lines in samples gives the least
-//! number of them, and with it the largest ratio.
+//! The placer calls [`ratio`] for two threads that share data. The module is pure: it takes observations and returns a
+//! prediction with its form. An unknown value is None. Counted misses give a ratio. A source that samples hand-overs of
+//! lines gives a lower bound of their number, and therefore an upper bound of the ratio.
 
 use super::gain::TAKEN;
 use super::machine_gain::{Form, GainLaw, MachineGain, PredictedRatio, overflow};
 use corehop_plan::host::{ActiveThread, DataSharing, InstructionCounts, LineTimes};
 use corehop_plan::workload::gang::Placing;
 
-/// Two threads in a window.
+/// The observations of two threads in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ThreadPairWindow {
     /// The length of the window, in nanoseconds.
     pub span_ns: u64,
-    /// The CPU time that each used in it, in nanoseconds.
+    /// The CPU time that each thread used in the window, in nanoseconds.
     pub busy_ns: [u64; 2],
-    /// Instructions and misses of both together, where counted.
+    /// The instructions and misses of both threads together, if counted.
     pub counted: Option<InstructionCounts>,
-    /// The lines that one handed to the other in the window: the least number, from sources other than counters.
+    /// A lower bound of the number of lines that one thread handed to the other in the window, from sources other than
+    /// counters.
     pub handed_over: Option<f64>,
-    /// Their working sets, where known.
+    /// The working sets of the threads, if known.
     pub working_sets: Option<WorkingSetPair>,
 }
 
 /// The working sets of two threads, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WorkingSetPair {
-    /// That of each, common data among them.
+    /// The working set of each thread, including common data.
     pub each: [u64; 2],
-    /// The bytes that both have in common.
+    /// The size of the data that both threads use, in bytes.
     pub common: u64,
 }
 
-/// The machine around them.
+/// The facts of the machine that runs the threads.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SharingContext {
-    /// The times of a line.
+    /// The transfer times of a line between two CPUs.
     pub lines: LineTimes,
-    /// The bytes of one cache of the level that is in question: the one that both are to share.
+    /// The size in bytes of one cache at the considered level, which both threads would share.
     pub capacity: Option<u64>,
 }
 
 impl ThreadPairWindow {
-    /// Two threads as a window has them, with what sources say of the two.
+    /// The observations of two threads in a window, with the evidence of sources about this pair.
     pub fn of(a: &ActiveThread, b: &ActiveThread, span_ns: u64, shared: &[DataSharing]) -> Self {
         let of_both = |it: &&DataSharing| (it.a, it.b) == (a.tid.min(b.tid), a.tid.max(b.tid));
         // Two sources may see the same lines: their sum would be no lower bound.
@@ -67,7 +68,7 @@ impl ThreadPairWindow {
         self.busy_ns.iter().sum::<u64>() as f64
     }
 
-    /// SMR and MPmI.
+    /// The SMR and the MPmI of the two threads.
     fn counts(&self) -> Option<(f64, f64)> {
         let it = self.counted.filter(|it| it.instructions > 0)?;
         let smr = if it.misses > 0 { it.from_caches as f64 / it.misses as f64 } else { 0.0 };
@@ -75,14 +76,14 @@ impl ThreadPairWindow {
     }
 }
 
-/// The ratio of run times of two threads, near over far, if they were moved from where they are (`far`: [`Placing::Separate`], or
-/// [`Placing::Shared`] with a CPU each) to `near`: below a common cache, or onto one CPU. None where nothing speaks for a number or a
-/// bound, and for threads that are on one CPU already.
+/// The ratio of run times, near over far, if two threads were moved from their present placing `far`
+/// ([`Placing::Separate`], or [`Placing::Shared`] with a CPU each) to `near`: below a common cache, or onto one CPU.
+/// None if there is no evidence for a number or a bound, and for threads that already share a CPU.
 ///
-/// The form that answers: the counts by what was fitted on this machine, or by the line times; without line times by the
-/// equation for another machine; hand-overs that were seen in samples, by the line times, as a bound. Two busy threads take
-/// turns on one CPU: the ratio goes to 2 as far as their time is not the transfer of lines. What no longer fits into the
-/// shared cache raises it, by an unknown amount where nothing was fitted.
+/// The function prefers counts, with the law fitted on this machine, with the line times, or else with the equation for
+/// another machine. Without counts it uses sampled hand-overs and the line times, which give a bound. Two busy threads
+/// run in turn on one CPU, so the ratio approaches 2 unless their time is spent on transferring lines. Data that no
+/// longer fits into the shared cache raises the ratio; without a fit the increase is unknown.
 pub fn ratio(
     pair: &ThreadPairWindow,
     (near, far): (Placing, Placing),
@@ -106,7 +107,8 @@ pub fn ratio(
     crowded(pair, around, together, fitted)
 }
 
-/// By SMR and MPmI, as fitted on this machine; a shared cache alone, since counts say nothing of turns.
+/// The ratio from SMR and MPmI, as fitted on this machine; only for a shared cache, because counts do not show the cost
+/// of running in turn.
 fn by_counts(
     pair: &ThreadPairWindow,
     near: Placing,
@@ -121,7 +123,7 @@ fn by_counts(
     fitted?.of_counts(smr, mpmi)
 }
 
-/// By the lines that are handed over and the times of a line.
+/// The ratio from the lines that are handed over and the transfer times of a line.
 fn by_lines(
     pair: &ThreadPairWindow,
     near: Placing,
@@ -152,7 +154,8 @@ fn by_lines(
     Some(still_waits(pair, near, bound))
 }
 
-/// The time that the work takes now: of threads with a CPU each the longer one's, and together at least one CPU's worth.
+/// The time that the work takes now: for threads with a CPU each the time of the longer thread, and together at least
+/// the time of one CPU.
 fn time_now(pair: &ThreadPairWindow, near: Placing) -> f64 {
     match near {
         Placing::Same => pair.busy().min(pair.span_ns.max(1) as f64),
@@ -160,14 +163,15 @@ fn time_now(pair: &ThreadPairWindow, near: Placing) -> f64 {
     }
 }
 
-/// Threads that wait for something else too may not get on faster although they do less.
+/// Raises the upper bound to at least 1 for threads that also wait for something else, because less work may not make
+/// them faster.
 fn still_waits(pair: &ThreadPairWindow, near: Placing, it: PredictedRatio) -> PredictedRatio {
     let idle = near == Placing::Same && pair.busy() < pair.span_ns as f64;
     if idle { PredictedRatio { high: it.high.map(|high| high.max(1.0)), ..it } } else { it }
 }
 
-/// Without line times: by the equation of another machine, which has no interval here. Without any evidence: two busy threads on
-/// one CPU take turns, and nothing says that they share.
+/// The ratio without line times: from the equation of another machine, without an interval. Without any evidence, two
+/// busy threads on one CPU run in turn, and nothing shows that they share data.
 fn unfitted(
     pair: &ThreadPairWindow,
     near: Placing,
@@ -182,7 +186,7 @@ fn unfitted(
     Some(PredictedRatio::point(TAKEN.ratio(smr, mpmi), Form::Saturating))
 }
 
-/// With what no longer fits into the cache that both are to share.
+/// Includes the effect of data that no longer fits into the cache that both threads would share.
 fn crowded(
     pair: &ThreadPairWindow,
     around: &SharingContext,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Differences taken in pairs: what a change does, with interval, and the least that would have shown.
+//! Differences of paired measurements: the effect of a change with its interval, and the smallest
+//! detectable effect.
 
 use serde::Serialize;
 
@@ -7,20 +8,20 @@ use super::binomial;
 use super::moments::moments;
 use super::ordered::{BadInput, Interval};
 
-/// The probability of seeing a difference that is called detectable.
+/// The probability with which an effect that counts as detectable is seen.
 pub const POWER: f64 = 0.8;
 
-/// The evidence of pairs of measurements, without a change and with it, about the change.
+/// The evidence of pairs of measurements, without and with a change, about the effect of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Paired {
-    /// Number of pairs.
+    /// The number of pairs.
     pub pairs: usize,
-    /// Mean of the differences, with less without.
+    /// The mean of the differences, with minus without the change.
     pub mean: f64,
-    /// Its interval; none where the pairs are too few, or too much alike, for one.
+    /// The interval of the mean; None if there are too few pairs, or pairs that are too much alike.
     pub interval: Option<Interval>,
-    /// The least difference that so many pairs that vary so much would show in four of five
-    /// experiments; none where that is not known.
+    /// The smallest difference that this number of pairs with this variation would show in four of five
+    /// experiments; None if unknown.
     pub detectable: Option<f64>,
 }
 
@@ -29,31 +30,34 @@ pub fn exceeded(p: f64) -> f64 {
     std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
 }
 
-/// The sign test's p-value of `hits` or more of so many pairs, where each is as likely to be one as not.
+/// The p-value of the sign test for `hits` or more among `pairs` pairs, each of which is a hit with
+/// probability one half.
 pub fn sign_test(pairs: usize, hits: usize) -> f64 {
     if hits == 0 { 1.0 } else { binomial::at_least(pairs, 0.5, hits) }
 }
 
-/// By what half of an interval is multiplied to be what shows in four of five experiments, as a shift
-/// that the interval does not reach back from: for 95 % 1.43.
+/// The factor from half an interval to the shift that shows in four of five experiments, so that the
+/// interval excludes zero; 1.43 for 95 %.
 pub(super) fn to_detectable(interval: &Interval) -> f64 {
     let half = exceeded((1.0 - interval.level) / 2.0);
     (half + exceeded(1.0 - POWER)) / half
 }
 
 impl Paired {
-    /// Of the differences, in the order in which they were taken; the interval at confidence
-    /// `1 - alpha`, the same for the same seed.
+    /// The evidence of differences in the order of measurement, with the interval at confidence
+    /// `1 - alpha`; equal seeds give equal intervals.
     ///
     /// # Errors
-    /// [`BadInput`] where there is none, one is not finite, or `alpha` is not between 0 and 1.
+    /// [`BadInput`] if there is no difference, a difference is not finite, or `alpha` is not between 0
+    /// and 1.
     pub fn of(differences: &[f64], alpha: f64, seed: u64) -> Result<Self, BadInput> {
         let of = moments(differences, alpha, seed)?;
         let detectable = of.interval.map(|it| it.width() / 2.0 * to_detectable(&it));
         Ok(Self { pairs: of.n, mean: of.mean, interval: of.interval, detectable })
     }
 
-    /// In a word: `more`, `less`, or `inconclusive` where the interval has both, or there is none.
+    /// The verdict as one word: `more`, `less`, or `inconclusive` if the interval includes zero or there
+    /// is no interval.
     pub fn verdict(&self) -> &'static str {
         match self.interval {
             Some(interval) if interval.low > 0.0 => "more",

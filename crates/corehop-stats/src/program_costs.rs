@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of events that were caused in a program.
+//! Computes the costs of events that corehop caused in a program.
 //!
-//! A round has blocks without events and blocks with events at several rates. The CPU time of a block beyond that which its
-//! progress takes in the blocks without events of its round is the *excess*: the CPU time, times the logarithm of its ratio for a
-//! unit of progress. A difference of logarithms is as likely too high as too low where blocks vary, which a ratio to one block is
-//! not (of blocks that vary by 5 %, that one is 0.25 % too high, as much as a few events cost). The cost of an event is the sum of excesses over the
-//! sum of events: a ratio, whose interval is that of `t` on the rounds' linearised values `cost + (excess - cost · events) / mean
-//! events` (Cochran, Sampling Techniques, 1977, section 6.3), with the corrections of [`replicates`](super::replicates) for
-//! skewness and dependence. What slows the machine for a round slows its blocks without events, too.
+//! A round has blocks without events and blocks with events at several rates. The *excess* of a block is its CPU time
+//! beyond the time that its progress takes in the round's blocks without events: the CPU time, times the logarithm of
+//! the ratio of the times per unit of progress. If blocks vary, a difference of logarithms is as often too high as too
+//! low. A ratio to one block is not: for blocks that vary by 5 %, the ratio is 0.25 % too high, as much as the cost of
+//! a few events. The cost of an event is the sum of excesses divided by the sum of events. The interval of this ratio
+//! is that of `t` on the rounds' linearised values `cost + (excess - cost · events) / mean events` (Cochran, Sampling
+//! Techniques, 1977, section 6.3), with the corrections of [`replicates`](super::replicates) for skewness and
+//! dependence. A cause that slows the machine for a whole round slows the round's blocks without events, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,89 +24,90 @@ use super::summarise::{FromFile, Summarise};
 
 pub use self::ProgramCostSummaries as Summary;
 
-/// The chance that an interval does not hold the cost.
+/// The probability that an interval does not contain the cost.
 const ALPHA: f64 = 0.05;
 
 /// A cost for each event, in microseconds of CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct EventCost {
-    /// The cost.
+    /// The cost of one event.
     pub us: f64,
-    /// Its interval at 95 %; None of fewer than six rounds, and where these are not independent enough.
+    /// The interval of the cost at 95 %; None below six rounds, or if the rounds are too dependent.
     pub interval: Option<Interval>,
 }
 
 impl EventCost {
-    /// Whether the interval excludes that the events cost nothing.
+    /// Whether the interval excludes a cost of zero.
     pub fn is_seen(&self) -> bool {
         self.interval.is_some_and(|it| it.low > 0.0 || it.high < 0.0)
     }
 }
 
-/// The cost at one rate.
+/// The cost at one rate of events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DoseCost {
-    /// The rate, in multiples of the least of its class.
+    /// The rate, as a multiple of the lowest rate of the class.
     pub dose: u64,
-    /// Events in a second.
+    /// The number of events per second.
     pub per_second: f64,
-    /// The events in all.
+    /// The number of all events at this rate.
     pub events: u64,
-    /// The cost of each.
+    /// The cost of one event at this rate.
     pub cost: EventCost,
 }
 
 /// The costs of one class of events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramCost {
-    /// The class.
+    /// The class of the events.
     pub event: Event,
-    /// The length of a preemption or of an idle leave, in microseconds; None of migrations.
+    /// The length of a preemption in microseconds; None for a migration.
     pub length_us: Option<f64>,
-    /// The working set that the preemptor walked; None of migrations and of idle leaves.
+    /// The working set that the preemptor walked; None for a migration.
     pub polluter: Option<String>,
-    /// The rounds that count.
+    /// The number of usable rounds.
     pub rounds: usize,
-    /// The blocks that say nothing, by reason.
+    /// The number of invalid blocks, by reason.
     pub invalid: BTreeMap<String, u64>,
-    /// The events that were caused.
+    /// The number of events that corehop caused.
     pub events: u64,
-    /// The events that were tried.
+    /// The number of events that corehop tried to cause.
     pub tried: u64,
-    /// The cost over all rates; None without a round that counts.
+    /// The cost over all rates; None without a usable round.
     pub cost: Option<EventCost>,
-    /// The cost at each rate.
+    /// The costs at each rate.
     pub by_dose: Vec<DoseCost>,
-    /// The cost at the highest rate less that at the least, where the interval excludes zero: the line bends.
+    /// The cost at the highest rate minus the cost at the lowest rate, if the interval excludes zero: the cost then
+    /// depends on the rate.
     pub bend: Option<EventCost>,
-    /// The difference of two blocks without events, as if one of them had had the usual number of them.
+    /// The difference between two blocks without events, expressed as if one of them had the usual number of events.
     pub floor: Option<EventCost>,
-    /// The CPU time of these blocks that the events took, in percent.
+    /// The share of the blocks' CPU time that the events took, in percent.
     pub effect_percent: Option<f64>,
-    /// The time of an exchange of lines between CPUs of the class, least and most of the rounds, in nanoseconds.
+    /// The shortest and the longest time of a line exchange between CPUs of the class over the rounds, in nanoseconds.
     pub exchange_ns: Option<[f64; 2]>,
 }
 
-/// All that files say of events that were caused.
+/// All results about events that corehop caused in a program.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ProgramCostResults {
-    /// The program, as a person would call it; empty where the file does not say it.
+    /// The name of the program for people; empty if the file does not state it.
     pub program: String,
-    /// By class, length and preemptor.
+    /// The costs, by class, length and preemptor.
     pub costs: Vec<ProgramCost>,
-    /// The progress in a second of the program's blocks together, below that of blocks without events, in percent: the
-    /// slowdown by the measurement itself.
+    /// The slowdown that the measurement causes: the progress per second of all blocks, relative to blocks without
+    /// events, in percent.
     pub slowdown_percent: Option<f64>,
 }
 
 impl ProgramCostResults {
-    /// Whether there is something to say.
+    /// Whether there are no costs.
     pub fn is_empty(&self) -> bool {
         self.costs.is_empty()
     }
 }
 
-/// The events that are one class: class, length in nanoseconds, and preemptor.
+/// The key of a class of events: the event, the length in nanoseconds, and the preemptor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct CostKey {
     event: Event,
@@ -123,17 +125,17 @@ impl CostKey {
     }
 }
 
-/// Collects blocks until all are there.
+/// Collects the blocks of all files.
 #[derive(Debug, Clone, Default)]
 pub struct CausedBlocks {
     program: String,
-    /// By class, and by file and round.
+    /// The blocks by class, then by file and round.
     blocks: BTreeMap<CostKey, BTreeMap<(u64, u64), Vec<CausedBlock>>>,
     files: u64,
 }
 
 impl CausedBlocks {
-    /// The rows of another file follow.
+    /// Announces that the rows of another file follow.
     pub fn begin(&mut self, from: &Provenance) {
         self.files += 1;
         if let Some(name) = program_of(from) {
@@ -141,7 +143,7 @@ impl CausedBlocks {
         }
     }
 
-    /// Takes some blocks.
+    /// Adds blocks.
     pub fn take(&mut self, rows: &[CausedBlock]) {
         for row in rows {
             let rounds = self.blocks.entry(CostKey::of(row)).or_default();
@@ -149,7 +151,7 @@ impl CausedBlocks {
         }
     }
 
-    /// The costs.
+    /// Computes the costs.
     pub fn results(&self) -> ProgramCostResults {
         let cost = |(key, rounds): (&CostKey, &BTreeMap<_, Vec<CausedBlock>>)| {
             let rounds: Vec<&[CausedBlock]> = rounds.values().map(Vec::as_slice).collect();
@@ -164,7 +166,7 @@ impl CausedBlocks {
     }
 }
 
-/// Takes the blocks of files.
+/// Collects the blocks of files.
 #[derive(Debug, Default)]
 pub struct ProgramCostSummaries(CausedBlocks);
 
@@ -190,7 +192,7 @@ impl Summarise for ProgramCostSummaries {
     }
 }
 
-/// The program of a file: the last part of its path, or as it was named.
+/// The program of a file: the last part of its path, or its name as the user gave it.
 fn program_of(from: &Provenance) -> Option<String> {
     // The program alone: files of earlier builds describe the events otherwise.
     let target = from.parameters.get("plan")?.get("target")?;
@@ -203,10 +205,10 @@ fn program_of(from: &Provenance) -> Option<String> {
     })
 }
 
-/// A round: the CPU time of a unit of progress without events, and excess and events of each dose.
+/// A round: the CPU time per unit of progress without events, and the excess and the number of events of each dose.
 #[derive(Debug, Clone, PartialEq)]
 struct CostRound {
-    /// By dose, in nanoseconds, and the events.
+    /// The excess in nanoseconds and the number of events, by dose.
     by_dose: BTreeMap<u64, [f64; 2]>,
     /// The excess of one block without events over the other, in nanoseconds.
     floor_ns: Option<f64>,
@@ -214,7 +216,7 @@ struct CostRound {
 }
 
 impl CostRound {
-    /// None of a round without a usable block without events, or with one.
+    /// The round of these blocks; None unless it has usable blocks both without and with events.
     fn of(blocks: &[CausedBlock]) -> Option<Self> {
         let usable = || {
             blocks.iter().filter(|it| it.invalid.is_none() && it.progress > 0.0 && it.cpu_ns > 0.0)
@@ -235,18 +237,19 @@ impl CostRound {
         (!still.is_empty() && !by_dose.is_empty()).then_some(Self { by_dose, floor_ns, cpu_ns })
     }
 
-    /// Excess and events of all doses.
+    /// The excess and the number of events of all doses.
     fn sums(&self) -> [f64; 2] {
         self.by_dose.values().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]])
     }
 }
 
-/// The logarithm of the CPU time for a unit of progress.
+/// The logarithm of the CPU time per unit of progress.
 fn log_each(block: &CausedBlock) -> f64 {
     (block.cpu_ns / block.progress).ln()
 }
 
-/// Takes the excess of a logarithm over a large share of lost time off again, by dose: of a share `f` the logarithm is `-ln(1 - f)`.
+/// Corrects the excess of each dose for the curvature of the logarithm: for a lost share `f` the logarithm is
+/// `-ln(1 - f)`.
 fn without_curvature(rounds: &mut [CostRound]) {
     let doses: BTreeSet<u64> = rounds.iter().flat_map(|it| it.by_dose.keys().copied()).collect();
     for dose in doses {
@@ -289,7 +292,7 @@ fn cost_of(key: &CostKey, blocks: &[&[CausedBlock]]) -> ProgramCost {
     }
 }
 
-/// The cost of each dose that has events.
+/// The cost at each dose that has events.
 fn by_dose(rounds: &[CostRound], blocks: &[&[CausedBlock]]) -> Vec<DoseCost> {
     let mut doses: Vec<u64> = rounds.iter().flat_map(|it| it.by_dose.keys().copied()).collect();
     doses.sort_unstable();
@@ -308,7 +311,8 @@ fn of_dose(rounds: &[CostRound], dose: u64) -> Vec<[f64; 2]> {
     rounds.iter().filter_map(|it| it.by_dose.get(&dose).copied()).collect()
 }
 
-/// The sum of excesses over the sum of events, and each round's linearised value, both in microseconds. None without events.
+/// The sum of excesses divided by the sum of events, and each round's linearised value, both in microseconds. None
+/// without events.
 fn ratio(rounds: &[[f64; 2]]) -> Option<(EventCost, Vec<f64>)> {
     let [excess, events] = rounds.iter().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]]);
     if events <= 0.0 {
@@ -324,7 +328,7 @@ fn mean_interval(values: &[f64]) -> Option<Interval> {
     Nested::new(values.iter().map(|&it| vec![it]).collect()).ok()?.mean(ALPHA).ok()?.interval
 }
 
-/// The difference of the cost at the highest dose from that at the least, if it is not zero.
+/// The cost at the highest dose minus the cost at the lowest dose; None if the interval includes zero.
 fn bend(rounds: &[CostRound]) -> Option<EventCost> {
     let doses = || rounds.iter().flat_map(|it| it.by_dose.keys().copied());
     let (least, most) = (doses().min()?, doses().max()?);
@@ -340,7 +344,7 @@ fn bend(rounds: &[CostRound]) -> Option<EventCost> {
     Some(EventCost { us, interval: mean_interval(&differences) }).filter(EventCost::is_seen)
 }
 
-/// The difference of two blocks without events, over the events of a block with some.
+/// The difference between two blocks without events, divided by the usual number of events of a block.
 fn floor(rounds: &[CostRound], sums: &[[f64; 2]]) -> Option<EventCost> {
     let blocks: usize = rounds.iter().map(|it| it.by_dose.len()).sum();
     let events = sums.iter().map(|it| it[1]).sum::<f64>() / blocks.max(1) as f64;
@@ -359,7 +363,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     (around[0] <= around[1]).then_some(around)
 }
 
-/// The slowdown by all events together, in percent of the progress in a second.
+/// The slowdown by all events together, in percent of the progress per second.
 fn slowdown<'a>(blocks: impl Iterator<Item = &'a CausedBlock>) -> Option<f64> {
     let (mut all, mut still) = ([0.0; 2], [0.0; 2]);
     for it in blocks.filter(|it| it.invalid.is_none()) {

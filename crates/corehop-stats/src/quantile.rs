@@ -2,18 +2,20 @@
 //! Quantiles of a sample, with intervals that assume no distribution.
 //!
 //! **Definition.** `Q(p)` of `n` values is the midpoint of all `x` with at least a share `p` of the
-//! values at or below `x` and at least `1 - p` at or above: `X_(⌈np⌉)`, or `(X_(np) + X_(np+1))/2`
-//! where `np` is whole (definition 2 of Hyndman and Fan, The American Statistician 50(4), 1996). At
-//! `p = 1/2` it is the usual median. Nothing is interpolated beyond that.
+//! values at or below `x` and at least `1 - p` at or above. It is `X_(⌈np⌉)`, or
+//! `(X_(np) + X_(np+1))/2` if `np` is a whole number (definition 2 of Hyndman and Fan, The American
+//! Statistician 50(4), 1996). At `p = 1/2` the definition is the usual median. The definition
+//! interpolates nothing else.
 //!
-//! **Interval.** `[X_(l), X_(u)]` with the ranks from the exact binomial distribution (Hahn and
-//! Meeker, Statistical Intervals, 1991, section 5.2): `X_(l)` lies above the quantile only if fewer
-//! than `l` of `n` values are at or below it. Each end errs with probability at most `alpha/2`, for
-//! every distribution; ties only make it safer. Where `n` cannot carry an end it is None: with 71
-//! samples the 99 % quantile has no upper bound, since half of all such runs never see it.
+//! **Interval.** The interval is `[X_(l), X_(u)]` with ranks from the exact binomial distribution
+//! (Hahn and Meeker, Statistical Intervals, 1991, section 5.2): `X_(l)` is above the quantile only
+//! if fewer than `l` of `n` values are at or below it. Each end errs with probability at most
+//! `alpha/2`, for every distribution; ties only make an end safer. If `n` does not support an end,
+//! the end is None: with 71 samples the 99 % quantile has no upper bound, because half of all such
+//! runs never exceed it.
 //!
-//! **Assumption.** The samples are independent. Autocorrelated ones carry less than `n` suggests:
-//! see [`crate::moments`] for how much less.
+//! **Assumption.** The samples are independent. Autocorrelated samples carry less information than
+//! `n` suggests; [`crate::moments`] computes how much less.
 
 use std::fmt;
 
@@ -22,33 +24,34 @@ use serde::Serialize;
 use super::binomial;
 use super::ordered::{BadInput, Interval, Ordered, probability};
 
-/// A quantile and what `n` samples say of it.
+/// A quantile, with the interval that `n` samples give it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Quantile {
-    /// The quantile: 0.5 for the median.
+    /// The probability of the quantile: 0.5 for the median.
     pub p: f64,
-    /// The sample's own quantile, by the definition of the module.
+    /// The quantile of the sample, by the definition of this module.
     pub estimate: f64,
-    /// Lower end; None where `n` is too small to have one.
+    /// The lower end of the interval; None if `n` is too small.
     pub low: Option<f64>,
-    /// Upper end; None where `n` is too small to have one.
+    /// The upper end of the interval; None if `n` is too small.
     pub high: Option<f64>,
-    /// Nominal confidence of the two ends together, `1 - alpha`.
+    /// The nominal confidence of the two ends together, `1 - alpha`.
     pub level: f64,
-    /// The true coverage of the ends that exist (at least): ranks are whole numbers.
+    /// The true coverage of the existing ends, which is at least the nominal one because ranks are
+    /// whole numbers.
     pub coverage: f64,
-    /// Number of samples.
+    /// The number of samples.
     pub n: usize,
 }
 
 impl Quantile {
-    /// Both ends, where both exist.
+    /// The interval; None unless both ends exist.
     pub fn interval(&self) -> Option<Interval> {
         Some(Interval { low: self.low?, high: self.high?, level: self.level })
     }
 }
 
-/// The quantile `p` of the values by the definition of the module.
+/// The quantile `p` of the values, by the definition of this module.
 ///
 /// # Errors
 /// [`BadInput::NotAProbability`] unless 0 < `p` < 1.
@@ -104,8 +107,8 @@ pub fn median_interval(values: &Ordered, alpha: f64) -> Result<Quantile, BadInpu
     quantile_interval(values, 0.5, alpha)
 }
 
-/// The ranks `l` (greatest) and `u` (least) whose order statistics miss the quantile with
-/// probability at most `tail` each.
+/// The largest rank `l` and the smallest rank `u` whose order statistics each miss the quantile
+/// with probability at most `tail`.
 fn ranks(n: usize, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
     // Both searches are for the point where a monotone tail passes `tail`.
     let low = partition(n, |rank| binomial::at_most(n, p, rank - 1) <= tail);
@@ -113,8 +116,8 @@ fn ranks(n: usize, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
     ((low > 0).then_some(low), (from_top > 0).then(|| n + 1 - from_top))
 }
 
-/// The greatest `k` in `1..=n` for which `holds`, which is true up to some point and false after;
-/// 0 if there is none.
+/// The largest `k` in `1..=n` for which `holds` is true; `holds` must be true up to some point and
+/// false after it. 0 if there is no such `k`.
 fn partition(n: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut yes, mut no) = (0, n + 1);
     while no - yes > 1 {
@@ -124,7 +127,7 @@ fn partition(n: usize, holds: impl Fn(usize) -> bool) -> usize {
     yes
 }
 
-/// The least number of samples for which the quantile `p` has an upper end at confidence
+/// The smallest number of samples for which the quantile `p` has an upper end at confidence
 /// `1 - alpha` (two-sided): 368 for the 99 % quantile at 95 %.
 ///
 /// # Errors
@@ -135,22 +138,22 @@ pub fn samples_for_upper_end(p: f64, alpha: f64) -> Result<usize, BadInput> {
     Ok(((alpha / 2.0).ln() / p.ln()).ceil() as usize)
 }
 
-/// The greatest value, with what it stands for.
+/// The largest value, with the quantile that it bounds.
 ///
-/// A maximum grows with the number of samples, so alone it says nothing. What it does say: of `n`
-/// independent samples all stay below the quantile `p` with probability `p^n`, so with confidence
+/// A maximum grows with the number of samples, so the value alone is meaningless. All of `n`
+/// independent samples are below the quantile `p` with probability `p^n`, so with confidence
 /// `1 - p^n` the maximum is at least that quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Maximum {
-    /// The greatest value.
+    /// The largest value.
     pub value: f64,
-    /// Of how many samples.
+    /// The number of samples.
     pub n: usize,
-    /// The number of samples with this very value.
+    /// The number of samples that have this value.
     pub times: usize,
     /// The highest quantile that the maximum bounds from above with confidence `level`.
     pub bounds_quantile: f64,
-    /// That confidence.
+    /// The confidence of the bound.
     pub level: f64,
 }
 

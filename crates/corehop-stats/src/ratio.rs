@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ratio of two means that were measured in pairs.
 //!
-//! The mean is what a long stretch comes to: of a program that is fast in two stretches of three, a median would say that it is
-//! fast. The interval holds every ratio `r` for which the sign-flip test of the differences `with - r * without` finds nothing: where
-//! `r` is the ratio, each difference is as likely to be positive as negative, by any amount. A set of flipped signs makes the sum no
-//! smaller exactly if the ratio of sums over the flipped pairs is at most `r`, so that the ends are order statistics of the ratios
-//! over all subsets of the pairs (Hartigan, Journal of the American Statistical Association 64, 1969). Nothing is drawn at random, and no
-//! law is assumed but symmetry.
+//! The mean determines a long run: for a program that is fast in two of three stretches, the median would only say that
+//! it is fast. The interval contains every ratio `r` for which the sign-flip test of the differences
+//! `with - r * without` finds nothing. If `r` is the true ratio, each difference is as likely positive as negative, by
+//! any amount. Flipping a set of signs makes the sum no smaller exactly if the ratio of sums over the flipped pairs is
+//! at most `r`. The ends are therefore order statistics of the ratios over all subsets of the pairs (Hartigan, Journal
+//! of the American Statistical Association 64, 1969). The method draws no random numbers and assumes only symmetry.
 
 use super::ordered::Interval;
 
-/// Pairs of which all subsets are looked at.
+/// The largest number of pairs of which all subsets are examined.
 const MOST_PAIRS: usize = 20;
 
-/// The ratio of the mean with a change over the mean without, with its interval at confidence `1 - alpha`, of pairs (without,
-/// with). None of values that are not positive, of more than 20 pairs, and of so few that no interval has this confidence.
+/// The ratio of the mean with a change to the mean without, with its interval at confidence `1 - alpha`; a pair is
+/// (without, with). None if a value is not positive, if there are more than 20 pairs, or if there are too few pairs for
+/// this confidence.
 pub fn ratio_of_means(pairs: &[[f64; 2]], alpha: f64) -> Option<(f64, Interval)> {
     let usable = |it: &[f64; 2]| it.iter().all(|value| value.is_finite() && *value > 0.0);
     if pairs.is_empty() || pairs.len() > MOST_PAIRS || !pairs.iter().all(usable) {
@@ -29,7 +30,7 @@ pub fn ratio_of_means(pairs: &[[f64; 2]], alpha: f64) -> Option<(f64, Interval)>
     Some((estimate, Interval { low: at(low), high: at(high), level: 1.0 - alpha }))
 }
 
-/// The ratio of sums over every subset that is not empty. A subset is a number whose bits are its pairs.
+/// The ratio of sums over every non-empty subset of the pairs. A subset is encoded as a number whose bits select pairs.
 fn of_subsets(pairs: &[[f64; 2]]) -> Vec<f64> {
     let mut sums = vec![[0.0; 2]; 1 << pairs.len()];
     for subset in 1..sums.len() {

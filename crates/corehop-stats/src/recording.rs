@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The effect of recording on the recorded schedule: runs with and without it, job by job.
+//! The effect of recording on the recorded schedule: a comparison of runs with and without
+//! recording, job by job.
 
 use std::collections::HashMap;
 
@@ -9,23 +10,23 @@ use super::ordered::BadInput;
 use super::paired::Paired;
 use corehop_plan::samples::{JobOutcome, TaskJob, Text};
 
-/// Jobs of the same sets with and without recording.
+/// The jobs of equal task sets with and without recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RecordingEffect {
-    /// Deadlines missed with recording, by the jobs that ran both ways.
+    /// The number of deadlines missed with recording, among the jobs that ran both ways.
     pub missed_with: u64,
-    /// And without.
+    /// The number of deadlines missed without recording, among the jobs that ran both ways.
     pub missed_without: u64,
-    /// Misses with less misses without, per job.
+    /// The missed deadlines with recording minus those without, per job.
     pub misses: Paired,
-    /// Response times with less those without, in nanoseconds.
+    /// The response times with recording minus those without, in nanoseconds.
     pub response_ns: Paired,
 }
 
-/// The identity of the jobs of a set: load, set, number of tasks, working set, task, job.
+/// The key of a job: load, set, number of tasks, working-set size, write ratio, task, and job.
 type JobSetKey = (Text, u64, u64, u64, u64, u64, u64);
 
-/// Collects jobs until all are there.
+/// Collects jobs with and without recording.
 #[derive(Debug, Default)]
 pub struct RecordingPairs {
     without: HashMap<JobSetKey, (f64, f64)>,
@@ -33,7 +34,7 @@ pub struct RecordingPairs {
 }
 
 impl RecordingPairs {
-    /// Takes a job of either kind.
+    /// Adds a job of a run with or without recording.
     pub fn take(&mut self, job: &TaskJob) {
         let key = (
             job.load.clone(),
@@ -51,10 +52,10 @@ impl RecordingPairs {
         }
     }
 
-    /// The effect; nothing where no job ran both ways.
+    /// The effect of recording; None if no job ran both ways.
     ///
     /// # Errors
-    /// [`BadInput`] where a time is not finite.
+    /// [`BadInput`] if a time is not finite.
     pub fn effect(&self) -> Result<Option<RecordingEffect>, BadInput> {
         let (mut misses, mut response) = (Vec::new(), Vec::new());
         let (mut missed_with, mut missed_without) = (0, 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The movement of CPUs: distances of some pairs over a while.
+//! The distances between some pairs of CPUs over a period, which show whether the host moves virtual CPUs.
 //!
-//! Lines are exchanged again and again between CPUs on which nothing is measured. The exchanges of
-//! all pairs that are declared alike fall into levels ([`ExchangeLevels::of`]); each pair has its own stays
-//! ([`stays_of_all`]). What is found is entered in the platform as a measured fact.
+//! corehop repeatedly exchanges lines between CPUs on which nothing is measured. The exchanges of all pairs
+//! with one declared class fall into levels ([`ExchangeLevels::of`]), and each pair has its own stays
+//! ([`stays_of_all`]). The result becomes a measured fact of the platform.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use corehop_plan::platform::observed::{DistanceLevel, ExchangeSeries};
 use corehop_plan::platform::{Affinity, Fact, Latency, Platform};
 use corehop_plan::units::Nanos;
 
-/// The exchanges of pairs of CPUs, watched for a while, by what the pairs are declared to share.
+/// The series of exchanges between watched pairs of CPUs, by the pairs' declared class.
 type ByClass<'a> = BTreeMap<Affinity, Vec<&'a [(u64, f64)]>>;
 
-/// The distances of all watched pairs, by their class and from near to far. Empty without exchanges.
+/// The distances of all watched pairs, by class and from near to far. The list is empty without exchanges.
 pub fn distances(platform: &Platform, watched: &[ExchangeSeries]) -> Vec<DistanceLevel> {
     by_class(platform, watched)
         .into_iter()
@@ -26,8 +26,8 @@ pub fn distances(platform: &Platform, watched: &[ExchangeSeries]) -> Vec<Distanc
         .collect()
 }
 
-/// The same as a fact of the platform, which says how it was found: `seconds` is the length of the
-/// watch.
+/// The distances as a fact of the platform, which states the method; `seconds` is the length of the
+/// observation.
 pub fn fact(
     platform: &Platform,
     watched: &[ExchangeSeries],
@@ -68,7 +68,7 @@ fn by_class<'a>(platform: &Platform, watched: &'a [ExchangeSeries]) -> ByClass<'
     all
 }
 
-/// The levels of all series together, in the order of their times.
+/// The levels of all series together, in the order of time.
 fn of_all(series: &[&[(u64, f64)]]) -> ExchangeLevels {
     let mut all = series.concat();
     all.sort_by_key(|&(at, _)| at);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The preemption length at which a delay stops growing, against the time in which what runs
-//! meanwhile refills the caches (Wächtler 2012, sections 5.1.1 and 5.3.2, Figs. 5.4 to 5.7).
+//! The preemption length at which a delay stops growing, compared with the time in which the preempting
+//! work refills the caches (Wächtler 2012, sections 5.1.1 and 5.3.2, Figs. 5.4 to 5.7).
 //!
-//! A delay grows with the preemption length until every useful line is evicted; cold less warm is
-//! where it must end. Wächtler predicts that length from the load: after as many misses as a cache has
-//! lines, most of its lines are others'. The prediction assumes that lines are replaced in the order of
-//! their age and that what fills the cache is nowhere in it yet: the first makes it a lower end, since
-//! real caches spare some old lines.
+//! A delay grows with the preemption length until every useful line is evicted; the cold minus the warm
+//! time is its limit. Wächtler predicts this length from the load: after as many misses as a cache has
+//! lines, most of its lines belong to other threads. The prediction assumes that lines are replaced in
+//! the order of their age, and that the lines which fill the cache are not yet in it. Real caches spare
+//! some old lines, so the prediction is a lower bound.
 //!
-//! The fixed point of a noisy curve needs a tolerance: [`STILL`] of the greatest median.
+//! Finding the fixed point of a noisy curve needs a tolerance: [`STILL`] of the largest median.
 
 use serde::Serialize;
 
@@ -20,23 +20,24 @@ use corehop_plan::platform::Platform;
 use corehop_plan::words::words;
 use corehop_plan::workload::LINE;
 
-/// The experiment whose delays are told by the preemption length.
+/// The experiment that measures delays against the preemption length.
 pub const SWEEP: &str = "polluter-sweep";
 
-/// A delay has stopped growing where no longer preemption costs more by over this share of the
-/// greatest median.
+/// The share of the largest median by which a longer preemption may cost more if the delay counts as no
+/// longer growing.
 pub const STILL: f64 = 0.1;
 
-/// A cache that holds data, as far as it matters to refilling it.
+/// A data cache, with the properties that determine how fast it is refilled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefillTarget {
-    /// `L1d`, `L2`, …
+    /// The label of the cache: `L1d`, `L2`, …
     pub cache: String,
-    /// The size of an instance: as declared, or as found where that is contradicted.
+    /// The size of an instance: the declared size, or the measured size if it contradicts the declared
+    /// size.
     pub bytes: u64,
     /// The number of instances.
     pub instances: u64,
-    /// The number of CPUs that share one.
+    /// The number of CPUs that share an instance.
     pub sharers: u64,
 }
 
@@ -54,7 +55,7 @@ impl RefillTarget {
 }
 
 words! {
-    /// The source of the rate at which lines come into the caches.
+    /// The source of the rate at which lines enter the caches.
     FillSource, "a source" {
         /// The rate comes from the lines that the preemptor accessed, on one CPU.
         Preemptor = "lines the preemptor walked",
@@ -65,22 +66,22 @@ words! {
     }
 }
 
-/// The rate at which lines come into the caches.
+/// The rate at which lines enter the caches.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct FillRate {
-    /// Lines a second.
+    /// The number of lines per second.
     pub lines_per_s: f64,
     /// The source of the rate.
     pub source: FillSource,
 }
 
-/// The time in which as many lines come into a cache as it has.
+/// The time in which as many lines enter a cache as it has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refill {
-    /// `L1d`, `L2`, …
+    /// The label of the cache: `L1d`, `L2`, …
     pub cache: String,
-    /// The time in microseconds; None where the rate says nothing of this cache, or what runs is
-    /// smaller than it.
+    /// The time in microseconds; None if the rate does not apply to this cache, or if the running work
+    /// fits into it.
     pub time_us: Option<f64>,
 }
 
@@ -88,49 +89,52 @@ pub struct Refill {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SaturationLength {
-    /// At this preemption length, in microseconds.
+    /// The delay stops growing at this preemption length.
     At {
-        /// By the medians.
+        /// The length by the medians, in microseconds.
         length_us: f64,
-        /// The shortest length for which it cannot be excluded.
+        /// The shortest length that cannot be excluded, in microseconds.
         earliest_us: Option<f64>,
-        /// The shortest length for which it is sure; None where it is for none.
+        /// The shortest length at which the delay has certainly stopped growing, in microseconds; None
+        /// if there is none.
         latest_us: Option<f64>,
     },
-    /// It still grew at the longest length measured, in microseconds.
+    /// The delay still grew at the longest measured length.
     NotBy {
-        /// That length.
+        /// The longest measured length, in microseconds.
         longest_us: f64,
     },
-    /// There is no delay that could grow: at no length is it more than a trifle beside the warm touch.
+    /// There is no delay that could grow: at every length it is negligible compared with the warm
+    /// touch.
     NoDelay,
 }
 
-/// The delay of one working set, under one load, by preemption length. Times are in microseconds.
+/// The delay of one working set under one load, as a function of the preemption length. Times are in
+/// microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saturation {
-    /// The cell of the longest length.
+    /// The cell with the longest length.
     pub cell: CellKey,
-    /// The number of lengths.
+    /// The number of measured lengths.
     pub lengths: usize,
-    /// The length at which it stops growing.
+    /// The length at which the delay stops growing.
     pub reached: SaturationLength,
     /// The median delay at the longest length.
     pub final_us: f64,
-    /// Cold less warm there, at the median: what losing every line costs.
+    /// The median of cold minus warm at the longest length, which is the cost of losing every line.
     pub bound_us: Option<f64>,
-    /// The delay as a share of that; None of a bound that is not above 0.
+    /// The delay at the longest length as a share of this bound; None if the bound is not above 0.
     pub share_of_bound: Option<f64>,
-    /// The rate at which lines come into the caches.
+    /// The rate at which lines enter the caches.
     pub fill: Option<FillRate>,
-    /// The caches, innermost first, and how long refilling each takes at that rate.
+    /// The caches, innermost first, with the time to refill each at that rate.
     pub refills: Vec<Refill>,
 }
 
-/// The misses of a load in a file: its word, its command, the misses a second.
+/// The counted misses of a load in a file: the load's word, its command, and the misses per second.
 pub type CountedMisses = (String, Option<String>, f64);
 
-/// The saturation of every series of a sweep that has at least two lengths.
+/// The saturation of every series of a sweep with at least two lengths.
 pub fn saturations(
     summaries: &[CellSummary],
     targets: &[RefillTarget],
@@ -146,12 +150,12 @@ pub fn saturations(
     series.into_iter().filter_map(|cells| saturation(cells, targets, misses)).collect()
 }
 
-/// Whether two cells differ in nothing but the preemption length.
+/// Whether two cells differ at most in the preemption length.
 pub fn same_but_length(a: &CellKey, b: &CellKey) -> bool {
     *a == CellKey { preemption_length: a.preemption_length.clone(), ..b.clone() }
 }
 
-/// A length and the median delay after it, with its interval.
+/// A preemption length, with the median delay after it and its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct SaturationPoint {
     length_us: f64,
@@ -205,7 +209,7 @@ fn saturation(
     })
 }
 
-/// The length at which the delays of `steps`, by ascending length, stop growing.
+/// The length at which the delays of `steps`, in ascending order of length, stop growing.
 fn reached(steps: &[SaturationPoint], warm_us: f64) -> SaturationLength {
     let top = steps.iter().map(|step| step.delay_us).fold(0.0, f64::max);
     if top <= NEGLIGIBLE * warm_us {
@@ -236,7 +240,8 @@ fn reached(steps: &[SaturationPoint], warm_us: f64) -> SaturationLength {
     }
 }
 
-/// The rate of what ran in the absences of `cell`: of the preemptor or the load, or as counted.
+/// The rate of the work that ran in the absences of `cell`: of the preemptor, of the load, or of
+/// counted misses.
 fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
     let walked = cell.preemptor_lines_per_s.map(|lines| (lines.estimate, FillSource::Preemptor));
     let counted = misses.iter().find(|(load, runs, _)| {
@@ -249,8 +254,8 @@ fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
     (lines_per_s > 0.0).then_some(FillRate { lines_per_s, source })
 }
 
-/// The time in which as many lines come into an instance of `target` as it has; None where all that
-/// what runs walks, so many `bytes` on each CPU, fits into it: it evicts nothing once it is there.
+/// The time in which as many lines enter an instance of `target` as it has. None if all working sets of
+/// `bytes` that walk it fit into the instance, because they then evict nothing once they are loaded.
 fn refill_us(target: &RefillTarget, fill: FillRate, bytes: Option<u64>) -> Option<f64> {
     let (walkers, instances) = match fill.source {
         FillSource::Preemptor => (1, 1),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples as points, delay against preemption length, thinned to what a page can show.
+//! Samples as points of delay against preemption length, reduced to a number that a page can show.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,29 @@ use super::cell::CellKey;
 use super::estimator::Estimator;
 use corehop_plan::samples::Sample;
 
-/// The greatest number of points on a page, all cells together.
+/// The largest number of points on a page, for all cells together.
 const MOST: usize = 20_000;
-/// The least number of points of a cell, where there are as many.
+/// The number of points of a cell that are always kept.
 const LEAST: usize = 50;
 
 /// The points of one cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cloud {
-    /// The cell.
+    /// The cell of the points.
     pub cell: CellKey,
-    /// The number of its valid samples.
+    /// The number of valid samples in the cell.
     pub n_valid: usize,
-    /// Preemption length got in milliseconds, delay in microseconds: valid samples.
+    /// The points of valid samples: actual preemption length in milliseconds, delay in
+    /// microseconds.
     pub valid: Vec<[f64; 2]>,
-    /// The number of its disturbed samples.
+    /// The number of disturbed samples in the cell.
     pub n_disturbed: usize,
-    /// The same of disturbed samples.
+    /// The points of disturbed samples: actual preemption length in milliseconds, delay in
+    /// microseconds.
     pub disturbed: Vec<[f64; 2]>,
 }
 
-/// Sorts samples with an absence into clouds as they stream by.
+/// Sorts samples with an absence into clouds while they stream in.
 #[derive(Debug, Clone)]
 pub struct Scatter {
     estimator: Estimator,
@@ -37,12 +39,12 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// No points yet; delays will be computed by `estimator`.
+    /// An empty collection whose delays are computed by `estimator`.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, clouds: BTreeMap::new() }
     }
 
-    /// Takes some more samples.
+    /// Adds samples.
     pub fn take(&mut self, samples: &[Sample]) {
         for sample in samples.iter().filter(|sample| sample.requested_length_ns > 0) {
             let Some(delay) = self.estimator.delay_ns(sample) else { continue };
@@ -54,7 +56,7 @@ impl Scatter {
         }
     }
 
-    /// The clouds, each thinned evenly; its highest point is always among those kept.
+    /// The clouds, each thinned evenly; the highest point of a cloud is always kept.
     pub fn finish(&self) -> Vec<Cloud> {
         let each = (MOST / (2 * self.clouds.len()).max(1)).max(LEAST);
         let cloud = |(cell, [valid, disturbed]): (&CellKey, &[Vec<[f64; 2]>; 2])| Cloud {
@@ -68,7 +70,7 @@ impl Scatter {
     }
 }
 
-/// Every k-th point, so that at most `most` remain, and the highest one.
+/// Every k-th point, so that at most `most` points remain, and the highest point.
 fn thinned(points: &[[f64; 2]], most: usize) -> Vec<[f64; 2]> {
     if points.len() <= most {
         return points.to_vec();

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Enough samples, no more: intervals that stay valid however often one looks.
+//! Decides whether there are enough samples, with intervals that stay valid for any number of looks at the
+//! data.
 //!
-//! A 95 % interval looked at after every batch, until it is narrow enough, covers less than 95 %:
-//! among many looks one errs, and one may stop just there. A confidence *sequence* errs at any time,
-//! ever, with probability at most `alpha`.
+//! A 95 % interval that is computed after every batch, until it is narrow enough, covers less than 95 %:
+//! among many looks one errs, and sampling may stop exactly there. A confidence *sequence* errs at any time
+//! at all with a total probability of at most `alpha`.
 //!
 //! **One quantile.** The number of samples at or below the quantile `p` is a sum of coin tosses with
-//! probability `p`; the likelihood ratio against such tosses, mixed over a beta prior, is a
-//! martingale that starts at 1, so it ever reaches `1/alpha` with probability at most `alpha`
-//! (Ville's inequality; Robbins, Annals of Mathematical Statistics 41, 1970). The numbers of tosses
-//! for which it has not, bound the rank of the quantile. This is the beta-binomial sequence of Howard
-//! and Ramdas (Bernoulli 28(3), 2022, section 3.2). Their closed form (Theorem 1) is the twin in the
-//! tests; it is wider at every size met here, by half at a thousand samples.
+//! probability `p`. The likelihood ratio against such tosses, mixed over a beta prior, is a martingale that
+//! starts at 1, so it ever reaches `1/alpha` with probability at most `alpha` (Ville's inequality; Robbins,
+//! Annals of Mathematical Statistics 41, 1970). The numbers of tosses for which the martingale stays below
+//! `1/alpha` bound the rank of the quantile. This bound is the beta-binomial sequence of Howard and Ramdas
+//! (Bernoulli 28(3), 2022, section 3.2). The tests compare it with their closed form (Theorem 1), which is
+//! wider at every size used here, by half at a thousand samples.
 //!
-//! **All quantiles at once** ([`band_radius`]): a band around the whole distribution function, for
-//! tables that show several quantiles while sampling goes on.
+//! **All quantiles at once** ([`band_radius`]): this is a band around the whole distribution function, for
+//! tables that show several quantiles during sampling.
 //!
-//! **Assumption.** Each sample falls below the quantile with probability `p` whatever came before.
-//! For neighbours that are visibly related, [`decided`] counts them for fewer (see
-//! [`crate::moments`]), which is sound in the long run but no theorem.
+//! **Assumption.** Each sample is below the quantile with probability `p`, whatever the previous samples
+//! are. If neighbours are visibly dependent, [`decided`] counts them as fewer samples (see
+//! [`crate::moments`]), which is sound in the long run but not proven.
 
 use serde::Serialize;
 use statrs::function::gamma::ln_gamma;
@@ -27,15 +28,15 @@ use super::moments::dependence;
 use super::ordered::{BadInput, Interval, Ordered, positive, probability};
 use super::quantile::median;
 
-/// The number of samples at which the sequence is made to be tightest. It must be fixed before any
-/// sample is seen; a factor of ten either way costs a tenth of the width.
+/// The number of samples at which the sequence is tightest. The number must be fixed before any sample is
+/// seen; a factor of ten in either direction widens the interval by a tenth.
 const TIGHTEST_AT: f64 = 300.0;
 
-/// A projection beyond this says only that the target is out of reach.
+/// The largest projection; a larger number only means that the target is out of reach.
 const MOST_SAMPLES: usize = 1 << 40;
 
-/// The range `least..=greatest` in which the number of samples at or below the quantile `p` lies at
-/// all times `t`, with probability `1 - alpha`.
+/// The range `least..=greatest` that contains the number of samples at or below the quantile `p` at all
+/// times `t`, with probability `1 - alpha`.
 fn counts(t: usize, p: f64, alpha: f64) -> (usize, usize) {
     let mixture = Mixture::new(p, alpha);
     let centre = (t as f64 * p).round() as usize;
@@ -43,8 +44,8 @@ fn counts(t: usize, p: f64, alpha: f64) -> (usize, usize) {
     (last(centre, 0, &inside), last(centre, t, &inside))
 }
 
-/// The last number from `from` towards `to` that is `inside`, which holds at `from` and, once lost,
-/// does not come back.
+/// The last number from `from` towards `to` that is `inside`; `inside` must be true at `from` and must not
+/// become true again once it is false.
 fn last(from: usize, to: usize, inside: &impl Fn(usize) -> bool) -> usize {
     if inside(to) {
         return to;
@@ -74,7 +75,7 @@ impl Mixture {
         Self { p, hits: concentration * p, misses: concentration * (1.0 - p), limit }
     }
 
-    /// `ln M` after `t` tosses with `hits` below the quantile.
+    /// The logarithm of the martingale after `t` tosses with `hits` below the quantile.
     fn log(&self, t: usize, hits: usize) -> f64 {
         let (yes, no) = (hits as f64, (t - hits) as f64);
         ln_beta(self.hits + yes, self.misses + no)
@@ -88,8 +89,8 @@ fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
-/// The interval of the quantile `p` that holds at all looks together with probability `1 - alpha`.
-/// None while there are too few samples for both ends.
+/// The interval of the quantile `p` that is valid at all looks together with probability `1 - alpha`. None
+/// if there are too few samples for both ends.
 ///
 /// # Errors
 /// [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
@@ -103,7 +104,7 @@ pub fn quantile_sequence(
     Ok(sequence(values, p, alpha, 1.0))
 }
 
-/// The same with every `time` samples counted as one.
+/// The interval if every `time` samples count as one.
 fn sequence(values: &Ordered, p: f64, alpha: f64, time: f64) -> Option<Interval> {
     let n = values.len() as f64;
     let worth = ((n / time).floor() as usize).max(1);
@@ -114,42 +115,42 @@ fn sequence(values: &Ordered, p: f64, alpha: f64, time: f64) -> Option<Interval>
     Some(Interval { low, high, level: 1.0 - alpha })
 }
 
-/// When to stop sampling: the median known to `±relative` of a scale, with confidence `1 - alpha` at
-/// whichever look this is found.
+/// The stopping rule of sampling: the median is known to `±relative` of a scale, with confidence `1 - alpha`
+/// at whichever look the rule is satisfied.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Precision {
-    /// Half the interval may be this share of the scale: 0.05 for ±5 %.
+    /// The largest half width of the interval as a share of the scale: 0.05 for ±5 %.
     pub relative: f64,
-    /// Probability of an interval, at any look, that does not hold the median.
+    /// The probability that an interval, at any look, does not contain the median.
     pub alpha: f64,
 }
 
-/// Whether there are enough samples.
+/// The decision whether there are enough samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub enum StoppingDecision {
-    /// The median is known as precisely as asked.
+    /// The median is known with the requested precision.
     Yes {
-        /// Its interval.
+        /// The interval of the median.
         interval: Interval,
-        /// Half the interval's width over the scale.
+        /// Half of the interval's width divided by the scale.
         plus_minus: f64,
     },
-    /// It is not yet.
+    /// The median is not yet known with the requested precision.
     No {
-        /// Half the interval's width over the scale; None while there is no interval.
+        /// Half of the interval's width divided by the scale; None without an interval.
         plus_minus: Option<f64>,
-        /// The number of further samples it will take if they go on as they did.
+        /// The expected number of further samples, if they continue like the present samples.
         projected_more: usize,
     },
 }
 
-/// Whether `samples`, in the order in which they were taken, give the median to the precision asked,
-/// in units of `scale`. The scale is the caller's: a delay may be zero, so its own size is no measure
-/// of it; the warm touch is.
+/// Decides whether `samples`, in the order of measurement, determine the median with the requested
+/// precision, in units of `scale`. The caller chooses the scale: a delay can be zero, so its own size is not
+/// a suitable scale, but the warm touch is.
 ///
 /// # Errors
-/// [`BadInput`] for no samples, a value that is no number, a scale or precision that is not positive,
-/// or an `alpha` that is no probability.
+/// [`BadInput`] for no samples, a value that is not a number, a scale or precision that is not positive, or
+/// an `alpha` that is not a probability.
 pub fn decided(
     samples: &[f64],
     scale: f64,
@@ -176,13 +177,13 @@ pub fn decided(
     })
 }
 
-/// The number of samples in a row that count as one for the question which side of `x` they fall on.
+/// The number of consecutive samples that count as one with respect to whether they are below `x`.
 pub(crate) fn dependence_about(samples: &[f64], x: f64) -> f64 {
     let sides: Vec<f64> = samples.iter().map(|&value| f64::from(value <= x)).collect();
     dependence(&sides)
 }
 
-/// The number of samples at which the target will be met if the width shrinks as the ranks close in.
+/// The number of samples at which the target will be met if the width shrinks as the ranks converge.
 fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision) -> usize {
     let alpha = precision.alpha;
     let share = |n: usize| {
@@ -208,12 +209,12 @@ fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision)
     high
 }
 
-/// The greatest distance of the empirical distribution function of `t` samples from the true one, anywhere,
-/// at any look from `first_look` samples on, with probability `1 - alpha`: Howard and Ramdas (2022), Theorem
-/// 2 with `A = 0.85`. None before the first look, which must be fixed in advance.
+/// The largest distance of the empirical distribution function of `t` samples from the true one, anywhere
+/// and at any look from `first_look` samples on, with probability `1 - alpha`: Howard and Ramdas (2022),
+/// Theorem 2 with `A = 0.85`. None before the first look, which must be fixed in advance.
 ///
 /// # Errors
-/// [`BadInput`] for an `alpha` that is no probability or no first look.
+/// [`BadInput`] for an `alpha` that is not a probability, or without a first look.
 pub fn band_radius(t: usize, first_look: usize, alpha: f64) -> Result<Option<f64>, BadInput> {
     probability("alpha", alpha)?;
     positive("first look", first_look as f64)?;
@@ -224,11 +225,11 @@ pub fn band_radius(t: usize, first_look: usize, alpha: f64) -> Result<Option<f64
     Ok(Some(BAND * ((growth + band_constant(alpha)) / t as f64).sqrt()))
 }
 
-/// The interval of the quantile `p` that holds for all `p`, at all looks from `first_look` on,
-/// together with probability `1 - alpha`. An end that the samples cannot carry is None.
+/// The interval of the quantile `p` that is valid for all `p` and all looks from `first_look` on together,
+/// with probability `1 - alpha`. An end that the samples do not support is None.
 ///
 /// # Errors
-/// As [`band_radius`], and for a `p` that is no probability.
+/// [`BadInput`], as for [`band_radius`], and for a `p` that is not a probability.
 pub fn band_quantile(
     values: &Ordered,
     p: f64,
@@ -246,10 +247,10 @@ pub fn band_quantile(
     Ok((values.rank(low), values.rank(high)))
 }
 
-/// `A` of the theorem.
+/// The parameter `A` of the theorem.
 const BAND: f64 = 0.85;
 
-/// The least `C` for which the theorem's error probability is at most `alpha`.
+/// The smallest `C` for which the theorem's error probability is at most `alpha`.
 fn band_constant(alpha: f64) -> f64 {
     let (mut low, mut high) = (1.0, 1_000.0);
     while high - low > 1e-9 * high {
@@ -259,8 +260,8 @@ fn band_constant(alpha: f64) -> f64 {
     high
 }
 
-/// The theorem's error probability for `C`, at the best of some values of its free parameter `η`:
-/// any is valid, so a coarse grid only costs a little width.
+/// The theorem's error probability for `C`, minimised over some values of its free parameter `η`: every
+/// value is valid, so a coarse grid only costs a little width.
 fn band_error(c: f64) -> f64 {
     let error = |eta: f64| {
         let room = BAND - (2.0 * (eta - 1.0) / c).sqrt();

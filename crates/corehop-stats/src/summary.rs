@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Samples by cell, and what each cell says of its delay.
+//! Groups samples by cell, and summarises the delay of each cell.
 //!
-//! A cell is what samples have in common: the machine, the load, the event, the working set. Its
-//! statistics are over the valid samples, and beside them stands how many there were in all and what
-//! disturbed the others: a maximum without both says nothing.
+//! A cell groups samples with common properties: the machine, the load, the event, the working set. The
+//! statistics of a cell use its valid samples. The summary also states the number of all samples and the
+//! causes of disturbances, because a maximum without both is meaningless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,53 +22,54 @@ use corehop_plan::workload::Event;
 /// The summary of a cell. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellSummary {
-    /// The common properties of its samples.
+    /// The common properties of the cell's samples.
     pub cell: CellKey,
-    /// The estimator of a delay.
+    /// The estimator that computes the delays.
     pub estimator: Estimator,
-    /// The number of samples, disturbed ones included.
+    /// The number of samples, including disturbed samples.
     pub n_all: usize,
     /// The number of valid samples.
     pub n_valid: usize,
-    /// That as a share of all.
+    /// The share of valid samples among all samples.
     pub valid_share: f64,
-    /// The number of samples that each cause has disturbed; a sample may have several.
+    /// The number of samples that each cause disturbed; a sample can have several causes.
     pub disturbed_by: BTreeMap<Cause, usize>,
-    /// The number of disturbed samples, each counted once, by the most telling of its causes.
+    /// The number of disturbed samples; each counts once, for its most telling cause.
     pub lost_to: BTreeMap<Cause, usize>,
     /// The number of valid samples with disturbed segments cut out.
     pub n_repaired: usize,
-    /// That as a share of the valid ones; None where there are none.
+    /// The share of repaired samples among the valid samples; None without valid samples.
     pub repaired_share: Option<f64>,
-    /// The causes that were cut out, with their numbers.
+    /// The causes that were cut out, each with its number of samples.
     pub repaired_by: BTreeMap<Cause, usize>,
-    /// The delay; None where no valid sample has one.
+    /// The statistics of the delay; None if no valid sample has a delay.
     pub delay: Option<DelayStatistics>,
-    /// The warm touch: its median.
+    /// The median of the warm touch.
     pub warm_us: Option<Quantile>,
-    /// Cold less warm, where the cold touch is certified: its median. What losing every line costs.
+    /// The median of cold minus warm, for certified cold touches. This value is the cost of losing every
+    /// line.
     pub cold_bound_us: Option<Quantile>,
-    /// The same for each KiB of the working set: its median.
+    /// The median of cold minus warm for each KiB of the working set.
     pub cold_bound_us_per_kib: Option<f64>,
-    /// The direct cost of the switch, apart from the delay: its median.
+    /// The median of the direct cost of the switch, apart from the delay.
     pub switch_us: Option<Quantile>,
-    /// The preemption length got: its median.
+    /// The median of the actual preemption length.
     pub length_us: Option<Quantile>,
-    /// Additional last-level cache misses of the resumed touch, where counted: their median.
+    /// The median number of additional last-level cache misses in the resumed touch; None if not counted.
     pub extra_misses: Option<Quantile>,
-    /// The bytes per second of the background load: the median.
+    /// The median number of bytes per second that the background load moves.
     pub load_bytes_per_s: Option<Quantile>,
-    /// The lines that the preemptor walked in a second: the median.
+    /// The median number of lines per second that the preemptor walks.
     pub preemptor_lines_per_s: Option<Quantile>,
     /// The mean share of the working set on huge pages.
     pub huge_share: f64,
-    /// The evidence that nothing disturbed the valid samples.
+    /// The evidence that nothing disturbed the valid samples, with the number of samples for each kind.
     pub certificates: BTreeMap<Certificate, usize>,
-    /// The scheduling policies it ran under.
+    /// The scheduling policies under which the samples were taken.
     pub policies: BTreeSet<String>,
 }
 
-/// Values in the order in which they were taken, each with its replicate.
+/// Values in the order of measurement, each with its replicate.
 #[derive(Debug, Clone, Default)]
 struct ReplicateValues {
     values: Vec<f64>,
@@ -76,7 +77,7 @@ struct ReplicateValues {
 }
 
 impl ReplicateValues {
-    /// Keeps a value that is there and is a number.
+    /// Keeps a value if it is present and finite.
     fn keep(&mut self, value: Option<f64>, replicate: u64) {
         if let Some(value) = value.filter(|value| value.is_finite()) {
             self.values.push(value);
@@ -88,7 +89,7 @@ impl ReplicateValues {
         Nested::from_labelled(&self.values, &self.replicates).ok()
     }
 
-    /// The median with its interval, of values divided by `unit`; None of nothing.
+    /// The median of the values divided by `unit`, with its interval; None without values.
     fn middle(&self, unit: f64) -> Option<Quantile> {
         let values: Vec<f64> = self.values.iter().map(|value| value / unit).collect();
         let nested = Nested::from_labelled(&values, &self.replicates).ok()?;
@@ -96,21 +97,21 @@ impl ReplicateValues {
     }
 }
 
-/// The replicate of a sample; a file that knows of none is one. So is a run of `conditions`, whose
-/// steps keep most of what the one before them drew.
+/// The replicate of a sample; a file without replicates counts as one replicate. A run of `conditions`
+/// also counts as one replicate, because its steps keep most draws of the previous step.
 pub fn replicate_of(sample: &Sample) -> u64 {
     sample.replicate.filter(|_| sample.renewed.is_none()).unwrap_or_default()
 }
 
-/// Whether nothing happened between the two touches of a cell's samples.
+/// Whether nothing happened between the two touches of the cell's samples.
 pub fn is_control(cell: &CellKey) -> bool {
     cell.event == Event::None
 }
 
-/// Nanoseconds in a microsecond.
+/// The number of nanoseconds in a microsecond.
 const MICROS: f64 = 1e3;
 
-/// The values kept of a cell's samples while they stream by; times in nanoseconds.
+/// The kept values of a cell's samples; times are in nanoseconds.
 #[derive(Debug, Clone, Default)]
 struct CellSamples {
     n_all: usize,
@@ -119,7 +120,7 @@ struct CellSamples {
     disturbed_by: BTreeMap<Cause, usize>,
     lost_to: BTreeMap<Cause, usize>,
     repaired_by: BTreeMap<Cause, usize>,
-    /// One value a valid sample in each of these three.
+    /// These three fields have one value for each valid sample.
     delays: ReplicateValues,
     warm: ReplicateValues,
     lengths: ReplicateValues,
@@ -213,7 +214,7 @@ fn count(counts: &mut BTreeMap<Cause, usize>, causes: &[Cause]) {
     }
 }
 
-/// Sorts samples into cells as they stream by.
+/// Sorts samples into cells while they stream in.
 #[derive(Debug, Clone)]
 pub struct Summaries {
     estimator: Estimator,
@@ -221,12 +222,12 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// No samples yet; delays will be computed by `estimator`.
+    /// An empty collection whose delays are computed by `estimator`.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, cells: BTreeMap::new() }
     }
 
-    /// Takes some more samples.
+    /// Adds samples.
     pub fn take(&mut self, samples: &[Sample]) {
         for sample in samples {
             let cell = self.cells.entry(CellKey::of(sample)).or_default();
@@ -244,8 +245,8 @@ impl Summaries {
         self.cells.iter().map(summary).collect()
     }
 
-    /// The number of replicates in a row that count for one, by the evidence of all cells: a machine that
-    /// changes slowly changes for all of them.
+    /// The number of consecutive replicates that count as one, estimated from all cells, because a slow
+    /// change of a machine affects all of them.
     fn dependence(&self) -> SharedDependence {
         let of = |(cell, gathered): (&CellKey, &CellSamples)| {
             Some((is_control(cell), gathered.delays.nested()?))
@@ -254,10 +255,10 @@ impl Summaries {
         SharedDependence::of(nested.iter().map(|(control, nested)| (*control, nested)))
     }
 
-    /// The observations of the studies on the cells of `machine`, each with a verdict.
+    /// The verdicts on the observations of the studies, for the cells of `machine`.
     ///
     /// # Errors
-    /// [`BadInput`] should the cells be broken, which [`Summaries::take`] prevents.
+    /// [`BadInput`] if a cell is invalid, which [`Summaries::take`] prevents.
     pub fn verdicts(
         &self,
         machine: &str,
@@ -288,7 +289,7 @@ impl Summaries {
     }
 }
 
-/// The summaries of `samples`, by `estimator`.
+/// The summaries of `samples`, with delays computed by `estimator`.
 pub fn summarize(samples: &[Sample], estimator: Estimator) -> Vec<CellSummary> {
     let mut summaries = Summaries::new(estimator);
     summaries.take(samples);

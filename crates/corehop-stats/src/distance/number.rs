@@ -16,10 +16,10 @@
 //! cluster (their theorem 1).
 //!
 //! **Levels.** Pieces that are not apart are joined again, the closest pieces first. Two pieces are
-//! apart if three conditions hold: their medians differ at least by [`RELEVANT`], the stretch between
-//! them (95 % of the nearer to 5 % of the farther) is longer than both half spreads that face it, and
-//! values in the middle of the stretch are [`THINNER`] than in either piece. The two halves of one
-//! peak never satisfy these conditions.
+//! apart if three conditions hold: their medians differ at least by [`RELEVANT`]; the stretch between
+//! them (95 % of the nearer to 5 % of the farther) is longer than both half spreads that face it; and
+//! values in its middle are [`THINNER`] than in either piece. The two halves of one peak never
+//! satisfy these conditions.
 //!
 //! **Certainty.** The certainty is the share of resamples with the same number of levels, as for the
 //! branches of a tree (Felsenstein, Evolution 39(4), 1985; for clusters Jain and Moreau, Pattern

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Do 95 % intervals hold the truth in 93 to 97 % of experiments? The bounds below leave half a point
-//! on either side for the error of two thousand of them. `tools/repeat/examples/coverage.rs` prints more.
+//! Tests whether 95 % intervals contain the true value in 93 to 97 % of experiments. The bounds in these
+//! tests leave half a point on each side for the error of two thousand experiments. The program
+//! `tools/repeat/examples/coverage.rs` prints a larger table.
 
 use super::*;
 use corehop_fixtures::designs::{Design, ReplicateCourse, SeededSource, StandardLaw};
@@ -19,7 +20,8 @@ fn mean(cell: &Nested) -> ReplicateStatistic {
     cell.mean(0.05).unwrap()
 }
 
-/// The share of intervals that hold the truth, and of experiments that have one.
+/// The share of intervals that contain the true value, and the share of experiments that have an
+/// interval.
 fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f64) {
     let mut draw = SeededSource::new((1_000 * size.0 + size.1) as u64);
     let intervals = (0..EXPERIMENTS)
@@ -32,7 +34,7 @@ fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f
     (f64::from(held) / f64::from(had.max(1)), f64::from(had) / f64::from(EXPERIMENTS))
 }
 
-/// The limit of the estimates of single replicates: the median of many replicate quantiles.
+/// The limit of the estimates: the median of many replicate quantiles.
 fn truth(design: &Design, samples: usize, p: f64) -> f64 {
     let many = Nested::new(design.apart(&mut SeededSource::new(7), 10_000, samples)).unwrap();
     quantile::median(&Ordered::new(&many.own_quantiles(p).unwrap()).unwrap())
@@ -91,9 +93,9 @@ fn means_are_covered_where_replicates_are_not_skewed() {
     }
 }
 
-/// Seen with `σ = 0.5`: 92.0 to 94.5 % up to twelve replicates, 93.4 to 95.5 % from twenty on. With
-/// `σ = 1`: 88 % at six, 93 % at twenty, 94 % at fifty. Replicates from two far peaks: 92 % at six,
-/// 99 % at twelve and twenty.
+/// Observed coverage with `σ = 0.5`: 92.0 to 94.5 % up to twelve replicates, 93.4 to 95.5 % from twenty
+/// on. Observed coverage with `σ = 1`: 88 % at six, 93 % at twenty, 94 % at fifty replicates. Observed
+/// coverage for replicates from two distant peaks: 92 % at six, 99 % at twelve and twenty.
 #[test]
 fn means_of_skewed_replicates_are_covered_as_far_as_so_few_show_the_skew() {
     for (effect, sizes) in [
@@ -144,8 +146,8 @@ fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
     }
 }
 
-/// The median of such a law is one of its two values, an end of its support: no interval holds
-/// it in exactly 95 %. Seen 97 % and more.
+/// The median of such a distribution is one of its two values, which is an end of the support, so no
+/// interval contains it in exactly 95 %. The observed coverage is 97 % and more.
 #[test]
 fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
     let of: Of = |cell| {
@@ -159,9 +161,10 @@ fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
     }
 }
 
-/// The truth is the median over the run, the phase being random. A slow course spreads replicates
-/// more evenly than chance would, so intervals hold it too often: seen 94.2 to 97.2 % at an amplitude
-/// of 0.3 and 98 to 100 % at 1, where half of the runs of twelve have none.
+/// The true value is the median over the run, because the phase is random. A slow drift spreads
+/// replicates more evenly than chance would, so intervals contain the true value too often. The observed
+/// coverage is 94.2 to 97.2 % at an amplitude of 0.3 and 98 to 100 % at 1, where half of the runs of
+/// twelve replicates have no interval.
 #[test]
 fn a_slow_drift_makes_intervals_wide_and_not_wrong() {
     for (amplitude, least) in [(0.3, 0.93), (1.0, 0.97)] {
@@ -175,8 +178,9 @@ fn a_slow_drift_makes_intervals_wide_and_not_wrong() {
     }
 }
 
-/// The truth is the median of the stationary law. Seen at a correlation of 0.3: 85.6 to 89.2 % up to
-/// twelve replicates, in which it does not show; 92 % at twenty; 95 % at fifty.
+/// The true value is the median of the stationary distribution. Observed coverage at a correlation of
+/// 0.3: 85.6 to 89.2 % up to twelve replicates, where the correlation does not show; 92 % at twenty; 95 %
+/// at fifty.
 #[test]
 fn related_replicates_are_covered_once_they_are_enough_to_show_it() {
     let course = ReplicateCourse::Related(0.3);
@@ -191,7 +195,7 @@ fn ten_times(cell: &Nested) -> Nested {
     Nested::new(vec![cell.groups.clone(); 10].concat()).unwrap()
 }
 
-/// The defects this module is there to prevent.
+/// This module exists to prevent these defects.
 #[test]
 fn samples_taken_for_replicates_or_one_for_ten_cover_far_less_than_they_say() {
     let design = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.5);
@@ -229,7 +233,7 @@ fn differences(
         .collect()
 }
 
-/// The squares that are added make intervals a little wide: 95.5 % on average, up to 97.7.
+/// Adding squares makes intervals slightly too wide: the coverage is 95.5 % on average, up to 97.7 %.
 #[test]
 fn differences_of_medians_are_covered_though_the_sides_vary_differently() {
     let normal = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.9);

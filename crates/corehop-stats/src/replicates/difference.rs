@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The difference of two cells, with the replicate as the unit.
+//! The difference between two cells, with the replicate as the unit.
 //!
-//! **Interval.** Each median has its own interval; the distances from estimate to end are added as
-//! squares (method of variance estimates recovery: Zou and Donner, Statistics in Medicine 27, 2008),
-//! each by `t` of its own replicates, the sum by `t` with the degrees of freedom of Satterthwaite. It
-//! follows skewed and two-peaked replicates on either side, and does not assume that the sides vary
-//! alike.
+//! **Interval.** Each median has its own interval, and the distances from estimate to end are added as squares (method
+//! of variance estimates recovery: Zou and Donner, Statistics in Medicine 27, 2008). Each distance uses `t` of its own
+//! replicates, and the sum uses `t` with the degrees of freedom of Satterthwaite. The interval follows skewed and
+//! two-peaked replicates on each side, and does not assume equal variances of the sides.
 //!
-//! **p-value.** The test of Brunner and Munzel (Biometrical Journal 42, 2000) on replicate medians,
-//! over all exchanges of replicates where these can be counted out (Neubert and Brunner,
-//! Computational Statistics & Data Analysis 51, 2007), else by `t`. It asks whether replicates of one
-//! side tend to be greater, so near its `alpha` it may differ from the interval.
+//! **p-value.** The test is that of Brunner and Munzel (Biometrical Journal 42, 2000) on replicate medians. It
+//! enumerates all exchanges of replicates if their number allows it (Neubert and Brunner, Computational Statistics &
+//! Data Analysis 51, 2007), and otherwise uses `t`. The test asks whether replicates of one side tend to be greater, so
+//! near its `alpha` it can disagree with the interval.
 
 use serde::Serialize;
 
@@ -22,31 +21,30 @@ use super::super::quantile::median;
 use super::estimate::Replicates;
 use super::{Nested, NoInterval};
 
-/// So many exchanges are tried one by one: eight replicates against eight are 12,870.
+/// The largest number of exchanges that are enumerated; eight replicates against eight have 12,870.
 pub(super) const MOST_EXCHANGES: f64 = 20_000.0;
 
-/// The difference of two cells' medians, with the evidence of replicates.
+/// The difference of two cells' medians, with the evidence of their replicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BetweenDifference {
-    /// The median over replicates of the replicate's median of `y`, less that of `x`, in the unit of
-    /// the samples.
+    /// The median over replicates of the replicate's median of `y`, minus that of `x`, in the unit of the samples.
     pub estimate: f64,
-    /// Its interval; None where either side has none for its own median.
+    /// The interval of the difference; None if a side has no interval for its own median.
     pub interval: Option<Interval>,
-    /// Why there is none, by the first side that has none.
+    /// The reason why there is no interval, from the first side without one.
     pub why_none: Option<NoInterval>,
-    /// Two-sided p-value of replicates on neither side tending to be greater; None with fewer than
-    /// six effective replicates on a side. Of `k` against `m` it is never below `2/C(k + m, k)`.
+    /// The two-sided p-value of the hypothesis that replicates of neither side tend to be greater; None with fewer than
+    /// six effective replicates on a side. The p-value of `k` against `m` replicates is never below `2/C(k + m, k)`.
     pub p_value: Option<f64>,
-    /// Number of replicates of `x` and `y`.
+    /// The numbers of replicates of `x` and `y`.
     pub replicates: [usize; 2],
-    /// Number of samples of `x` and `y`.
+    /// The numbers of samples of `x` and `y`.
     pub samples: [usize; 2],
-    /// The number of independent replicates that those of `x` and `y` are worth.
+    /// The numbers of independent replicates that the replicates of `x` and `y` are worth.
     pub effective_replicates: [f64; 2],
 }
 
-/// One side of a comparison.
+/// One side of the comparison.
 struct ComparisonArm {
     replicates: Replicates,
     median: f64,
@@ -62,11 +60,11 @@ impl ComparisonArm {
     }
 }
 
-/// The difference of the medians of two independent cells, `y` less `x`, with interval at confidence
-/// `1 - alpha` and p-value.
+/// The difference of the medians of two independent cells, `y` minus `x`, with its interval at confidence `1 - alpha`
+/// and its p-value.
 ///
 /// # Errors
-/// [`BadInput`] for a bad `alpha`, or a side without a sample.
+/// [`BadInput`] for an invalid `alpha`, or a side without samples.
 pub fn median_difference(
     x: &Nested,
     y: &Nested,
@@ -86,11 +84,12 @@ pub fn median_difference(
     })
 }
 
-/// The interval of the difference of the medians at confidence `1 - alpha`; where these replicates do not carry so much, at the
-/// greatest confidence that they carry, which the interval names.
+/// The interval of the difference of the medians at confidence `1 - alpha`; if the replicates do not support this
+/// confidence, at the highest confidence that they support, which the interval states.
 ///
 /// # Errors
-/// [`BadInput`] for a bad `alpha`, or a side without a sample; the reason within where there is none at any confidence.
+/// [`BadInput`] for an invalid `alpha`, or a side without samples. The inner error is the reason why no confidence
+/// yields an interval.
 pub fn widest_difference(
     x: &Nested,
     y: &Nested,
@@ -114,7 +113,7 @@ fn combined(x: &ComparisonArm, y: &ComparisonArm, alpha: f64) -> Result<Interval
     Ok(Interval { low: estimate - below, high: estimate + above, level: 1.0 - alpha })
 }
 
-/// The reach of the difference where its two parts reach so far.
+/// The reach of the difference's interval, computed from the reaches of its two parts.
 fn reach(parts: [f64; 2], freedom: [f64; 2], alpha: f64) -> f64 {
     let variance = |i: usize| (parts[i] / t_quantile(freedom[i], alpha)).powi(2);
     let (a, b) = (variance(0), variance(1));
@@ -136,7 +135,7 @@ fn p_value(x: &Replicates, y: &Replicates) -> Result<Option<f64>, BadInput> {
     Ok(Some(independent(x, y)?))
 }
 
-/// The p-value, all replicates taken for independent.
+/// The p-value if all replicates are independent.
 fn independent(x: &Replicates, y: &Replicates) -> Result<f64, BadInput> {
     if exchanges(x.values.len(), y.values.len()) <= MOST_EXCHANGES {
         return Ok(hits(&x.values, &y.values).either);
@@ -144,8 +143,8 @@ fn independent(x: &Replicates, y: &Replicates) -> Result<f64, BadInput> {
     Ok(order(&x.values, &y.values, 0.05)?.p_value)
 }
 
-/// The one-sided p-value that as many replicates would give of which `in_a_row` count as one: the deviate of the normal law
-/// that the p-value stands for, shortened as a standard error grows.
+/// The one-sided p-value if `in_a_row` replicates count as one: the normal deviate of the p-value is reduced by the
+/// factor by which the standard error grows.
 pub(super) fn as_fewer(p_value: f64, in_a_row: f64) -> f64 {
     if in_a_row <= 1.0 {
         return p_value;
@@ -154,19 +153,20 @@ pub(super) fn as_fewer(p_value: f64, in_a_row: f64) -> f64 {
     statrs::function::erf::erfc(deviate / std::f64::consts::SQRT_2) / 2.0
 }
 
-/// In how many ways `k + m` replicates fall into `k` and `m`.
+/// The number of ways to divide `k + m` replicates into `k` and `m`.
 pub(super) fn exchanges(k: usize, m: usize) -> f64 {
     (1..=k).map(|i| (m + i) as f64 / i as f64).product()
 }
 
-/// The shares of all exchanges whose statistic is at least as large, as small, or as far from 0 as the one seen.
+/// The shares of all exchanges whose statistic is at least as large, at least as small, or at least as far from 0 as
+/// the observed statistic.
 pub(super) struct Hits {
     pub(super) above: f64,
     pub(super) below: f64,
     either: f64,
 }
 
-/// Tries all exchanges of replicates.
+/// Enumerates all exchanges of replicates.
 pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
     let all = RankMatrix::new(&[x, y].concat());
     let first = (1_u32 << x.len()) - 1;
@@ -187,14 +187,14 @@ pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
     Hits { above: share(above), below: share(below), either: share(either) }
 }
 
-/// The next greater number with as many bits set (Warren, Hacker's Delight, section 2-1).
+/// The next larger number with the same number of set bits (Warren, Hacker's Delight, section 2-1).
 fn next_of_equal_size(set: u32) -> u32 {
     let lowest = set & set.wrapping_neg();
     let carried = set + lowest;
     carried | (((carried ^ set) / lowest) >> 2)
 }
 
-/// For each pair of values whether the second is below the first: 1, or 1/2 where they are equal.
+/// For each pair of values, whether the second is below the first: 1 if it is, 1/2 if the values are equal.
 struct RankMatrix {
     count: usize,
     below: Vec<f64>,
@@ -207,8 +207,8 @@ impl RankMatrix {
         Self { count: values.len(), below: values.iter().flat_map(against).collect() }
     }
 
-    /// Brunner and Munzel's statistic of those `chosen` by their bits against the rest: above 0 where the rest tends to be
-    /// greater; infinite where the two do not overlap.
+    /// The statistic of Brunner and Munzel for the values `chosen` by their bits against the other values: positive if
+    /// the others tend to be greater, infinite if the two groups do not overlap.
     fn statistic(&self, chosen: u32) -> f64 {
         let rest = !chosen & ((1 << self.count) - 1);
         let ((_, of_chosen), (mean, of_rest)) =
@@ -223,7 +223,7 @@ impl RankMatrix {
         }
     }
 
-    /// The mean of the shares of `others` below each of `own`, and the variance of that mean.
+    /// The mean of the shares of `others` that are below each value of `own`, and the variance of that mean.
     fn placements(&self, own: u32, others: u32) -> (f64, f64) {
         let (mut sum, mut squares) = (0.0, 0.0);
         for at in bits(own) {
@@ -237,7 +237,7 @@ impl RankMatrix {
     }
 }
 
-/// The places of the bits that are set.
+/// The positions of the set bits.
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = set.trailing_zeros();

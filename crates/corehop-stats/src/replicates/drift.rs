@@ -5,30 +5,31 @@ use serde::Serialize;
 
 use super::{FEWEST_REPLICATES, Nested};
 
-/// Up to so many replicates without ties the law is counted out; beyond, the normal one is as good.
+/// The largest number of replicates without ties for which the exact distribution is computed;
+/// beyond, the normal distribution is as good.
 const MOST_COUNTED: usize = 60;
 
-/// Whether the medians of replicates rise or fall with time: the test of Mann (Econometrica 13,
-/// 1945) and Kendall, exact up to sixty replicates without ties.
+/// Whether the medians of replicates rise or fall with time, by the test of Mann (Econometrica 13,
+/// 1945) and Kendall, which is exact up to sixty replicates without ties.
 ///
-/// It finds a trend, not a course that returns to where it started, and takes replicates for
-/// exchangeable where there is none: replicates that resemble their neighbours show one too.
+/// The test finds a trend, but not a course that returns to its start. It assumes that replicates
+/// without a trend are exchangeable, so replicates that resemble their neighbours also show a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplicateDrift {
-    /// Kendall's `τ` of median and time, -1 to 1: above 0 where medians rise.
+    /// Kendall's `τ` of median and time, -1 to 1; positive if the medians rise.
     pub tau: f64,
-    /// Two-sided p-value of no trend.
+    /// The two-sided p-value of the hypothesis of no trend.
     pub p_value: f64,
-    /// Whether the p-value is below the `alpha` asked for.
+    /// Whether the p-value is below the requested `alpha`.
     pub drifts: bool,
-    /// Median of the replicates of the second half less that of the first, in the unit of the
-    /// samples; a replicate in the middle belongs to neither.
+    /// The median of the second half's replicates minus that of the first half's, in the unit of the
+    /// samples; a replicate in the middle belongs to neither half.
     pub shift: f64,
 }
 
 impl Nested {
-    /// Whether replicates drift in the course of the run, at level `alpha`; None below six of them,
-    /// or where all have the same median.
+    /// Tests whether replicates drift in the course of the run, at level `alpha`; None below six
+    /// replicates, or if all have the same median.
     pub fn drift(&self, alpha: f64) -> Option<ReplicateDrift> {
         let medians = self.medians();
         let n = medians.len();
@@ -54,7 +55,8 @@ impl Nested {
     }
 }
 
-/// Over all pairs: those in which the later is greater, less those in which it is less.
+/// The number of pairs whose later value is larger, minus the number of pairs whose later value is
+/// smaller.
 fn rises_less_falls(values: &[f64]) -> i64 {
     let against = |(at, &earlier): (usize, &f64)| -> i64 {
         let sign = |&later: &f64| i64::from(later > earlier) - i64::from(later < earlier);
@@ -70,13 +72,14 @@ fn ties(values: &[f64]) -> Vec<usize> {
     sorted.chunk_by(|a, b| a >= b).map(<[f64]>::len).filter(|&size| size > 1).collect()
 }
 
-/// The variance of the score where there is no trend, with ties (Kendall, Rank Correlation Methods).
+/// The variance of the score without a trend, corrected for ties (Kendall, Rank Correlation
+/// Methods).
 fn variance(n: usize, ties: &[usize]) -> f64 {
     let term = |size: usize| (size * (size - 1) * (2 * size + 5)) as f64;
     (term(n) - ties.iter().map(|&size| term(size)).sum::<f64>()) / 18.0
 }
 
-/// Two-sided p-value of the score among all orders of `n` different values.
+/// The two-sided p-value of the score among all orders of `n` different values.
 fn exact(n: usize, score: i64) -> f64 {
     let pairs = n * (n - 1) / 2;
     // The law is symmetric, so either tail does.
@@ -85,8 +88,8 @@ fn exact(n: usize, score: i64) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// The probabilities of 0, 1, … falling pairs in a random order of `n` values: one value after the
-/// other is put before 0 to all of those there are.
+/// The probabilities of 0, 1, … falling pairs in a random order of `n` values; each further value is
+/// put before any number of the earlier values.
 fn law_of_falls(n: usize) -> Vec<f64> {
     let mut law = vec![1.0];
     for size in 2..=n {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Intervals from one number a replicate.
+//! Computes intervals from one number per replicate.
 
 use super::super::binomial;
 use super::super::compare::t_quantile;
 use super::super::ordered::{Interval, Ordered};
 use super::{FEWEST_REPLICATES, Nested, NoInterval, mean, serial};
 
-/// One number a replicate, in time order, with the number of independent ones they are worth.
+/// One number per replicate, in time order, with the number of independent replicates that they are
+/// worth.
 pub(super) struct Replicates {
     pub(super) values: Vec<f64>,
     pub(super) worth: f64,
@@ -18,14 +19,15 @@ impl Replicates {
         Self { values, worth }
     }
 
-    /// One number for each replicate of a cell.
+    /// The replicates of a cell, with one number for each.
     pub(super) fn of(cell: &Nested, values: Vec<f64>) -> Self {
         let worth = serial::worth_among(&values, cell.family);
         Self { values, worth }.counting(cell.in_a_row)
     }
 
-    /// The same where so many in a row count for one by what is known from elsewhere. That alone takes
-    /// no interval away: how slow a machine is cannot be told from one run.
+    /// The replicates if `in_a_row` consecutive ones count as one, by evidence from other cells. This
+    /// evidence alone never removes the interval, because one run cannot show how slowly a machine
+    /// changes.
     pub(super) fn counting(self, in_a_row: f64) -> Self {
         let least = self.count().min(FEWEST_REPLICATES as f64);
         let worth = (self.count() / in_a_row.max(1.0)).max(least).min(self.worth);
@@ -36,12 +38,12 @@ impl Replicates {
         self.values.len() as f64
     }
 
-    /// The number of replicates in a row that count as one.
+    /// The number of consecutive replicates that count as one.
     pub(super) fn in_a_row(&self) -> f64 {
         self.count() / self.worth
     }
 
-    /// That there are enough of them, and enough that are independent.
+    /// Checks that there are enough replicates, and enough independent ones.
     pub(super) fn enough(&self) -> Result<(), NoInterval> {
         if self.values.len() < FEWEST_REPLICATES {
             return Err(NoInterval::TooFewReplicates { have: self.values.len() });
@@ -52,7 +54,8 @@ impl Replicates {
         Ok(())
     }
 
-    /// The interval of the median of the law these were drawn from; `sorted` are the same values.
+    /// The interval of the median of the distribution that the values come from; `sorted` contains the
+    /// same values.
     pub(super) fn median_interval(
         &self,
         sorted: &Ordered,
@@ -68,7 +71,7 @@ impl Replicates {
             .ok_or(NoInterval::LevelOutOfReach { level: 1.0 - alpha })
     }
 
-    /// The standard deviation of the values, and that of their mean with the factor of `t`.
+    /// The standard deviation of the values, and the reach of their mean with the factor of `t`.
     fn deviation_and_reach(&self, alpha: f64) -> (f64, f64) {
         let centre = mean(&self.values);
         let squares: f64 = self.values.iter().map(|x| (x - centre).powi(2)).sum();
@@ -76,14 +79,14 @@ impl Replicates {
         (deviation, t_quantile(self.worth - 1.0, alpha) * deviation / self.worth.sqrt())
     }
 
-    /// The standard error of their mean.
+    /// The standard error of the values' mean.
     pub(super) fn error_of_mean(&self) -> f64 {
         let centre = mean(&self.values);
         let squares: f64 = self.values.iter().map(|x| (x - centre).powi(2)).sum();
         (squares / (self.count() - 1.0) / self.worth).sqrt()
     }
 
-    /// The interval of the mean of the law these were drawn from.
+    /// The interval of the mean of the distribution that the values come from.
     pub(super) fn mean_interval(&self, alpha: f64) -> Result<Interval, NoInterval> {
         self.enough()?;
         let (deviation, reach) = self.deviation_and_reach(alpha);
@@ -103,8 +106,8 @@ impl Replicates {
         })
     }
 
-    /// The interval of the quantile `p` of `all` samples, where the values are how many more samples
-    /// of the replicate lie at or below the estimate than its size lets expect.
+    /// The interval of the quantile `p` of `all` samples. A value is the replicate's surplus of
+    /// samples at or below the estimate, compared with the number expected from its size.
     pub(super) fn share_interval(
         &self,
         all: &Ordered,
@@ -126,13 +129,13 @@ impl Replicates {
     }
 }
 
-/// The coverage of `[X_(rank), X_(n+1-rank)]` for the median: the sign test's.
+/// The coverage of `[X_(rank), X_(n+1-rank)]` for the median, as in the sign test.
 fn coverage(n: usize, rank: usize) -> f64 {
     1.0 - 2.0 * binomial::at_most(n, 0.5, rank - 1)
 }
 
-/// The interval between the two of neighbouring ranks whose coverages enclose `1 - alpha`
-/// (Hettmansperger and Sheather, 1986, equation 5); None where not even the extremes cover so much.
+/// The interpolated interval between two neighbouring ranks whose coverages enclose `1 - alpha`
+/// (Hettmansperger and Sheather, 1986, equation 5); None if even the extremes cover less.
 fn interpolated(sorted: &Ordered, alpha: f64) -> Option<(f64, f64)> {
     let n = sorted.len();
     let ranks: Vec<usize> = (1..=n / 2).collect();
@@ -150,8 +153,8 @@ fn interpolated(sorted: &Ordered, alpha: f64) -> Option<(f64, f64)> {
     Some((between(rank, next)?, between(n + 1 - rank, n + 1 - next)?))
 }
 
-/// The `z = t/√n` that Hall's transformation `z + g·z² + g²·z³/3 + g/2n`, with a third of the
-/// skewness for `g`, takes to the given one. It ascends everywhere, so there is one.
+/// Inverts Hall's transformation `z + g·z² + g²·z³/3 + g/2n` of `z = t/√n`, where `g` is a third of
+/// the skewness. The transformation increases everywhere, so the inverse is unique.
 fn untransformed(z: f64, skew: f64, n: f64) -> f64 {
     let g = skew / 3.0;
     if g.abs() < 1e-6 {

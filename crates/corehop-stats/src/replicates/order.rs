@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests which of two kinds of samples tends to be greater, if both come from the same replicates.
 //!
-//! `θ = P(X < Y) + P(X = Y)/2` over all pairs of samples. Samples of one replicate are alike, so the
-//! error comes from what each replicate adds: the sum of its placements less what as many average ones
-//! would add (Obuchowski, Biometrics 53, 1997, in the form that sums both kinds first). The interval is
-//! that of `t` over replicates on the logit scale.
+//! The estimated quantity is `θ = P(X < Y) + P(X = Y)/2` over all pairs of samples. Samples of one
+//! replicate are alike, so the error is computed from each replicate's contribution: the sum of its
+//! placements minus the contribution of as many average samples (Obuchowski, Biometrics 53, 1997, in
+//! the form that first sums both kinds). The interval is that of `t` over replicates on the logit
+//! scale.
 
 use std::collections::BTreeMap;
 
@@ -15,24 +16,26 @@ use super::super::ordered::{BadInput, Interval, Ordered, probability};
 use super::NoInterval;
 use super::estimate::Replicates;
 
-/// The order of two kinds of samples, or which tends to be greater, with the evidence of replicates.
+/// The stochastic order of two kinds of samples, which shows which kind tends to be greater, with the
+/// evidence of replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplicateOrder {
-    /// `θ`: 1 where every `y` is above every `x`, 1/2 where neither tends to be greater.
+    /// The value of `θ`: 1 if every `y` is above every `x`, 1/2 if neither kind tends to be greater.
     pub theta: f64,
-    /// Its interval; None below six replicates.
+    /// The interval of `θ`; None below six replicates.
     pub interval: Option<Interval>,
-    /// Why there is none.
+    /// The reason why there is no interval.
     pub why_none: Option<NoInterval>,
-    /// Number of replicates.
+    /// The number of replicates.
     pub replicates: usize,
 }
 
-/// The order of the samples `x` and `y`, each with its replicate, where so many replicates in a row
-/// count for one, with its interval at confidence `1 - alpha`. Replicates are taken in ascending order.
+/// The order of the samples `x` and `y`, each with its replicate, with the interval at confidence
+/// `1 - alpha`; `in_a_row` consecutive replicates count as one. Replicates are ordered by their
+/// ascending numbers.
 ///
 /// # Errors
-/// [`BadInput`] for a side without samples, a value that is no number, or a bad `alpha`.
+/// [`BadInput`] for a side without samples, a value that is not a number, or an invalid `alpha`.
 pub fn replicate_order(
     x: &[(f64, u64)],
     y: &[(f64, u64)],

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The difference of two cells in a quantile other than the median.
+//! The difference between two cells in a quantile other than the median.
 //!
-//! Each quantile has its own interval (see [`Nested::quantile`]); the distances from estimate to end
-//! are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
+//! Each quantile has its own interval (see [`Nested::quantile`]), and the distances from estimate to
+//! end are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
 
 use super::super::ordered::{BadInput, Interval};
 use super::{Nested, median_difference};
 
-/// The quantile `p` of `y` less that of `x`, and its interval at confidence `1 - alpha`; no interval
-/// where either side has none.
+/// The quantile `p` of `y` minus that of `x`, with its interval at confidence `1 - alpha`; without
+/// an interval if either side has none.
 ///
 /// # Errors
-/// [`BadInput`] for a `p` or `alpha` that is no probability, or a side without a sample.
+/// [`BadInput`] for a `p` or `alpha` that is not a probability, or a side without samples.
 pub fn quantile_difference(
     x: &Nested,
     y: &Nested,

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! For how many independent replicates a series of them counts.
+//! Computes how many independent replicates a series of replicates is worth.
 
 use super::super::paired::exceeded;
 
-/// From so many replicates on, dependence is corrected for as soon as it may be there.
+/// The number of replicates from which dependence is corrected as soon as it is plausible.
 const ENOUGH_TO_CORRECT: usize = 20;
 
-/// By how many standard errors an autocorrelation stands out: fewer replicates than
-/// [`ENOUGH_TO_CORRECT`] must show it at 5 %, one-sided, for else one run in eight of independent
-/// replicates would lose its interval.
+/// The number of standard errors above which an autocorrelation counts. Fewer replicates than [`ENOUGH_TO_CORRECT`]
+/// must show it at 5 %, one-sided, because otherwise one in eight runs of independent replicates would lose its
+/// interval.
 fn stands_out(replicates: usize) -> f64 {
     if replicates < ENOUGH_TO_CORRECT { 1.645 } else { 1.0 }
 }
 
-/// The number of independent replicates that the `series`, in time order, is worth; its length where no
-/// dependence stands out. The series is taken for an autoregression of its ranks, for which `(1 + ρ)/(1 - ρ)`
-/// replicates say as much as one.
+/// The number of independent replicates that the `series`, in time order, is worth; its length if no dependence stands
+/// out. The series is modelled as an autoregression of its ranks, in which `(1 + ρ)/(1 - ρ)` replicates carry as much
+/// information as one.
 pub(super) fn worth(series: &[f64]) -> f64 {
     worth_among(series, 1)
 }
 
-/// The same for one of `cells` series that are judged together: the correlation has to stand out among all of them, at 5 % for
-/// all together, since the largest of many is no evidence of anything.
+/// The number of independent replicates that one of `cells` jointly judged series is worth. The correlation must stand
+/// out among all series, at 5 % for all together, because the largest of many correlations is no evidence.
 pub(super) fn worth_among(series: &[f64], cells: usize) -> f64 {
     let n = series.len() as f64;
     // Of independent values the estimate is -1/n on average.
@@ -34,7 +34,7 @@ pub(super) fn worth_among(series: &[f64], cells: usize) -> f64 {
     (n * (1.0 - rho) / (1.0 + rho)).max(1.0)
 }
 
-/// Autocorrelation at lag 1 of the ranks; 0 where all values are equal.
+/// The autocorrelation of the ranks at lag 1; 0 if all values are equal.
 fn rank_correlation(series: &[f64]) -> f64 {
     let ranks = centred_ranks(series);
     let squares: f64 = ranks.iter().map(|rank| rank * rank).sum();
@@ -42,7 +42,8 @@ fn rank_correlation(series: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Twice the rank of each value less its mean: values below less values above. Ties share a rank.
+/// Twice the rank of each value minus the mean: the number of values below minus the number of values above. Equal
+/// values share a rank.
 pub(super) fn centred_ranks(series: &[f64]) -> Vec<f64> {
     let mut sorted = series.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Dependence that the cells of a run share.
+//! Estimates the dependence that all cells of a run share.
 //!
 //! Slow changes of a machine (neighbours come and go, the host moves memory) make neighbouring replicates
-//! alike by little: too little to stand out in one cell of twenty replicates, and enough to make its interval
-//! a third too narrow. All cells of a run go through it together, so it shows in all of them. It is estimated
-//! from blocks of neighbouring replicates (batch means: Conway, Management Science 9, 1963): of independent
-//! replicates the mean ranks of blocks of `b` vary a `b`-th as much as the ranks do; what they vary beyond
-//! that is how many replicates in a row count for one. The average over cells is taken, since one cell alone
-//! has a handful of blocks; and the larger of two lengths of blocks, since long ones see what is slower and
-//! short ones are more.
+//! slightly alike. The effect is too small to stand out in one cell of twenty replicates, but large enough to
+//! make the cell's interval a third too narrow. All cells of a run experience these changes together, so the
+//! dependence shows in all of them. The dependence is estimated from blocks of neighbouring replicates (batch
+//! means: Conway, Management Science 9, 1963). For independent replicates, the mean ranks of blocks of `b`
+//! have a `b`-th of the variance of the ranks; the excess variance shows how many consecutive replicates
+//! count as one. The estimate averages over cells because one cell has only a handful of blocks. It is the
+//! larger result of two block lengths, because long blocks show slower changes and short blocks are more
+//! numerous.
 
 use super::Nested;
 
-/// A run of a cell is cut into so many blocks, once short ones and once long ones.
+/// The numbers of blocks into which a cell's run is divided, for short and for long blocks.
 const BLOCKS: [usize; 2] = [5, 3];
 
-/// The number of replicates in a row that count for one, by all `cells` of a run together; 1 where none have
-/// replicates enough to show it.
+/// The number of consecutive replicates that count as one, from all `cells` of a run together; 1 if no cell
+/// has enough replicates.
 fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
     let medians: Vec<Vec<f64>> = cells.map(Nested::medians).collect();
     let pooled = |blocks| {
@@ -26,8 +27,9 @@ fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
     BLOCKS.into_iter().map(pooled).fold(1.0, f64::max)
 }
 
-/// The number of replicates in a row that count for one in the cells of a run. Controls, in which nothing
-/// happens between two touches, feel nothing of what a machine does slowly; they are apart from the others.
+/// The number of consecutive replicates that count as one in the cells of a run. Controls, in which nothing
+/// happens between two touches, are not affected by slow changes of a machine, so they are estimated
+/// separately.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SharedDependence {
     controls: f64,
@@ -35,7 +37,7 @@ pub struct SharedDependence {
 }
 
 impl SharedDependence {
-    /// Of the cells of a run, each with whether it is a control.
+    /// The dependence of the cells of a run; each cell states whether it is a control.
     pub fn of<'a>(cells: impl Iterator<Item = (bool, &'a Nested)>) -> Self {
         let (controls, others): (Vec<_>, Vec<_>) = cells.partition(|&(control, _)| control);
         let shown =
@@ -43,17 +45,17 @@ impl SharedDependence {
         Self { controls: shown(controls), others: shown(others) }
     }
 
-    /// Of a control, or of another cell; at least 1.
+    /// The number for a control, or for another cell; at least 1.
     pub fn in_a_row(&self, control: bool) -> f64 {
         if control { self.controls } else { self.others }
     }
 }
 
-/// Fewer replicates than this show nothing of blocks.
+/// The smallest number of replicates that is divided into blocks.
 const FEWEST: usize = 10;
 
-/// By how much the block means of the ranks vary more than those of independent values would; None
-/// of fewer than ten values, and of equal ones.
+/// The factor by which the block means of the ranks vary more than those of independent values; None below
+/// ten values, or if all values are equal.
 fn inflation(series: &[f64], blocks: usize) -> Option<f64> {
     let length = series.len() / blocks;
     if series.len() < FEWEST {
@@ -66,7 +68,7 @@ fn inflation(series: &[f64], blocks: usize) -> Option<f64> {
     (whole > 0.0).then(|| length as f64 * variance(&means) / whole)
 }
 
-/// With divisor `n - 1`, about the mean, which is that of centred ranks: nearly zero.
+/// The variance with divisor `n - 1` around the mean; the mean of centred ranks is nearly zero.
 fn variance(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64

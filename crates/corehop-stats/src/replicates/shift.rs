@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Does one cell lie beyond another one by more than a margin? One-sided tests, with the replicate as the unit.
+//! Tests whether one cell is beyond another cell by more than a margin. The tests are one-sided and use the replicate
+//! as the unit.
 //!
-//! The replicate medians of the first cell are moved by the margin, and those of the second are ranked among them. Up to some
-//! thousands of exchanges the p-value is that of Brunner and Munzel's statistic over all of them (Neubert and Brunner 2007).
-//! Beyond that it is the larger of two: the exact one of the rank sum (Wilcoxon 1945, with mid-ranks for ties), which is
-//! right in the far tail, where a gate over many cells decides, and that of Brunner and Munzel by `t`, which allows for cells
-//! that vary differently.
+//! The replicate medians of the first cell are moved by the margin, and the medians of the second cell are ranked among
+//! them. Up to some thousands of exchanges, the p-value is that of Brunner and Munzel's statistic over all exchanges
+//! (Neubert and Brunner 2007). Beyond that number, the p-value is the larger of two. The exact p-value of the rank sum
+//! (Wilcoxon 1945, with mid-ranks for ties) is right in the far tail, where a gate over many cells decides. The p-value
+//! of Brunner and Munzel by `t` allows for cells with different variances.
 
 use serde::Serialize;
 
@@ -15,23 +16,24 @@ use super::difference::{MOST_EXCHANGES, as_fewer, exchanges, hits};
 use super::estimate::Replicates;
 use super::{FEWEST_REPLICATES, Nested};
 
-/// More replicates on both sides together are ranked by `t` alone: the count of all rank sums grows with their fourth power.
+/// The largest number of replicates on both sides for which rank sums are counted; the effort grows with the fourth
+/// power. Beyond, only `t` is used.
 const MOST_COUNTED: usize = 80;
 
-/// The evidence about `y` against `x` moved, in one-sided p-values.
+/// The evidence about `y` against the moved `x`, as one-sided p-values.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct BeyondShift {
-    /// The p-value of "`y` does not lie above the moved `x`".
+    /// The p-value of the hypothesis that `y` is not above the moved `x`.
     pub above: f64,
-    /// The p-value of "`y` does not lie below the moved `x`".
+    /// The p-value of the hypothesis that `y` is not below the moved `x`.
     pub below: f64,
 }
 
-/// The evidence about `y` against `x`, whose replicate medians are `moved` one by one, so that a margin that is a share of `x`
-/// carries no error of its own; None below six replicates on a side.
+/// The evidence about `y` against `x`, whose replicate medians are `moved` individually, so that a margin that is a
+/// share of `x` adds no error of its own; None below six replicates on a side.
 ///
 /// # Errors
-/// [`BadInput`] for a side without a sample, or a move to what is no number.
+/// [`BadInput`] for a side without samples, or a moved value that is not a number.
 pub fn beyond(
     x: &Nested,
     y: &Nested,
@@ -48,24 +50,24 @@ pub fn beyond(
     Ok(Some(BeyondShift { above: of(above), below: of(below) }))
 }
 
-/// Dependence raises p-values, and takes none away.
+/// Dependence raises p-values but never removes them.
 fn have_enough(x: &Replicates, y: &Replicates) -> bool {
     x.values.len().min(y.values.len()) >= FEWEST_REPLICATES
 }
 
-/// The least one-sided p-value that so many replicates allow, of which `in_a_row` count for one: all of one side lie beyond all of
-/// the other. None below six on a side.
+/// The smallest one-sided p-value that these numbers of replicates allow, which occurs if all replicates of one side
+/// are beyond all of the other; `in_a_row` replicates count as one. None below six replicates on a side.
 pub fn least_p_value(x: usize, y: usize, in_a_row: f64) -> Option<f64> {
     (x.min(y) >= FEWEST_REPLICATES).then(|| as_fewer(1.0 / exchanges(x, y), in_a_row))
 }
 
-/// The number of replicates on either side whose least p-value is at most `level`.
+/// The number of replicates on each side whose smallest p-value is at most `level`.
 pub fn replicates_for(level: f64) -> u64 {
     let allows = |&n: &usize| 1.0 / exchanges(n, n) <= level;
     (FEWEST_REPLICATES..1_000).find(allows).unwrap_or(1_000) as u64
 }
 
-/// The p-values of `y` lying above `x`, and below.
+/// The p-values of `y` being above `x`, and of `y` being below `x`.
 fn tails(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     if exchanges(x.len(), y.len()) <= MOST_EXCHANGES {
         let hits = hits(x, y);
@@ -81,7 +83,7 @@ fn tails(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     Ok([0, 1].map(|tail| f64::max(counted[tail], studentised[tail])))
 }
 
-/// The exact p-values of the rank sum of `y` being so large, and so small, over all exchanges.
+/// The exact p-values of so large, and so small, a rank sum of `y`, over all exchanges.
 fn rank_sum(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     let all = Ordered::new(&[x, y].concat())?;
     // Twice the mid-rank is whole.
@@ -96,7 +98,7 @@ fn rank_sum(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     Ok([at_least / total, at_most / total])
 }
 
-/// By sum: the number of ways to choose `many` of the ranks.
+/// For each sum, the number of ways to choose `many` of the ranks.
 fn ways(ranks: &[usize], many: usize) -> Vec<f64> {
     let most: usize = ranks.iter().sum();
     let mut chosen = vec![vec![0.0; most + 1]; many + 1];

@@ -9,47 +9,48 @@ use super::super::ordered::{BadInput, Ordered, probability};
 use super::super::quantile::quantile;
 use super::{Nested, mean};
 
-/// From so many replicates on, quarters of them are told apart.
+/// The smallest number of replicates for which quartiles are computed.
 const FEWEST_FOR_QUARTILES: usize = 4;
 
 /// The differences between replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
-    /// The least median of a replicate, in the unit of the samples.
+    /// The smallest median of a replicate, in the unit of the samples.
     pub low: f64,
-    /// The greatest median of a replicate.
+    /// The largest median of a replicate.
     pub high: f64,
-    /// Lower and upper quartile of the replicates' medians; None below four replicates.
+    /// The lower and the upper quartile of the replicates' medians; None below four replicates.
     pub quartiles: Option<(f64, f64)>,
-    /// Number of replicates.
+    /// The number of replicates.
     pub replicates: usize,
-    /// Standard deviation of what replicates add to their samples, in the unit of the samples, by
-    /// analysis of variance; 0 where they differ no more than their samples let expect. None for a
-    /// single replicate, or where no replicate has two samples.
+    /// The standard deviation of the replicates' contributions to their samples, in the unit of the
+    /// samples, by analysis of variance; 0 if the replicates differ no more than their samples
+    /// explain. None for a single replicate, or if no replicate has two samples.
     pub std_between: Option<f64>,
-    /// The share of the variance of a sample that is between replicates, 0 to 1: the intraclass
+    /// The share of a sample's variance that is between replicates, 0 to 1: the intraclass
     /// correlation of the one-way model with random effects and unequal sizes (Donner, International
-    /// Statistical Review 54, 1986). None as above, or where all samples are equal. Moments of
-    /// second order: a few far samples decide it.
+    /// Statistical Review 54, 1986). None for a single replicate, if no replicate has two samples,
+    /// or if all samples are equal. The share uses second-order moments, so a few outliers determine
+    /// it.
     pub share_between: Option<f64>,
 }
 
-/// The greatest sample, with what it stands for where the replicate is the unit.
+/// The largest sample, with the quantile that it bounds if the replicate is the unit.
 ///
-/// Of `R` independent replicates all maxima stay below the quantile `p` of such maxima with
-/// probability `p^R`; so with confidence `1 - p^R` the greatest sample is at least that quantile.
+/// The maxima of `R` independent replicates are all below the quantile `p` of such maxima with
+/// probability `p^R`, so with confidence `1 - p^R` the largest sample is at least that quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplicateMaximum {
-    /// The greatest sample, in the unit of the samples.
+    /// The largest sample, in the unit of the samples.
     pub value: f64,
-    /// Of how many replicates.
+    /// The number of replicates.
     pub replicates: usize,
-    /// Of how many samples.
+    /// The number of samples.
     pub samples: usize,
-    /// The highest quantile, of the maxima of replicates of such size, that the value bounds from
+    /// The highest quantile of the maxima of equally large replicates that the value bounds from
     /// above with confidence `level`.
     pub bounds_quantile: f64,
-    /// That confidence.
+    /// The confidence of the bound.
     pub level: f64,
 }
 
@@ -78,18 +79,18 @@ impl fmt::Display for ReplicateMaximum {
     }
 }
 
-/// The highest quantile of replicate maxima that the greatest of so many bounds from above with
-/// confidence `level`: `p` with `1 - p^R = level`.
+/// The highest quantile of replicate maxima that the largest of `replicates` maxima bounds from
+/// above with confidence `level`: `p` with `1 - p^R = level`.
 pub fn bounds_quantile(replicates: usize, level: f64) -> f64 {
     ((1.0 - level).ln() / replicates as f64).exp()
 }
 
 impl Nested {
-    /// The greatest sample, and the quantile of replicate maxima that it bounds with confidence
-    /// `level`. Replicates are taken for independent.
+    /// The largest sample, and the quantile of replicate maxima that it bounds with confidence
+    /// `level`. The function assumes independent replicates.
     ///
     /// # Errors
-    /// [`BadInput`] for a bad `level`, or no sample.
+    /// [`BadInput`] for an invalid `level`, or without samples.
     pub fn maximum(&self, level: f64) -> Result<ReplicateMaximum, BadInput> {
         probability("level", level)?;
         let value = self.groups.iter().flatten().copied().max_by(f64::total_cmp);
@@ -103,7 +104,7 @@ impl Nested {
         })
     }
 
-    /// The spread of the replicates. Without any sample all is zero or None.
+    /// The spread of the replicates. Without samples, all values are zero or None.
     pub fn spread(&self) -> Spread {
         let medians = Ordered::new(&self.medians()).ok();
         let variances = self.variances();
@@ -122,8 +123,8 @@ impl Nested {
         }
     }
 
-    /// The variances between and within replicates by one-way analysis of variance; None where
-    /// either has no degree of freedom.
+    /// The variances between and within replicates by one-way analysis of variance; None if either
+    /// has no degree of freedom.
     fn variances(&self) -> Option<(f64, f64)> {
         let (groups, samples) = (self.replicates(), self.samples());
         if groups < 2 || samples == groups {
