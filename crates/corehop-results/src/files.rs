@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files that belong to those that were named: of a run that writes several, all that are there.
+//! Finds the files that belong to the files that a user names: if a run wrote several files, all existing ones.
 
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
@@ -10,29 +10,30 @@ use parquet::file::reader::ChunkReader;
 
 use crate::Gather;
 
-/// The file system, as far as results need one: the caller opens files, and says what it thinks of them.
+/// The file system as results need it: the caller opens files and judges them.
 pub trait FileSystem {
-    /// An open file.
+    /// The content of an open file.
     type Content: ChunkReader + Read + Seek + 'static;
     /// An error that names its file.
     type Error;
     /// Opens a file of rows.
     ///
     /// # Errors
-    /// The reason for which it cannot be read.
+    /// The reason why the file cannot be read.
     fn open(&self, path: &Path) -> Result<Reader<Self::Content>, Self::Error>;
-    /// An error met while rows of `path` were read.
+    /// The error for a problem with the rows of `path`.
     fn error(&self, path: &Path, error: FileError) -> Self::Error;
-    /// Whether there is such a file.
+    /// Whether the file exists.
     fn is_there(&self, path: &Path) -> bool;
-    /// Takes note of a file that was not named and cannot be read: those that were named have their answer without it.
+    /// Notes that a file which the user did not name cannot be read; the named files are evaluated without it.
     fn left_out(&self, error: Self::Error);
 }
 
-/// All rows of the files of `named`, and of the files of the same runs beside them.
+/// Gathers all rows of the `named` files, and of the files of the same runs beside them.
 ///
 /// # Errors
-/// An error of a named file. One beside it is left out, and missed where it is not there.
+/// An error of a named file. A file beside a named file that cannot be read is left out, and a missing one is reported
+/// as missing.
 pub fn gathered<F: FileSystem>(
     named: &[&Path],
     estimator: Estimator,
@@ -73,7 +74,7 @@ where
     gather.file(&name, reader)
 }
 
-/// The other files that the run of this one wrote.
+/// The other files that the run of this file wrote.
 fn companions<S>(path: &Path, reader: &Reader<S>) -> Vec<(RowKind, PathBuf)>
 where
     S: ChunkReader + Read + Seek + 'static,
@@ -84,7 +85,7 @@ where
     others.map(|kind| (kind, kind.beside(&first))).collect()
 }
 
-/// Whether the rows are those of a recorded program.
+/// Whether the rows belong to a recorded program.
 pub fn is_recording<S>(reader: &Reader<S>) -> bool
 where
     S: ChunkReader + Read + Seek + 'static,
@@ -92,7 +93,7 @@ where
     reader.rows_kind().is_ok_and(|kind| RowKind::OF_RECORDING.contains(&kind))
 }
 
-/// Whether the rows are samples of task sets, whose jobs lie beside them.
+/// Whether the rows are samples of task sets, whose jobs are in a file beside them.
 pub fn expects_jobs<S>(reader: &Reader<S>) -> bool
 where
     S: ChunkReader + Read + Seek + 'static,

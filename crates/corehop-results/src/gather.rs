@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From files to results.
+//! Gathers files and computes their results.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};
@@ -25,30 +25,30 @@ use corehop_stats::verdict::{ClaimVerdict, MachineFacts, MachineView};
 use crate::kinds::{CommonResults, Kinds};
 use crate::{FileNote, MachineNote, Results};
 
-/// A platform that none of the samples was taken on.
+/// A given platform describes a machine on which none of the samples was taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the platform file does not describe the machine of the samples ({differences}): run `corehop measure \
      platform -o FILE.toml` on that machine"
 )]
 pub struct StrangePlatform {
-    /// In what it differs from each machine of the samples.
+    /// The differences between the platform and each machine of the samples.
     pub differences: String,
 }
 
-/// Takes files, one after the other.
+/// Reads files one after the other, and computes their common results.
 #[derive(Debug)]
 pub struct Gather {
     estimator: Estimator,
     platforms: Vec<Platform>,
     files: Vec<FileNote>,
     kinds: Kinds,
-    /// Files beside these that are not there.
+    /// The files that belong beside the gathered files and are missing.
     pub(crate) missing: Vec<MissingFile>,
 }
 
 impl Gather {
-    /// No files yet; delays will be computed by `estimator`.
+    /// A gatherer without files, whose delays are computed by `estimator`.
     pub fn new(estimator: Estimator) -> Self {
         Self {
             estimator,
@@ -59,7 +59,7 @@ impl Gather {
         }
     }
 
-    /// Takes all rows of a file, which goes by `name`.
+    /// Adds all rows of a file; messages call the file `name`.
     ///
     /// # Errors
     /// [`FileError`]: damaged, or rows of a kind that reports do not know.
@@ -89,11 +89,11 @@ impl Gather {
         Ok(())
     }
 
-    /// Takes what else is known of a machine, such as what was measured of it, in place of what the
-    /// files of samples say of it; to be called after the files.
+    /// Adds further facts about a machine, such as measured ones, which replace the platform in the
+    /// files of samples. The caller must add all files first.
     ///
     /// # Errors
-    /// [`StrangePlatform`] where there are samples, and none of them of this machine.
+    /// [`StrangePlatform`] if there are samples, and none of them was taken on this machine.
     pub fn platform(&mut self, platform: Platform) -> Result<(), StrangePlatform> {
         let known = self.described();
         let differences: Vec<String> =
@@ -112,7 +112,7 @@ impl Gather {
         described.map(|platform| (platform.id.clone(), platform)).collect()
     }
 
-    /// The contents of all files together.
+    /// The results of all files together.
     pub fn finish(mut self) -> Results {
         let missing = self.kinds.missing().into_iter().chain(std::mem::take(&mut self.missing));
         let missing = missing.collect();
@@ -145,7 +145,7 @@ impl Gather {
         Results::of(common, said)
     }
 
-    /// The machines of the files, in the order of first mention.
+    /// The machines of the files, in the order of their first mention.
     fn machines(&self, summaries: &[CellSummary], curves: &[AccessCurve]) -> Vec<MachineNote> {
         let mut platforms = self.described();
         platforms.extend(self.platforms.iter().map(|it| (it.id.clone(), it.clone())));
@@ -200,7 +200,7 @@ impl Gather {
         saturations(&mine, &targets, &misses)
     }
 
-    /// The findings about the machine, from the first file that has them.
+    /// The findings about the machine, from the first file that has findings.
     fn findings(&self, machine: &str) -> Vec<Finding> {
         let read = |file: &FileNote| {
             let findings = file.provenance.machine.get("findings")?.clone();
@@ -217,12 +217,13 @@ impl Gather {
     }
 }
 
-/// Whether a file is of this machine, as far as it says so.
+/// Whether a file belongs to this machine; a file without a readable platform counts for every
+/// machine.
 fn is_of(file: &FileNote, machine: &str) -> bool {
     Platform::from_toml(&file.provenance.platform).map_or(true, |platform| platform.id == machine)
 }
 
-/// The misses that the loads of a run made in the last-level cache, where they were counted.
+/// The misses of the loads of a run in the last-level cache; empty if they were not counted.
 fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
     let loads = provenance.machine.get("load").and_then(Value::as_array);
     let of_load = |known: &Value| {
@@ -235,7 +236,7 @@ fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
     loads.into_iter().flatten().filter_map(of_load).collect()
 }
 
-/// Why a file is not a whole run.
+/// The reason why a file is not a complete run; None for a complete run.
 pub fn incomplete<S>(name: &str, reader: &Reader<S>) -> Option<String>
 where
     S: ChunkReader + Read + Seek + 'static,
@@ -252,7 +253,7 @@ where
 }
 
 impl MachineNote {
-    /// The verdict of task sets on an observation that nothing else can test.
+    /// Replaces the machine's verdict on the observation that only task sets can test.
     fn tell(&mut self, tasks: &TaskReport) {
         let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
         let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);

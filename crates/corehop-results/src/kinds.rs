@@ -12,8 +12,8 @@ use corehop_stats::summarise::{FromFile, Summarise};
 
 use crate::{FileNote, MachineNote};
 
-/// The modules with the summaries of kinds, each under the name of its kind: those of the crate of statistics, but for
-/// two kinds whose results need more than statistics.
+/// The modules with the summaries of kinds, each under the name of its kind. All come from the crate of statistics,
+/// except for two kinds whose results need more than statistics.
 mod of {
     pub(super) use crate::program;
     pub(super) use corehop_sched::supply;
@@ -22,24 +22,25 @@ mod of {
 
 macro_rules! results {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
-        /// All that files say together.
+        /// The results of all files together.
         #[derive(Debug, Clone)]
         pub struct Results {
-            /// The estimator of delays.
+            /// The estimator that computes the delays.
             pub estimator: Estimator,
-            /// The files it is made of.
+            /// The files behind the results.
             pub files: Vec<FileNote>,
-            /// The machines they were made on.
+            /// The machines on which the files were measured.
             pub machines: Vec<MachineNote>,
-            /// Files that belong beside these and are not there.
+            /// The files that belong beside these files and are missing.
             pub missing: Vec<MissingFile>,
-            /// The lost samples, and the causes.
+            /// The numbers of lost samples, by cause.
             pub budget: SampleBudget,
-            /// The share of translation.
+            /// The share of address translation in the delays.
             pub translations: Vec<TranslationShare>,
-            /// The lengths at which delays stop growing.
+            /// The preemption lengths at which delays stop growing.
             pub saturations: Vec<Saturation>,
-            /// All that a model of the delays is fitted from. It is fitted on demand, as that takes time.
+            /// The collected samples for a model of the delays. The model is fitted only on demand, because fitting
+            /// takes time.
             pub fit: DelayFitter,
             $(
                 #[doc = concat!("The results of ", $what, ".")]
@@ -62,7 +63,7 @@ macro_rules! results {
         /// The results of each kind.
         pub(crate) struct Said { $(pub(crate) $name: <of::$name::Summary as Summarise>::Said),+ }
 
-        /// The rows of each kind so far.
+        /// The summaries of each kind, with the rows added so far.
         #[derive(Debug)]
         pub(crate) struct Kinds { $(pub(crate) $name: of::$name::Summary),+ }
 
@@ -92,7 +93,7 @@ macro_rules! results {
 
 for_each_kind!(results);
 
-/// The results beside those of kinds.
+/// The results that do not belong to one kind.
 pub(crate) struct CommonResults {
     pub(crate) estimator: Estimator,
     pub(crate) files: Vec<FileNote>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results: what files say together, computed once, for the program, for pages and for Python alike.
+//! Results: the common conclusions from several files, computed once for the program, for pages and for Python.
 //!
-//! [`Gather`] takes the files, and the models do the arithmetic. A report turns [`Results`] into text; a cost model is fitted
-//! to them; nothing behind them reads rows again.
+//! [`Gather`] reads the files, and the statistical models compute the results. A report turns [`Results`] into text,
+//! and a cost model is fitted to them; no later stage reads rows again.
 #![forbid(unsafe_code)]
 
 mod files;
@@ -22,40 +22,40 @@ pub use gather::{Gather, StrangePlatform, incomplete};
 pub use kinds::Results;
 pub use program::Recorded;
 
-/// A file of results.
+/// A file of results that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileNote {
-    /// Its name.
+    /// The name of the file.
     pub name: String,
-    /// The kind of its rows.
+    /// The kind of the file's rows.
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
     /// The number of rows read.
     pub n_rows: u64,
-    /// Why it is not a whole run, if it is not.
+    /// The reason why the file is not a complete run; None for a complete run.
     pub incomplete: Option<String>,
-    /// Whether checksums vouch for its rows.
+    /// Whether checksums verified the file's rows.
     pub verification: Verification,
-    /// The origin of its rows.
+    /// The provenance of the file's rows.
     pub provenance: Provenance,
 }
 
-/// A machine of results.
+/// A machine on which results were measured.
 #[derive(Debug, Clone)]
 pub struct MachineNote {
-    /// Its id.
+    /// The id of the machine.
     pub id: String,
-    /// Its description; None where a file carries no platform that can be read.
+    /// The description of the machine; None if no file has a readable platform.
     pub platform: Option<Platform>,
-    /// The findings of the doctor before the run.
+    /// The findings of `corehop doctor` before the run.
     pub findings: Vec<Finding>,
-    /// The observations of the studies, each with a verdict.
+    /// The verdicts on the observations of the studies.
     pub verdicts: Vec<ClaimVerdict>,
-    /// Declared caches beside the access-time curve.
+    /// The declared caches, compared with the access-time curve.
     pub edges: Vec<Edge>,
-    /// The times of its levels.
+    /// The access times of the machine's cache levels.
     pub levels: Option<LevelLatencies>,
-    /// The part of its delays that they explain.
+    /// The part of each delay that these access times explain.
     pub balances: Vec<Balance>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The summary of recorded programs: what was recorded, what it cost, and the comparison of arms.
+//! Summarises recorded programs: the recording, its cost, and the comparison of arms.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,23 +14,23 @@ use corehop_stats::summarise::{FromFile, Summarise};
 
 pub(crate) use self::Recordings as Summary;
 
-/// A recorded program.
+/// The results of a recorded program.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// The comparison of its arms, if it has some.
+    /// The comparison of the program's arms, if it has arms.
     pub comparison: Option<RunComparison>,
     /// The recording.
     pub recording: Recording,
-    /// Its events by class, thread and preempter, with their cost where the end of the recording told it.
+    /// The program's events by class, thread and preempter, with their cost if the recording stored it.
     pub cost: RunCost,
-    /// The origin of the costs of events, or the reason why there are none, in a sentence.
+    /// The source of the events' costs, or the reason why there are no costs, as a sentence.
     pub costs: Option<String>,
-    /// The machine that it ran on.
+    /// The machine on which the program ran.
     pub platform: Platform,
 }
 
 impl Recorded {
-    /// None if the file does not describe its machine.
+    /// The results of a recording; None if the file does not describe its machine.
     fn of(RecordingFiles { provenance, recording, .. }: RecordingFiles) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
         let charged = ChargedRecording::of(&provenance.machine);
@@ -43,17 +43,17 @@ impl Recorded {
     }
 }
 
-/// A recording, as far as its files were read.
+/// A recording, with the files that were read so far.
 #[derive(Debug)]
 struct RecordingFiles {
     provenance: Provenance,
     recording: Recording,
-    /// The names of its files.
+    /// The names of the recording's files.
     files: Vec<(RowKind, String)>,
 }
 
 impl RecordingFiles {
-    /// The files of the recording that are not among those that were read.
+    /// The missing files of the recording.
     fn missing(&self) -> impl Iterator<Item = MissingFile> {
         let knows_runs = self.recording.knows_runs() != Some(false);
         let expected = move |kind: &RowKind| *kind != RowKind::Runs || knows_runs;
@@ -70,11 +70,11 @@ impl RecordingFiles {
     }
 }
 
-/// Takes the rows of recordings, which come in three files each.
+/// Collects the rows of recordings, each of which has three files.
 #[derive(Debug, Default)]
 pub struct Recordings {
     recordings: Vec<RecordingFiles>,
-    /// The recording that the file under way belongs to.
+    /// The recording to which the current file belongs.
     under_way: Option<usize>,
 }
 
@@ -108,7 +108,7 @@ impl Summarise for Recordings {
 }
 
 impl Recordings {
-    /// The place of the recording that a file belongs to.
+    /// The index of the recording to which a file belongs.
     fn recording(&mut self, from: &FromFile<'_>) -> usize {
         let facts = RecordingFacts::of(&from.provenance.machine).unwrap_or_default();
         let same = |it: &RecordingFiles| it.recording.facts == facts;

@@ -7,8 +7,8 @@
 //! low. A ratio to one block is not: for blocks that vary by 5 %, the ratio is 0.25 % too high, as much as the cost of
 //! a few events. The cost of an event is the sum of excesses divided by the sum of events. The interval of this ratio
 //! is that of `t` on the rounds' linearised values `cost + (excess - cost · events) / mean events` (Cochran, Sampling
-//! Techniques, 1977, section 6.3), with the corrections of [`replicates`](super::replicates) for skewness and
-//! dependence. A cause that slows the machine for a whole round slows the round's blocks without events, too.
+//! Techniques, 1977, section 6.3). The interval has the corrections of [`replicates`](super::replicates) for skewness
+//! and dependence. A cause that slows the machine for a whole round slows the round's blocks without events, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -8,11 +8,11 @@
 //! interpolates nothing else.
 //!
 //! **Interval.** The interval is `[X_(l), X_(u)]` with ranks from the exact binomial distribution
-//! (Hahn and Meeker, Statistical Intervals, 1991, section 5.2): `X_(l)` is above the quantile only
-//! if fewer than `l` of `n` values are at or below it. Each end errs with probability at most
-//! `alpha/2`, for every distribution; ties only make an end safer. If `n` does not support an end,
-//! the end is None: with 71 samples the 99 % quantile has no upper bound, because half of all such
-//! runs never exceed it.
+//! (Hahn and Meeker, Statistical Intervals, 1991, section 5.2). The lower end `X_(l)` is above the
+//! quantile only if fewer than `l` of `n` values are at or below it. Each end errs with probability
+//! at most `alpha/2`, for every distribution; ties only make an end safer. If `n` does not support
+//! an end, the end is None: with 71 samples the 99 % quantile has no upper bound, because half of
+//! all such runs never exceed it.
 //!
 //! **Assumption.** The samples are independent. Autocorrelated samples carry less information than
 //! `n` suggests; [`crate::moments`] computes how much less.

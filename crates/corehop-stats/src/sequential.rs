@@ -8,7 +8,7 @@
 //!
 //! **One quantile.** The number of samples at or below the quantile `p` is a sum of coin tosses with
 //! probability `p`. The likelihood ratio against such tosses, mixed over a beta prior, is a martingale that
-//! starts at 1, so it ever reaches `1/alpha` with probability at most `alpha` (Ville's inequality; Robbins,
+//! starts at 1. It ever reaches `1/alpha` with probability at most `alpha` (Ville's inequality; Robbins,
 //! Annals of Mathematical Statistics 41, 1970). The numbers of tosses for which the martingale stays below
 //! `1/alpha` bound the rank of the quantile. This bound is the beta-binomial sequence of Howard and Ramdas
 //! (Bernoulli 28(3), 2022, section 3.2). The tests compare it with their closed form (Theorem 1), which is
@@ -209,9 +209,9 @@ fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision)
     high
 }
 
-/// The largest distance of the empirical distribution function of `t` samples from the true one, anywhere
-/// and at any look from `first_look` samples on, with probability `1 - alpha`: Howard and Ramdas (2022),
-/// Theorem 2 with `A = 0.85`. None before the first look, which must be fixed in advance.
+/// The largest distance of the empirical distribution function of `t` samples from the true one. The bound
+/// holds everywhere and at all looks from `first_look` samples on, with probability `1 - alpha` (Howard and
+/// Ramdas 2022, Theorem 2 with `A = 0.85`). None before the first look, which must be fixed in advance.
 ///
 /// # Errors
 /// [`BadInput`] for an `alpha` that is not a probability, or without a first look.

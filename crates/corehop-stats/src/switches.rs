@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of a core switch by each mechanism, and the point from which one pays.
+//! The cost of a core switch for each mechanism, and the break-even point of a switch.
 //!
-//! **Cost of a switch**: `(T - T_none) / 2`, where `T` is the mean time of a call that switches there and back,
-//! and `T_none` of the same call without a switch (Strong et al. 2009, section 5.1, gettidbench).
+//! **Cost of a switch**: `(T - T_none) / 2`, where `T` is the mean time of a call that switches to the other core and
+//! back, and `T_none` is the time of the call without a switch (Strong et al. 2009, section 5.1, gettidbench).
 //!
-//! **Break-even.** A caller that waits for each call loses `T - T_none` per call; a switch pays where the call
-//! itself is that much faster on the other core, as it may be on a core with warm caches. A caller with several
-//! calls outstanding works on meanwhile. With `w` ns of own work per call it needs `max(T_k, w + c)` per call,
-//! where `T_k` is the time per call with `k` outstanding and no own work, and `c` its own part of a switch;
-//! without switches `T_none + w`. So a switch pays if `c < T_none`, from `w = T_k - T_none` on. The time of an
-//! empty call with `k` outstanding is an upper bound of `c`, and is taken for it.
+//! **Break-even.** A caller that waits for each call loses `T - T_none` per call; a switch pays if the call itself is
+//! faster by more than this time on the other core, for example because of warm caches. A caller with several
+//! outstanding calls continues its own work meanwhile. With `w` ns of own work per call, the caller needs
+//! `max(T_k, w + c)` per call, where `T_k` is the time per call with `k` outstanding and no own work, and `c` is the
+//! caller's own part of a switch. Without switches it needs `T_none + w`. A switch therefore pays if `c < T_none`, from
+//! `w = T_k - T_none` on. The time of an empty call with `k` outstanding is an upper bound of `c`, and corehop uses
+//! this bound for `c`.
 //!
-//! That leaves out what the other core could do instead. Two workers, each on its core, were measured with the call, too (the
-//! mechanism `second-worker`): [`Instead`] compares with them.
+//! This break-even ignores other uses of the other core. Two workers, each on its own core, were measured with the
+//! call, too (the mechanism `second-worker`), and [`Instead`] compares with them.
 
 use std::collections::BTreeMap;
 
@@ -36,30 +37,30 @@ use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 /// One minus the confidence of all intervals.
 const ALPHA: f64 = 0.05;
 
-/// A call from one CPU to another, as far as it does not matter how it got there.
+/// A call from one CPU to another, without its mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Switched {
-    /// The platform, by id.
+    /// The id of the platform.
     pub machine: String,
     /// The application core.
     pub from_cpu: u64,
     /// The OS core.
     pub to_cpu: u64,
-    /// The measured class of a migration between the two, where it is known.
+    /// The measured class of a migration between the two CPUs, if known.
     pub pair_class: Option<Event>,
-    /// The call.
+    /// The system call.
     pub call: SwitchCall,
-    /// Its bytes; 0 without a size.
+    /// The size of the call in bytes; 0 without a size.
     pub bytes: u64,
 }
 
-/// The times of one call by one mechanism.
+/// The times of one call with one mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SwitchSummary {
-    /// The call.
+    /// The call and its CPUs.
     #[serde(flatten)]
     pub of: Switched,
-    /// The mechanism.
+    /// The mechanism that makes the call.
     pub mechanism: SwitchMechanism,
     /// The number of calls outstanding at a time.
     pub outstanding: u64,
@@ -67,25 +68,26 @@ pub struct SwitchSummary {
     pub batches: usize,
     /// The number of batches that are not valid.
     pub invalid: usize,
-    /// The mean time of a call in a batch, in nanoseconds: the median over replicates.
+    /// The mean time of a call in a batch, in nanoseconds, as a median over replicates.
     pub mean_ns: ReplicateStatistic,
-    /// The shortest and the longest mean of a batch, in nanoseconds.
+    /// The shortest and the longest batch mean, in nanoseconds.
     pub range_ns: (f64, f64),
-    /// The 10th, 50th, 90th and 99th percentiles of single calls, in nanoseconds: medians over batches.
+    /// The 10th, 50th, 90th and 99th percentiles of single calls, in nanoseconds, as medians over batches.
     pub percentiles_ns: [f64; 4],
-    /// A line exchange of the two CPUs, in nanoseconds for one way: the median over batches.
+    /// The one-way time of a line exchange between the two CPUs, in nanoseconds, as a median over batches.
     pub exchange_ns: Option<f64>,
-    /// The time of a call beyond that without a switch, in nanoseconds.
+    /// The time of a call minus the time of the call without a switch, in nanoseconds.
     pub extra_ns: Option<ReplicateStatistic>,
-    /// The point from which a switch pays; None without a switch.
+    /// The break-even point of the switch; None for the mechanism without a switch.
     pub pays: Option<Pays>,
-    /// The same, if a second worker could use the other core instead; None without a switch.
+    /// The break-even point if a second worker could use the other core instead; None for the mechanism without a
+    /// switch.
     pub instead: Option<Instead>,
 }
 
 impl SwitchSummary {
-    /// The cost of one switch, in nanoseconds, with its interval if there is one. None without a switch, and with
-    /// several calls outstanding.
+    /// The cost of one switch, in nanoseconds, with the ends of its interval if there is one. None for the mechanism
+    /// without a switch, and for several outstanding calls.
     pub fn per_switch_ns(&self) -> Option<(f64, Option<(f64, f64)>)> {
         let is_switch = self.outstanding == 1 && self.mechanism.switches();
         let extra = self.extra_ns.as_ref().filter(|_| is_switch)?;
@@ -94,31 +96,31 @@ impl SwitchSummary {
     }
 }
 
-/// Batches of one call by one mechanism.
+/// The batches of one call with one mechanism.
 #[derive(Debug, Clone, Default)]
 struct CallBatches {
-    /// The means of batches, by seed and replicate.
+    /// The batch means, by seed and replicate.
     means: BTreeMap<(u64, u64), Vec<f64>>,
     percentiles: [Vec<f64>; 4],
     exchanges: Vec<f64>,
     invalid: usize,
-    /// The reason for which the first batch that was not measured was not.
+    /// The reason why the first unmeasured batch was not measured.
     why: Option<String>,
 }
 
 /// A mechanism without a valid batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotMeasured {
-    /// The call.
+    /// The call and its CPUs.
     #[serde(flatten)]
     pub of: Switched,
-    /// The mechanism.
+    /// The mechanism that was not measured.
     pub mechanism: SwitchMechanism,
     /// The number of calls outstanding at a time.
     pub outstanding: u64,
-    /// The number of batches.
+    /// The number of batches without a measurement.
     pub batches: usize,
-    /// The reason.
+    /// The reason why the mechanism was not measured.
     pub why: String,
 }
 
@@ -145,7 +147,7 @@ impl CallBatches {
         self.exchanges.extend(row.exchange_ns);
     }
 
-    /// The median of each replicate.
+    /// The median batch mean of each replicate.
     fn medians(&self) -> Medians {
         let of = |(&replicate, means): (&(u64, u64), &Vec<f64>)| Some((replicate, middle(means)?));
         self.means.iter().filter_map(of).collect()
@@ -169,7 +171,7 @@ fn middle(values: &[f64]) -> Option<f64> {
 /// A mechanism, with its number of outstanding calls.
 type MechanismKey = (SwitchMechanism, u64);
 
-/// Takes batches, one after the other.
+/// Collects batches of core switches.
 #[derive(Debug, Clone, Default)]
 pub struct Switchings {
     batches: BTreeMap<Switched, BTreeMap<MechanismKey, CallBatches>>,
@@ -178,7 +180,7 @@ pub struct Switchings {
 /// The core switches of all files.
 #[derive(Debug, Clone, Default)]
 pub struct SwitchResults {
-    /// The cost of core switches, by mechanism.
+    /// The summaries of calls, by mechanism.
     pub summaries: Vec<SwitchSummary>,
     /// The mechanisms without a valid batch.
     pub not_measured: Vec<NotMeasured>,
@@ -201,7 +203,7 @@ impl Summarise for Switchings {
 }
 
 impl Switchings {
-    /// Takes some more batches.
+    /// Adds batches.
     pub fn take(&mut self, rows: &[SwitchBatch]) {
         for row in rows {
             let of = Switched {
@@ -217,8 +219,8 @@ impl Switchings {
         }
     }
 
-    /// The summaries, by pair of CPUs and call; the mechanisms of one in their order. A mechanism without a valid
-    /// batch has none.
+    /// The summaries by pair of CPUs and call; the mechanisms of one call are in their usual order. A mechanism without
+    /// a valid batch has no summary.
     pub fn finish(&self) -> Vec<SwitchSummary> {
         let of_call = |(of, ways): (&Switched, &BTreeMap<MechanismKey, CallBatches>)| {
             let medians = |mechanism| ways.get(&(mechanism, 1)).map(CallBatches::medians);
@@ -240,8 +242,8 @@ impl Switchings {
         self.batches.iter().flat_map(of_call).collect()
     }
 
-    /// The mechanisms without a valid batch. A pair of CPUs has several classes at most in its batches that were measured, so
-    /// that one measured in any class is measured.
+    /// The mechanisms without a valid batch. Only measured batches of a pair can show several classes, so a mechanism
+    /// that was measured in any class of the pair counts as measured.
     pub fn not_measured(&self) -> Vec<NotMeasured> {
         let measured = |of: &Switched, way: &MechanismKey| {
             let same = |other: &Switched| Switched { pair_class: None, ..other.clone() };
@@ -263,7 +265,7 @@ impl Switchings {
             .collect()
     }
 
-    /// An upper bound of the caller's part of a switch: an empty call by the same way.
+    /// An upper bound of the caller's part of a switch: the time of an empty call with the same mechanism.
     fn callers_part(&self, of: &Switched, way: MechanismKey) -> Option<Medians> {
         let empty = Switched { call: SwitchCall::Gettid, bytes: 0, ..of.clone() };
         Some(self.batches.get(&empty)?.get(&way)?.medians())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs made up of known parts, whose shares must come out.
+//! Tests with made-up runs of known parts, whose shares must be found.
 
 use super::*;
 use crate::example::sample;
@@ -7,18 +7,18 @@ use corehop_fixtures::designs::SeededSource;
 use corehop_plan::experiment::{Conditions, Preset};
 use corehop_plan::platform::Platform;
 
-/// The standard deviations of the parts of a made-up run, of the logarithm.
+/// The standard deviations of the parts of a made-up run, in the logarithm.
 #[derive(Debug, Clone, Copy, Default)]
 struct Truth {
     frames: f64,
     order: f64,
     others: f64,
     threads: f64,
-    /// Of a slow time: the increments of a process with a memory of fifty steps.
+    /// The standard deviation of a slow process: its increments have a memory of fifty steps.
     run: f64,
-    /// Of one sample about its step.
+    /// The standard deviation of a sample around its step.
     sample: f64,
-    /// The lengthening of a delay, in its logarithm, in every other fifty steps.
+    /// The increase of a delay's logarithm in every other block of fifty steps.
     far: f64,
 }
 
@@ -31,7 +31,7 @@ impl Truth {
             + (self.far / 2.0).powi(2)
     }
 
-    /// The samples of a run of so many rounds, eight a step.
+    /// The samples of a run with `rounds` rounds and eight samples in each step.
     fn run(self, rounds: u32, seed: u64) -> Vec<Sample> {
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();
         let conditions = Conditions { rounds, ..Preset::Quick.conditions(&platform) };
@@ -119,7 +119,7 @@ fn over_many_runs_each_part_is_what_was_put_in() {
     close(VarianceComponent::Error, 1.37 * 0.01 / 8.0);
 }
 
-/// In how many of so many runs the interval of a part holds its variance, as a share of the truth.
+/// The share of runs in which the interval of a part contains the part's true share.
 fn covered(truth: Truth, part: VarianceComponent, own: f64, rounds: u32) -> f64 {
     let error = 1.37 * truth.sample.powi(2) / 8.0;
     let share_of = own / (truth.variance_between() + error);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models fitted to samples made up by hand, where the right answer is known.
+//! Tests of models that are fitted to made-up samples with a known answer.
 
 use super::*;
 use crate::example::sample;
@@ -9,7 +9,7 @@ use corehop_plan::workload::{Absence, Event};
 
 const CACHES: [u64; 2] = [256 << 10, 8 << 20];
 
-/// `n` samples of a size, whose delays spread evenly around `us`.
+/// A set of `n` samples of one size, whose delays are spread evenly around `us`.
 fn samples(kib: u64, us: f64, n: u32) -> Vec<Sample> {
     let of = |k: u32| {
         let spread = f64::from(k) - f64::from(n - 1) / 2.0;
@@ -250,7 +250,7 @@ fn samples_that_are_not_valid_are_left_out_and_without_samples_there_is_no_answe
     assert!(few.predict(&p99).unwrap_err().to_string().contains("at most 41"));
 }
 
-/// Takes the first field of this name out of a value; whether there was one.
+/// Removes the first field of this name from a value; returns whether there was one.
 fn take(value: &mut serde_json::Value, key: &str) -> bool {
     match value {
         serde_json::Value::Object(map) => {
@@ -285,7 +285,7 @@ fn a_model_is_the_same_after_a_trip_through_its_file_and_other_files_are_refused
     }
 }
 
-/// 32 KiB of 8 ways at 1 ns, 1 MiB of 16 ways at 10 ns, memory at 100 ns.
+/// A hierarchy with 32 KiB of 8 ways at 1 ns, 1 MiB of 16 ways at 10 ns, and memory at 100 ns.
 fn hierarchy() -> AnalyticHierarchy {
     let level = |level, bytes: u64, ways: u32, hit_ns| analytic::CacheLevel {
         level,
@@ -432,7 +432,8 @@ fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
     assert!(near(model.predict(&DelayQuery { only, ..asked }).unwrap().cost.estimate_us, 40.0));
 }
 
-/// Delays of 64 KiB after preemptors of two sizes, as `--preemptor-wss 64KiB,1MiB` measures them.
+/// A model of delays of 64 KiB after preemptors of two sizes, as `--preemptor-wss 64KiB,1MiB`
+/// measures them.
 fn by_two_preemptors() -> DelayModel {
     let mut fit = DelayFitter::new(Estimator::Difference);
     for (polluter, us) in [("shuffled 64 KiB write 0.5", 10.0), ("shuffled 1 MiB write 0.5", 50.0)]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exchanges of machines whose levels are known, and of one that really moved its CPUs.
+//! Tests with exchanges of machines whose levels are known, and of a guest whose host really moved its
+//! CPUs.
 
 use proptest::prelude::*;
 
@@ -14,7 +15,7 @@ const MEASURED: [f64; 60] = [
     44.0, 43.7, 45.9, 43.8, 44.6, 43.8, 42.7, 43.7, 44.3, 43.2, 63.7, 49.1, 31.6, 32.4,
 ];
 
-/// The levels without the certainty, which takes most of the time.
+/// The levels without their certainty, which takes most of the computing time.
 fn levels_of(values: &[f64]) -> ExchangeLevels {
     let levels = number::ExchangeRun::new(values).levels();
     ExchangeLevels { levels, certainty: None, exchanges: values.len() }.settled(values)
@@ -24,7 +25,7 @@ fn medians(levels: &ExchangeLevels) -> Vec<f64> {
     levels.levels.iter().map(|level| level.median_ns).collect()
 }
 
-/// Levels at 28 to 55 ns and at 195 to 224 ns.
+/// Two levels: 28 to 55 ns, and 195 to 224 ns.
 fn near_and_far() -> ExchangeLevels {
     let level =
         |low_ns, median_ns, high_ns| ExchangeLevel { median_ns, low_ns, high_ns, exchanges: 100 };
@@ -32,12 +33,12 @@ fn near_and_far() -> ExchangeLevels {
     ExchangeLevels { levels, certainty: Some(1.0), exchanges: 200 }
 }
 
-/// A value about `ns`, with this much noise in log.
+/// A value near `ns`, with this standard deviation of its logarithm.
 fn about(ns: f64, noise: f64, draw: &mut ResampleSource) -> f64 {
     ns * (noise * draw.normal()).exp()
 }
 
-/// An exchange below one cache as measured: one of two states of the clock.
+/// An exchange within one cache as measured: one of two states of the clock.
 fn near(draw: &mut ResampleSource) -> f64 {
     let ns = if draw.unit() < 0.12 { 31.5 } else { 46.5 };
     about(ns, 0.06, draw)
@@ -48,7 +49,7 @@ fn disturbed(ns: f64, draw: &mut ResampleSource) -> f64 {
     ns * 1.3 * (10.0_f64 / 1.3).powf(draw.unit())
 }
 
-/// The number of seeds, of 100, that find several levels where there is one.
+/// The number of seeds, of 100, that find several levels where there is only one.
 fn false_splits(n: usize, one: impl Fn(&mut ResampleSource) -> f64) -> usize {
     let several = |seed| {
         let mut draw = ResampleSource::new(seed);
@@ -92,7 +93,7 @@ fn a_slow_drift_by_a_third_is_one_level() {
     }
 }
 
-/// `n` values of which a share is `ratio` times as long, and which.
+/// Draws `n` values, a share of which is `ratio` times as long; each value states its level.
 fn two(n: usize, share: f64, ratio: f64, draw: &mut ResampleSource) -> Vec<(usize, f64)> {
     let far = |at: usize| (at + 1) as f64 * share - (at as f64 * share).floor() >= 1.0;
     let value = |at| {
@@ -295,8 +296,8 @@ fn a_machine_that_never_changes_leaves_its_median_stay_open() {
     assert_eq!(stays(&[(5, 46.0)], &ExchangeLevels::of(&[])).levels, []);
 }
 
-/// A host that moves its CPUs between two caches, seen every 20 ms: state and exchange, of which a
-/// share is disturbed.
+/// The exchanges of a host that moves CPUs between two caches, observed every 20 ms: the state, and
+/// the exchange, a share of which is disturbed.
 fn moving_host(n: usize, share: f64, seed: u64) -> Vec<(usize, f64)> {
     let mut draw = ResampleSource::new(seed);
     let mut state = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Forms that were fitted to rows whose law is known.
+//! Tests of forms that are fitted to rows with a known law.
 
 use super::rows::Inputs;
 use super::*;
@@ -41,7 +41,7 @@ fn gain(rows: Vec<GainRow>) -> MachineGain {
     }
 }
 
-/// Rows of two programs on a saturating law.
+/// Rows of two programs that follow a saturating law.
 fn saturating() -> Vec<GainRow> {
     let law = |x: f64| 1.0 - 0.5 * x / (5_000.0 + x);
     let sizes = [100, 1_000, 10_000, 100_000];

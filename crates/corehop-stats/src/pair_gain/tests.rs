@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two threads whose ratio was computed by hand, and what has to hold for any two.
+//! Tests with two threads whose ratio was computed by hand, and properties that hold for any two
+//! threads.
 
 use proptest::prelude::*;
 
@@ -14,7 +15,7 @@ fn lines(near: f64, far: f64) -> SharingContext {
     SharingContext { lines, capacity: None }
 }
 
-/// Both busy for a window of 1 ms.
+/// Two threads that are both busy for a window of 1 ms.
 fn busy(
     counted: impl Into<Option<InstructionCounts>>,
     handed_over: Option<f64>,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers that were worked out another way: unequal replicates, ties, the least number of replicates, probabilities that are none.
+//! Tests with numbers that were computed in another way: unequal replicates, ties, the smallest number of replicates,
+//! and invalid probabilities.
 
 use super::difference::{exchanges, hits};
 use super::estimate::Replicates;
 use super::serial::worth;
 use super::*;
 
-/// One sample a replicate, in this order.
+/// A cell with one sample in each replicate, in this order.
 fn singles(values: &[f64]) -> Nested {
     Nested::new(values.iter().map(|&value| vec![value]).collect()).unwrap()
 }
@@ -21,8 +22,9 @@ fn ends(interval: Option<Interval>, low: f64, high: f64) -> bool {
     interval.is_some_and(|it| near(it.low, low) && near(it.high, high) && is(it.level, 0.95))
 }
 
-/// Of n values the ranks d to n + 1 - d have a coverage of 1 - 2 P(fewer than d of n): of 6 and rank 1 it is 0.96875, of rank 2
-/// 0.78125, so that a tenth of the way has to be gone, 0.357 of a rank by the formula of Hettmansperger and Sheather.
+/// Of n values, the ranks d to n + 1 - d have a coverage of 1 - 2 P(fewer than d of n). Of six values, rank 1 has
+/// 0.96875 and rank 2 has 0.78125, so a tenth of the coverage is to be given up, which is 0.357 of a rank by the
+/// formula of Hettmansperger and Sheather.
 #[test]
 fn the_interval_of_a_median_lies_between_ranks() {
     for (values, low, high) in [
@@ -41,8 +43,8 @@ fn the_interval_of_a_median_lies_between_ranks() {
     }
 }
 
-/// 2.5706 standard errors of 5.0990 / √6, bent by Hall's transformation for a skewness of 1.4873: an end far above and one near
-/// below.
+/// The interval has 2.5706 standard errors of 5.0990 / √6, bent by Hall's transformation for a skewness of 1.4873: one
+/// end is far above, the other near below.
 #[test]
 fn the_interval_of_a_mean_is_bent_by_the_skewness_of_replicates() {
     let mean = singles(&[3.0, 15.0, 1.0, 5.0, 2.0, 4.0]).mean(0.05).unwrap();
@@ -105,8 +107,8 @@ fn where_a_level_is_out_of_reach_the_widest_within_is_taken_and_named() {
     assert_eq!(why, NoInterval::TooFewReplicates { have: 5 });
 }
 
-/// Of all 35 choices of 3 from 1, 2, 2, 2, 3, 3, 5, three have a statistic as large as that of 1, 2, 2 against the others, and
-/// one more is as far from 0: counted by another program.
+/// Another program counted the exchanges: of all 35 choices of 3 from 1, 2, 2, 2, 3, 3, 5, three have a statistic as
+/// large as that of 1, 2, 2 against the others, and one more is as far from 0.
 #[test]
 fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     let of = |x: &[f64], y: &[f64]| {
@@ -117,7 +119,7 @@ fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     assert_eq!(of(&[2.0, 3.0, 3.0, 5.0], &[1.0, 2.0, 2.0]), [35, 3]);
 }
 
-/// Six against more than a hundred are not counted one by one: by `t`, the two tails are what is left of each other.
+/// Six against more than a hundred replicates are not enumerated; by `t`, the two tails add up to one.
 #[test]
 fn the_tails_of_many_replicates_add_up_to_one_and_change_sides_with_the_cells() {
     let values = |n: usize, shift: f64| -> Vec<f64> {
@@ -134,8 +136,8 @@ fn the_tails_of_many_replicates_add_up_to_one_and_change_sides_with_the_cells() 
     assert_eq!(least_p_value(6, 5, 1.0), None);
 }
 
-/// 1, 3, 1, 2, 3, 2, 3, 4: of 28 pairs 19 rise and 4 fall. Two ones, two twos and three threes lower the variance to 1074/18, of
-/// which 14 are 1.812 standard deviations.
+/// Of the 28 pairs of 1, 3, 1, 2, 3, 2, 3, 4, 19 rise and 4 fall. Two ones, two twos and three threes reduce the
+/// variance to 1074/18, and a score of 14 is 1.812 standard deviations.
 #[test]
 fn ties_of_a_drift_are_counted_wherever_they_stand() {
     let drift = singles(&[1.0, 3.0, 1.0, 2.0, 3.0, 2.0, 3.0, 4.0]).drift(0.05).unwrap();
@@ -151,7 +153,7 @@ fn ties_of_a_drift_are_counted_wherever_they_stand() {
     assert_eq!((none.tau, none.p_value, none.shift), (0.0, 1.0, 0.0));
 }
 
-/// Ranks of a ramp of ten, less their mean: the products of neighbours are 0.7 of the squares, and a tenth is added.
+/// For the centred ranks of a ramp of ten, the products of neighbours are 0.7 of the squares, and a tenth is added.
 #[test]
 fn a_ramp_of_ten_is_worth_little_more_than_one() {
     let ramp: Vec<f64> = (0..10).map(f64::from).collect();
@@ -181,7 +183,7 @@ fn what_cells_share_is_the_mean_over_cells_of_what_their_blocks_vary_more() {
     assert!(is(shared(&[cell(&ramp), cell(&[2.0; 12])]), 4.923_076_923_076_923));
 }
 
-/// If every sample of one kind is above every sample of the other, the interval is that of as many pairs which all agreed.
+/// If every sample of one kind is above every sample of the other, the interval is that of as many agreeing pairs.
 #[test]
 fn an_order_without_exception_has_an_interval_at_the_edge_and_turns_with_its_sides() {
     let side = |from: f64| -> Vec<(f64, u64)> {

@@ -2,10 +2,10 @@
 //! Tests which of two kinds of samples tends to be greater, if both come from the same replicates.
 //!
 //! The estimated quantity is `θ = P(X < Y) + P(X = Y)/2` over all pairs of samples. Samples of one
-//! replicate are alike, so the error is computed from each replicate's contribution: the sum of its
-//! placements minus the contribution of as many average samples (Obuchowski, Biometrics 53, 1997, in
-//! the form that first sums both kinds). The interval is that of `t` over replicates on the logit
-//! scale.
+//! replicate are alike, so the error is computed from the contributions of replicates. A contribution
+//! is the sum of the replicate's placements minus that of as many average samples (Obuchowski,
+//! Biometrics 53, 1997, in the form that first sums both kinds). The interval is that of `t` over
+//! replicates on the logit scale.
 
 use std::collections::BTreeMap;
 

@@ -50,7 +50,8 @@ pub fn beyond(
     Ok(Some(BeyondShift { above: of(above), below: of(below) }))
 }
 
-/// Dependence raises p-values but never removes them.
+/// Whether both sides have enough replicates. Dependence between replicates does not count here, because it raises
+/// p-values but never removes them.
 fn have_enough(x: &Replicates, y: &Replicates) -> bool {
     x.values.len().min(y.values.len()) >= FEWEST_REPLICATES
 }

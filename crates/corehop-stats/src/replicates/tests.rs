@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small nested samples whose medians, means, quantiles and spreads can be had by hand.
+//! Tests with small nested samples whose medians, means, quantiles and spreads can be computed by
+//! hand.
 use super::*;
 use corehop_fixtures::designs::{Design, SeededSource, StandardLaw};
 
@@ -7,7 +8,8 @@ fn cell(groups: &[&[f64]]) -> Nested {
     Nested::new(groups.iter().map(|group| group.to_vec()).collect()).unwrap()
 }
 
-/// One sample a replicate, from 1 up, in an order in which neighbours are not alike.
+/// A cell with one sample in each replicate, counted from 1, in an order in which neighbours are
+/// not alike.
 fn apart(count: usize) -> Nested {
     let key = |at: usize| (at as f64 * 0.618_034).fract();
     let rank = |at: usize| (0..count).filter(|&other| key(other) <= key(at)).count();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Curves whose end is known, and the refill times printed by Wächtler.
+//! Tests with curves whose end is known, and with the refill times that Wächtler printed.
 
 use super::*;
 use crate::estimator::Estimator;
@@ -8,8 +8,8 @@ use crate::summary::summarize;
 use corehop_plan::samples::Sample;
 use corehop_plan::workload::Absence;
 
-/// 40 samples of a sweep at this length, delayed by about `us` (± 1 %); the warm touch takes 1 µs,
-/// cold less warm 100 µs.
+/// A sweep with 40 samples at this length, delayed by about `us` (± 1 %); the warm touch takes 1
+/// µs, and cold minus warm is 100 µs.
 fn at(ms: u64, us: f64) -> Vec<Sample> {
     (0..40)
         .map(|i| Sample {
@@ -108,7 +108,7 @@ fn the_end_is_held_against_cold_less_warm() {
     assert_eq!(one.lengths, 3);
 }
 
-/// The Xeon X5650: 256 KiB of its own for each of six cores, 12 MiB for all.
+/// The caches of the Xeon X5650: 256 KiB for each of six cores, and 12 MiB for all.
 fn x5650() -> Vec<RefillTarget> {
     let target = |cache: &str, kib: u64, instances, sharers| RefillTarget {
         cache: cache.to_owned(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The point from which a core switch pays, with its interval, and whether the other core was better used by a second worker.
+//! The break-even point of a core switch with its interval, and whether a second worker would have been the better use
+//! of the other core.
 //!
-//! All of it is computed in each replicate and decided by the median over replicates: where its interval has both signs,
-//! or where there are too few replicates for an interval, there is not enough evidence.
+//! All values are computed in each replicate and decided by the median over replicates. If the interval of the median
+//! includes both signs, or if there are too few replicates for an interval, the evidence is not sufficient.
 
 use std::collections::BTreeMap;
 
@@ -11,71 +12,72 @@ use serde::Serialize;
 use super::super::replicates::Nested;
 use super::ALPHA;
 
-/// The medians of a way, by seed and replicate.
+/// The median times of a mechanism, by seed and replicate.
 pub(super) type Medians = BTreeMap<(u64, u64), f64>;
 
-/// A difference of times in nanoseconds: the median over replicates.
+/// A difference of times in nanoseconds, as a median over replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MedianDifference {
-    /// The estimate.
+    /// The estimated difference.
     pub ns: f64,
-    /// The ends of its interval; None with fewer than six replicates.
+    /// The ends of the interval; None with fewer than six replicates.
     pub interval: Option<(f64, f64)>,
     /// The number of replicates.
     pub replicates: usize,
 }
 
-/// The point from which a switch pays.
+/// The break-even point of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "when")]
 pub enum Pays {
-    /// The call is this much faster on the other core; 0 or less for any call.
+    /// The switch pays if the call is faster by this time on the other core; a value of 0 or less means that it always
+    /// pays.
     FasterThere(MedianDifference),
-    /// The caller has this much own work per call; 0 for any.
+    /// The switch pays if the caller has at least this much own work per call; 0 means that it always pays.
     OwnWork(MedianDifference),
-    /// Never: the caller's part of a switch takes as long as the call.
+    /// The switch never pays because the caller's part of a switch takes as long as the call.
     Never {
-        /// The caller's part, in nanoseconds.
+        /// The caller's part of a switch, in nanoseconds.
         part_ns: f64,
         /// The number of replicates.
         replicates: usize,
     },
-    /// The interval of the difference that decides has both signs, or there is none.
+    /// The interval of the deciding difference includes both signs, or there is no interval.
     NotEnough(MedianDifference),
-    /// Unknown: the caller's part was not measured, or the call without a switch.
+    /// The caller's part, or the call without a switch, was not measured.
     Unknown,
 }
 
-/// The own work per call with which a switch beats a second worker thread on the other core.
+/// The own work per call with which a switch is better than a second worker thread on the other core.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "when")]
 pub enum Instead {
-    /// Between these two.
+    /// A switch is better if the own work is between these two times.
     OwnWork {
-        /// From here on, the other core keeps up.
+        /// The own work from which the other core keeps up with the caller.
         from: MedianDifference,
-        /// From here on, half of the own work is worth more than the call.
+        /// The own work from which a second worker, which takes half of it, saves more time than the switch.
         to: MedianDifference,
     },
-    /// With none: the second worker is better by at least this much per call.
+    /// A switch is never better: the second worker saves at least this time per call.
     Never(MedianDifference),
-    /// The interval of the difference that decides has both signs, or there is none.
+    /// The interval of the deciding difference includes both signs, or there is no interval.
     NotEnough(MedianDifference),
-    /// Unknown: a second worker was not measured, or the caller's part.
+    /// The second worker, or the caller's part, was not measured.
     Unknown,
 }
 
-/// The sign of a difference, as far as its interval tells.
+/// The sign of a difference, as far as its interval determines it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sign {
     Above,
-    /// Below, or zero.
+    /// The difference is negative or zero.
     NotAbove,
     Both,
 }
 
 impl MedianDifference {
-    /// Of one value of each replicate.
+    /// The difference with one value for each replicate.
     fn of(values: &[f64]) -> Option<Self> {
         let groups = values.iter().map(|&value| vec![value]).collect();
         let between = Nested::new(groups).ok()?.median(ALPHA).ok()?;
@@ -91,27 +93,27 @@ impl MedianDifference {
         }
     }
 
-    /// The part above zero: own work is never less.
+    /// The difference limited to zero or more, because own work cannot be negative.
     fn above_zero(self) -> Self {
         let interval = self.interval.map(|(low, high)| (low.max(0.0), high.max(0.0)));
         Self { ns: self.ns.max(0.0), interval, ..self }
     }
 }
 
-/// The times of a call by one way, and of what it is compared with.
+/// The times of a call with one mechanism, and the times with which they are compared.
 pub(super) struct SwitchMedians {
     pub(super) outstanding: u64,
     pub(super) way: Medians,
-    /// The call without a switch.
+    /// The time of the call without a switch.
     pub(super) none: Option<Medians>,
     /// An upper bound of the caller's part of a switch.
     pub(super) part: Option<Medians>,
-    /// The call by two workers, each on its core.
+    /// The time of the call with two workers, each on its own core.
     pub(super) two: Option<Medians>,
 }
 
 impl SwitchMedians {
-    /// A value of each replicate that all of these have.
+    /// A value computed for each replicate that all inputs have.
     fn each<const N: usize>(
         of: [Option<&Medians>; N],
         value: impl Fn([f64; N]) -> f64,
@@ -126,7 +128,7 @@ impl SwitchMedians {
         MedianDifference::of(&values.collect::<Vec<_>>())
     }
 
-    /// The point from which the switch pays for one thread that has the other core for nothing.
+    /// The break-even point for a single thread that can use the other core without cost.
     pub(super) fn pays(&self) -> Pays {
         let (way, none, part) = (Some(&self.way), self.none.as_ref(), self.part.as_ref());
         let Some(longer) = Self::each([way, none], |[way, none]| way - none) else {
@@ -151,10 +153,10 @@ impl SwitchMedians {
         }
     }
 
-    /// The same, if the other core could carry out calls and own work of a second worker instead.
+    /// The break-even point if a second worker could make calls and do own work on the other core instead.
     ///
-    /// With `w` of own work per call, two workers need `two + w/2`, and a caller with a partner `max(way, w + part)`. A caller
-    /// that waits for each call needs `way + w`.
+    /// With `w` of own work per call, two workers need `two + w/2`, and a caller with a partner needs
+    /// `max(way, w + part)`. A caller that waits for each call needs `way + w`.
     pub(super) fn instead(&self) -> Instead {
         let (way, two) = (Some(&self.way), self.two.as_ref());
         let waits = self.outstanding == 1;

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The generalized Pareto distribution and two ways to fit it.
 //!
-//! `F(y) = 1 - (1 + ξy/σ)^(-1/ξ)` for excesses `y > 0` over a threshold, with shape `ξ` and scale
-//! `σ`; `ξ = 0` is the exponential law, `ξ < 0` ends at `-σ/ξ`. (Hosking and Wallis write `k = -ξ`.)
+//! The distribution is `F(y) = 1 - (1 + ξy/σ)^(-1/ξ)` for excesses `y > 0` over a threshold, with shape `ξ`
+//! and scale `σ`. `ξ = 0` is the exponential distribution, and with `ξ < 0` the distribution ends at `-σ/ξ`.
+//! (Hosking and Wallis write `k = -ξ`.)
 
 use serde::Serialize;
 
 use crate::ordered::Ordered;
 
-/// The least shape that the likelihood is searched for: below -1 it grows without bound.
+/// The smallest shape in the search for the maximum likelihood; below -1 the likelihood is unbounded.
 const LEAST_SHAPE: f64 = -0.95;
 
-/// A generalized Pareto law of the excesses over a threshold.
+/// A generalized Pareto distribution of the excesses over a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gpd {
-    /// Shape `ξ`.
+    /// The shape `ξ`.
     pub shape: f64,
-    /// Scale `σ`, in the unit of the values.
+    /// The scale `σ`, in the unit of the values.
     pub scale: f64,
 }
 
 impl Gpd {
-    /// `-ln P(Y > y)`: infinite beyond the end of a law with negative shape.
+    /// The hazard `-ln P(Y > y)`; infinite beyond the end of a distribution with negative shape.
     pub(crate) fn hazard(self, y: f64) -> f64 {
         let z = y / self.scale;
         if self.shape.abs() < 1e-9 {
@@ -40,14 +41,14 @@ impl Gpd {
         self.scale * (self.shape * hazard).exp_m1() / self.shape
     }
 
-    /// The end of the law, above the threshold; None if it has none.
+    /// The end of the distribution, above the threshold; None for an unbounded distribution.
     pub fn end(self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)
     }
 }
 
-/// The fit by probability-weighted moments (Hosking and Wallis, Technometrics 29(3), 1987). None
-/// where the moments do not belong to a law of this family with a mean.
+/// Fits by probability-weighted moments (Hosking and Wallis, Technometrics 29(3), 1987). None if the moments
+/// do not belong to a distribution of this family with a mean.
 pub fn by_moments(excesses: &Ordered) -> Option<Gpd> {
     let n = excesses.len() as f64;
     let (mut first, mut second) = (0.0, 0.0);
@@ -61,8 +62,8 @@ pub fn by_moments(excesses: &Ordered) -> Option<Gpd> {
     (gap > 0.0 && scale > 0.0).then(|| Gpd { shape: 2.0 - first / gap, scale })
 }
 
-/// The fit by maximum likelihood, in the one variable `θ = ξ/σ` to which Grimshaw (Technometrics
-/// 35(2), 1993) reduces it: given `θ`, the best shape is the mean of `ln(1 + θy)`. None for fewer
+/// Fits by maximum likelihood in the single variable `θ = ξ/σ`, to which Grimshaw (Technometrics 35(2),
+/// 1993) reduces the problem: for a given `θ`, the best shape is the mean of `ln(1 + θy)`. None for fewer
 /// than two different excesses.
 pub fn by_likelihood(excesses: &Ordered) -> Option<Gpd> {
     if excesses.distinct() < 2 || excesses.min() < 0.0 {
@@ -75,7 +76,7 @@ pub fn by_likelihood(excesses: &Ordered) -> Option<Gpd> {
     Some(given_theta(ys, theta(best)))
 }
 
-/// The best law among those with `ξ/σ = θ`.
+/// The most likely distribution with `ξ/σ = θ`.
 fn given_theta(ys: &[f64], theta: f64) -> Gpd {
     let mean = ys.iter().sum::<f64>() / ys.len() as f64;
     let shape = mean_log(ys, theta);
@@ -88,13 +89,13 @@ fn mean_log(ys: &[f64], theta: f64) -> f64 {
     ys.iter().map(|y| (theta * y).ln_1p()).sum::<f64>() / ys.len() as f64
 }
 
-/// The greatest log-likelihood per excess given `θ`: `-ln σ - ξ - 1`.
+/// The largest log-likelihood per excess for a given `θ`: `-ln σ - ξ - 1`.
 fn profile(ys: &[f64], theta: f64) -> f64 {
     let law = given_theta(ys, theta);
     if law.shape < LEAST_SHAPE { f64::NEG_INFINITY } else { -law.scale.ln() - law.shape - 1.0 }
 }
 
-/// The log-likelihood per excess of a law with shape `ξ` and `ξ/σ = θ` (of the same sign).
+/// The log-likelihood per excess of a distribution with shape `ξ` and `ξ/σ = θ` (of the same sign).
 pub(crate) fn log_likelihood(ys: &[f64], shape: f64, theta: f64, scale: f64) -> f64 {
     if shape.abs() < 1e-9 {
         let mean = ys.iter().sum::<f64>() / ys.len() as f64;
@@ -104,8 +105,8 @@ pub(crate) fn log_likelihood(ys: &[f64], shape: f64, theta: f64, scale: f64) -> 
     if mean_log.is_nan() { f64::NEG_INFINITY } else { -scale.ln() - (1.0 + 1.0 / shape) * mean_log }
 }
 
-/// The argument in `[low, high]` with the greatest `f`: the best of `steps` equal steps, then golden section
-/// between its neighbours. None where `f` is finite nowhere on the grid.
+/// The argument in `[low, high]` with the largest `f`: the best of `steps` equal steps, refined by golden
+/// section between its neighbours. None if `f` is not finite anywhere on the grid.
 pub(crate) fn maximize(f: impl Fn(f64) -> f64, low: f64, high: f64, steps: usize) -> Option<f64> {
     let step = (high - low) / steps as f64;
     let grid = (0..=steps).map(|i| low + step * i as f64);

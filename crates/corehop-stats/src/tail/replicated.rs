@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The design effect of replicates on a tail: exceedances of one replicate are alike.
 //!
-//! The design effect (Kish, Survey Sampling, 1965): by how much the replicates vary more than they would
-//! were all samples independent. Two things make a tail, how many samples exceed the threshold and by
-//! how much, so the larger of both counts.
+//! The design effect (Kish, Survey Sampling, 1965) is the factor by which the replicates vary more than
+//! they would if all samples were independent. A tail is determined by the number of exceedances and by
+//! their excesses, so the larger of both design effects counts.
 
 use std::collections::BTreeMap;
 
 use super::Tail;
 use crate::replicates::{FEWEST_REPLICATES, NoInterval};
 
-/// Exceedances by replicate.
+/// The replicates of the samples to which a tail was fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Replicated {
-    /// Replicates with a sample.
+    /// The number of replicates with a sample.
     pub replicates: usize,
-    /// By how much replicates vary more than independent samples would; at least 1.
+    /// The factor by which replicates vary more than independent samples would; at least 1.
     pub design_effect: f64,
 }
 
-/// The values of one replicate: its samples, those above the threshold, and the sum of their excesses.
+/// The values of one replicate: the number of samples, the number above the threshold, and the sum of
+/// their excesses.
 #[derive(Debug, Clone, Copy, Default)]
 struct ReplicateExcess {
     samples: f64,
@@ -28,11 +29,11 @@ struct ReplicateExcess {
 }
 
 impl Replicated {
-    /// Of the samples that the tail was fitted to, each with its replicate, where so many replicates in
-    /// a row count for one.
+    /// The design effect of the samples to which the tail was fitted, each with its replicate;
+    /// `in_a_row` consecutive replicates count as one.
     ///
     /// # Errors
-    /// [`NoInterval::TooFewReplicates`] where fewer than six have a sample above the threshold.
+    /// [`NoInterval::TooFewReplicates`] if fewer than six replicates have a sample above the threshold.
     pub fn of(
         tail: &Tail,
         samples: &[f64],
@@ -58,7 +59,7 @@ impl Replicated {
     }
 }
 
-/// The variance of the numbers of exceedances over that of binomial ones.
+/// The variance of the numbers of exceedances, divided by the variance of binomial numbers.
 fn counts(all: &[ReplicateExcess]) -> f64 {
     let sum = |of: fn(&ReplicateExcess) -> f64| all.iter().map(of).sum::<f64>();
     let (n, share) = (sum(|it| it.samples), sum(|it| it.beyond) / sum(|it| it.samples));
@@ -66,7 +67,7 @@ fn counts(all: &[ReplicateExcess]) -> f64 {
     corrected(all) * squares / (n * share * (1.0 - share)).max(f64::MIN_POSITIVE)
 }
 
-/// The variance of the sums of excesses over that of independent ones.
+/// The variance of the sums of excesses, divided by the variance of independent sums.
 fn excesses(all: &[ReplicateExcess], tail: &Tail) -> f64 {
     let ys = tail.excesses.as_slice();
     let mean = ys.iter().sum::<f64>() / ys.len() as f64;
@@ -75,7 +76,8 @@ fn excesses(all: &[ReplicateExcess], tail: &Tail) -> f64 {
     corrected(all) * squares / within.max(f64::MIN_POSITIVE)
 }
 
-/// The mean is that of the replicates themselves, from which they vary a little less.
+/// The correction for the estimated mean: replicates vary slightly less around their own mean than
+/// around the true mean.
 fn corrected(all: &[ReplicateExcess]) -> f64 {
     all.len() as f64 / (all.len() as f64 - 1.0)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tails of known laws, and data that have none.
+//! Tests with tails of known distributions, and with data that have no tail.
 
 use super::super::draw::{ReferenceLaw, ResampleSource};
 use super::*;

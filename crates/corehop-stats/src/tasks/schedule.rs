@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Jobs, deadlines and preemption lengths, and what two schedulers made of the same task sets.
+//! Summaries of jobs, deadlines and preemption lengths, and comparisons of two schedulers on equal task
+//! sets.
 
 use std::collections::BTreeMap;
 
@@ -16,169 +17,173 @@ use corehop_plan::samples::JobOutcome;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::scheduler::Scheduler;
 
-/// The courses of jobs.
+/// The numbers of jobs by their course.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobCounts {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// All jobs.
+    /// The number of all jobs.
     pub jobs: u64,
     /// The number of jobs with each course.
     pub courses: BTreeMap<JobOutcome, u64>,
 }
 
-/// Deadlines that jobs missed.
+/// The deadlines that jobs missed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DeadlineMisses {
-    /// All jobs.
+    /// The number of all jobs.
     pub jobs: u64,
-    /// Those that ended after their deadline.
+    /// The number of jobs that ended after their deadline.
     pub missed: u64,
-    /// The share of them.
+    /// The share of jobs that missed their deadline.
     pub ratio: f64,
-    /// Its interval at 95 %, from how runs differ: jobs of one run meet their deadlines together, or
-    /// miss them together. None below six runs.
+    /// The interval of the share at 95 %, from the differences between runs: the jobs of one run tend to
+    /// meet, or to miss, their deadlines together. None below six runs.
     pub interval: Option<Interval>,
-    /// Why there is none.
+    /// The reason why there is no interval.
     pub why_none: Option<NoInterval>,
-    /// The largest tardiness, in microseconds; 0 where none was late.
+    /// The largest tardiness, in microseconds; 0 if no job was late.
     pub tardiness_us: f64,
 }
 
-/// Response times, in microseconds.
+/// The response times of jobs, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "names in JSON carry their unit")]
 pub struct Responses {
-    /// The median.
+    /// The median response time.
     pub median_us: f64,
-    /// 99 of 100 are not longer.
+    /// The 99 % quantile of the response times.
     pub p99_us: f64,
-    /// The longest.
+    /// The longest response time.
     pub max_us: f64,
 }
 
-/// A run.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// The number of the task set among those drawn alike.
+    /// The number of the task set among the sets drawn with equal parameters.
     pub set: u64,
-    /// Its tasks.
+    /// The number of tasks in the set.
     pub task_count: u64,
-    /// The working-set size of its first task.
+    /// The working-set size of the set's first task.
     pub wss_bytes: u64,
-    /// Its duration, in seconds.
+    /// The duration of the run, in seconds.
     pub seconds: f64,
-    /// Deadlines.
+    /// The missed deadlines.
     pub misses: DeadlineMisses,
-    /// Response times.
+    /// The response times of the jobs.
     pub responses: Responses,
 }
 
-/// A task of a run.
+/// The summary of a task in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskSummary {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// The number of the task set among those drawn alike.
+    /// The number of the task set among the sets drawn with equal parameters.
     pub set: u64,
-    /// Its tasks.
+    /// The number of tasks in the set.
     pub task_count: u64,
-    /// The working-set size of its first task.
+    /// The working-set size of the set's first task.
     pub wss_bytes: u64,
     /// The task, counted from 0.
     pub task: u64,
-    /// Deadlines.
+    /// The missed deadlines of the task.
     pub misses: DeadlineMisses,
-    /// Response times.
+    /// The response times of the task's jobs.
     pub responses: Responses,
 }
 
-/// A scheduler under a load.
+/// The results of a scheduler under a load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulerSummary {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// Its runs.
+    /// The number of runs.
     pub runs: usize,
-    /// Their duration together, in seconds.
+    /// The total duration of the runs, in seconds.
     pub seconds: f64,
-    /// Deadlines.
+    /// The missed deadlines.
     pub misses: DeadlineMisses,
-    /// Response times.
+    /// The response times of the jobs.
     pub responses: Responses,
-    /// Valid samples; None where jobs gave samples whose file is not there.
+    /// The number of valid samples; None if jobs yielded samples whose file is missing.
     pub samples: Option<usize>,
-    /// The number per second, likewise.
+    /// The number of valid samples per second; None if their file is missing.
     pub samples_per_second: Option<f64>,
-    /// Absences after which a job had its CPU again.
+    /// The number of absences after which a job resumed on its CPU.
     pub preemptions: u64,
-    /// Absences after which it had another.
+    /// The number of absences after which a job resumed on another CPU.
     pub migrations: u64,
-    /// The share of migrations among both; none without any.
+    /// The share of migrations among all absences; None without absences.
     pub migration_share: Option<f64>,
 }
 
-/// Preemption lengths as they happened: the first absence of each job that had one.
+/// The quantiles of the actual preemption lengths, from the first absence of each job that had one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LengthQuantiles {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// The class.
+    /// The class of the absences.
     pub event: Event,
-    /// The number.
+    /// The number of absences.
     pub n: usize,
-    /// The quantiles 0.1, 0.5, 0.9 and 0.99, in microseconds.
+    /// The quantiles 0.1, 0.5, 0.9 and 0.99 of the lengths, in microseconds.
     pub quantiles_us: [f64; 4],
-    /// The longest.
+    /// The longest absence, in microseconds.
     pub max_us: f64,
 }
 
-/// The delays of two schedulers in one class and size.
+/// The delays under two schedulers, for one class and size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelayPair {
-    /// The class.
+    /// The class of the absences.
     pub event: Event,
-    /// The working-set size.
+    /// The working-set size in bytes.
     pub wss_bytes: u64,
     /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// The valid samples of each.
+    /// The number of valid samples under each scheduler.
     pub n: [usize; 2],
-    /// The median delay of the second less that of the first, in microseconds; a run is a replicate.
+    /// The median delay under the second scheduler minus that under the first, in microseconds; a run is a
+    /// replicate.
     pub difference: BetweenDifference,
 }
 
-/// Two schedulers that had the same task sets under the same load.
+/// Two schedulers that ran equal task sets under one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulerPair {
-    /// The platform and the load.
+    /// The id of the platform.
     pub machine: String,
-    /// The load.
+    /// The background load.
     pub load: String,
-    /// The two.
+    /// The two schedulers.
     pub schedulers: [Scheduler; 2],
-    /// The tasks that both ran: of the same set, with the same period and deadline.
+    /// The number of tasks that both schedulers ran: tasks of equal sets, with equal periods and
+    /// deadlines.
     pub tasks: usize,
-    /// A task's execution time under the second over that under the first, the median of all tasks: not 1
-    /// where sets were scaled differently to fit their CPUs, and then responses differ for that as well.
+    /// The median over tasks of the execution time under the second scheduler divided by that under the
+    /// first. The ratio is not 1 if sets were scaled differently to fit their CPUs, and then responses
+    /// differ for this reason, too.
     pub execution_ratio: Option<f64>,
-    /// Those that missed fewer of their deadlines under the first, and under the second.
+    /// The numbers of tasks that missed fewer of their deadlines under the first, and under the second
+    /// scheduler.
     pub fewer_misses: [usize; 2],
-    /// A task's longest response under the second over that under the first: the median of the medians
-    /// of task sets, since the tasks of a set share their runs.
+    /// The longest response of a task under the second scheduler divided by that under the first: the
+    /// median of the task sets' medians, because the tasks of a set share their runs.
     pub response_ratio: Option<ReplicateStatistic>,
-    /// Delays, class by class.
+    /// The delays, for each class.
     pub delays: Vec<DelayPair>,
 }
 
-/// The runs of all files that were watched, with their jobs.
+/// The watched runs of all files, with their jobs.
 fn watched<'a>(
     pairs: &[&'a TaskRunFiles],
 ) -> Vec<(&'a TaskSetRun, Vec<&'a JobSample>, Option<usize>)> {
@@ -311,21 +316,21 @@ pub(super) fn lengths(pairs: &[&TaskRunFiles]) -> Vec<LengthQuantiles> {
     all.into_iter().filter_map(quantiles).collect()
 }
 
-/// A task, wherever it runs.
+/// The identity of a task, whatever scheduler runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Same {
     seed: u64,
     set: u64,
     task_count: u64,
     wss_bytes: u64,
-    /// In millionths.
+    /// The write ratio in millionths.
     write_ratio: u64,
     task: u64,
     period: u64,
     deadline: u64,
 }
 
-/// The outcome of a task under a scheduler, in all runs of it.
+/// The outcome of a task under a scheduler, over all its runs.
 #[derive(Debug, Clone, Copy, Default)]
 struct TaskOutcome {
     jobs: u64,
@@ -334,15 +339,14 @@ struct TaskOutcome {
     wcet: u64,
 }
 
-/// The outcomes of tasks under a scheduler, and the delays in it by class, size and write ratio in
-/// millionths.
+/// The outcomes of tasks under a scheduler, and the delays by class, size and write ratio in millionths.
 #[derive(Default)]
 struct Made {
     tasks: BTreeMap<Same, TaskOutcome>,
     delays: BTreeMap<(Event, u64, u64), ByRun>,
 }
 
-/// Delays by file and run, which is a replicate.
+/// The delays by file and run; a run is a replicate.
 type ByRun = BTreeMap<(usize, u64), Vec<f64>>;
 
 fn nested(runs: &ByRun) -> Option<Nested> {
@@ -350,7 +354,7 @@ fn nested(runs: &ByRun) -> Option<Nested> {
 }
 
 impl Same {
-    /// The set that it is of: the same for all of its tasks.
+    /// The identity of the task's set, which is equal for all its tasks.
     const fn set(self) -> Self {
         Self { task: 0, period: 0, deadline: 0, ..self }
     }
@@ -366,7 +370,7 @@ impl TaskOutcome {
         }
     }
 
-    /// The share of its jobs that missed their deadlines.
+    /// The share of the task's jobs that missed their deadlines.
     fn missed(self) -> f64 {
         self.missed as f64 / self.jobs.max(1) as f64
     }
@@ -451,7 +455,8 @@ impl Made {
     }
 }
 
-/// The execution time of a task under the second over that under the first: the median of all tasks.
+/// The execution time of a task under the second scheduler divided by that under the first, as a median
+/// over all tasks.
 fn execution_ratio(both: &[(Same, TaskOutcome, TaskOutcome)]) -> Option<f64> {
     let ratio =
         |(_, one, two): &(Same, TaskOutcome, TaskOutcome)| two.wcet as f64 / one.wcet as f64;
@@ -465,7 +470,7 @@ fn late(jobs: &[&JobSample]) -> usize {
 }
 
 impl DeadlineMisses {
-    /// Of the jobs of each run.
+    /// The missed deadlines among the jobs of all runs.
     fn of(runs: &[&[&JobSample]]) -> Self {
         let jobs: usize = runs.iter().map(|run| run.len()).sum();
         let missed: usize = runs.iter().map(|run| late(run)).sum();
@@ -482,9 +487,9 @@ impl DeadlineMisses {
     }
 }
 
-/// The interval of the share of jobs that are late, and why there is none: the mean of what each run adds,
-/// which is the share itself and what its late jobs are more than that (the ratio estimator of Cochran,
-/// Sampling Techniques, 1977, chapter 6).
+/// The interval of the share of late jobs, or the reason why there is none. The interval is that of a mean
+/// over runs: each run contributes the share itself plus its surplus of late jobs (the ratio estimator of
+/// Cochran, Sampling Techniques, 1977, chapter 6).
 fn share(runs: &[&[&JobSample]]) -> (Option<Interval>, Option<NoInterval>) {
     let counts: Vec<(f64, f64)> =
         runs.iter().map(|run| (late(run) as f64, run.len() as f64)).collect();

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Delays by the number of tasks: Fig. 4 of Bastoni et al., and observation 5 with an interval.
 //!
-//! A maximum grows with the number of samples that it is over. So for each class of event and working
-//! set maxima are compared over as many samples, the first k_min of each trace (section 3.1): a trace
-//! is what all runs with one number of tasks gave, taken from them in turn, and k_min is the shortest
-//! trace that has [`LEAST_SAMPLES`] at least; shorter ones are listed, and not compared.
+//! A maximum grows with the number of samples. Therefore, for each class of event and each working set,
+//! maxima are compared over equal numbers of samples: the first k_min of each trace (section 3.1). A trace
+//! is all samples of the runs with one number of tasks, taken from the runs in turn. k_min is the length of
+//! the shortest trace with at least [`LEAST_SAMPLES`] samples; shorter traces are listed, but not compared.
 //!
-//! Intervals are percentiles of a bootstrap that draws runs, and then samples within each, since
-//! samples of one run have its tasks in common. Few runs drawn from themselves vary less than runs do: the
-//! ends of `n` runs are moved out by the square root of n/(n - 1). A single run has an interval of its
-//! samples alone, which knows nothing of other runs. Ends further out than resamples reach follow from
-//! those that they reach, by the normal law of a ratio's logarithm. The interval of a maximum says how it
-//! varies with what was seen; what was never seen it cannot know.
+//! Intervals are percentiles of a bootstrap that draws runs, and then samples within each run, because
+//! samples of one run share its tasks. A few runs drawn from themselves vary less than runs really do, so
+//! the ends for `n` runs are moved out by the square root of n/(n - 1). A single run has an interval of its
+//! samples alone, which cannot reflect other runs. Ends beyond the reach of the resamples are extrapolated
+//! from reachable ends with the normal distribution of a ratio's logarithm. The interval of a maximum shows
+//! its variation over observed values; it cannot know unobserved values.
 
 use std::collections::BTreeMap;
 
@@ -27,16 +27,16 @@ use corehop_plan::experiment::DrawStream;
 use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 
-/// The samples that a trace must have to be compared.
+/// The number of samples that a trace needs for a comparison.
 pub const LEAST_SAMPLES: usize = 10;
-/// The resamples of a bootstrap.
+/// The number of resamples of the bootstrap.
 const RESAMPLES: usize = 2_000;
-/// The resamples that must lie beyond an end that is read off them.
+/// The number of resamples that must be beyond an end for the end to be read from them.
 const BEYOND: f64 = 10.0;
 
-/// Class, size and write ratio (in millionths) under a scheduler and a load.
+/// The class, the size and the write ratio (in millionths) under a scheduler and a load.
 type SizeGroupKey = (Under, Event, u64, u64);
-/// The delays of each run, in order, by number of tasks.
+/// The delays of each run in order, by number of tasks.
 type Traces = BTreeMap<u64, BTreeMap<(usize, u64), Vec<f64>>>;
 
 words! {
@@ -51,59 +51,58 @@ words! {
     }
 }
 
-/// The delays of one class with one number of tasks, in microseconds.
+/// The delays of one class for one number of tasks, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePoint {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// The class.
+    /// The class of the absences.
     pub event: Event,
-    /// The working-set size.
+    /// The working-set size in bytes.
     pub wss_bytes: u64,
     /// The share of word accesses that write.
     pub write_ratio: f64,
     /// The number of tasks.
     pub task_count: u64,
-    /// The runs that gave samples.
+    /// The number of runs that yielded samples.
     pub runs: usize,
-    /// Their valid samples.
+    /// The number of valid samples of these runs.
     pub n: usize,
-    /// The number of samples that the maxima of this class and size are over; None where this trace is too
-    /// short.
+    /// The number of samples that the maxima of this class and size use; None if this trace is too short.
     pub k_min: Option<usize>,
-    /// The largest of the first k_min.
+    /// The largest of the first k_min delays.
     pub max_us: Option<f64>,
-    /// The largest of all.
+    /// The largest of all delays.
     pub max_of_all_us: f64,
-    /// The mean of all.
+    /// The mean of all delays.
     pub mean_us: f64,
-    /// Their median.
+    /// The median of all delays.
     pub median_us: f64,
 }
 
-/// The effect on delays of going from the smallest to the largest number of tasks.
+/// The effect on delays of increasing the number of tasks from the smallest to the largest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeEffect {
-    /// Machine, scheduler and load.
+    /// The machine, the scheduler and the load.
     #[serde(flatten)]
     pub under: Under,
-    /// The class.
+    /// The class of the absences.
     pub event: Event,
     /// The statistic of the delays.
     pub statistic: Statistic,
     /// The smallest number of tasks.
     pub from_tasks: u64,
-    /// The largest.
+    /// The largest number of tasks.
     pub to_tasks: u64,
-    /// The statistic at the largest over that at the smallest.
+    /// The statistic at the largest number of tasks divided by the statistic at the smallest.
     pub comparison: Comparison,
-    /// The smallest ratio that as many samples tell from 1 in four of five experiments: the interval of the
-    /// comparison then lies beyond 1.
+    /// The smallest ratio that this number of samples distinguishes from 1 in four of five experiments,
+    /// which means that the interval of the comparison excludes 1.
     pub detectable: Option<f64>,
 }
 
-/// All points, and what the number of tasks changes.
+/// All points, and the effects of the number of tasks.
 pub(super) fn sizes(pairs: &[&TaskRunFiles]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
     let mut groups: BTreeMap<SizeGroupKey, Traces> = BTreeMap::new();
     for (file, pair) in pairs.iter().enumerate() {
@@ -124,7 +123,7 @@ pub(super) fn sizes(pairs: &[&TaskRunFiles]) -> (Vec<SizePoint>, Vec<SizeEffect>
     (points, effects.collect())
 }
 
-/// Whether observation 5 is about it.
+/// Whether observation 5 concerns this machine, scheduler and load.
 pub(super) fn counts(under: &Under) -> bool {
     &*under.load != "idle"
 }
@@ -133,13 +132,13 @@ fn long_enough(runs: &BTreeMap<(usize, u64), Vec<f64>>) -> bool {
     runs.values().map(Vec::len).sum::<usize>() >= LEAST_SAMPLES
 }
 
-/// The length of the shortest trace that is long enough.
+/// The length of the shortest trace that is long enough for a comparison.
 fn k_min(traces: &Traces) -> Option<usize> {
     let lengths = traces.values().filter(|runs| long_enough(runs));
     lengths.map(|runs| runs.values().map(Vec::len).sum()).min()
 }
 
-/// The samples of some runs, from each in turn.
+/// The samples of several runs, taken from each run in turn.
 fn in_turn(runs: &[&[f64]]) -> Vec<f64> {
     let longest = runs.iter().map(|run| run.len()).max().unwrap_or(0);
     (0..longest).flat_map(|at| runs.iter().filter_map(move |run| run.get(at).copied())).collect()
@@ -232,16 +231,16 @@ fn effects(group: &SizeGroupKey, traces: &Traces, comparisons: usize) -> Vec<Siz
     Statistic::ALL.iter().filter_map(effect).collect()
 }
 
-/// A ratio, and the logarithms of those of resamples in order.
+/// A ratio, and the sorted logarithms of the resamples' ratios.
 struct Ratios {
     estimate: f64,
     resampled: Vec<f64>,
-    /// By how much few runs vary less than runs do.
+    /// The factor by which a few runs vary less than runs really do.
     stretch: f64,
 }
 
 impl Ratios {
-    /// None where a statistic is not above 0, so that there is no ratio.
+    /// The ratio of the last to the first runs; None if a statistic is not above 0.
     fn new(
         first: &[Vec<f64>],
         last: &[Vec<f64>],
@@ -269,7 +268,7 @@ impl Ratios {
         Some(Self { estimate, resampled, stretch })
     }
 
-    /// The interval at confidence `1 - alpha`; none where resamples too often have no ratio.
+    /// The interval at confidence `1 - alpha`; None if too many resamples have no ratio.
     fn interval(&self, alpha: f64) -> Option<Interval> {
         let n = self.resampled.len();
         if n * 10 < RESAMPLES * 9 {
@@ -285,8 +284,8 @@ impl Ratios {
     }
 }
 
-/// As many runs, drawn with replacement, each with as many of its samples, drawn likewise; more where
-/// short ones were drawn, so that there are `least` samples for a maximum.
+/// Draws as many runs with replacement, each with as many of its samples with replacement. If short runs
+/// are drawn, further runs follow until there are `least` samples for a maximum.
 fn resample(runs: &[Vec<f64>], least: usize, draw: &mut DrawStream) -> Vec<Vec<f64>> {
     let (mut again, mut samples) = (Vec::with_capacity(runs.len()), 0);
     while again.len() < runs.len() || samples < least {

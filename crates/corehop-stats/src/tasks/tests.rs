@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reports of made-up runs, counted by hand.
+//! Tests of reports on made-up runs, counted by hand.
 
 use super::schedule::DeadlineMisses;
 use super::*;
@@ -20,7 +20,7 @@ fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
     }
 }
 
-/// A migration that cost so many microseconds, of the job in this place.
+/// A sample of a migration that cost `delay_us` microseconds, for the job at this index.
 fn moved(job: u64, task_count: u64, delay_us: f64) -> Sample {
     Sample {
         job,
@@ -37,7 +37,7 @@ fn of(date: &str) -> Provenance {
     Provenance { plan_digest: "plan".to_owned(), date: date.to_owned(), ..Provenance::default() }
 }
 
-/// Two runs of 20 and 40 jobs under a scheduler, with 75 and 250 tasks, whose delays are these.
+/// A report of two runs with 20 and 40 jobs under a scheduler, with 75 and 250 tasks and these delays.
 fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
     let mut runs = TaskRuns::default();
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
@@ -54,7 +54,7 @@ fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
     runs.finish().unwrap()
 }
 
-/// 100 to 109 us, in turn.
+/// A delay of 100 to 109 us, in turn.
 fn level(at: u64) -> f64 {
     100.0 + (at % 10) as f64
 }
@@ -224,7 +224,7 @@ fn runs_that_were_not_watched_are_counted_among_the_courses_and_nowhere_else() {
     assert!((pair.response_ratio.as_ref().unwrap().estimate - 1.0).abs() < 1e-9);
 }
 
-/// The report of the same 20 jobs under two schedulers, the second of which had others in this respect.
+/// A report of the same 20 jobs under two schedulers; `other` changes the jobs of the second.
 fn against(other: impl Fn(&mut TaskJob)) -> TaskReport {
     let mut runs = TaskRuns::default();
     let first: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The five observations of Bastoni, Brandenburg and Anderson (OSPERT 2010, section 4.2).
+//! Tests the five observations of Bastoni, Brandenburg and Anderson (OSPERT 2010, section 4.2).
 
 use super::{
     CellView, ClaimVerdict, Comparison, Expect, MachineView, ObservationClaim, Sureness, checked,
@@ -10,14 +10,15 @@ use crate::quantile::{median, quantile};
 use crate::replicates::{median_difference, replicate_order};
 use corehop_plan::workload::Event;
 
-/// The spread of a normal law between its quartiles, in standard deviations.
+/// The distance between the quartiles of a normal distribution, in standard deviations.
 const QUARTILES_IN_STD: f64 = 1.349;
 
-/// A relation is strong if the later of two samples is the greater one with at least this probability
-/// or at most its complement: between the medium (0.64) and no effect lies what is not called strong.
+/// The probability that marks a strong relation: the later of two samples is the larger one with at
+/// least this probability, or at most its complement. Relations between this medium value (0.64) and
+/// no effect do not count as strong.
 const STRONG: f64 = 0.64;
 
-/// Fewest samples in a cell for a relation with the preemption length.
+/// The smallest number of samples in a cell for testing a relation with the preemption length.
 const FEWEST_FOR_LENGTH: usize = 50;
 
 const FIRST: ObservationClaim = ObservationClaim {
@@ -31,10 +32,10 @@ const FIRST: ObservationClaim = ObservationClaim {
            the small one is not.",
 };
 
-/// Observation 1: predictability and cache size.
+/// Tests observation 1, on predictability and cache size.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_1(
     cells: &[CellView],
     machine: &MachineView,
@@ -59,8 +60,8 @@ pub fn bastoni_1(
     Ok(FIRST.judge(comparisons, &missing))
 }
 
-/// For every kind of loaded cell, the one with the largest working set up to a quarter of the L2 cache
-/// and the one with the smallest from its size on, where both exist.
+/// For every kind of loaded cell, the cell with the largest working set up to a quarter of the L2
+/// cache, and the cell with the smallest working set of at least the cache's size, if both exist.
 fn small_and_large<'a, 'b>(
     cells: &[&'b CellView<'a>],
     l2: u64,
@@ -86,12 +87,13 @@ fn small_and_large<'a, 'b>(
         .collect()
 }
 
-/// Preemptions and migrations, the controls excepted.
+/// Whether an event is a preemption or a migration, and not a control.
 const fn leaves(event: Event) -> bool {
     matches!(event, Event::Preemption) || event.is_migration()
 }
 
-/// The relative spread of the delays of `cell`, judged by `rule(low, high)`: (fits, contradicts).
+/// The relative spread of the delays of `cell`; `rule(low, high)` judges it and returns (fits,
+/// contradicts).
 fn spread(
     cell: &CellView,
     sure: Sureness,
@@ -115,7 +117,7 @@ fn spread(
     })
 }
 
-/// An interval of the relative spread that assumes no law: the three quartiles lie in their
+/// An interval of the relative spread that assumes no distribution: the three quartiles are in their
 /// intervals over replicates, each at a third of `alpha`.
 fn relative_spread(cell: &CellView, alpha: f64) -> Result<Option<Interval>, BadInput> {
     let nested = cell.nested()?;
@@ -146,10 +148,10 @@ const SECOND: ObservationClaim = ObservationClaim {
            differ by more.",
 };
 
-/// Observation 2: preemption against migration under load.
+/// Tests observation 2, on preemption against migration under load.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_2(
     cells: &[CellView],
     machine: &MachineView,
@@ -174,8 +176,8 @@ pub fn bastoni_2(
     Ok(SECOND.judge(comparisons, missing))
 }
 
-/// The highest quantile that both cells bound from above. Chosen by the numbers of samples alone, so
-/// that the choice does not favour an outcome.
+/// The highest quantile that both cells bound from above. The numbers of samples alone determine the
+/// choice, so that it favours no outcome.
 fn highest_bounded(x: &CellView, y: &CellView, sure: Sureness) -> Result<f64, BadInput> {
     let samples = x.delay_ns.len().min(y.delay_ns.len());
     for p in [0.99, 0.95] {
@@ -188,10 +190,10 @@ fn highest_bounded(x: &CellView, y: &CellView, sure: Sureness) -> Result<f64, Ba
     Ok(if samples as f64 * 0.1 >= BEYOND { 0.9 } else { 0.75 })
 }
 
-/// So many samples at least are to lie beyond a quantile of all samples that is compared.
+/// The smallest number of samples beyond a quantile of all samples that is compared.
 const BEYOND: f64 = 10.0;
 
-/// All pairs of a cell that is `from` and one that is `to`, differing in the event alone.
+/// All pairs of a `from` cell and a `to` cell that differ only in the event.
 fn pairs<'a, 'b>(
     cells: &[&'b CellView<'a>],
     from: impl Fn(&CellView) -> bool,
@@ -224,10 +226,10 @@ fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result
     Ok(shown && difference.estimate > 0.0)
 }
 
-/// Observation 3, first half: preemption against migration in an idle system.
+/// Tests the first half of observation 3, on preemption against migration in an idle system.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let pairs = quiet_pairs(&cells);
@@ -255,8 +257,8 @@ pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<ClaimVerdict, BadInp
     })
 }
 
-/// Quiet preemptions with quiet migrations; an idle leave stands in at sizes at which there is no
-/// such preemption, of whatever length.
+/// Pairs of quiet preemptions with quiet migrations; at sizes without such a preemption of any length,
+/// an idle leave takes its place.
 fn quiet_pairs<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b CellView<'a>)> {
     let migration = |cell: &CellView| cell.quiet() && cell.event.is_migration();
     let preemption = |cell: &CellView| cell.quiet() && cell.event == Event::Preemption;
@@ -280,10 +282,10 @@ const THIRD_B: ObservationClaim = ObservationClaim {
            the smaller (or 5 % of the warm touch). It contradicts if they differ by more.",
 };
 
-/// Observation 3, second half: L3 against memory migration in an idle system.
+/// Tests the second half of observation 3, on L3 against memory migration in an idle system.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_3b(
     cells: &[CellView],
     machine: &MachineView,
@@ -320,10 +322,10 @@ const FOURTH: ObservationClaim = ObservationClaim {
            replicate.",
 };
 
-/// Observation 4: delay and preemption length.
+/// Tests observation 4, on delay and preemption length.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_4(
     cells: &[CellView],
     machine: &MachineView,
@@ -353,8 +355,8 @@ pub fn bastoni_4(
 /// Delays in nanoseconds, each with its replicate.
 type ReplicateDelays = Vec<(f64, u64)>;
 
-/// The delays after the shortest fifth and the longest half of the preemptions; None where the lengths
-/// do not differ enough for that.
+/// The delays after the shortest fifth and the longest half of the preemptions; None if the lengths do
+/// not differ enough.
 fn short_and_long(cell: &CellView) -> Option<(ReplicateDelays, ReplicateDelays)> {
     let lengths = Ordered::new(cell.length_ns).ok()?;
     if lengths.len() < FEWEST_FOR_LENGTH {
@@ -405,10 +407,10 @@ const FIFTH: ObservationClaim = ObservationClaim {
            equally many), the mean and the median delay of each class and size differ by at most half.",
 };
 
-/// Observation 5: delay and task-set size. The synthetic method imposes every preemption and
-/// migration, so it cannot show what a task set's size changes.
+/// Tests observation 5, on delay and task-set size. The synthetic method imposes every preemption and
+/// migration, so it cannot show the effect of a task set's size.
 ///
-/// The comparisons are those of [`crate::tasks`].
+/// The caller passes the comparisons of [`crate::tasks`].
 pub fn bastoni_5(comparisons: Vec<Comparison>) -> ClaimVerdict {
     if !comparisons.is_empty() {
         return FIFTH.judge(comparisons, "");

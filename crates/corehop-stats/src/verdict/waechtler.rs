@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two observations that Wächtler (2012, section 6.5) added to those of Bastoni et al.
+//! Tests the two observations that Wächtler (2012, section 6.5) added to those of Bastoni et al.
 
 use super::{
     CellView, ClaimVerdict, Comparison, Expect, MachineView, NEGLIGIBLE, ObservationClaim, Says,
@@ -21,10 +21,10 @@ const FIRST: ObservationClaim = ObservationClaim {
            it is above it. The protocol cannot be asked for; the costs can.",
 };
 
-/// Observation 1: memory migrations in NUMA systems.
+/// Tests observation 1, on memory migrations in NUMA systems.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn waechtler_1(
     cells: &[CellView],
     machine: &MachineView,
@@ -61,7 +61,7 @@ pub fn waechtler_1(
     Ok(verdict)
 }
 
-/// Every memory migration with everything that could be done instead.
+/// Pairs of every memory migration with every event that a scheduler could choose instead.
 fn alternatives<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b CellView<'a>)> {
     let far = cells.iter().filter(|cell| cell.event == Event::MemoryMigration);
     far.flat_map(|far| {
@@ -89,13 +89,13 @@ const SECOND: ObservationClaim = ObservationClaim {
            known to be exclusive and at no cell it lies below -1 % of the warm touch.",
 };
 
-/// A gain below this share of the warm touch is none.
+/// The share of the warm touch below which a gain counts as none.
 const GAIN: f64 = 0.01;
 
-/// Observation 2: migrations that gain.
+/// Tests observation 2, on migrations that gain.
 ///
 /// # Errors
-/// [`BadInput`] for broken cells or a bad `alpha`.
+/// [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn waechtler_2(
     cells: &[CellView],
     machine: &MachineView,
@@ -127,8 +127,8 @@ pub fn waechtler_2(
     Ok(found_or_not(comparisons, machine.exclusive_caches))
 }
 
-/// The observation says that there is such a migration, so one that fits suffices, and only all of
-/// them contradict it.
+/// The observation states that such a migration exists, so one fitting comparison suffices, and
+/// only all comparisons together contradict it.
 fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimVerdict {
     let count = |says| comparisons.iter().filter(|c| c.says == says).count();
     let (all, gains, none) = (comparisons.len(), count(Says::Fits), count(Says::Contradicts));
@@ -154,8 +154,8 @@ fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimV
     SECOND.verdict(outcome, evidence, comparisons)
 }
 
-/// Whether the median delay is negative, and more so than that of the control: Fits if it is,
-/// Contradicts if it is not below what counts as a gain.
+/// Tests whether the median delay is negative, and more negative than that of the control. The
+/// comparison fits if it is, and contradicts if the delay is not below the smallest gain.
 fn gain(
     migration: &CellView,
     control: Option<&CellView>,
