@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice as a page: for each load a map of working-set size and expected wait, coloured by what to do.
+//! Advice as a page: for each load a map of working-set size and expected wait, coloured by the
+//! recommended action.
 
 use std::fmt::Write as _;
 
@@ -14,18 +15,18 @@ use super::label::size;
 use corehop_decide::advice::{Advice, AdviceRule, AdvisedMove, AdvisedWait, Preference};
 use corehop_plan::units::Bytes;
 
-/// A verdict's colour (told apart with any colour vision) and what stands in its field.
+/// The colour of a verdict (distinguishable with any colour vision) and the text in its field.
 const FIELDS: [(&str, &str, &str); 3] = [
     ("#56b4e9", "stay", "staying costs less"),
     ("#e69f00", "move", "moving costs less"),
     ("#ffffff", "?", "unknown"),
 ];
 const CELL: (f64, f64) = (92.0, 34.0);
-/// Room for the sizes left of a map, and for its title and lengths above it.
+/// The margins of a map: left for the sizes, and above for its title and the lengths.
 const MARGIN: (f64, f64) = (96.0, 62.0);
 const KEY: f64 = 44.0;
 
-/// The page of the advice for what `title` names.
+/// The page of the advice on the costs that `title` names.
 pub fn page(advice: &Advice, title: &str) -> String {
     let front = PageFront {
         title: title.to_owned(),
@@ -79,7 +80,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
     all
 }
 
-/// The map and the table of one load and company.
+/// The section with the map and the table of one load and company.
 fn of_rules(rules: &[AdviceRule]) -> PageSection {
     let AdviceRule { load, company, .. } = &rules[0];
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
@@ -90,7 +91,7 @@ fn of_rules(rules: &[AdviceRule]) -> PageSection {
     PageSection { drawing: Some(map(rules)), tables: vec![unbroken(rules).shown()], ..section }
 }
 
-/// The rules of a load, whose fields are each kept on one line.
+/// The rules of a load as a table whose fields each stay on one line.
 fn unbroken(of_load: &[AdviceRule]) -> FigureTable {
     let mut table = rules(of_load);
     for field in table.rows.iter_mut().flatten() {
@@ -99,7 +100,7 @@ fn unbroken(of_load: &[AdviceRule]) -> FigureTable {
     table
 }
 
-/// One load's map, as SVG: a row for each size, a column for each wait.
+/// The map of one load as SVG: a row for each size, a column for each wait.
 fn map(rules: &[AdviceRule]) -> String {
     let waits = rules.first().map_or(&[][..], |rule| &rule.waits);
     let width = (MARGIN.0 + CELL.0 * waits.len() as f64 + 16.0).max(470.0);

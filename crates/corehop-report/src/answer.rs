@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sentence that answers: the cost of a preemption and of a migration here, and how sure it is.
+//! The sentence with the main result: the cost of a preemption and of a migration on this machine, with
+//! its certainty.
 //!
-//! The page begins with it, and the terminal's table ends with it.
+//! The page begins with this sentence, and the terminal's table ends with it.
 
 use super::table::{interval, micros};
 use corehop_plan::units::Bytes;
@@ -9,7 +10,7 @@ use corehop_plan::workload::Event;
 use corehop_results::Results;
 use corehop_stats::headline::{CompanyCosts, Headline, HeadlineCost, headline};
 
-/// The sentence; None where nothing was preempted or migrated.
+/// The sentence with the main result; None if the data have no preemption and no migration.
 pub fn answer(data: &Results) -> Option<String> {
     let headline = headline(&data.jobs.summaries)?;
     let machine = data.machines.iter().find(|machine| *machine.id == *headline.cell.machine);
@@ -20,7 +21,7 @@ pub fn answer(data: &Results) -> Option<String> {
     Some(sentence(&name, &headline, classes(data, &headline)))
 }
 
-/// The first company in one sentence with its evidence, and each other company in a sentence of its own.
+/// One sentence for the first company with its evidence, and one for each other company.
 fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
     let Some((first, others)) = headline.groups.split_first() else { return String::new() };
     let cell = &headline.cell;
@@ -51,7 +52,7 @@ fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
     text
 }
 
-/// A company that is not compared with the first one.
+/// The sentence about a company that is not comparable with the first company.
 fn apart(group: &CompanyCosts, headline: &Headline, differ: bool) -> String {
     let missing = if group.compares() {
         ""
@@ -64,7 +65,7 @@ fn apart(group: &CompanyCosts, headline: &Headline, differ: bool) -> String {
     format!(" If {}, {}{missing}.{beside}", group.company.brief(), listed(group, differ))
 }
 
-/// The control beside a company in which something ran.
+/// The clause about the control, beside a company in which other threads ran.
 fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) -> String {
     match control {
         _ if group.is_quiet() => String::new(),
@@ -83,7 +84,8 @@ fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) ->
     }
 }
 
-/// `a preemption costs 288 µs [261, 375]`, with the replicates where they differ or give no interval.
+/// The cost of an event as a clause, such as `a preemption costs 288 µs [261, 375]`; the number of
+/// replicates is added if it differs between costs or if there is no interval.
 fn cost(cost: &HeadlineCost, quiet: bool, differ: bool) -> String {
     let error = if cost.within_error { ", which is within the method's error," } else { "" };
     let name = match cost.event {
@@ -94,14 +96,15 @@ fn cost(cost: &HeadlineCost, quiet: bool, differ: bool) -> String {
     format!("{name} costs {} µs{}{error}", micros(cost.median_us), ends(cost, differ))
 }
 
-/// `an L3 migration`.
+/// The name of an event with its article, such as `an L3 migration`.
 pub(super) fn with_article(event: Event) -> String {
     let name = event.word().replace('_', " ");
     let article = if name.starts_with('l') || name.starts_with('s') { "an" } else { "a" };
     format!("{article} {}", level_in_capitals(&name))
 }
 
-/// ` [261, 375]`, with the replicates if they differ between costs or give no interval.
+/// The interval of a cost, such as ` [261, 375]`; the number of replicates is added if it differs
+/// between costs or if there is no interval.
 fn ends(cost: &HeadlineCost, differ: bool) -> String {
     match cost.interval_us {
         Some((low, high)) if differ => {
@@ -112,7 +115,7 @@ fn ends(cost: &HeadlineCost, differ: bool) -> String {
     }
 }
 
-/// `l3 migration` with the level in capitals.
+/// A name such as `l3 migration` with its level in capitals.
 fn level_in_capitals(name: &str) -> String {
     match name.split_once(' ') {
         Some((level @ ("l2" | "l3"), rest)) => format!("{} {rest}", level.to_uppercase()),
@@ -128,7 +131,8 @@ fn replicates(cost: &HeadlineCost) -> String {
     }
 }
 
-/// The costs of a company as clauses with commas, and `and` before the last; the verb is said once.
+/// The costs of a company as clauses, joined with commas and a final `and`; only the first clause has a
+/// verb.
 fn listed(group: &CompanyCosts, differ: bool) -> String {
     let costs = group.costs.iter().map(|it| cost(it, group.is_quiet(), differ));
     let short = |(place, cost): (usize, String)| match place {
@@ -142,7 +146,7 @@ fn listed(group: &CompanyCosts, differ: bool) -> String {
     }
 }
 
-/// `4 ms` of `fixed_4ms`; other lengths as their column has them.
+/// The preemption length as text: `4 ms` for `fixed_4ms`; other lengths stay as in their column.
 pub(super) fn preemption_length(text: &str) -> String {
     match text.strip_prefix("fixed_") {
         Some(fixed) => {
@@ -154,7 +158,7 @@ pub(super) fn preemption_length(text: &str) -> String {
     }
 }
 
-/// The source of the migration classes.
+/// The words that state the source of the migration classes.
 fn classes(data: &Results, headline: &Headline) -> &'static str {
     let migrates = headline.costs().any(|it| it.event.is_migration());
     let measured =

@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bundle: the results of one machine with their provenance, as `corehop report --bundle` writes them and `data/` keeps them.
+//! A bundle: the results of one machine with their provenance, as `corehop report --bundle` writes them and `data/`
+//! stores them.
 
 use std::fmt::Write as _;
 
 use corehop_plan::shown;
 use serde_json::{Value, json};
 
-/// The provenance of a bundle: the file `provenance.json` in it.
+/// The provenance of a bundle, which is its file `provenance.json`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundleProvenance {
     /// The version of corehop that wrote the bundle.
     pub corehop: String,
     /// The command that wrote the bundle.
     pub command: Vec<String>,
-    /// The moment at which the bundle was written, as UTC in ISO 8601.
+    /// The date of the bundle, as UTC in ISO 8601.
     pub date: String,
-    /// The machine of all parts.
+    /// The machine on which all parts were measured.
     pub machine: BundledMachine,
-    /// The files of results.
+    /// The files of results in the bundle.
     pub parts: Vec<BundledPart>,
 }
 
 /// The machine of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledMachine {
-    /// The id of its platform.
+    /// The id of the machine's platform.
     pub id: String,
-    /// Its name, for people.
+    /// The machine's name, for people.
     pub name: String,
-    /// The release of its kernel; empty if the runs do not say it.
+    /// The release of the machine's kernel; empty if the runs do not state it.
     pub kernel: String,
 }
 
@@ -37,39 +38,39 @@ pub struct BundledMachine {
 pub struct BundledPart {
     /// The file's name in the bundle.
     pub file: String,
-    /// The SHA-256 of its bytes, in hexadecimal.
+    /// The SHA-256 of the file's bytes, in hexadecimal.
     pub sha256: String,
-    /// The number of its bytes.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// The run that wrote the file; None for a platform file, which has the source of each value instead.
+    /// The run that wrote the file; None for a platform file, which states the source of each value instead.
     pub run: Option<BundledRun>,
 }
 
 /// The run behind a part of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledRun {
-    /// The version of corehop that measured.
+    /// The version of corehop that ran the measurement.
     pub corehop: String,
     /// The command of the run.
     pub command: Vec<String>,
     /// The start of the run, as UTC in ISO 8601.
     pub date: String,
-    /// The experiment.
+    /// The name of the experiment.
     pub experiment: String,
     /// The number of rows in the file.
     pub rows: u64,
 }
 
 impl BundleProvenance {
-    /// The day of the first part that is a run, as `2026-11-28`; the day of the bundle if no part is one.
+    /// The day of the first part that is a run, such as `2026-11-28`; without a run, the day of the bundle.
     fn day(&self) -> &str {
         let date = self.parts.iter().find_map(|part| Some(&part.run.as_ref()?.date));
         let date = date.unwrap_or(&self.date);
         date.split('T').next().unwrap_or_default()
     }
 
-    /// The folder into which the bundle unpacks: the day and the machine. The name has letters, digits, `-` and `_` alone, and at
-    /// most 64 of them, whatever the files say.
+    /// The name of the folder into which the bundle unpacks, which consists of the day and the machine. The name
+    /// contains only letters, digits, `-` and `_`, and at most 64 of them, whatever the files state.
     pub fn folder(&self) -> String {
         let plain =
             |sign: char| if sign.is_ascii_alphanumeric() || sign == '-' { sign } else { '_' };
@@ -86,7 +87,7 @@ impl BundleProvenance {
         })
     }
 
-    /// The page of the bundle, in Markdown.
+    /// The README of the bundle, in Markdown.
     pub fn readme(&self) -> String {
         let BundledMachine { name, kernel, .. } = &self.machine;
         let mut text = format!("# {}, {}\n\n", in_cell(name), in_cell(self.day()));
@@ -117,13 +118,13 @@ impl BundledPart {
     }
 }
 
-/// A command as a person types it: `corehop` in place of the program's path.
+/// A command as a user types it: `corehop` replaces the program's path.
 fn typed(command: &[String]) -> String {
     let rest = command.iter().skip(1).map(String::as_str);
     std::iter::once("corehop").chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// Text of a file in a line of Markdown: nothing of it ends a cell, a line or code.
+/// Text from a file for a line of Markdown, escaped so that it cannot end a table cell, a line or code.
 fn in_cell(text: &str) -> String {
     shown::line(text).replace('|', "\\|").replace('`', "'").replace('<', "&lt;")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The result of a study of costs, as text.
+//! The result of a cost study, as text.
 
 use super::figure::FigureTable;
 use super::table::plain;
@@ -8,7 +8,7 @@ use corehop_sched::study::cost::{
     AcceptanceCounts, CapCounts, CostStudy, CostStudyResult, ReadingResult, Saved,
 };
 
-/// A table for each comparison, and one for each way to limit preemptions, reading by reading.
+/// Writes a table for each comparison and for each way to limit preemptions, reading by reading.
 pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
     let mut text =
         format!("{}\n{} sets per cap, seed {}\n\n", study.title.trim_end(), study.sets, study.seed);
@@ -25,7 +25,7 @@ pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
     text
 }
 
-/// The caps, and all of them together.
+/// The counts of each cap, and of all caps together.
 fn rows(found: &ReadingResult) -> impl Iterator<Item = (String, &CapCounts)> {
     let cap = |row: &CapCounts| row.cap.map_or_else(|| "all".to_owned(), |cap| format!("{cap}"));
     found.rows.iter().chain([&found.all]).map(move |row| (cap(row), row))
@@ -76,7 +76,7 @@ fn limited(found: &ReadingResult, at: usize) -> FigureTable {
     table
 }
 
-/// By set, of those that are schedulable so limited.
+/// The mean values per task set, over sets that are schedulable with the limit.
 fn means(it: &Saved) -> Vec<String> {
     let sums = [
         (it.preemptions_before, 1),

@@ -12,7 +12,7 @@ use corehop_decide::simulated::Saving;
 use corehop_plan::units::Bytes;
 use corehop_stats::cpmd::CostEstimate;
 
-/// The advice for each load, company and size, the constants, and the reasons for missing advice.
+/// The advice for each load, company and size, followed by the constants and the reasons for missing advice.
 pub fn advice(advice: &Advice) -> String {
     let mut text = String::new();
     for rules_of in together(&advice.rules) {
@@ -36,12 +36,13 @@ pub fn advice(advice: &Advice) -> String {
     text
 }
 
-/// The rules of each load and company.
+/// The rules, grouped by load and company.
 pub(super) fn together(rules: &[AdviceRule]) -> impl Iterator<Item = &[AdviceRule]> {
     rules.chunk_by(|a, b| a.load == b.load && a.company == b.company)
 }
 
-/// The rules of one load and company: a row for each size and migration, with the advice where a wait was asked for.
+/// The rules of one load and company as a table: a row for each size and migration, with the advice if a wait was
+/// given.
 pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
     let (caption, more) = question(rules.first().and_then(asked));
@@ -53,37 +54,7 @@ pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     table
 }
 
-/// The advice for one program: a row for each migration.
-pub fn program_advice(advice: &ProgramAdvice) -> String {
-    let asked = advice.wait.as_ref();
-    let (caption, more) = question(asked);
-    let mut table = FigureTable::new(
-        format!("{}: {caption} (means in us [95 % interval], n events in rounds)", advice.program),
-        &[&["move", "costs"][..], &more].concat(),
-    );
-    let rows = advice.moves.iter().enumerate();
-    table.rows = rows.map(|(at, it)| cells(it, at == 0, asked)).collect();
-    let mut text = if advice.moves.is_empty() { String::new() } else { plain(&table) };
-    text.extend(advice.silent.iter().map(|why| format!("Lacking: {why}.\n")));
-    text
-}
-
-/// The question that a table answers, and the headings of its answer.
-fn question(asked: Option<&AdvisedWait>) -> (String, [&'static str; 2]) {
-    match asked {
-        Some(wait) => {
-            let wait = time(wait.wait_us);
-            let caption =
-                format!("for a wait of {wait}: staying costs the wait and `stay`, moving `costs`");
-            (caption, ["stay", "do"])
-        }
-        None => {
-            ("the expected wait from which a move pays".to_owned(), ["pays from", "preemptions"])
-        }
-    }
-}
-
-/// The one wait that was asked for.
+/// The wait of the rule, if the user gave a wait.
 pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
     match rule.waits.as_slice() {
         [asked] => Some(asked),
@@ -91,7 +62,7 @@ pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
     }
 }
 
-/// The rows of one size: of each move with its samples in replicates.
+/// The rows of one size: a row for each move, with its samples and replicates.
 fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
     let row = |(at, it): (usize, &AdvisedMove)| {
         let first = at == 0;
@@ -119,7 +90,7 @@ fn bounded(at_most: bool, text: String) -> String {
     if at_most { format!("at most {text}") } else { text }
 }
 
-/// The advice, in the row of the move that it is for, or else in the first.
+/// The advice, in the row of the recommended move, or else in the first row.
 fn decided(verdict: Preference, it: &AdvisedMove, first: bool) -> &'static str {
     match verdict {
         Preference::Move(event) if event == it.event => "move",
@@ -129,7 +100,7 @@ fn decided(verdict: Preference, it: &AdvisedMove, first: bool) -> &'static str {
     }
 }
 
-/// The lengths of preemptions that were measured, where the wait is not among them.
+/// The range of the measured preemption lengths, if the wait is outside the range.
 fn known_by(origin: WaitOrigin) -> String {
     match origin {
         WaitOrigin::Measured => "measured".to_owned(),
@@ -138,7 +109,7 @@ fn known_by(origin: WaitOrigin) -> String {
     }
 }
 
-/// The cost of company to a job that stays.
+/// The cost that other threads cause for a job that stays on its CPU, as a table.
 pub(super) fn isolation(all: &[Isolation]) -> FigureTable {
     let mut table = FigureTable::new(
         "Isolation saves at most (us): a preemption less an absence of the same length in which nothing ran",
@@ -158,7 +129,7 @@ pub(super) fn isolation(all: &[Isolation]) -> FigureTable {
     table
 }
 
-/// The savings of dividing the last level of cache.
+/// The savings from dividing the last-level cache, as a table.
 pub(super) fn partitioning(savings: &[Saving]) -> FigureTable {
     let mut table = FigureTable::new(
         "Half of the last-level cache for the job, half for all others: median cost of a preemption in us",
@@ -187,12 +158,12 @@ pub(super) fn cost(cost: &CostEstimate) -> String {
     format!("{} {}", micros(cost.estimate_us), interval(cost.low_us, cost.high_us))
 }
 
-/// A wait or a length.
+/// A wait or a length as text; `us` is in microseconds.
 pub(super) fn time(us: f64) -> String {
     label::time(1e3 * us)
 }
 
-/// The constants that schedulers ask for, of each load and company.
+/// The constants that schedulers need, for each load and company, as a table.
 pub(super) fn constants_of(all: &[Constants]) -> FigureTable {
     let mut table = FigureTable::new(
         "Constants for schedulers, at the largest measured size that fits into a core's private caches",
@@ -227,7 +198,7 @@ pub(super) fn constants_of(all: &[Constants]) -> FigureTable {
     table
 }
 
-/// Why constants are not stated.
+/// Sentences about constants that are not stated, with the reason.
 pub(super) fn withheld(all: &[Constants]) -> impl Iterator<Item = String> {
     all.iter().filter_map(|setting| {
         let why = setting.withheld.as_ref()?;

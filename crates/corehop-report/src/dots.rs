@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Printed values beside simulated ones, to be drawn.
+//! Printed values with the corresponding simulated values, for a drawing.
 
 use corehop_decide::validation::aim::ErrorQuantiles;
 use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::JudgementRole;
 
-/// Values that belong into one drawing.
+/// The values of one drawing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dots {
-    /// A name for links.
+    /// The name of the drawing for links.
     pub id: String,
-    /// The title.
+    /// The title of the drawing.
     pub title: String,
-    /// Their unit.
+    /// The unit of the values.
     pub unit: String,
-    /// Whether they are drawn on logarithmic axes, and from which value on.
+    /// Whether the axes are logarithmic.
     pub log: bool,
-    /// See `log`.
+    /// The value from which a logarithmic axis is logarithmic.
     pub least: f64,
-    /// The median error that is aimed at, if there is an aim.
+    /// The median error that the simulation should reach; None without such an aim.
     pub limit: Option<f64>,
-    /// The law of errors.
+    /// The law by which errors are computed.
     pub law: ErrorLaw,
     /// The values.
     pub dots: Vec<Dot>,
-    /// The errors of values that judge.
+    /// The quantiles of the errors of the values that count for the judgement.
     pub judged: Option<ErrorQuantiles>,
 }
 
-/// A printed value and a simulated one.
+/// A printed value with the corresponding simulated value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dot {
-    /// The property it shares with others: an event, a quantity.
+    /// The property that the value shares with others, such as its event or quantity.
     pub series: String,
-    /// Its name.
+    /// The name of the value.
     pub label: String,
     /// The printed value.
     pub printed: f64,
     /// The simulated value.
     pub simulated: f64,
-    /// The part it has in the judgement.
+    /// The role of the value in the judgement.
     pub role: JudgementRole,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cache-line transfer times between CPUs, as a heat map: one self-contained SVG.
+//! Draws the transfer times of cache lines between CPUs as a heat map: one self-contained SVG.
 
 use std::fmt::Write as _;
 
@@ -10,15 +10,16 @@ use corehop_plan::platform::tree::SharingDomain;
 use corehop_plan::platform::{Latency, Platform};
 use corehop_plan::units::Cpu;
 
-/// Two maps stand side by side as far as this goes, in pixels, and below each other beyond it.
+/// The largest width in pixels of two maps side by side; wider maps are drawn one below the other.
 const WIDEST: f64 = 1_000.0;
-/// Room for the numbers of the CPUs left of a map, and above it with its title.
+/// The margins of a map: left for the numbers of the CPUs, and above for the numbers and the title.
 const MARGIN: (f64, f64) = (46.0, 58.0);
-/// The space between two maps, and what the key below them takes.
+/// The space between two maps, and the height of the colour key.
 const GAP: f64 = 34.0;
 const KEY: f64 = 58.0;
 
-/// From the shortest exchange to the longest: ever darker, so that it survives a grey printer.
+/// The colours from the shortest exchange to the longest, from light to dark so that a grey printer
+/// preserves the order.
 const RAMP: [[f64; 3]; 5] = [
     [246.0, 244.0, 214.0],
     [166.0, 211.0, 160.0],
@@ -27,28 +28,28 @@ const RAMP: [[f64; 3]; 5] = [
     [38.0, 40.0, 84.0],
 ];
 
-/// A statistic of the exchanges, which gets a map of its own.
+/// A statistic of the exchanges, which is drawn as a separate map.
 type ExchangeStatistic = (&'static str, fn(&Exchange) -> Latency);
 
 const STATISTICS: [ExchangeStatistic; 2] =
     [("shortest, ns", |exchange| exchange.min), ("median, ns", |exchange| exchange.median)];
 
-/// The common properties of all cells of the drawing.
+/// The common properties of all cells in the drawing.
 struct Map<'a> {
     platform: &'a Platform,
     exchanges: &'a [Exchange],
     /// The CPUs in the order of rows and columns.
     cpus: Vec<Cpu>,
-    /// The shortest and the longest time of both maps, in picoseconds.
+    /// The shortest and the longest time in both maps, in picoseconds.
     range: [f64; 2],
-    /// Width and height of a cell.
+    /// The width and the height of a cell.
     cell: (f64, f64),
 }
 
-/// Draws the exchanges of a machine, shortest and median; nothing where none was measured.
+/// Draws the shortest and the median exchanges of a machine; None if no exchange was measured.
 ///
-/// CPUs stand in the order of the machine's drawing, so that those which share a cache are
-/// neighbours. Colours say the logarithm of the time: classes differ by factors.
+/// The CPUs are in the order of the machine's drawing, so that CPUs with a common cache are
+/// neighbours. The colour represents the logarithm of the time, because classes differ by factors.
 pub fn draw(platform: &Platform) -> Option<String> {
     let exchanges = &platform.exchange.as_ref()?.value;
     let map = Map::of(platform, exchanges)?;
@@ -80,7 +81,7 @@ fn head(svg: &mut String, platform: &Platform, (width, height): (f64, f64)) {
     );
 }
 
-/// Only what stands outside the cells follows the page; a cell's colour is its value.
+/// The style of text outside the cells follows the page; the colour of a cell is its value.
 const STYLE: &str = "\
 .corehop-exchange{--page:#ffffff;--ink:#1d2733;--dim:#5b6875;\
 font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
@@ -95,7 +96,7 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 .corehop-exchange .control{stroke:var(--dim);stroke-width:1;stroke-dasharray:2 2}";
 
 impl<'a> Map<'a> {
-    /// The map of these exchanges; nothing of none.
+    /// The map of these exchanges; None without exchanges.
     fn of(platform: &'a Platform, exchanges: &'a [Exchange]) -> Option<Self> {
         let times = exchanges.iter().flat_map(|exchange| [exchange.min, exchange.median]);
         let times: Vec<f64> = times.map(picos).collect();
@@ -127,7 +128,7 @@ impl<'a> Map<'a> {
         (width, MARGIN.1 + side * self.cell.1 + 4.0)
     }
 
-    /// One map: a row for each CPU that measures, a column for each other side.
+    /// Draws one map: a row for each measuring CPU, a column for each other CPU.
     fn paint(&self, svg: &mut String, statistic: ExchangeStatistic, at: (f64, f64)) {
         let (x, y) = (at.0 + MARGIN.0, at.1 + MARGIN.1);
         let _ = write!(
@@ -160,7 +161,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The middle of a cell, from the corner of its map.
+    /// The centre of a cell, relative to the corner of its map.
     fn middle(&self, column: usize, row: usize) -> (f64, f64) {
         let at = |place: usize, size: f64| (place as f64 + 0.5) * size;
         (at(column, self.cell.0), at(row, self.cell.1))
@@ -220,7 +221,7 @@ impl<'a> Map<'a> {
         ramp(share)
     }
 
-    /// The legend of the colours.
+    /// Draws the colour key.
     fn key(&self, svg: &mut String, y: f64) {
         const STEPS: usize = 40;
         let step = 200.0 / STEPS as f64;
@@ -240,7 +241,7 @@ impl<'a> Map<'a> {
     }
 }
 
-/// The CPUs of boxes in boxes, in the order in which they are drawn.
+/// Collects the CPUs of nested boxes in the order of the machine's drawing.
 fn leaves(blocks: &[SharingDomain<'_>], cpus: &mut Vec<Cpu>) {
     for block in blocks {
         if block.inside.is_empty() {
@@ -256,7 +257,7 @@ fn picos(latency: Latency) -> f64 {
     }
 }
 
-/// The colour at this share of the ramp, 0 to 1.
+/// The colour at a share of the ramp, 0 to 1.
 fn ramp(share: f64) -> [f64; 3] {
     let at = share.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;
     let below = (at as usize).min(RAMP.len() - 2);
@@ -264,7 +265,7 @@ fn ramp(share: f64) -> [f64; 3] {
     std::array::from_fn(|i| RAMP[below][i] + part * (RAMP[below + 1][i] - RAMP[below][i]))
 }
 
-/// Whether dark letters are read better on it.
+/// Whether the colour is so light that dark letters are more readable on it.
 fn is_light([red, green, blue]: [f64; 3]) -> bool {
     0.299 * red + 0.587 * green + 0.114 * blue > 140.0
 }

@@ -1,62 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures and tables as data: what to draw, not how.
+//! Figures and tables as data that state what to draw, but not how.
 
-/// A figure: curves, points or bars, in variants of which one is shown at a time.
+/// A figure with curves, points or bars, in variants of which a page shows one at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Figure {
-    /// A name for links and file names.
+    /// The name of the figure for links and files.
     pub id: String,
-    /// Curves and points over numbers, or stacked bars over names.
+    /// The kind of the figure: curves and points over numbers, or stacked bars over names.
     pub kind: FigureKind,
     /// The horizontal axis.
     pub x: Axis,
-    /// The possible vertical axes: the first unless another is chosen.
+    /// The vertical axes that a reader can choose; the first is the default.
     pub views: Vec<Axis>,
-    /// The statistics that can be switched on and off; those that are on at first.
+    /// The statistics that a reader can show and hide, each with whether it is shown at first.
     pub statistics: Vec<(String, bool)>,
-    /// The variants: each a selection of the data.
+    /// The variants of the figure; each is a selection of the data.
     pub variants: Vec<Variant>,
-    /// Lines at certain values of the horizontal axis.
+    /// Marked values of the horizontal axis, drawn as lines.
     pub marks: Vec<AxisMark>,
-    /// The meaning of these lines, and of those of a variant; empty where there are none.
+    /// The meaning of the marked values of the figure and its variants; empty if there are none.
     pub marked: &'static str,
 }
 
 /// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
-    /// Curves and points.
+    /// The figure has curves and points.
     Curves,
-    /// Horizontal bars.
+    /// The figure has horizontal bars.
     Bars,
 }
 
-/// An axis.
+/// An axis of a figure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// The quantity, with its unit.
+    /// The quantity of the axis, with its unit.
     pub name: String,
-    /// A short name, for a button.
+    /// A short name of the axis, for a button.
     pub short: String,
-    /// Whether it is logarithmic at first.
+    /// Whether the axis is logarithmic at first.
     pub log: bool,
-    /// The form of its values.
+    /// The format of the axis' values.
     pub unit: ValueUnit,
 }
 
-/// The form of values.
+/// The format of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueUnit {
-    /// KiB, written with the binary unit that fits.
+    /// Values are in KiB, written with the binary unit that fits.
     Kib,
-    /// A number.
+    /// Values are plain numbers.
     Number,
-    /// A share, written in percent.
+    /// Values are shares, written in percent.
     Share,
 }
 
 impl Axis {
-    /// An axis.
+    /// An axis with this name, short name, scale and unit.
     pub fn new(name: &str, short: &str, log: bool, unit: ValueUnit) -> Self {
         Self { name: name.to_owned(), short: short.to_owned(), log, unit }
     }
@@ -65,82 +65,82 @@ impl Axis {
 /// A selection of a figure's data.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Variant {
-    /// The name of the selection.
+    /// The label of the selection.
     pub label: String,
     /// The names on the axis of a bar figure.
     pub categories: Vec<String>,
-    /// Its series.
+    /// The series of the variant.
     pub series: Vec<FigureSeries>,
-    /// Lines at certain values of the horizontal axis, besides those of the figure.
+    /// Marked values of the horizontal axis, in addition to those of the figure.
     pub marks: Vec<AxisMark>,
 }
 
-/// A line at a value of the horizontal axis.
+/// A marked value of the horizontal axis, drawn as a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AxisMark {
-    /// The value.
+    /// The marked value.
     pub x: f64,
-    /// Its label.
+    /// The label of the line.
     pub label: String,
 }
 
-/// One curve, cloud or kind of bar.
+/// A series of a figure: one curve, cloud or kind of bar.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FigureSeries {
-    /// Its name in the legend; series of one name are switched together.
+    /// The name of the series in the legend; series of one name are shown and hidden together.
     pub name: String,
-    /// The statistic, where the figure has several.
+    /// The statistic of the series, if the figure has several statistics.
     pub statistic: String,
-    /// Its colour, by number.
+    /// The number of the series' colour.
     pub colour: usize,
-    /// The style of its drawing.
+    /// The style in which the series is drawn.
     pub style: Style,
-    /// Its points.
+    /// The points of the series.
     pub points: Vec<SeriesPoint>,
 }
 
-/// The style of a series.
+/// The style in which a series is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// A line with markers.
+    /// The series is a line with markers.
     Solid,
-    /// A broken line with markers.
+    /// The series is a broken line with markers.
     Dashed,
-    /// A dotted line.
+    /// The series is a dotted line.
     Dotted,
-    /// Points alone.
+    /// The series consists of points only.
     Points,
-    /// Hollow points: what is not valid.
+    /// The series consists of hollow points, which are invalid samples.
     Hollow,
-    /// Bars.
+    /// The series consists of bars.
     Bars,
 }
 
-/// A point of a series. Empty values are not drawn.
+/// A point of a series. A value of None is not drawn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeriesPoint {
-    /// The horizontal value; the place of its category for bars.
+    /// The horizontal value; for bars, the index of the category.
     pub x: f64,
     /// The vertical value in each view.
     pub y: Vec<Option<f64>>,
-    /// The lower end of its interval in each view.
+    /// The lower end of the point's interval in each view.
     pub low: Vec<Option<f64>>,
-    /// The upper end of its interval in each view.
+    /// The upper end of the point's interval in each view.
     pub high: Vec<Option<f64>>,
     /// A note on the point.
     pub note: String,
 }
 
-/// A table.
+/// A table of a report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FigureTable {
     /// The caption.
     pub caption: String,
     /// The column heads.
     pub head: Vec<String>,
-    /// The rows; the first field of each is its head.
+    /// The rows; the first field of each row is its head.
     pub rows: Vec<Vec<String>>,
-    /// Whether it is shown at once, or on demand under its figure.
+    /// Whether the table is shown at once, or only on demand below its figure.
     pub open: bool,
 }
 
@@ -153,7 +153,7 @@ impl FigureTable {
             ..Self::default()
         }
     }
-    /// The same, shown at once.
+    /// The table, shown at once.
     #[must_use]
     pub fn shown(self) -> Self {
         Self { open: true, ..self }
@@ -163,16 +163,16 @@ impl FigureTable {
 /// The place of a section on a page. The order of these values is the order of every page, whatever was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SectionPlace {
-    /// The figures and tables behind the answer.
+    /// The section has figures and tables that support the answer.
     #[default]
     Result,
-    /// Other results of the same files.
+    /// The section has other results of the same files.
     Detail,
-    /// Reasons to trust or to doubt the results.
+    /// The section has reasons to trust or doubt the results.
     Trust,
-    /// The machine, and the state of the machine before the run.
+    /// The section describes the machine, and its state before the run.
     Machine,
-    /// The origin of the data.
+    /// The section states the origin of the data.
     Origin,
 }
 
@@ -196,28 +196,28 @@ impl SectionPlace {
 /// A part of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageSection {
-    /// The place on a page.
+    /// The place of the section on a page.
     pub place: SectionPlace,
-    /// A name for links.
+    /// The name of the section for links.
     pub id: String,
-    /// The heading.
+    /// The heading of the section.
     pub title: String,
-    /// The text, and how to read it: a paragraph each.
+    /// The paragraphs of the section, which also explain how to read its figures.
     pub text: Vec<String>,
     /// A drawing, as SVG.
     pub drawing: Option<String>,
-    /// The figures.
+    /// The figures of the section.
     pub figures: Vec<Figure>,
-    /// The tables.
+    /// The tables of the section.
     pub tables: Vec<FigureTable>,
 }
 
 impl PageSection {
-    /// A section with a heading alone.
+    /// A section with only a heading.
     pub fn new(place: SectionPlace, id: &str, title: &str) -> Self {
         Self { place, id: id.to_owned(), title: title.to_owned(), ..Self::default() }
     }
-    /// Adds a paragraph.
+    /// Adds a paragraph to the section.
     #[must_use]
     pub fn says(mut self, text: impl Into<String>) -> Self {
         self.text.push(text.into());

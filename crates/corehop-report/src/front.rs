@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first screen of a page: the answer, its sureness, a chart in words, and the next command. Each kind of result fills it.
+//! The first screen of a page: the answer, its certainty, a chart with words, and the next command. Each kind of result
+//! provides a first screen.
 
 use super::paper::{PaperDrawing, PointForm, TextSide, room};
 use super::scale::AxisScale;
@@ -10,67 +11,67 @@ use super::table::{interval, micros};
 pub struct PageFront {
     /// The title.
     pub title: String,
-    /// The answer in sentences; empty if nothing answers.
+    /// The answer in sentences; empty if the data give no answer.
     pub answer: String,
-    /// The checks that say how sure the answer is.
+    /// The checks that show how certain the answer is.
     pub checks: Vec<SurenessCheck>,
-    /// The chart; None where the answer has no numbers to compare.
+    /// The chart; None if the answer has no numbers to compare.
     pub chart: Option<WordedChart>,
-    /// The next command, and what the command does.
+    /// The next command to run, and its effect.
     pub next: Option<(String, &'static str)>,
-    /// The command that prints everything, for the rest of a long table.
+    /// The command that prints the complete result, for the rest of a long table.
     pub everything: String,
-    /// Facts about the data, in a line.
+    /// Facts about the data, printed as one line.
     pub facts: Vec<String>,
-    /// Doubts about the files, each with its heading.
+    /// Warnings about the files, each with its heading.
     pub warnings: Vec<(&'static str, String)>,
 }
 
 /// A check of the data behind an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurenessCheck {
-    /// The observation, in words.
+    /// The result of the check, in words.
     pub text: String,
-    /// Whether the observation supports the answer.
+    /// Whether the check supports the answer.
     pub holds: bool,
 }
 
 impl SurenessCheck {
-    /// A check with its observation.
+    /// A check with its result.
     pub fn new(holds: bool, text: impl Into<String>) -> Self {
         Self { text: text.into(), holds }
     }
 }
 
-/// Values with words, on a common axis.
+/// A chart of values with words, on a common axis.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordedChart {
-    /// The quantity with its unit, for the axis.
+    /// The quantity and its unit, for the axis.
     pub quantity: String,
-    /// The unit behind a value.
+    /// The unit after each value.
     pub unit: &'static str,
-    /// The statistic of each value.
+    /// The statistic that each value is.
     pub point: &'static str,
-    /// The condition under which all lines were measured, below the axis; may be empty.
+    /// The condition under which all lines were measured, printed below the axis; can be empty.
     pub under: String,
-    /// The lines.
+    /// The lines of the chart.
     pub lines: Vec<WordedLine>,
 }
 
-/// A value of a chart with the words that say what was measured.
+/// A value of a chart, with words that state what was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordedLine {
-    /// The words.
+    /// The words of the line.
     pub words: String,
-    /// The value.
+    /// The value of the line.
     pub value: f64,
-    /// The ends of its 95 % interval, if known.
+    /// The ends of the value's 95 % interval, if known.
     pub ends: Option<(f64, f64)>,
-    /// The group: lines of one group are compared, and have one colour and one form.
+    /// The group of the line; lines of one group are comparable and have one colour and shape.
     pub group: usize,
 }
 
-/// The lines that a chart has at most.
+/// The largest number of lines in a chart.
 pub const MOST_LINES: usize = 5;
 const WIDTH: f64 = 460.0;
 /// The height of a line with its words, the room above the lines, and the room for the axis below.
@@ -81,7 +82,8 @@ const LEFT: f64 = 14.0;
 const INK: &str = "1c2733";
 const DIM: &str = "5b6876";
 const GRID: &str = "d9dfe6";
-/// Colours that are told apart with any colour vision (Okabe and Ito), each with a form for paper without colours.
+/// Colours that are distinguishable with any colour vision (Okabe and Ito), each with a shape for paper without
+/// colours.
 const GROUPS: [(&str, PointForm); 3] =
     [("0072b2", PointForm::Disc), ("d55e00", PointForm::Square), ("007a5a", PointForm::Diamond)];
 
@@ -99,7 +101,7 @@ impl WordedChart {
         drawing
     }
 
-    /// An axis that includes zero.
+    /// A scale that includes zero.
     fn scale(&self) -> AxisScale {
         let ends = |line: &WordedLine| line.ends.map_or([line.value; 2], |(low, high)| [low, high]);
         let values: Vec<f64> =
@@ -140,7 +142,7 @@ impl WordedChart {
         drawing.point((place(scale, line.value), y), form, colour);
     }
 
-    /// The chart for a reader who cannot see it.
+    /// The chart in words, for readers who cannot see it.
     fn in_words(&self) -> String {
         let line = |it: &WordedLine| {
             let ends = it.ends.map_or_else(String::new, |(low, high)| {
@@ -157,12 +159,12 @@ fn place(scale: &AxisScale, value: f64) -> f64 {
     LEFT + 10.0 + (WIDTH - 2.0 * LEFT - 20.0) * scale.place(value)
 }
 
-/// A tick's number, without digits that every tick has.
+/// The number of a tick, without decimals if the value is whole.
 fn ticked(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { micros(value) }
 }
 
-/// Words that fit into this room.
+/// Shortens words to this width.
 fn cut(words: &str, most: f64) -> String {
     let mut words = words.to_owned();
     if room(&words, 13.0, false) <= most {
@@ -172,13 +174,13 @@ fn cut(words: &str, most: f64) -> String {
     format!("{}…", words.trim_end())
 }
 
-/// Clauses as one sentence.
+/// Joins clauses to one sentence.
 pub(super) fn in_a_sentence(clauses: &[String]) -> String {
     let clauses: Vec<&str> = clauses.iter().map(|it| it.trim_end_matches('.')).collect();
     if clauses.is_empty() { String::new() } else { format!("{}.", clauses.join("; ")) }
 }
 
-/// A word of a command line as a shell reads it.
+/// Quotes a word of a command line for a shell.
 pub fn shell_word(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "._-/+:=,".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {

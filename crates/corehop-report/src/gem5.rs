@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A platform as a configuration of gem5: its classic caches, crossbars and a simple memory, as far as they go.
+//! Writes a platform as a configuration of gem5 with classic caches, crossbars and a simple memory, as far as gem5
+//! supports the platform.
 //!
-//! gem5's classic caches know no strict inclusion, no MESIF or MOESI by name, and powers of two of sets only. What cannot be said is
-//! a remark at the head of the file.
+//! The classic caches of gem5 do not support strict inclusion, MESIF or MOESI by name, or numbers of sets that are not
+//! powers of two. A fact that gem5 cannot express becomes a remark at the head of the file.
 
 use std::fmt::Write as _;
 
@@ -11,11 +12,11 @@ use corehop_plan::platform::{
 };
 use corehop_plan::units::{Bytes, Cpu};
 
-/// Why a platform cannot be written as one.
+/// The reason why a platform cannot be written as a gem5 configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("gem5 needs `{fact}`: add it to the platform file")]
 pub struct Gem5Error {
-    /// The fact that is missing.
+    /// The fact that the platform lacks.
     pub fact: String,
 }
 
@@ -25,14 +26,14 @@ struct Class<'a> {
     cache: &'a Cache,
     size: Bytes,
     ways: u32,
-    /// Cycles beyond those of the level inside.
+    /// The latency in cycles, beyond the latency of the inner level.
     cycles: u64,
 }
 
 /// The script: `gem5.opt FILE.py COMMAND [ARGUMENTS]` runs a program on the machine, in system-call emulation.
 ///
 /// # Errors
-/// [`Gem5Error`] names the first fact that is missing.
+/// [`Gem5Error`] names the first missing fact.
 pub fn script(platform: &Platform) -> Result<String, Gem5Error> {
     let clock = platform.clock.core.as_ref().ok_or_else(|| missing("clock.core"))?.value;
     let mut remarks = Vec::new();
@@ -101,7 +102,7 @@ fn classes<'a>(
     Ok(all)
 }
 
-/// Ways near `ways` with which the number of sets is a power of two; `ways` where there are none.
+/// The number of ways nearest to `ways` with which the number of sets is a power of two; `ways` if there is none.
 fn fitting_ways(size: Bytes, ways: u32, line: Bytes) -> u32 {
     let lines = size.get() / line.get().max(1);
     let fits = |ways: &u32| {
@@ -120,7 +121,7 @@ fn name(cache: &Cache) -> String {
     format!("L{}{kind}", cache.level)
 }
 
-/// A cache's latency in whole cycles of this clock.
+/// The latency of a cache in whole cycles of this clock.
 fn latency(cache: &Cache, clock: Hertz) -> Option<u64> {
     cache.latency.as_ref().map(|fact| cycles(fact.value, clock))
 }
@@ -147,7 +148,7 @@ fn class_text(class: &Class<'_>) -> String {
     )
 }
 
-/// gem5's policy, or the one nearest to it.
+/// The gem5 policy that equals or is nearest to the platform's policy.
 fn replacement(policy: Option<Replacement>) -> &'static str {
     match policy {
         None | Some(Replacement::Lru) => "LRURP()",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The glossary: terms of the field, values of columns and options, columns.
+//! The glossary: terms of the field, values of columns and options, and names of columns.
 
 use super::headings::{ANSWERS, HEADINGS, PLAIN};
 use super::sections;
@@ -38,25 +38,25 @@ use corehop_stats::gain::Form;
 use corehop_stats::machine_gain::{Form as MachineForm, LeftOut};
 use corehop_stats::saturation::FillSource;
 
-/// A word, what kind of word it is, and what it means.
+/// A word of the glossary, with its kind and its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlossaryEntry {
-    /// The word.
+    /// The explained word.
     pub word: String,
     /// The kind of word, with its article.
     pub kind: String,
-    /// Its meaning.
+    /// The meaning of the word.
     pub meaning: String,
 }
 
 impl GlossaryEntry {
-    /// A word of this kind and meaning.
+    /// An entry for a word of this kind and meaning.
     pub fn new(word: &str, kind: &str, meaning: &str) -> Self {
         Self { word: word.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() }
     }
 }
 
-/// Words of the field, or of this program, that are no values of a column.
+/// Words of the field or of corehop that are not values of a column.
 const WORDS: &[(&str, &str)] = &[
     (
         "working set",
@@ -296,7 +296,7 @@ macro_rules! values_of {
     };
 }
 
-/// Every word that can be explained from here.
+/// All words that the glossary explains.
 pub fn entries() -> Vec<GlossaryEntry> {
     let words = WORDS
         .iter()
@@ -375,7 +375,7 @@ pub fn entries() -> Vec<GlossaryEntry> {
     words.chain(values).chain(columns()).chain(printed).chain(plain).collect()
 }
 
-/// The columns of all row types; one that several have is listed once for each meaning.
+/// The columns of all row types; a column that several types have is listed once for each meaning.
 fn columns() -> Vec<GlossaryEntry> {
     let mut entries: Vec<GlossaryEntry> = Vec::new();
     for kind in RowKind::ALL {
@@ -393,8 +393,8 @@ fn columns() -> Vec<GlossaryEntry> {
     entries
 }
 
-/// The entries for `word`: those of that name, or all of that kind (`event`, `causes`). A label that joins several words
-/// (`preemption, constructed`) has the entries of each, if all are known.
+/// The entries for `word`: entries of that name, or all entries of that kind (`event`, `causes`). If a label joins
+/// several words (`preemption, constructed`) and all words are known, the result has the entries of each word.
 pub fn look_up<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a GlossaryEntry> {
     let found = look_up_one(entries, word);
     let parts: Vec<&str> =
@@ -415,7 +415,7 @@ fn is_length(plain: &str) -> bool {
     has_digit && shapes && ["ns", "us", "ms", "s"].iter().any(|unit| plain.ends_with(unit))
 }
 
-/// The entries for one word.
+/// The entries for a single word.
 fn look_up_one<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a GlossaryEntry> {
     let plain = plain(word);
     let of = |plain: &str| -> Vec<&'a GlossaryEntry> {
@@ -433,7 +433,7 @@ fn look_up_one<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a Glossary
     named.into_iter().chain(of_kind).collect()
 }
 
-/// A heading without its unit: `measured, µs` or `median [95 %]`; of `excess: p99` the excess.
+/// A heading without its unit, such as `measured, µs` or `median [95 %]`; for `excess: p99` the part before the colon.
 fn without_unit(heading: &str) -> &str {
     const UNITS: [&str; 10] =
         [", µs", " µs", ", us", " us", ", ns", " ns", ", ms", " ms", "µs ", " [95 %]"];
@@ -444,14 +444,14 @@ fn without_unit(heading: &str) -> &str {
         .unwrap_or(heading)
 }
 
-/// A label that has a column beside a value: `load idle`, `4k pages`, `write ratio 0.5`.
+/// The value in a label that also names its column: `load idle`, `4k pages`, `write ratio 0.5`.
 fn without_column(label: &str) -> &str {
     let value = label.strip_prefix("load ").or_else(|| label.strip_suffix(" pages"));
     let named = || label.rsplit_once(' ').filter(|(_, number)| number.parse::<f64>().is_ok());
     value.or_else(|| named().map(|(name, _)| name)).unwrap_or(label)
 }
 
-/// Without case, and with one way to write a gap.
+/// The word in lower case, with spaces in place of underscores and hyphens.
 fn plain(word: &str) -> String {
     word.trim().to_lowercase().replace(['_', '-'], " ")
 }

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The headings of printed tables, and the words of their answers, each with its meaning.
+//! The headings of printed tables and the words of their answers, each with its meaning.
 
-mod answers;
-
-pub(super) use answers::ANSWERS;
-
-/// The headings of tables that mean what their words say.
+/// The headings of tables that need no explanation.
 pub(super) const PLAIN: &[&str] = &[
     "cells",
     "runs",
@@ -33,7 +29,8 @@ pub(super) const PLAIN: &[&str] = &[
     "valid share",
 ];
 
-/// The headings of tables, without units. Columns of files are in their schema.
+/// The headings of tables without units, each with its meaning. The columns of files are explained
+/// in their schema.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
     (
         "median",
@@ -475,8 +472,14 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("command", "The command line that wrote the file."),
     ("date", "The date and time at which the run started."),
     ("plan digest", "A checksum of the plan: equal digests mean equal plans."),
-    ("corehop", "The version of corehop that wrote the file."),
-    ("warm touch itself", "The median time of the warm touch, for comparison with the delays."),
+    ("corehop", "The version of corehop that wrote a file."),
+    ("warm touch itself", "The median time of a warm touch, for comparison."),
+    ("all draws at once", "The part of the spread that a renewal of everything adds."),
+];
+
+/// The words in answers that belong to no column, each with its meaning.
+pub(super) const ANSWERS: &[(&str, &str)] = &[
+    ("does not hold", "The samples contradict an observation of a study."),
     (
         "all draws at once",
         "The part of the spread of the samples that appears when `measure conditions` renews page frames, order, threads, polluters and preemptors together.",

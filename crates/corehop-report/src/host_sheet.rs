@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A calibration, and live cells beside simulated ones, as text.
+//! A calibration, and a comparison of live with simulated cells, as text.
 
 use super::figure::FigureTable;
 use super::label::size;
@@ -9,7 +9,7 @@ use corehop_decide::validation::aim::ErrorQuantiles;
 use corehop_decide::validation::host::{AIMS, CellValidation, HostSheet, Part};
 use corehop_plan::units::Bytes;
 
-/// The numbers of a calibration, and how sure each is.
+/// The numbers that a calibration found, with their intervals.
 pub fn numbers(numbers: &[FactEstimate]) -> String {
     let mut table = FigureTable::new("Numbers found", &["fact", "value", "between", "from", "n"]);
     table.rows = numbers
@@ -23,7 +23,7 @@ pub fn numbers(numbers: &[FactEstimate]) -> String {
     plain(&table)
 }
 
-/// Live beside simulated, cell by cell, and the errors.
+/// Live and simulated delays, cell by cell, and the errors.
 pub fn sheet(sheet: &HostSheet) -> String {
     let title = format!("{}: median delays in us, live beside simulated", sheet.platform);
     let columns = ["cell", "WSS", "live", "95 %", "n", "simulated", "error", "judged"];
@@ -55,7 +55,7 @@ fn row(it: &CellValidation) -> Vec<String> {
     ]
 }
 
-/// The errors, and what no description could better.
+/// The errors, and the part of them that no better description could remove.
 fn summary(sheet: &HostSheet) -> String {
     let line = |what: &str, errors: Option<ErrorQuantiles>| {
         errors.map(|ErrorQuantiles { rows, median, p90, .. }| {
@@ -91,7 +91,7 @@ fn summary(sheet: &HostSheet) -> String {
     .collect()
 }
 
-/// The aims, and whether they are reached.
+/// The aims for the errors, and whether they are reached.
 fn aims(sheet: &HostSheet) -> String {
     let missed = sheet.missed();
     let outcome = if missed.is_empty() {

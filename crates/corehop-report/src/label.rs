@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Short names for the parts of a machine, and what stands behind them.
+//! Short names for the parts of a machine, and descriptions of the parts.
 
 use corehop_plan::platform::tree::TopologyDomain;
 use corehop_plan::platform::{Affinity, Cache, Check, Fact, Latency, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList, three_digits};
 
-/// A size for reading: exact where a unit divides it, otherwise with one decimal.
+/// A size for people: exact if a unit divides it, otherwise with one decimal.
 pub fn size(bytes: Bytes) -> String {
     let exact = bytes.to_string();
     if exact.len() <= 8 {
@@ -16,7 +16,7 @@ pub fn size(bytes: Bytes) -> String {
     format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
 }
 
-/// A span of time for reading: three digits and the unit that suits it.
+/// A span of time for people: three digits and a suitable unit.
 pub fn time(ns: f64) -> String {
     let units = [
         (3.6e12, "h", 7.2e12),
@@ -45,7 +45,7 @@ pub fn part(part: TopologyDomain<'_>) -> String {
     }
 }
 
-/// The same for one of many: without its number.
+/// The kind of a part without its number, for one of many equal parts.
 pub fn kind(part: TopologyDomain<'_>) -> String {
     match part {
         TopologyDomain::Package(_) => "package".to_owned(),
@@ -56,7 +56,7 @@ pub fn kind(part: TopologyDomain<'_>) -> String {
     }
 }
 
-/// `L2 2 MiB`, with a mark where the size, or who shares it, is contradicted.
+/// The short name of a cache, such as `L2 2 MiB`, with a mark if its size or its sharers are contradicted.
 fn short(cache: &Cache) -> String {
     let name = match &cache.size {
         Some(bytes) => format!("{} {}", cache.label(), size(bytes.value)),
@@ -65,12 +65,12 @@ fn short(cache: &Cache) -> String {
     if doubted(cache) { format!("{name} (contradicted)") } else { name }
 }
 
-/// Whether the size of a cache, or who shares it, was found to be otherwise.
+/// Whether a check contradicted the size or the sharers of a cache.
 pub fn doubted(cache: &Cache) -> bool {
     cache.size.as_ref().is_some_and(Fact::is_contradicted) || cache.instances.is_contradicted()
 }
 
-/// A cache in full: size, ways, line, latency, and what checks of them found.
+/// The full description of a cache: size, ways, line and latency, with the results of checks.
 pub fn cache(cache: &Cache) -> String {
     let mut words = vec![short(cache)];
     words.extend(cache.ways.as_ref().map(|ways| format!("{} ways", ways.value)));
@@ -81,7 +81,7 @@ pub fn cache(cache: &Cache) -> String {
     words.join(", ")
 }
 
-/// The errors in a cache's description, in one line per fact that is contradicted.
+/// The errors in a cache's description, one line for each contradicted fact.
 pub fn doubts(cache: &Cache) -> Vec<String> {
     let facts = cache_checks(cache).into_iter();
     facts
@@ -92,8 +92,8 @@ pub fn doubts(cache: &Cache) -> Vec<String> {
         .collect()
 }
 
-/// The stated facts that can be checked by measuring, and those that another fact contradicts, with what became of
-/// them; none at all where nothing was checked.
+/// The stated facts that a measurement can check, and facts that another fact contradicts, each with the result of
+/// its check; empty if no fact was checked.
 pub fn checks(platform: &Platform) -> Vec<(String, &Check)> {
     let mut checks = vec![
         ("the CPUs that are present".to_owned(), &platform.cpus.check),
@@ -134,7 +134,7 @@ fn cache_checks(cache: &Cache) -> Vec<(String, &Check)> {
     .collect()
 }
 
-/// The time of an access at each level, where known, memory last.
+/// The access time of each level, if known, memory last.
 pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
     let caches = platform.caches.iter().filter_map(|cache| {
         let own = if platform.core_kinds.is_empty() {
@@ -149,13 +149,13 @@ pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
     caches.chain(memory).collect()
 }
 
-/// The name of a line exchange within a pair of this class: the control within a CPU, or the migration
+/// The name of a line exchange between two CPUs of this affinity: the control within one CPU, or the migration
 /// between the two.
 pub fn exchange(affinity: Affinity) -> &'static str {
     if affinity == Affinity::SameCpu { "control" } else { affinity.event() }
 }
 
-/// Nanoseconds with one decimal; a latency in cycles with its unit.
+/// A latency in nanoseconds with one decimal; a latency in cycles keeps its unit.
 pub fn ns(latency: Latency) -> String {
     match latency {
         Latency::Picos(picos) => format!("{:.1}", picos as f64 / 1e3),
@@ -163,7 +163,7 @@ pub fn ns(latency: Latency) -> String {
     }
 }
 
-/// `CPU 3` or `CPUs 0-3`.
+/// The name of CPUs in a sentence: `CPU 3` or `CPUs 0-3`.
 pub fn cpus(cpus: &CpuList) -> String {
     if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
 }
@@ -171,7 +171,7 @@ pub fn cpus(cpus: &CpuList) -> String {
 const OFFLINE: &str = "offline";
 const NOT_ALLOWED: &str = "not allowed to us";
 
-/// The CPUs that no work can be put on, by the reason.
+/// The CPUs on which corehop cannot place work, grouped by the reason.
 pub fn all_unusable(platform: &Platform) -> Vec<(&'static str, CpuList)> {
     let for_reason = |reason| {
         let cpus = platform.cpus.value.iter();
@@ -181,7 +181,7 @@ pub fn all_unusable(platform: &Platform) -> Vec<(&'static str, CpuList)> {
     reasons.filter(|(_, cpus)| !cpus.is_empty()).collect()
 }
 
-/// Why no work can be put on a CPU; nothing where it can.
+/// The reason why corehop cannot place work on a CPU; None if it can.
 pub fn unusable(platform: &Platform, cpu: Cpu) -> Option<&'static str> {
     if !platform.online().contains(cpu) {
         Some(OFFLINE)

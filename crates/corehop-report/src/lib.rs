@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results for the eye: text, tables, drawings, pages. Nothing is computed here.
+//! Presents results as text, tables, drawings and pages. This crate computes no results.
 #![forbid(unsafe_code)]
 
 mod dots;

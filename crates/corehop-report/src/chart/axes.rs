@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The frame of a drawing: its size, the legend above, the axes with their ticks and names.
+//! The frame of a drawing: its size, the legend above it, and the axes with their ticks and names.
 
 use std::fmt::Write as _;
 
@@ -8,33 +8,33 @@ use crate::escape::escape;
 use crate::figure::Axis;
 use crate::scale::AxisScale;
 
-/// The size of a drawing.
+/// The sizes of a drawing.
 #[derive(Clone, Copy)]
 pub(super) struct ChartFrame {
-    /// The class that a page shows it by.
+    /// The class by which a page selects the drawing.
     class: &'static str,
     pub(super) width: f64,
-    /// The height of the area of the values.
+    /// The height of the plot area.
     pub(super) tall: f64,
     pub(super) font: f64,
-    /// Whether points say their values under the mouse; a phone has none.
+    /// Whether points have tooltips; a phone shows none.
     pub(super) titles: bool,
 }
 
-/// For a screen and for paper.
+/// The frame for screens and for paper.
 pub(super) const WIDE: ChartFrame =
     ChartFrame { class: "wide", width: 860.0, tall: 300.0, font: 12.0, titles: true };
-/// For a phone.
+/// The frame for phones.
 pub(super) const NARROW: ChartFrame =
     ChartFrame { class: "narrow", width: 360.0, tall: 250.0, font: 10.5, titles: false };
 
 impl ChartFrame {
-    /// About the room that a text takes.
+    /// The approximate width of a text.
     pub(super) fn room(&self, text: &str) -> f64 {
         text.chars().count() as f64 * self.font * 0.58
     }
 
-    /// A text that is cut to fit into this room.
+    /// A text that is shortened to this width.
     pub(super) fn cut(&self, text: &str, room: f64) -> String {
         let most = (room / (self.font * 0.58)) as usize;
         if text.chars().count() <= most {
@@ -47,7 +47,7 @@ impl ChartFrame {
         !self.titles
     }
 
-    /// The beginning of a drawing of this height.
+    /// The opening element of a drawing of this height.
     pub(super) fn head(&self, height: f64, choice: &FigureSelection, title: &str) -> String {
         let (figure, axis) = (choice.figure, choice.axis());
         let variant = &choice.variant.label;
@@ -67,7 +67,7 @@ impl ChartFrame {
     }
 }
 
-/// The room of the values: left, top, right and bottom.
+/// The plot area: left, top, right and bottom.
 #[derive(Clone, Copy)]
 pub(super) struct PlotArea {
     pub(super) left: f64,
@@ -86,16 +86,16 @@ impl PlotArea {
     }
 }
 
-/// A name in the legend, with its sign.
+/// An entry of the legend: a name with its sign.
 pub(super) struct LegendEntry<'a> {
     pub(super) name: &'a str,
-    /// The sign, drawn around the origin.
+    /// The sign as SVG, drawn around the origin.
     pub(super) sign: String,
 }
 
 const ROW: f64 = 18.0;
 
-/// The legend as rows of names, each of which a click switches, and its height.
+/// The legend as rows of names, and its height; a click on a name shows or hides its series.
 pub(super) fn legend(entries: &[LegendEntry], frame: ChartFrame) -> (String, f64) {
     let (mut svg, mut x, mut row) = (String::new(), 4.0, 0.0);
     for entry in entries {
@@ -119,7 +119,7 @@ pub(super) fn legend(entries: &[LegendEntry], frame: ChartFrame) -> (String, f64
     (svg, if entries.is_empty() { 0.0 } else { (row + 1.0) * ROW })
 }
 
-/// The horizontal axis below the area, with a line upwards at each tick.
+/// Draws the horizontal axis below the plot area, with a vertical line at each tick.
 pub(super) fn horizontal(
     svg: &mut String,
     frame: ChartFrame,
@@ -156,7 +156,7 @@ pub(super) fn horizontal(
     );
 }
 
-/// The vertical axis left of the area.
+/// Draws the vertical axis to the left of the plot area.
 pub(super) fn vertical(svg: &mut String, area: PlotArea, axis: &Axis, scale: &AxisScale) {
     let (mut lines, mut labels) = (String::new(), String::new());
     for tick in scale.ticks() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stacked bars over names.
+//! Draws stacked bars over names.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::scale::{AxisScale, TickSpacing};
 const ROW: f64 = 26.0;
 const BAR: f64 = 18.0;
 
-/// The drawing.
+/// The drawing of a bar figure.
 pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) -> String {
     let variant = choice.variant;
     let sign = |it: &FigureSeries| {
@@ -46,7 +46,7 @@ pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) 
     svg + "</svg>\n"
 }
 
-/// From 0, or from the lowest sum of what is below 0, to the highest sum.
+/// A scale from 0, or from the lowest sum of negative values, to the highest sum.
 fn scale(choice: &FigureSelection) -> AxisScale {
     let mut ends = vec![[0.0; 2]; choice.variant.categories.len()];
     for point in choice.variant.series.iter().flat_map(|series| &series.points) {
@@ -60,7 +60,7 @@ fn scale(choice: &FigureSelection) -> AxisScale {
     AxisScale::even(low, high)
 }
 
-/// Puts the value of a point beside those before it, each sign on its side; the place of the bar.
+/// Stacks the value of a point on the previous values of its sign, and returns the ends of the bar.
 fn stack(choice: &FigureSelection, point: &SeriesPoint, ends: &mut [[f64; 2]]) -> Option<[f64; 2]> {
     let value = point.y.get(choice.view).copied().flatten().filter(|it| it.is_finite())?;
     let end = &mut ends.get_mut(point.x as usize)?[usize::from(value >= 0.0)];
@@ -96,7 +96,7 @@ fn group(
     svg + "</g>\n"
 }
 
-/// The bar's values in all units.
+/// The tooltip of a bar: its values in all units.
 fn values(choice: &FigureSelection, series: &FigureSeries, point: &SeriesPoint) -> String {
     let category = choice.variant.categories.get(point.x as usize).map_or("", String::as_str);
     let value = |(axis, value): (&crate::figure::Axis, &Option<f64>)| {

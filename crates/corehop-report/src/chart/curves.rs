@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Curves and points over numbers, with intervals and marks.
+//! Draws curves and points over numbers, with intervals and marks.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,11 @@ use crate::escape::escape;
 use crate::figure::{AxisMark, FigureSeries, SeriesPoint, Style, ValueUnit};
 use crate::scale::{AxisScale, TickSpacing};
 
-/// Beyond this many, discs are drawn in few bytes, and are harder to hit.
+/// The number of points above which discs are drawn with fewer bytes, although they are then harder to
+/// hit with the mouse.
 const SEVERAL: usize = 300;
 
-/// A drawing in the making.
+/// The drawing in progress.
 struct Canvas<'a> {
     choice: &'a FigureSelection<'a>,
     area: PlotArea,
@@ -22,7 +23,7 @@ struct Canvas<'a> {
     dots: bool,
 }
 
-/// The drawing.
+/// The drawing of a figure with curves.
 pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) -> String {
     let (legend, above) = legend(&entries(choice), frame);
     let (x, y) = (horizontal_scale(choice), vertical_scale(choice));
@@ -54,7 +55,7 @@ pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) 
     svg + "</svg>\n"
 }
 
-/// The names of the legend, each once, with the marker of its first series.
+/// The entries of the legend, each name once, with the marker of its first series.
 fn entries<'a>(choice: &FigureSelection<'a>) -> Vec<LegendEntry<'a>> {
     let mut entries: Vec<LegendEntry> = Vec::new();
     for series in &choice.variant.series {
@@ -75,7 +76,7 @@ fn is_cloud(series: &FigureSeries) -> bool {
     matches!(series.style, Style::Points | Style::Hollow)
 }
 
-/// The values of a point that its axis can show.
+/// The value of a point that its axis can show.
 fn drawn(values: &[Option<f64>], choice: &FigureSelection) -> Option<f64> {
     let value = values.get(choice.view).copied().flatten();
     value.filter(|it| it.is_finite() && (!choice.log || *it > 0.0))
@@ -105,7 +106,8 @@ fn horizontal_scale(choice: &FigureSelection) -> AxisScale {
     }
 }
 
-/// Around all values and intervals, also of statistics that are off at first.
+/// A vertical scale that includes all values and intervals, also of statistics that are hidden at
+/// first.
 fn vertical_scale(choice: &FigureSelection) -> AxisScale {
     let points = choice.variant.series.iter().flat_map(|series| &series.points);
     let values = points.flat_map(|it| [&it.y, &it.low, &it.high]);
@@ -118,14 +120,14 @@ fn vertical_scale(choice: &FigureSelection) -> AxisScale {
     }
 }
 
-/// The marks between the first and the last point.
+/// The marks between the first and the last point of the horizontal axis.
 fn marks<'a>(choice: &FigureSelection<'a>) -> impl Iterator<Item = &'a AxisMark> {
     let [low, high] = horizontal_extent(choice);
     let all = choice.figure.marks.iter().chain(&choice.variant.marks);
     all.filter(move |mark| mark.x >= low && mark.x <= high)
 }
 
-/// The form of a point.
+/// The shape of a point's marker.
 #[derive(Clone, Copy)]
 enum Marker {
     Disc,
@@ -133,12 +135,12 @@ enum Marker {
     Square,
     Hourglass,
     Triangle,
-    /// A disc in few bytes: a border around nothing.
+    /// A disc with few bytes, drawn as the border of an empty path.
     Dot,
 }
 
 impl Marker {
-    /// The form around a place.
+    /// The path of the marker around a position.
     fn path(self, x: f64, y: f64, r: f64) -> String {
         let w = 2.0 * r;
         match self {
@@ -152,7 +154,7 @@ impl Marker {
     }
 }
 
-/// Lines of one colour are told apart by their markers, and a maximum is a triangle.
+/// The marker of a series: series of one colour have different markers, and a maximum is a triangle.
 fn marker(choice: &FigureSelection, series: &FigureSeries) -> Marker {
     if series.statistic == "max" {
         return Marker::Triangle;
@@ -167,7 +169,7 @@ fn marker(choice: &FigureSelection, series: &FigureSeries) -> Marker {
     [Marker::Disc, Marker::Diamond, Marker::Square, Marker::Hourglass][at % 4]
 }
 
-/// The look of the points of a series. A broad border that cannot be seen makes a point easier to hit.
+/// The style of a series' points. A broad invisible border makes a point easier to hit with the mouse.
 fn style(marker: Marker, series: &FigureSeries) -> String {
     let colour = format!("var(--c{})", series.colour);
     match (marker, series.style) {
@@ -191,13 +193,13 @@ impl Canvas<'_> {
         self.area.x(&self.x, x)
     }
 
-    /// The height of a value; nothing where its axis cannot show the value, or begins above the value.
+    /// The vertical position of a value; None if the axis cannot show the value or begins above it.
     fn level(&self, values: &[Option<f64>]) -> Option<f64> {
         let value = drawn(values, self.choice).filter(|&it| it >= self.y.low)?;
         Some(self.area.y(&self.y, value))
     }
 
-    /// A series: its line, its intervals and its points.
+    /// Draws a series: its line, its intervals and its points.
     fn series(&self, series: &FigureSeries) -> String {
         let off =
             self.choice.figure.statistics.iter().any(|(name, on)| *name == series.statistic && !on);
@@ -238,7 +240,7 @@ impl Canvas<'_> {
         )
     }
 
-    /// The intervals as lines with a bar at each end.
+    /// Draws the intervals as lines with a bar at each end.
     fn intervals(&self, series: &FigureSeries) -> String {
         let mut path = String::new();
         for point in &series.points {
@@ -282,7 +284,7 @@ impl Canvas<'_> {
         svg + "</g>"
     }
 
-    /// The values of a point in words.
+    /// The tooltip of a point: its values in words.
     fn values(&self, series: &FigureSeries, point: &SeriesPoint) -> String {
         let value = point.y.get(self.choice.view).copied().flatten().unwrap_or(f64::NAN);
         let (x, axis) = (&self.choice.figure.x, self.choice.axis());

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Figures as drawings. A page holds each selection, unit and scale of a figure, drawn for a screen and for a phone; a script
-//! shows one of them.
+//! Draws figures as SVG. A page contains a drawing for each selection, unit and scale of a figure, for a screen and for
+//! a phone; a script shows one of these drawings.
 //!
 //! ```text
 //! axes ── the frame, the axes and the legend, common to both kinds
 //! curves ── curves and points over numbers          bars ── stacked bars over names
 //! ```
 //!
-//! Colours are variables of the page (`--c0` to `--c14`, `--ink` and others), so that one drawing serves dark and light.
+//! Colours are variables of the page (`--c0` to `--c14`, `--ink` and others), so that one drawing works in the dark and
+//! the light scheme.
 
 use std::fmt::Write as _;
 
@@ -18,45 +19,45 @@ mod axes;
 mod bars;
 mod curves;
 
-/// The parts of drawings that a page may leave out to stay small.
+/// The parts of drawings that a page can leave out to stay small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct DrawingDetail {
-    /// The most points that say their values under the mouse, in the drawing that is shown at first.
+    /// The largest number of points with a tooltip, in the drawing that is shown first.
     pub(super) shown: usize,
-    /// The most such points in a drawing that is hidden at first.
+    /// The largest number of points with a tooltip, in a drawing that is hidden at first.
     pub(super) hidden: usize,
-    /// Whether hidden drawings are there for phones, too.
+    /// Whether hidden drawings also have a version for phones.
     pub(super) narrow: bool,
-    /// Whether selections that are hidden at first have all units and scales, or only the first ones.
+    /// Whether selections that are hidden at first have all units and scales, or only the first unit and scale.
     pub(super) all_views: bool,
 }
 
 impl DrawingDetail {
-    /// All parts. More points would make a page heavy.
+    /// The detail with all parts. Tooltips for more points would make a page too large.
     pub(super) const ALL: Self =
         Self { shown: 1_000, hidden: 1_000, narrow: true, all_views: true };
 
-    /// All parts for drawings that are shown, with values at this many points.
+    /// All parts for drawings that are shown, with tooltips for `shown` points.
     pub(super) const fn of_shown(shown: usize) -> Self {
         Self { shown, hidden: 0, narrow: false, all_views: false }
     }
 }
 
-/// A part of a figure to be shown: a selection of its data, and a vertical axis.
+/// A part of a figure: a selection of its data, and a vertical axis.
 #[derive(Clone, Copy)]
 struct FigureSelection<'a> {
     figure: &'a Figure,
     variant: &'a Variant,
     view: usize,
     log: bool,
-    /// The most points that say their values under the mouse.
+    /// The largest number of points with a tooltip.
     titles: usize,
-    /// Whether there is a drawing for a phone, too.
+    /// Whether the page has a drawing for phones, too.
     narrow: bool,
 }
 
 impl<'a> FigureSelection<'a> {
-    /// The axis of the values.
+    /// The vertical axis of the selection.
     fn axis(&self) -> &'a Axis {
         &self.figure.views[self.view]
     }
@@ -71,7 +72,7 @@ impl<'a> FigureSelection<'a> {
     }
 }
 
-/// All drawings of a figure; the first selection in its first unit is shown, the others are hidden.
+/// All drawings of a figure; the first selection in its first unit is shown, and the other drawings are hidden.
 pub(super) fn plots(figure: &Figure, title: &str, detail: DrawingDetail) -> String {
     let mut html = String::new();
     for (v, variant) in figure.variants.iter().enumerate() {
@@ -99,7 +100,7 @@ pub(super) fn plots(figure: &Figure, title: &str, detail: DrawingDetail) -> Stri
     html
 }
 
-/// The scales of the vertical axis between which a reader chooses.
+/// The scales of the vertical axis that a reader can choose.
 fn scales(figure: &Figure) -> &'static [bool] {
     match figure.kind {
         FigureKind::Curves => &[true, false],
@@ -115,7 +116,7 @@ fn scale_name(log: bool) -> &'static str {
     if log { "log" } else { "linear" }
 }
 
-/// The controls of a figure, hidden until the page's script serves them.
+/// The controls of a figure, which stay hidden until the page's script activates them.
 pub(super) fn controls(figure: &Figure) -> String {
     let mut html = "<div class=\"tools\" hidden>".to_owned();
     if figure.variants.len() > 1 {
@@ -151,7 +152,7 @@ pub(super) fn controls(figure: &Figure) -> String {
             title=\"Save this figure as a vector file\">SVG</button></span></div>"
 }
 
-/// A group of buttons, each by its data, its text, and whether it is pressed.
+/// A group of buttons, each with its data, its text, and whether it is pressed.
 fn group<'a>(label: &str, buttons: impl Iterator<Item = (String, &'a str, bool)>) -> String {
     let mut html = format!("<span class=\"group\" role=\"group\" aria-label=\"{label}\">");
     for (data, text, pressed) in buttons {
@@ -164,7 +165,7 @@ fn group<'a>(label: &str, buttons: impl Iterator<Item = (String, &'a str, bool)>
     html + "</span>"
 }
 
-/// A value as its axis has it.
+/// A value in the unit of its axis.
 fn written(value: f64, unit: ValueUnit) -> String {
     match unit {
         ValueUnit::Number => number(value),
@@ -178,7 +179,7 @@ fn written(value: f64, unit: ValueUnit) -> String {
     }
 }
 
-/// A number with three digits, from 1000 on with four.
+/// A number with three digits, or with four from 1000 on.
 fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {

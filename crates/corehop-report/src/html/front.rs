@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first screen as HTML: the answer, its sureness, the chart with its files for a paper, and the next command.
+//! Writes the first screen as HTML: the answer, its certainty, the chart with download links, and the next
+//! command.
 
 use std::fmt::Write as _;
 
 use crate::escape::escape;
 use crate::front::{PageFront, SurenessCheck, WordedChart};
 
-/// The first screen below the title.
+/// The first screen below the page's title.
 pub(super) fn front_html(front: &PageFront) -> String {
     let mut html = String::new();
     if !front.answer.is_empty() {
@@ -34,7 +35,7 @@ pub(super) fn front_html(front: &PageFront) -> String {
     html + &super::facts_line(&front.facts) + "</div></div>\n"
 }
 
-/// The checks as a badge: how many hold, and each in words.
+/// The checks as a badge: the number of checks that hold, and each check in words.
 fn badge(checks: &[SurenessCheck]) -> String {
     if checks.is_empty() {
         return String::new();
@@ -60,7 +61,7 @@ fn badge(checks: &[SurenessCheck]) -> String {
     html + "</ul></div>"
 }
 
-/// The chart, with links that save the chart as files.
+/// The chart, with links that save it as files.
 fn chart_html(chart: &WordedChart) -> String {
     let drawing = chart.drawing();
     let svg = drawing.svg();
@@ -80,7 +81,7 @@ fn chart_html(chart: &WordedChart) -> String {
     )
 }
 
-/// Bytes as a part of an address: letters and digits as they are, others in hexadecimal digits.
+/// Bytes encoded for a URL: letters and digits are unchanged, other bytes are written in hexadecimal.
 fn in_percent(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() * 2);
     for &byte in bytes {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sections as one HTML file that needs no network.
+//! Writes sections as one HTML file that needs no network.
 //!
-//! The words, tables, drawings and charts are in the HTML itself and are read without scripts; a script chooses which
-//! drawing of a chart is shown. Whatever comes from data is escaped by `escape`.
+//! The words, tables, drawings and charts are in the HTML itself and can be read without scripts; a script only chooses
+//! which drawing of a chart is shown. The function `escape` escapes all text that comes from data.
 
 mod front;
 mod key;
@@ -24,8 +24,8 @@ pub(super) fn facts_line(facts: &[String]) -> String {
     format!("<p class=\"facts\">{}</p>", escape(&facts.join(" · ")))
 }
 
-/// A page: the first screen, and these sections folded, by their places. The page is small enough: if everything does not fit,
-/// the largest sections become extracts.
+/// Writes a page with the first screen and these sections, which are folded and ordered by their places. If the page
+/// would be too large, the largest sections become extracts.
 pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     let sections = in_order(sections);
     let around = whole(front, &[], &[]).len();
@@ -47,7 +47,7 @@ pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     whole(front, &sections, &parts)
 }
 
-/// The factor by which a section may stay larger than others: a reader came for the result, and drawings of the machine
+/// The factor by which a section can stay larger than others: readers want the result, and drawings of the machine
 /// cannot be shortened.
 fn keeps(section: &PageSection) -> u8 {
     match section.place {
@@ -57,16 +57,16 @@ fn keeps(section: &PageSection) -> u8 {
     }
 }
 
-/// Room for the headings of places.
+/// The room in bytes that is reserved for the headings of places.
 const PLACES: usize = 1_000;
 
-/// The sections in the order of every page.
+/// The sections in the order that every page has.
 fn in_order(mut sections: Vec<PageSection>) -> Vec<PageSection> {
     sections.sort_by_key(|it| it.place);
     sections
 }
 
-/// The page of these sections, whose HTML is in `parts`.
+/// The page with these sections, whose HTML is in `parts`.
 fn whole(front: &PageFront, sections: &[PageSection], parts: &[String]) -> String {
     let mut body = String::new();
     let mut before = None;
@@ -93,9 +93,9 @@ fn whole(front: &PageFront, sections: &[PageSection], parts: &[String]) -> Strin
     )
 }
 
-/// Writes a section of a page.
+/// Writes a section of a page as HTML.
 struct SectionWriter<'a> {
-    /// The command that prints everything.
+    /// The command that prints the complete result.
     everything: &'a str,
     thrift: PageThrift,
 }
@@ -127,7 +127,7 @@ impl SectionWriter<'_> {
         html + "</details>\n</section>\n"
     }
 
-    /// The words about the rest of an extract.
+    /// The sentence about the part that an extract leaves out.
     fn rest(&self) -> String {
         if self.everything.is_empty() {
             return String::new();
@@ -199,7 +199,7 @@ impl SectionWriter<'_> {
         html + "</details>\n"
     }
 
-    /// A list of facts, folded away; the end of a very long fact is left out.
+    /// A folded list of facts; the end of a very long fact is left out.
     fn facts(&self, table: &FigureTable) -> String {
         let mut html =
             format!("<details class=\"facts\"><summary>{}</summary><dl>", escape(&table.caption));
@@ -224,7 +224,7 @@ impl SectionWriter<'_> {
     }
 }
 
-/// The text of a section: points where each paragraph is a reason of its own.
+/// The text of a section; if each paragraph is a separate reason, the paragraphs become a list.
 fn paragraphs(section: &PageSection) -> String {
     let is_list = section.id == "trust";
     let tag = if is_list { "li" } else { "p" };
@@ -235,7 +235,8 @@ fn paragraphs(section: &PageSection) -> String {
     html + if is_list { "</ul>\n" } else { "" }
 }
 
-/// A field: the first of a row is its head, numbers stand to the right, words that judge stand out.
+/// A field of a table: the first field of a row is its head, numbers are aligned to the right, and words that state a
+/// verdict are highlighted.
 fn field_html(place: usize, field: &str) -> String {
     let text = escape(field);
     if place == 0 && !field.is_empty() {
@@ -254,7 +255,7 @@ fn field_html(place: usize, field: &str) -> String {
     format!("<td{class}>{text}</td>")
 }
 
-/// Whether a field is a number, with whatever belongs to it.
+/// Whether a field is a number, possibly with a unit or an interval.
 fn is_numeric(field: &str) -> bool {
     let value = field.trim_start_matches(super::table::IN_ERROR);
     value.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')

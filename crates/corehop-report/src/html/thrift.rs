@@ -1,33 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The size of a page: the largest sections of a page that is too large become extracts.
+//! Limits the size of a page: if a page is too large, its largest sections become extracts.
 
 use crate::chart::DrawingDetail;
 use crate::figure::{Figure, Style};
 
-/// The most bytes of a page.
+/// The largest size of a page in bytes.
 pub(crate) const MOST_BYTES: usize = 400_000;
 
-/// The most of each part that a section has.
+/// The largest amount of each part that a section can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PageThrift {
-    /// Selections of a figure.
+    /// The number of selections of a figure.
     pub(crate) variants: usize,
-    /// Points of a cloud.
+    /// The number of points of a cloud.
     pub(crate) points: usize,
-    /// The parts of drawings beside their lines.
+    /// The parts of drawings other than their lines.
     pub(crate) detail: DrawingDetail,
-    /// Tables of a section.
+    /// The number of tables of a section.
     pub(crate) tables: usize,
-    /// Rows of a table.
+    /// The number of rows of a table.
     pub(crate) rows: usize,
-    /// Bytes of a drawing that is not a figure.
+    /// The size in bytes of a drawing that is not a figure.
     pub(crate) drawing: usize,
-    /// Bytes of a fact of the provenance.
+    /// The length of a fact in the provenance, in characters.
     pub(crate) fact: usize,
 }
 
 impl PageThrift {
-    /// From everything to little: the largest section takes the next step until the page fits.
+    /// The steps from complete to smallest; the largest section takes the next step until the page
+    /// fits.
     pub(super) const STEPS: [Self; 7] = [
         Self::of(99, 2_000, DrawingDetail::ALL, 2_000, usize::MAX),
         Self::of(99, 300, DrawingDetail { narrow: false, ..DrawingDetail::ALL }, 400, 200_000),
@@ -38,7 +39,8 @@ impl PageThrift {
         Self::of(2, 12, DrawingDetail::of_shown(120), 8, 0),
     ];
 
-    /// Tables are as many as selections need, and long facts shrink with the rows of tables.
+    /// Limits derived from a few numbers: there are as many tables as selections need, and long
+    /// facts shrink with the rows of tables.
     const fn of(
         variants: usize,
         points: usize,
@@ -49,7 +51,7 @@ impl PageThrift {
         Self { variants, points, detail, tables: 3 * variants, rows, drawing, fact: 50 * rows }
     }
 
-    /// The part of a figure that is drawn, and the sentence about the rest.
+    /// The part of a figure that is drawn, and a sentence about the rest.
     pub(super) fn figure(&self, figure: &Figure) -> (Figure, Option<String>) {
         let mut drawn = figure.clone();
         let left_out = drawn.variants.len().saturating_sub(self.variants);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a report, made from its data: words, figures and tables.
+//! The sections of a report, made from its data: words, figures and tables.
 //!
-//! Each kind of measurement has a module with its name, found by the registry of kinds. The module has the sections of the
-//! kind on a page, its part of the first screen, its tables and notes in a terminal, the headings of these tables with their meanings, and its
-//! results as objects for other programs.
+//! Each kind of measurement has a module with its name, which the registry of kinds finds. The module has the kind's
+//! sections on a page, its part of the first screen, its tables and notes in a terminal, the headings of these tables
+//! with their meanings, and its results as objects for other programs.
 
 mod access;
 mod account;
@@ -33,11 +33,11 @@ use corehop_plan::for_each_kind;
 use corehop_results::Results;
 use serde_json::Value;
 
-/// The tables of a kind in a terminal, around those of cells.
+/// The tables of a kind in a terminal, before and after the tables of cells.
 struct TerminalTables {
-    /// Tables of experiments that ask another question than the cost of a cell.
+    /// The tables of experiments whose question is not the cost of a cell.
     before: Vec<FigureTable>,
-    /// The other tables.
+    /// The tables that follow the tables of cells.
     after: Vec<FigureTable>,
 }
 
@@ -46,28 +46,29 @@ macro_rules! of_kinds {
         /// The headings that only the tables of one kind have, each with its meaning.
         pub(super) const HEADINGS: &[&[(&str, &str)]] = &[$($name::HEADINGS),+];
 
-        /// The sections of each kind.
+        /// The sections of all kinds.
         fn of_kinds(data: &Results) -> impl Iterator<Item = PageSection> {
             [$($name::sections(data)),+].into_iter().flatten()
         }
 
-        /// The first screen of the first kind that was measured.
+        /// The first screen, from the first measured kind.
         pub fn front(data: &Results) -> PageFront {
             let kinds = [$($name::front(data)),+];
             kind_front::front(data, kinds.into_iter().flatten().next())
         }
 
-        /// The tables of each kind.
+        /// The terminal tables of all kinds.
         fn tables_of_kinds(data: &Results) -> Vec<TerminalTables> {
             vec![$($name::tables(data)),+]
         }
 
-        /// The notes beside these tables in a terminal.
+        /// The notes that follow the tables in a terminal.
         pub fn notes(data: &Results) -> Vec<String> {
             [$($name::notes(data)),+].concat()
         }
 
-        /// The results of kinds without columns of their own in tables for other programs, each as an object.
+        /// The results of kinds that have no columns of their own in tables for other programs; each result is an
+        /// object.
         pub fn results(data: &Results) -> Vec<Value> {
             [$($name::results(data)),+].concat()
         }
@@ -76,15 +77,15 @@ macro_rules! of_kinds {
 
 for_each_kind!(of_kinds);
 
-/// The tables beside the delays of cells: causes of the spread, saturation, access times, preemption lengths,
+/// The tables other than the delays of cells: causes of the spread, saturation, access times, preemption lengths,
 /// gangs, task sets.
 pub fn other_tables(data: &Results) -> Vec<FigureTable> {
     let all = tables_of_kinds(data).into_iter();
     all.flat_map(|TerminalTables { before, after }| [before, after].concat()).collect()
 }
 
-/// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
-/// and the rest.
+/// The tables other than the delays of cells in two groups: the tables of experiments whose question is not the cost of
+/// a cell, and the others.
 pub(super) fn tables_around_cells(data: &Results) -> (Vec<FigureTable>, Vec<FigureTable>) {
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for TerminalTables { before, after } in tables_of_kinds(data) {
@@ -98,7 +99,7 @@ fn tables_of(sections: impl IntoIterator<Item = PageSection>) -> Vec<FigureTable
     sections.into_iter().flat_map(|section| section.tables).collect()
 }
 
-/// The sections that the data support. A page sorts the sections by their [place](crate::figure::SectionPlace).
+/// The sections for which the data suffice. A page sorts the sections by their [place](crate::figure::SectionPlace).
 pub fn sections(data: &Results) -> Vec<PageSection> {
     let account = [
         account::budget(data),
