@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An answer as JSON.
+//! Writes a test's answer as JSON.
 
 use serde_json::{Value, json};
 
@@ -8,10 +8,10 @@ use super::charge::ChargedAnswer;
 use super::verdict::Verdict;
 use corehop_plan::workload::set_file::place_json;
 
-/// `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`, where
-/// `bounds_us` bounds each task's response time in the order of the tasks, `latencies_us` the time of each chain, `delays_us` is what each job was
-/// charged for delays and `charged` its C, T and D with all that was charged, where something was; `assignment` says where
-/// each task runs. `supply` is the basis of an observed supply.
+/// Returns `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`. `bounds_us`
+/// bounds each task's response time, in the order of the tasks, and `latencies_us` each chain's latency. If the test
+/// charged anything, `delays_us` is each job's charge for delays, and `charged` holds C, T and D with all charges.
+/// `assignment` says where each task runs. `supply` describes the observations behind an observed CPU supply.
 pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
     let answer = &asked.answer;
     let mut value = json!({
@@ -47,7 +47,7 @@ pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
     value
 }
 
-/// A whole number as one.
+/// Writes a whole number without a fractional part.
 fn number(value: f64) -> Value {
     if value.fract() == 0.0 { json!(value as u64) } else { json!(value) }
 }

@@ -1,83 +1,91 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The jobs that are charged for a preemption or migration, by scheduler.
+//! Decides, for each scheduler, which jobs are charged for a preemption or migration.
 //!
-//! A job that resumes reloads what it lost: up to the delay `d` of its task each time, however little it got done since
-//! the last time. Tests know nothing of that, so delays are charged to execution times. The victim executes for longer,
-//! but the number of its preemptions is not known; each job releases once and preempts at most one other, so it is the
-//! preempting job that pays (Liu 2000, section 4.8; Devi 2006, section 3.2; Brandenburg 2011, chapter 3).
+//! A job that resumes reloads its lost cache contents. Each reload takes up to the delay `d` of the task, however
+//! little the job ran since the reload before. Schedulability tests do not model reloads, so delays are charged to
+//! execution times. The preempted job executes for longer, but the number of its preemptions is not known. Each job
+//! is released once and preempts at most one other job, so the preempting job pays (Liu 2000, section 4.8; Devi 2006,
+//! section 3.2; Brandenburg 2011, chapter 3).
 //!
-//! **Theorem.** Jobs have fixed priorities, and m CPUs serve the m highest. Let each job execute for `d` longer than it
-//! needs, `d` at least the delay of every job that it may keep waiting after that job began. Then no job ends later
-//! without these additions, but with reloads, than with them.
+//! **Theorem.** Jobs have fixed priorities, and m CPUs run the m jobs of highest priority. Let each job execute for
+//! `d` longer than its own work, where `d` is at least the delay of every job that the first job may keep waiting
+//! after that other job began. Then no job ends later in the schedule with reloads than in the schedule with these
+//! additions.
 //!
-//! *Proof.* Let `p(J, t)` be what job `J` still has to do at `t` with reloads, reloads left out, and `p'(J, t)` with additions,
-//! additions left out and done last. Claim: `p <= p'` always. Else look at the first instant at which `J` gains on itself
-//! in the second schedule only. Either `J` does not run in the first one: then m jobs of higher priority do (or a job of
-//! its own task, which it follows), all of them unfinished, by the claim in the second one too, and `J` does not run there
-//! either. Or it reloads, since it resumed at `s`: then at `s - 1` m jobs of higher priority were running. By the
-//! claim each had one unit and its whole addition to go in the second schedule: none ends before `s + d`. By then `J` has
-//! reloaded. ∎ So bounds on response times, on tardiness, and deadlines met carry over, by any test.
+//! *Proof.* Let `p(J, t)` be the work that job `J` still has at `t` in the first schedule (with reloads), not
+//! counting reloads. Let `p'(J, t)` be the same work in the second schedule (with additions), where additions do not
+//! count and are executed last. Claim: `p <= p'` always. Otherwise, look at the first instant at which `J` makes
+//! progress in the second schedule only. Either `J` does not run in the first schedule. Then m jobs of higher
+//! priority run (or an earlier job of the task of `J`), and by the claim all of them are unfinished in the second
+//! schedule too, so `J` does not run there either. Or `J` reloads, because `J` resumed at `s`: then at `s - 1` m jobs
+//! of higher priority were running. By the claim each of these m jobs had one unit of work and its whole addition
+//! left in the second schedule, so none of them ends before `s + d`. By then `J` has reloaded. ∎ So bounds on
+//! response times and on tardiness carry over from any test, and so do met deadlines.
 //!
-//! The jobs that keep `J` waiting after it began depend on the scheduler. On one CPU those released since.
-//! Under EDF they are due no later: [`Payer::LaterDeadline`]. Under fixed priorities those of higher
-//! priority: [`Payer::LowerPriority`]; for the response of one task the delays of lower ones do not matter
-//! (`aff(i, j) = hep(i) ∩ lp(j)`, Altmeyer, Davis and Maiza 2012, section 2). On m CPUs a job released long
-//! before `J` may hold one of the other CPUs when `J` is preempted. Its deadline may be the earlier one
-//! though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss:
-//! all others count, [`Payer::Others`].
+//! Which jobs keep `J` waiting after `J` began depends on the scheduler. On one CPU these are jobs released after `J`
+//! began. Under EDF these jobs are due no later than `J`: [`Payer::LaterDeadline`]. Under fixed priorities these jobs
+//! have a higher priority than `J`: [`Payer::LowerPriority`]. For the response of one task, the delays of tasks with
+//! lower priority do not matter (`aff(i, j) = hep(i) ∩ lp(j)`, Altmeyer, Davis and Maiza 2012, section 2). On m CPUs
+//! a job released long before `J` may occupy one of the other CPUs when `J` is preempted. That job may have the
+//! earlier deadline although its `D` is longer. Charging only for tasks with later relative deadlines would therefore
+//! accept sets that miss deadlines, so the delays of all other tasks count: [`Payer::Others`].
 //!
-//! No job pays for a task that is never preempted. On m CPUs a job that began waits only while m jobs of other tasks are ready
-//! with higher priorities, so that a task with fewer than m such tasks is never preempted. Under EDF a job that is released
-//! later and due no later has a shorter relative deadline, so that the tasks with the shortest are never preempted
-//! ([`Payer::Deadlines`]). Analyses of responses charge less, window by window: [`victims`](super::global::victims).
+//! No job pays for a task that is never preempted. On m CPUs a job that began waits only while m jobs of other tasks
+//! are ready with higher priorities, so a task with fewer than m tasks above it is never preempted. Under EDF a job
+//! that is released later and due no later has a shorter relative deadline, so the tasks with the shortest relative
+//! deadline are never preempted ([`Payer::Deadlines`]). Response-time analyses with their own windows charge less
+//! than this module: [`victims`](super::global::victims).
 
 use super::overhead::system::{SystemOverheads, fixed_priority, job_level};
 use super::ranking::Ranking;
 use super::verdict::Charges;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The jobs whose delays a job may have to pay for, by its scheduler.
+/// Says, for each scheduler, which other jobs' delays a job may have to pay for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Payer {
-    /// No job is preempted once it began, or the test charges reloads by itself: nothing is paid.
+    /// A job pays nothing, because no job is preempted after it began, or because the test itself charges reloads.
     NoJob,
-    /// EDF on one CPU: the largest delay among tasks with a later relative deadline.
+    /// Under EDF on one CPU, a job pays the largest delay among tasks with a later relative deadline.
     LaterDeadline,
-    /// Fixed priorities in the order of the set: the largest delay among tasks of lower priority.
+    /// Under fixed priorities in the order of the set, a job pays the largest delay among tasks of lower priority.
     LowerPriority,
-    /// Priorities of jobs on several CPUs that share one queue, or an order of priorities that the test finds: the largest
-    /// among all others.
+    /// A job pays the largest delay among all other tasks. This payer is for job priorities on several CPUs with one
+    /// shared queue, and for priority orders that the test itself finds.
     Others,
-    /// The largest among all others, on whatever CPUs they are.
+    /// A job pays the largest delay among all other tasks, on whatever CPUs these tasks run.
     Anybody,
-    /// EDF on several CPUs: the largest among all others that are preempted.
+    /// Under EDF on several CPUs, a job pays the largest delay among all other tasks that can be preempted.
     Deadlines,
-    /// Each of the tests that the test is made of has a payer of its own.
+    /// The test combines several tests, each with its own payer.
     EachTest,
-    /// As [`Payer::LaterDeadline`] or [`Payer::Others`] among the tasks of a CPU or of a cluster; the test assigns them.
+    /// A job pays as under [`Payer::LaterDeadline`] or [`Payer::Others`] among the tasks of its CPU or cluster, which
+    /// the test assigns.
     EachGroup,
-    /// The response of each task pays for `aff(i, j)`, on each CPU.
+    /// Each task's response bound includes the delays of `aff(i, j)`, on each CPU.
     Affected,
-    /// As [`Payer::LaterDeadline`] on each CPU, for each piece of a task; and each piece but the first pays for its move.
+    /// Each piece of a split task pays as under [`Payer::LaterDeadline`] on its CPU, and each piece but the first
+    /// also pays for its migration.
     EachPiece,
 }
 
-/// The charge to a set: delays, overheads, or both, in the unit of the tasks.
+/// The charges to a task set: delays, overheads, or both, in the unit of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bill {
-    /// The greatest reload of each task when a job of it resumes.
+    /// The longest reload of each task when one of its jobs resumes on its CPU.
     pub resumed: Vec<Time>,
-    /// The greatest reload of each task when a job of it goes on on another CPU, where the scheduler moves it
+    /// The longest reload of each task when one of its jobs continues on another CPU, if the scheduler migrates it
     /// there.
     pub moved: Vec<Time>,
-    /// The times of the operating system.
+    /// The overheads of the operating system.
     pub overheads: Option<SystemOverheads>,
-    /// Whether each job pays its own delay, once, as where one value is charged to all (`e' = e + D_c`).
+    /// Whether each job pays its own delay, once, because one value is charged to all tasks (`e' = e + D_c`).
     pub own: bool,
 }
 
 impl Bill {
-    /// The payment of each job of a whole set or group for delays; `resumed` are the delays of these tasks.
+    /// Returns the delay that each job of a whole set or group pays for; `resumed` holds the reload times of these
+    /// tasks.
     pub fn paid(&self, payer: Payer, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
         if self.own && self.overheads.is_none() {
             return resumed.to_vec();
@@ -97,7 +105,7 @@ impl Bill {
         }
     }
 
-    /// A whole set, or the tasks of a CPU or cluster, where each job pays once.
+    /// Returns the charges to a whole set, or to the tasks of a CPU or cluster, where each job pays once.
     pub fn jobs(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Charges {
         let paid = self.paid(payer, tasks, &self.preempted(payer, cpus, tasks, resumed));
         let tasks = match &self.overheads {
@@ -107,7 +115,8 @@ impl Bill {
         Charges { tasks, paid }
     }
 
-    /// The delays of tasks that a job can preempt; 0 for the others. One value for all (`own`) is not looked into.
+    /// Returns the delays of tasks that a job can preempt, and 0 for the other tasks. If one value is charged to all
+    /// tasks (`own`) or anybody pays, the delays are returned unchanged.
     fn preempted(&self, payer: Payer, cpus: u32, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
         if self.own || payer == Payer::Anybody {
             return resumed.to_vec();
@@ -126,26 +135,26 @@ impl Bill {
         resumed.iter().enumerate().map(of).collect()
     }
 
-    /// The same of some tasks of the set.
+    /// Returns the charges to the tasks `group` of the set, where each job pays once.
     pub fn group(&self, payer: Payer, cpus: u32, tasks: &[Task], group: &[usize]) -> Charges {
         let own: Vec<Task> = group.iter().map(|&at| tasks[at]).collect();
         self.jobs(payer, cpus, &own, &self.of(group))
     }
 
-    /// The charge to some tasks of the set, as to a set of their own.
+    /// Returns the bill for the tasks `group`, as if these tasks were a set of their own.
     #[must_use]
     pub fn alone(&self, group: &[usize]) -> Self {
         let moved = group.iter().filter_map(|&at| self.moved.get(at).copied()).collect();
         Self { resumed: self.of(group), moved, ..*self }
     }
 
-    /// The delays of some tasks.
+    /// Returns the delays of the tasks `group`.
     pub fn of(&self, group: &[usize]) -> Vec<Time> {
         group.iter().map(|&at| self.resumed[at]).collect()
     }
 
-    /// Tasks of one CPU under fixed priorities, with the interrupts after them, and the delays that preemptions within
-    /// a busy window are still to be charged ([`Payer::Affected`]).
+    /// Returns the tasks of one CPU under fixed priorities, followed by the interrupts, and the delays that
+    /// preemptions within a busy window have still to be charged ([`Payer::Affected`]).
     pub fn priorities(&self, tasks: &[Task], resumed: &[Time]) -> (Vec<Task>, Vec<Time>) {
         let (paid, affected) = if self.own {
             (resumed.to_vec(), vec![Time::ZERO; resumed.len()])
@@ -159,13 +168,13 @@ impl Bill {
         (tasks, affected)
     }
 
-    /// By how much a release may be late: responses are counted from the arrival.
+    /// Returns the longest lateness of a release. Response times are counted from the arrival.
     pub fn latency(&self) -> Time {
         self.overheads.map_or(Time::ZERO, |costs| costs.latency())
     }
 }
 
-/// The largest of the others, of each.
+/// For each task, the largest delay among all other tasks.
 fn others(delays: &[Time]) -> Vec<Time> {
     let most = |from: &mut dyn Iterator<Item = usize>| from.max_by_key(|&at| delays[at]);
     let Some(first) = most(&mut (0..delays.len())) else { return Vec::new() };
@@ -174,8 +183,8 @@ fn others(delays: &[Time]) -> Vec<Time> {
     (0..delays.len()).map(|at| if at == first { second } else { delays[first] }).collect()
 }
 
-/// The largest among tasks with a later relative deadline, of each. A job that is released late can preempt one that arrived after it,
-/// so that its own jitter counts against its deadline.
+/// For each task, the largest delay among tasks with a later relative deadline. A job that is released late can
+/// preempt a job that arrived after it, so the late job's own jitter is subtracted from its deadline.
 fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     if tasks.iter().any(|task| task.jitter > Time::ZERO) {
         let of = |at: usize| {
@@ -198,8 +207,8 @@ fn later_deadline(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     paid
 }
 
-/// The largest among tasks of lower priority, of each. On several CPUs a job may keep an equal waiting that began and was
-/// released after it: equals count.
+/// For each task, the largest delay among tasks of lower priority. Tasks of equal priority count too: on several CPUs
+/// a job may keep waiting a job of equal priority that was released later and has already begun.
 fn lower_priority(tasks: &[Task], delays: &[Time]) -> Vec<Time> {
     let mut paid = vec![Time::ZERO; tasks.len()];
     let mut most = Time::ZERO;

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latencies of chains from end to end.
+//! End-to-end latencies of task chains.
 //!
-//! **Periodic** chains pass data through variables: `L = sum of (R_i + T_i)`, since data that a job just missed waits for the next job,
-//! at most a period later (Davare, Zhu, Di Natale, Pinello, Kanajan and Sangiovanni-Vincentelli, DAC 2007). Each task is activated once
-//! in its period, up to its jitter late, and not merely at most once.
+//! **Periodic** chains pass data through variables. `L = sum of (R_i + T_i)`, because data that just missed a job
+//! waits for the next job, at most a period later (Davare, Zhu, Di Natale, Pinello, Kanajan and
+//! Sangiovanni-Vincentelli, DAC 2007). This bound needs tasks that are activated exactly once in each period, up to
+//! their jitter late, and not merely at most once.
 //!
-//! **Event-triggered** chains under fixed priorities: the end of a job activates a job of the next task, on the same or on another CPU.
-//! `n` activations of a task take no less than `(n - 1) T - J`. The next task has the jitter `J + R - C_min`, with `C_min` the least
-//! execution time and `R` the longest response from the activation, and its activations are `C_min` apart, since ends of jobs of one task
-//! are no closer (Tindell and Clark 1994; Richter, Jersak and Ernst 2003; pyCPA's propagation `jitter_dmin`). Jitter and responses grow
-//! together until neither changes. `L = sum of R_i`, from the release of the first job.
+//! In **event-triggered** chains under fixed priorities, the end of a job activates a job of the next task on the
+//! same or on another CPU. `n` activations of a task span at least `(n - 1) T - J`. The next task has the jitter `J +
+//! R - C_min`, where `C_min` is the least execution time and `R` the longest response from the activation. The next
+//! task's activations are at least `C_min` apart, because ends of jobs of one task are at least that far apart
+//! (Tindell and Clark 1994; Richter, Jersak and Ernst 2003; pyCPA's propagation `jitter_dmin`). Jitter and response
+//! times are recomputed in turn until neither changes. The latency of an event-triggered chain is `L = sum of R_i`,
+//! from the release of the first job.
 
 use super::held_up;
 use super::system::System;
@@ -19,7 +22,7 @@ use crate::ranking::Ranking;
 use corehop_plan::workload::chains::{Activation, Chain, Chains};
 use corehop_plan::workload::task::{LONGEST, Task, Time};
 
-/// An answer with the latency of each chain: a set whose chains end too late is not known to be in time.
+/// Returns the answer with the latency of each chain. If a chain ends too late, the answer is not yes.
 pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> TestAnswer {
     let Some(chains) = system.chains.filter(|it| !it.all.is_empty()) else { return answer };
     if answer.verdict != Verdict::Schedulable {
@@ -56,12 +59,13 @@ pub(super) fn judged(system: System<'_>, soft: bool, answer: TestAnswer) -> Test
     TestAnswer { verdict, why, latencies: Some(latencies), ..answer }
 }
 
-/// Whether ends of jobs activate others.
+/// Whether the ends of jobs activate other tasks.
 pub(super) fn activates(system: System<'_>) -> bool {
     system.chains.is_some_and(|chains| chains.by_events().any(|chain| chain.tasks.len() > 1))
 }
 
-/// Activations of a task: for each distance `d` and slack `s` here, `n` of them in no less than `(n - 1) d - s`.
+/// A task's activations: for each distance `d` and slack `s` in the list, `n` activations span at least `(n - 1) d -
+/// s`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Activations(Vec<(Time, Time)>);
 
@@ -78,15 +82,17 @@ impl Activations {
         self.0.iter().map(of).max().unwrap_or(Time::ZERO)
     }
 
-    /// The ends of jobs that respond within `least` and `most`, and execute for `least` at the least.
+    /// The activations that the ends of jobs cause, if jobs respond within `least` to `most` and execute for at least
+    /// `least`.
     fn ends(&self, least: Time, most: Time) -> Self {
         let later = self.0.iter().map(|&(distance, slack)| (distance, slack + most - least));
         Self(later.chain((least > Time::ZERO).then_some((least, Time::ZERO))).collect())
     }
 }
 
-/// Responses of the tasks of CPUs under fixed priorities, where tasks activate each other: of an activated one from its activation, of
-/// the others from the arrival. None where they grow beyond all limits, or take too many steps.
+/// Response times of tasks on CPUs under fixed priorities, where tasks activate each other. The response of an
+/// activated task counts from its activation, and of any other task from its arrival. `None` if response times grow
+/// without limit, or the iteration takes too many steps.
 pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<Time>> {
     let chains = system.chains?;
     let tasks: Vec<Vec<Task>> = bins.iter().map(|bin| held_up::by_priority(system, bin)).collect();
@@ -115,7 +121,7 @@ pub(crate) fn responses(system: System<'_>, bins: &[Vec<usize>]) -> Option<Vec<T
     }
 }
 
-/// The activations that follow from responses.
+/// The activations of all tasks that follow from the given response times.
 fn propagated(
     chains: &Chains,
     activations: &[Activations],
@@ -166,7 +172,7 @@ mod tests {
     use corehop_plan::workload::set_file::parse;
     use corehop_plan::workload::task::TaskSet;
 
-    /// C, C_min, T, J, CPU and rank of tasks `0`, `1`, …; chains by their tasks.
+    /// A set with tasks `0`, `1`, … given by C, C_min, T, J, CPU and rank, and with chains given by their tasks.
     fn set(tasks: &[[u64; 6]], chains: &[&[usize]]) -> TaskSet {
         let task = |(at, [wcet, least, period, jitter, cpu, rank]): (usize, &[u64; 6])| {
             format!(

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The changes after which some test accepts a set that none accepts as it is, the cheapest first.
+//! Finds changes that make a rejected set schedulable, the cheapest first.
 //!
-//! Priorities and CPUs come before another scheduler, that before limits of preemption, and those before more CPUs and less work.
-//! Each change was given to the tests of its scheduler, and carries the set that they accepted, as `check -o` writes it.
+//! New priorities and CPUs come first, then another scheduler, then limited preemption, then more CPUs and less work.
+//! Each proposed change was verified by the tests of its scheduler, and carries the accepted set in the form that
+//! `check -o` writes.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -20,29 +21,30 @@ use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler
 use corehop_plan::workload::set_file;
 use corehop_plan::workload::task::{TaskSet, Tick, Time};
 
-/// The most CPUs that a change adds.
+/// The largest number of CPUs that a change may add.
 const MORE_CPUS: u32 = 4;
 
 /// A change that makes a set accepted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SetChange {
-    /// The change, as a clause: `with other priorities, the highest first: a, b`.
+    /// The change as a clause, for example `with other priorities, the highest first: a, b`.
     pub what: String,
-    /// The test that accepts.
+    /// The name of the test that accepts the changed set.
     pub test: &'static str,
-    /// The condition of the yes, where it has one.
+    /// The condition under which the test accepts, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
-    /// The changed set, as `check -o` writes it: with its scheduler, priorities and CPUs.
+    /// The changed set in the form that `check -o` writes, with its scheduler, priorities and CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub set: Option<Value>,
-    /// For each task, the time for which it runs on once something more urgent came, or which tasks may preempt it.
+    /// For each task, the time for which the task continues to run after a more urgent job arrives, or which tasks
+    /// may preempt it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<Treated>>,
 }
 
 impl SetChange {
-    /// As a sentence, with its condition.
+    /// The change as a sentence, with its condition.
     pub fn sentence(&self) -> String {
         let condition = self.condition.as_deref().and_then(|it| it.strip_prefix("yes, "));
         condition.map_or_else(|| self.what.clone(), |it| format!("{}, {it}", self.what))
@@ -100,7 +102,7 @@ impl Accepted {
     }
 }
 
-/// A set under a scheduler, and what may make it accepted.
+/// The search for changes that make a set schedulable, starting from the set's scheduler.
 struct ChangeSearch<'a, 'b> {
     set: &'a TaskSet,
     scheduler: Scheduler,
@@ -108,8 +110,9 @@ struct ChangeSearch<'a, 'b> {
     found: Vec<SetChange>,
 }
 
-/// All changes that were found for a set under a scheduler; `named` is the test that the user named, if there is one. A test for a
-/// scheduler that sets cannot state leaves only that scheduler to be changed, and bounds on tardiness none.
+/// Returns all changes that were found for a set under `scheduler`; `named` is the test that the user named, if there
+/// is one. If a set cannot state the scheduler of the named test, the only change tried is the unchanged set under
+/// `scheduler`. If the named test only bounds tardiness, no change is tried.
 pub fn changes(
     set: &TaskSet,
     scheduler: Scheduler,
@@ -147,7 +150,7 @@ impl ChangeSearch<'_, '_> {
         self.set.tasks().iter().all(|it| it.priority.is_some())
     }
 
-    /// The set, if some test for a scheduler accepts it.
+    /// Returns the accepted set if some test for `scheduler` accepts `set`.
     fn holds(&self, set: &TaskSet, scheduler: Scheduler) -> Option<Accepted> {
         let question = SchedulabilityQuestion { scheduler, assumed: false };
         let answered = self.asking.question(set, question)?;
@@ -186,7 +189,8 @@ impl ChangeSearch<'_, '_> {
         accepted.is_some()
     }
 
-    /// The set as it is, by another test than the one that was named, which is about the same scheduler or not.
+    /// Tries the unchanged set under the search's scheduler with other tests; `same` says whether the named test is
+    /// about that scheduler.
     fn as_it_is(&mut self, same: bool) {
         let (set, scheduler) = (self.set, self.scheduler);
         self.consider(set, scheduler, |partition| {
@@ -251,7 +255,7 @@ impl ChangeSearch<'_, '_> {
         }
     }
 
-    /// Semi-partitioned EDF, where tasks must be cut.
+    /// Tries semi-partitioned EDF with split tasks.
     fn in_pieces(&mut self) {
         let free = self.set.clone().unplaced().unranked();
         if free.cpus() == 1 || !self.scheduler.is_simulated() {
@@ -284,7 +288,7 @@ impl ChangeSearch<'_, '_> {
         }
     }
 
-    /// The tasks that are not preempted by all others.
+    /// Describes the tasks whose preemption is limited.
     fn told(&self, remedy: &Remedy) -> String {
         let of = |(at, it): (usize, &Treated)| {
             let who = called(self.set, at);
@@ -305,7 +309,8 @@ impl ChangeSearch<'_, '_> {
         if all.is_empty() { "as the delays allow".to_owned() } else { all.join(", ") }
     }
 
-    /// Smaller working sets, where delays follow from their sizes: of all tasks by one factor, and of one alone.
+    /// Tries smaller working sets if delays depend on working set sizes: first one factor for all tasks, then each
+    /// task alone.
     fn smaller_working_sets(&mut self) {
         if self.asking.charges_by_size(self.set) {
             let all = self.set.wss_kib().to_vec();
@@ -341,8 +346,8 @@ impl ChangeSearch<'_, '_> {
         self.set.clone().with_working_sets(sizes)
     }
 
-    /// The largest part of a thousand, below all of it, at which a changed set is accepted: looked for from half of it down, as
-    /// small sizes may not have been measured.
+    /// The largest fraction in thousandths, below 1000, at which the changed set is accepted. The search begins at
+    /// one half and goes down, because small sizes may not have been measured.
     fn largest_share(&self, changed: impl Fn(u64) -> TaskSet) -> Option<u64> {
         let holds = |at: u64| self.holds(&changed(at), self.scheduler).is_some();
         let halves = (1..=9).map(|times| 1_000 >> times);
@@ -350,7 +355,7 @@ impl ChangeSearch<'_, '_> {
         Some(largest(low, (2 * low + 1).min(999), holds))
     }
 
-    /// The fewest CPUs beyond those of the set, if a few are enough.
+    /// Tries the fewest additional CPUs with which a test accepts the set.
     fn more_cpus(&mut self) {
         let free = self.set.clone().unplaced();
         for cpus in self.set.cpus() + 1..=self.set.cpus() + MORE_CPUS {
@@ -365,7 +370,7 @@ impl ChangeSearch<'_, '_> {
         }
     }
 
-    /// Shorter WCETs: of the one task that has to save least, and of all by one factor.
+    /// Tries shorter WCETs: of the single task that needs the smallest reduction, and of all tasks by one factor.
     fn less_work(&mut self) {
         let set = self.set;
         let wcets: Vec<Time> = set.tasks().iter().map(|it| it.wcet).collect();

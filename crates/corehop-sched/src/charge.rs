@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A set asked with what is charged to it: each test with the delays and overheads of its own scheduler.
+//! Charges delays and overheads to a task set: each test runs with the charges of its own scheduler.
 //!
-//! The payer is decided by [`bill`](super::bill). Delays are rounded up to ticks of the set, once for each task;
-//! overheads are charged in nanoseconds where the spans of the set allow that.
+//! [`bill`](super::bill) decides which job pays for a delay. Each task's delay is rounded up to ticks of the set
+//! once. Overheads are charged in nanoseconds if the time spans of the set allow that.
 
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::PairwiseDelays;
@@ -23,60 +23,64 @@ use corehop_stats::costs::{Cost, EventCosts};
 /// The delay that a preemption or migration costs each job.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
 pub enum DelayCharge<'a> {
-    /// None is charged.
+    /// No delay is charged.
     Nothing,
-    /// The same to each in ticks of the set, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
+    /// Every job is charged one value `D_c`, in ticks of the set: `e' = e + D_c` (Bastoni, Brandenburg and Anderson
+    /// 2010, section 2).
     Each(Time),
-    /// The cost of the dearest event that its scheduler lets happen, for the task's working set.
+    /// Every job is charged the cost of the most expensive event that its scheduler allows, for the task's working
+    /// set.
     Costs(Box<dyn EventCosts + Send + 'a>),
 }
 
-/// A set, and what is charged to it.
+/// A task set together with its charges.
 #[expect(missing_debug_implementations, reason = "as for `Delay`")]
 pub struct ChargedSet<'a> {
     set: &'a TaskSet,
-    /// On a machine whose CPUs differ: the set as its slowest CPUs execute it, or why that is not known.
+    /// On a machine with CPUs of different speeds: the set as the slowest of its CPUs execute it, or why that set is
+    /// not known.
     slowed: Option<Result<TaskSet, String>>,
-    /// Whether tests are asked about that one.
+    /// Whether tests run on the slowed set.
     slow: bool,
-    /// The clusters that the machine's caches make of the set's CPUs, by size.
+    /// The clusters that the machine's caches form from the set's CPUs, by size.
     clusters: Vec<(u32, clusters::OfSet)>,
     platform: Option<&'a Platform>,
     delay: DelayCharge<'a>,
-    /// In nanoseconds.
+    /// The operating system's overheads in nanoseconds.
     overheads: Option<SystemOverheads>,
-    /// The supply of the CPUs in microseconds and in nanoseconds, where they do not supply all of the time.
+    /// The supply of the CPUs in microseconds and in nanoseconds; `None` if the CPUs are available all of the time.
     supply: Option<InUnits>,
-    /// The largest delay seen is taken for a bound.
+    /// Whether the largest observed delay is accepted as a bound.
     largest_bounds: bool,
-    /// The delays that were looked up already, by the events that may cause them.
+    /// The delays that were already looked up, by the events that may cause them.
     known: Vec<(Vec<Event>, Delays)>,
 }
 
-/// The answer of a test. Times are in the ticks of the set.
+/// The answer of a test, with the charges behind the answer. Times are in the ticks of the set.
 #[derive(Debug)]
 pub struct ChargedAnswer {
-    /// The unit of all times here.
+    /// The unit of all times in this answer.
     pub tick: Tick,
-    /// The answer.
+    /// The test's answer without the charges.
     pub answer: TestAnswer,
-    /// For how long a job of each task can be off the CPU once it began, where that is bounded.
+    /// The longest time for which a job of each task can be off the CPU after the job began, if that time is bounded.
     pub longest_preemptions: Option<Vec<Time>>,
-    /// The delay that each job was charged, where any was.
+    /// The delay charged to each job, if any delay was charged.
     pub delays: Option<Vec<Time>>,
-    /// The tasks with all that was charged to them: C, T and D.
+    /// The tasks including all charges: C, T and D.
     pub charged: Option<Vec<[f64; 3]>>,
-    /// The assumption of the answer beside those of the test.
+    /// A further assumption of the answer, beside the assumptions of the test.
     pub note: Option<String>,
-    /// The statistic that was charged for delays, with its number of samples, if that was chosen by the samples: `the p90
-    /// of at least 200 samples`.
+    /// The statistic that was charged as the delay, with its number of samples, if the samples determined the
+    /// statistic: `the p90 of at least 200 samples`.
     pub charged_by: Option<String>,
-    /// The supply of the CPUs that was asked with.
+    /// The supply of the CPUs with which the test ran.
     pub supply: Option<ChargedSupply>,
 }
 
 impl<'a> ChargedSet<'a> {
-    /// `platform` says which migrations there are, and which stay within a cluster; overheads are in nanoseconds.
+    /// Creates a set with charges. `platform` says which migrations are possible and which stay within a cluster;
+    /// overheads are in nanoseconds.
     pub fn new(
         set: &'a TaskSet,
         platform: Option<&'a Platform>,
@@ -100,25 +104,25 @@ impl<'a> ChargedSet<'a> {
         }
     }
 
-    /// On CPUs with this supply. A test of one CPU and one that chooses CPUs are asked with the least supply of all; where the
-    /// set gives each task a CPU, with that of the CPU.
+    /// Returns the set on CPUs with this supply. A test of one CPU, or a test that chooses CPUs, runs with the least
+    /// supply of all CPUs. If the set gives each task a CPU, the test uses that CPU's supply.
     #[must_use]
     pub fn supplied_by(self, supply: Option<&InUnits>) -> Self {
         Self { supply: supply.cloned(), ..self }
     }
 
-    /// Takes the largest delay seen for a bound, or not.
+    /// Sets whether the largest observed delay is accepted as a bound.
     #[must_use]
     pub fn accepting_largest(self, accepted: bool) -> Self {
         Self { largest_bounds: accepted, ..self }
     }
 
-    /// Whether the CPUs do not supply all of the time.
+    /// Whether the CPUs are unavailable for some of the time.
     pub(super) fn has_supply(&self) -> bool {
         self.supply.is_some()
     }
 
-    /// The answer of a test for the set, charged for its scheduler.
+    /// Runs a test on the set, with the charges of the test's scheduler.
     ///
     /// # Errors
     /// [`TaskError`] for a task whose delay is not known.
@@ -149,14 +153,14 @@ impl<'a> ChargedSet<'a> {
         Ok(asked)
     }
 
-    /// The first task that needs more than its budget, if the set states budgets.
+    /// The first task that needs more than its stated budget, if the set states budgets.
     fn over_budget(&self, asked: &ChargedAnswer) -> Option<usize> {
         let (budgets, _) = (self.set.budgets()?, asked.charged.as_ref()?);
         let needs = deployment::needs(self.set, asked);
         budgets.iter().zip(needs).position(|(&budget, needed)| needed > budget)
     }
 
-    /// The set that tests are asked about.
+    /// The set on which tests run.
     fn asked_about(&self) -> &TaskSet {
         match &self.slowed {
             Some(Ok(slowed)) if self.slow => slowed,
@@ -164,10 +168,10 @@ impl<'a> ChargedSet<'a> {
         }
     }
 
-    /// It with the clusters for a test.
+    /// The set with the clusters that a test needs.
     ///
     /// # Errors
-    /// Why the set's CPUs make no such clusters on the machine.
+    /// The reason why the set's CPUs do not form these clusters on the machine.
     fn system(&self, test: &Test) -> Result<System<'_>, String> {
         let system = System::of(self.asked_about());
         let Suffers::Within(size) = test.suffers else { return Ok(system) };
@@ -231,8 +235,8 @@ impl<'a> ChargedSet<'a> {
         Ok(asked.placed(system))
     }
 
-    /// Asks with the supply of the CPUs, and with nothing charged. What is necessary on CPUs that supply all of the time is
-    /// necessary on others.
+    /// Runs a test with the supply of the CPUs, and without any charge. A condition that is necessary on CPUs that
+    /// are always available is also necessary on CPUs that supply less.
     fn ask_with_supply(&self, test: &Test, system: System<'_>) -> ChargedAnswer {
         let needed = test.charging != Charging::NotNeeded;
         let supply = self.supply_in(TimeUnit(1)).filter(|_| needed);
@@ -247,24 +251,24 @@ impl<'a> ChargedSet<'a> {
         asked.placed(system)
     }
 
-    /// The supply as tests see it, in this unit.
+    /// The supply in the form that tests use, in this unit.
     fn supply_in(&self, unit: TimeUnit) -> Option<Supplied<'_>> {
         let all = self.supply.as_ref()?;
         Some(Supplied::of(all.of_unit(unit.nanos(self.set.tick())), self.set))
     }
 
-    /// The supply with what was observed of it, for the longest deadline or period of the set.
+    /// The supply with its observations, for the longest deadline or period of the set.
     fn charged_supply(&self) -> Option<ChargedSupply> {
         self.supply.as_ref().map(|it| ChargedSupply::of(it, self.set))
     }
 
-    /// Why what is charged cannot be charged to what the set contains.
+    /// Why the charges cannot be applied to a feature of this set, or `None` if they can.
     fn not_charged(&self, test: &Test, system: System<'_>) -> Option<String> {
         let each = matches!(self.delay, DelayCharge::Each(_));
         contents::not_charged(test, system, self.overheads.is_some(), each)
     }
 
-    /// The bill for a test, the unit of the bill, and how far the delays are known.
+    /// The bill for a test, the unit of the bill, and how well the delays are known.
     fn bill(&mut self, test: &Test) -> Result<(TimeUnit, Bill, Delays), TaskError> {
         let resumed = self.delays(&test.events(self.platform, self.set.cpus()))?;
         let pieces = test.payer == Payer::EachPiece;
@@ -280,7 +284,7 @@ impl<'a> ChargedSet<'a> {
         Ok((unit, bill, resumed))
     }
 
-    /// The number of units in a tick for a test, and its bill, if anything is charged.
+    /// The number of units per tick for a test, and the test's bill if anything is charged.
     pub(super) fn bill_of(&mut self, test: &Test) -> Result<(u64, Option<Bill>), TaskError> {
         let bare = matches!(self.delay, DelayCharge::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
@@ -289,13 +293,15 @@ impl<'a> ChargedSet<'a> {
         self.bill(test).map(|(unit, bill, _)| (unit.0, Some(bill)))
     }
 
-    /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
+    /// The system that a test receives: if a delay is charged, a test that charges no reloads may ignore the cache
+    /// blocks.
     fn seen_by<'s>(&self, test: &Test, system: System<'s>) -> System<'s> {
         let nothing = matches!(self.delay, DelayCharge::Nothing);
         System { cache: system.cache.filter(|_| test.reloads || nothing), ..system }
     }
 
-    /// Takes back what is not certain: a yes to delays that nothing bounds, and a no to charges, which are bounds.
+    /// Withdraws uncertain answers: a yes that rests on unbounded delays, and a no that exists only because of
+    /// charges, since charges are upper bounds.
     fn settle(&self, test: &Test, answer: &mut TestAnswer, doubt: Option<String>) {
         if matches!(self.delay, DelayCharge::Nothing)
             && self.overheads.is_none()
@@ -316,8 +322,8 @@ impl<'a> ChargedSet<'a> {
         }
     }
 
-    /// The delay of each task for a simulation in microseconds, when it resumes on its CPU and on another one; None where the
-    /// test charges other delays than one for each task.
+    /// Each task's delay for a simulation, in microseconds, when a job resumes on its own CPU and on another CPU;
+    /// `None` if the test does not charge a single delay per task.
     pub(super) fn simulated_delays(
         &mut self,
         test: &Test,
@@ -340,7 +346,7 @@ impl<'a> ChargedSet<'a> {
         self.overheads.is_some()
     }
 
-    /// The CPUs of each cluster of a test.
+    /// The CPUs of each cluster that a test analyses.
     pub(super) fn clusters_of(&self, test: &Test) -> Result<Vec<Vec<usize>>, String> {
         let Suffers::Within(size) = test.suffers else {
             return Err("the clusters are not known".to_owned());
@@ -350,7 +356,8 @@ impl<'a> ChargedSet<'a> {
         Ok((0..self.set.cpus() as usize / size).map(|bin| system.bin_cpus(bin, size)).collect())
     }
 
-    /// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
+    /// The delays by pair of tasks in this unit, with the reason if they bound nothing; or why there are no such
+    /// delays.
     fn pairs(&self, unit: TimeUnit) -> Result<(PairwiseDelays, Option<String>), String> {
         let sizes = self.set.wss_kib();
         let one = |delay: Time| PairwiseDelays {
@@ -369,7 +376,7 @@ impl<'a> ChargedSet<'a> {
         sure.map_or_else(|| of(costs.as_ref()), Ok)
     }
 
-    /// The delay of each task where these events may happen.
+    /// Returns the delay of each task if `events` may happen.
     fn delays(&mut self, events: &[Event]) -> Result<Delays, TaskError> {
         let same = |it| Delays { each: vec![it; self.set.tasks().len()], ..Delays::default() };
         let costs = match &self.delay {
@@ -387,7 +394,8 @@ impl<'a> ChargedSet<'a> {
     }
 }
 
-/// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
+/// Returns the delays by pair of tasks in this unit, with the reason if they bound nothing; or why there are no such
+/// delays.
 fn pairs_by(
     sizes: &[Option<u64>],
     costs: &dyn EventCosts,
@@ -422,12 +430,12 @@ fn pairs_by(
 }
 
 impl ChargedAnswer {
-    /// Whether it is a yes, or one under a condition that nothing proves.
+    /// Whether the answer is yes, with or without a condition that nothing proves.
     pub fn is_accepted(&self) -> bool {
         self.answer.verdict.is_schedulable() || self.answer.is_conditional()
     }
 
-    /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
+    /// Adds the CPUs of each task to the answer, if the test put tasks into bins of several CPUs.
     fn placed(mut self, system: System<'_>) -> Self {
         if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
             self.answer.placement = Some(system.places_of(bins));
@@ -436,8 +444,8 @@ impl ChargedAnswer {
     }
 }
 
-/// Each task longer by one value, before the test sees it; if a test of several CPUs does not accept that, each
-/// victim with it.
+/// Charges one value to each task before the test runs. If a test of several CPUs rejects that set, the test runs
+/// again with the value charged to each preempted job.
 fn one_value(test: &Test, system: System<'_>, unit: TimeUnit, bill: Bill) -> ChargedAnswer {
     let longer = longer_by_one_value(test, system, &bill);
     if longer.answer.verdict == Verdict::Unknown && test.charges_victims() {
@@ -460,7 +468,7 @@ fn longer_by_one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedA
     }
 }
 
-/// An answer about these tasks, with nothing charged.
+/// Wraps an answer about `tasks`, without any charge.
 fn asked(answer: TestAnswer, tasks: &[Task]) -> ChargedAnswer {
     let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
     let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
@@ -476,16 +484,17 @@ fn asked(answer: TestAnswer, tasks: &[Task]) -> ChargedAnswer {
     }
 }
 
-/// Why a no to a set with charges, that would be none without them, is not known to be one.
+/// The reason why a no that exists only because of charges does not prove that the set fails.
 pub(super) const AS_CHARGED: &str =
     "it rejects the set with the charges, and a charge is only a bound";
 
-/// The unit of time that a test is asked in: so many to a tick of the set.
+/// The time unit in which a test runs: the number of units per tick of the set.
 #[derive(Debug, Clone, Copy)]
 struct TimeUnit(u64);
 
 impl TimeUnit {
-    /// Nanoseconds where they are wanted, and are not the ticks, and no span of the set gets too long.
+    /// Chooses nanoseconds if `finer` asks for them, the set's ticks are coarser, and no time span of the set becomes
+    /// too long.
     fn of(set: &TaskSet, finer: bool) -> Self {
         let spans = |task: &Task| {
             let held_up = task.jitter.max(task.blocking).max(task.suspension);
@@ -495,7 +504,7 @@ impl TimeUnit {
         Self(if finer && short && set.tick() == Tick::Micro { 1_000 } else { 1 })
     }
 
-    /// The nanoseconds of one.
+    /// The length of one unit, in nanoseconds.
     fn nanos(self, tick: Tick) -> u64 {
         tick.nanos(Time::TICK).get() / self.0
     }
@@ -504,7 +513,7 @@ impl TimeUnit {
         ticks.iter().map(|it| it.saturating_mul(self.0)).collect()
     }
 
-    /// Asks in this unit, and gives the answer in ticks.
+    /// Runs a test in this unit, and converts the answer to ticks.
     fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
         let finer = |task: &Task| task.in_units_of(self.0);
         let tasks: Vec<Task> = system.tasks.iter().map(finer).collect();
@@ -526,7 +535,7 @@ impl TimeUnit {
         }
     }
 
-    /// C, T and D in ticks.
+    /// C, T and D of each task, in ticks.
     fn spans(self, charges: &Charges) -> Vec<[f64; 3]> {
         let ticks = |span: Time| span.as_f64() / self.0 as f64;
         let of = |task: &Task| [ticks(task.wcet), ticks(task.period), ticks(task.deadline)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of charges: what a verdict says once delays and overheads are in it.
+//! Tests of the verdicts that include delays and overheads.
 
 use super::*;
 use crate::TaskParameters;
@@ -96,7 +96,7 @@ fn a_yes_that_rests_on_a_median_or_a_mean_is_conditional_and_one_by_an_upper_qua
     assert_eq!(asked.delays, Some([8, 0].map(Time::new).to_vec()));
 }
 
-/// The same cost for all, with these ends.
+/// A cost source that gives all tasks one cost, with these interval ends.
 struct Same(f64, Option<f64>, Option<f64>);
 
 impl EventCosts for Same {
@@ -138,7 +138,7 @@ fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
     assert!(unsure.why.unwrap().contains("64 KiB (task 0) has no interval"));
 }
 
-/// A largest cost of 9, and a quantile of 5 without an upper end.
+/// A cost source whose largest cost is 9 and whose quantile is 5 without an upper end.
 struct Open;
 
 impl EventCosts for Open {
@@ -289,8 +289,8 @@ fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
     assert!((0.0009..0.0031).contains(&more), "{more}");
 }
 
-/// Two tasks that use the same blocks of a cache, and leave much room. What reloads them costs has to be charged by the test or
-/// by a delay; overheads are no such charge.
+/// The set has two tasks that use one set of cache blocks, and leaves much slack. Their reload costs must be charged
+/// by the test or by a delay. Overheads do not count as that charge.
 #[test]
 fn reloads_without_a_charge_leave_no_yes_whatever_else_is_charged() {
     let text = r#"{"cpus": 1, "block_reload_ns": 1000, "tasks": [

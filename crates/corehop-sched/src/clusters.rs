@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clusters of CPUs as a machine's caches make them.
+//! Clusters of CPUs that the caches of a machine form.
 
 use corehop_plan::platform::{Cache, Platform};
 use corehop_plan::units::{Cpu, CpuList};
 
-/// The number of CPUs that share one cache of this level (`l2`, `L3`, …), and the level.
+/// Returns the number of CPUs that share one cache of level `cache` (`l2`, `L3`, …), and the level.
 ///
 /// # Errors
-/// If the machine has no such cache for data, or not every one serves as many CPUs.
+/// An error if the machine has no data cache of that level, or if the caches of that level serve different numbers of
+/// CPUs.
 pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
     let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
     let level =
@@ -32,8 +33,8 @@ pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> 
     }
 }
 
-/// The sizes of clusters that the caches of a machine make: more than one CPU and fewer than all,
-/// innermost level first.
+/// Returns the cluster sizes (with the cache level) that the caches of a machine form, innermost level first. Each
+/// size is more than one CPU and less than all.
 pub fn sizes(platform: &Platform) -> Vec<(u32, u32)> {
     let all = platform.cpus.value.len() as u32;
     let mut levels: Vec<u32> = platform.caches.iter().map(|cache| cache.level).collect();
@@ -43,12 +44,12 @@ pub fn sizes(platform: &Platform) -> Vec<(u32, u32)> {
     clusters.filter(|&(size, _)| 1 < size && size < all).collect()
 }
 
-/// The CPUs of each cluster, or why there are none.
+/// The CPUs of each cluster, or why there are no clusters.
 pub(crate) type OfSet = Result<Vec<Vec<usize>>, String>;
 
-/// The clusters of a set on so many CPUs of a machine, by size: its CPUs are the first ones of the machine, numbered from 0.
+/// The clusters of a set on the first `cpus` CPUs of a machine, numbered from 0, by size.
 ///
-/// An error where these do not make whole clusters.
+/// A size has an error if the CPUs do not form whole clusters.
 pub(crate) fn of_set(platform: &Platform, cpus: u32) -> Vec<(u32, OfSet)> {
     let place = |cpu: Cpu| platform.cpus.value.iter().position(|it| it == cpu);
     let of_level = |(size, level): (u32, u32)| {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parts of a bound on a response, which sum up to the bound exactly.
+//! Splits a response-time bound into parts whose sum is exactly the bound.
 //!
-//! For fixed priorities and EDF on one CPU the parts are those of the busy window in which the bound is attained, task by task. A
-//! window may hold several jobs of the task; then the time that passed before the release of the one in question is taken off.
-//! For other tests the time in which other jobs hold the task up is one part.
+//! For fixed priorities and EDF on one CPU, the parts come from the busy window that attains the bound, task by task.
+//! A busy window may contain several jobs of the task. Then the time before the analysed job's release is subtracted.
+//! For other tests, all time in which other jobs delay the task is a single part.
 
 use serde::Serialize;
 
@@ -23,25 +23,25 @@ use corehop_plan::workload::task::{Task, TaskSet, Time};
 words! {
     /// The kind of a part of a bound.
     Kind, "a part of a response" {
-        /// The work of the task itself: of the analysed job, and of earlier jobs of the task in the busy window.
+        /// Work of the task itself: of the analysed job, and of earlier jobs in the busy window.
         Own = "own",
-        /// The work of a task with the same or a higher priority.
+        /// Work of a task of higher or equal priority.
         HigherPriority = "higher_priority",
         /// The work of a task whose jobs have the same or an earlier deadline.
         EarlierDeadline = "earlier_deadline",
-        /// The work of other jobs, which the test does not attribute to single tasks.
+        /// Work of other jobs, if the test does not separate them.
         Others = "others",
         /// The time for which jobs of lower priority block the task.
         Blocking = "blocking",
         /// The time by which the release of the job can be late (release jitter).
         Jitter = "jitter",
-        /// The delays that the test charges for preemptions and migrations.
+        /// Charged delays of preemptions and migrations.
         Delays = "delays",
         /// The overheads of the operating system.
         Overheads = "overheads",
-        /// The part of the busy window before the job arrives; the test subtracts this time.
+        /// The part of the busy window before the job arrives, which is subtracted.
         BeforeArrival = "before_arrival",
-        /// The part of the busy window in which the CPU supplies no time to the tasks.
+        /// Time in the window during which the CPU is not available.
         Supply = "supply",
         /// The time that is added when a bound is rounded up to ticks.
         Rounding = "rounding",
@@ -51,44 +51,45 @@ words! {
 /// A part of a bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct BoundTerm {
-    /// Its kind.
+    /// The kind of this part.
     pub what: Kind,
-    /// The task whose work it is, if that is told apart.
+    /// The index of the task whose work this part is, if the test separates tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task: Option<usize>,
-    /// The number of jobs, where they are counted.
+    /// The number of jobs in this part, if jobs are counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jobs: Option<u64>,
-    /// The time in ticks of the set, written in microseconds; below zero where time is taken off.
+    /// The part's time in ticks of the set, written in microseconds; negative if time is subtracted.
     pub us: i64,
 }
 
-/// The bound on the response of a task, and what it consists of.
+/// The response-time bound of one task, and the parts of the bound.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Composition {
-    /// The task, by its place in the set.
+    /// The index of the task in the set.
     pub task: usize,
-    /// The bound in ticks, written in microseconds.
+    /// The response-time bound in ticks, written in microseconds.
     pub bound_us: Time,
     /// The deadline in ticks, written in microseconds.
     pub deadline_us: Time,
-    /// The parts, none of them zero, which sum up to the bound.
+    /// The nonzero parts, which sum up to the bound.
     pub parts: Vec<BoundTerm>,
 }
 
-/// Work of jobs of a task in a busy window, in the unit of the test: bare, delays, and overheads.
+/// Work of a task's jobs in a busy window, in the unit of the test: execution, delays, and overheads.
 type WindowWork = (Kind, usize, u64, [Time; 3]);
 
-/// The parts of a window in the unit of a test, of which so many make a tick.
+/// The parts of a window in the unit of a test, with the number of units per tick.
 struct WindowShares {
     unit: u64,
     shares: Vec<WindowWork>,
-    /// Parts that are no work of jobs.
+    /// Parts that are not work of jobs.
     others: Vec<(Kind, i128)>,
 }
 
 impl Composition {
-    /// Of the task whose bound leaves the least part of its time until the deadline; none where the test gives no bounds.
+    /// Returns the parts for the task with the least relative slack before its deadline; `None` if the test gives no
+    /// bounds.
     pub fn of_the_tightest(
         set: &TaskSet,
         test: &'static Test,
@@ -101,7 +102,7 @@ impl Composition {
         Some(Self::of(set, test, asked, charged, (task, bounds[task])))
     }
 
-    /// Of a task with this bound.
+    /// Returns the parts of the bound of one task.
     pub(crate) fn of(
         set: &TaskSet,
         test: &'static Test,
@@ -123,7 +124,8 @@ impl Composition {
         Self { task, bound_us: bound, deadline_us: set.tasks()[task].deadline, parts }
     }
 
-    /// As a sentence: `` `b` responds within 8 ms of 10 ms: 3 ms of its own, 5 ms of `a` (5 jobs) ``.
+    /// Describes the bound as a sentence: `` `b` responds within 8 ms of 10 ms: 3 ms of its own, 5 ms of `a` (5 jobs)
+    /// ``.
     pub fn sentence(&self, set: &TaskSet) -> String {
         let parts: Vec<String> = self.parts.iter().map(|part| part.words(set)).collect();
         format!(
@@ -160,8 +162,8 @@ impl BoundTerm {
 }
 
 impl WindowShares {
-    /// In ticks, each rounded down, with the rest as a part; none where the sum is not the bound that the test gives. On a CPU that
-    /// does not supply all of the time, what is missing is what it does not supply.
+    /// Converts the parts to ticks, each rounded down, and adds the rest as a part; `None` if the sum differs from
+    /// the test's bound. On a CPU that is not always available, the missing time is a part of kind [`Kind::Supply`].
     fn parts(mut self, bound: Time, supplied: bool) -> Option<Vec<BoundTerm>> {
         let unit = i128::from(self.unit);
         let work = self.shares.iter().flat_map(|it| it.3).map(i128::from).sum::<i128>();
@@ -196,7 +198,7 @@ impl WindowShares {
     }
 }
 
-/// The charges to the task itself, and the time in which others hold the task up.
+/// Splits a bound into the charges to the task itself and the time in which other tasks delay the task.
 fn told_apart_by_charges(
     set: &TaskSet,
     asked: &ChargedAnswer,
@@ -216,7 +218,7 @@ fn told_apart_by_charges(
     parts.into_iter().filter(|part| part.us != 0).collect()
 }
 
-/// The CPU of a task, and the tasks of that CPU, ascending, where each has one.
+/// The CPU of a task, and the tasks of that CPU in ascending order, if each task has a CPU.
 fn beside(set: &TaskSet, asked: &ChargedAnswer, task: usize) -> Option<(usize, Vec<usize>)> {
     let placement = asked.answer.placement.as_deref().or_else(|| set.placement());
     let bins = given::bins(System { placement, ..System::of(set) }).ok()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of sets beside C, T, D and priorities, and the tests that know of each. A test that does not know of a set's contents
-//! answers `unknown`.
+//! The features of sets beside C, T, D and priorities, and the tests that handle each feature. A test that does not
+//! handle a feature of a set answers `unknown`.
 
 use super::catalogue::{Charging, Equals, Test};
 use super::ranking::Ranking;
@@ -8,26 +8,26 @@ use super::system::System;
 use corehop_plan::workload::locks::Locking;
 use corehop_plan::workload::task::{Task, Time};
 
-/// A content of sets that makes jobs wait, or come late.
+/// A feature of a set that makes jobs wait, or be released late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SetFeature {
     /// Jobs are released later than they arrive.
     Jitter,
-    /// Less urgent jobs hold up others, by a stated time.
+    /// Jobs of lower priority delay other jobs for a stated time.
     Blocking,
     /// Jobs suspend themselves.
     Suspension,
     /// Jobs wait for each other at locks.
     Locks,
-    /// The ends of jobs activate others.
+    /// The end of a job activates another task.
     Events,
 }
 
-/// The contents that most tests of one CPU and of partitions know.
+/// The features that most tests of one CPU and of partitioned sets handle.
 pub(super) const MOST: &[SetFeature] =
     &[SetFeature::Jitter, SetFeature::Blocking, SetFeature::Suspension, SetFeature::Locks];
 
-/// The contents that tests for fixed priorities know if the set states the CPU of each task.
+/// The features that tests for fixed priorities handle if the set states the CPU of each task.
 pub(super) const ALL: &[SetFeature] = &[
     SetFeature::Jitter,
     SetFeature::Blocking,
@@ -36,11 +36,11 @@ pub(super) const ALL: &[SetFeature] = &[
     SetFeature::Events,
 ];
 
-/// The contents that a test without preemption knows.
+/// The features that a test without preemption handles.
 pub(super) const STATED: &[SetFeature] = &[SetFeature::Jitter, SetFeature::Blocking];
 
 impl SetFeature {
-    /// The field that states it, as a clause about the first task with it.
+    /// A clause that names the field of the first task with this feature.
     fn of_task(self, at: usize) -> String {
         match self {
             Self::Jitter | Self::Blocking => format!("task {at} has jitter or blocking"),
@@ -51,7 +51,8 @@ impl SetFeature {
     }
 }
 
-/// The contents of a system, each with the first task that has it. A new field of a task or of a system has to be judged here.
+/// The features of a system, each with the first task that has it. Every new field of a task or of a system must be
+/// added to this function.
 fn contents(system: System<'_>) -> Vec<(SetFeature, usize)> {
     let System {
         cpus: _,
@@ -89,7 +90,7 @@ fn contents(system: System<'_>) -> Vec<(SetFeature, usize)> {
     found
 }
 
-/// Why a test cannot tell of what a system contains.
+/// Why a test cannot decide a system because of the system's features, or `None` if it can.
 pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
     let contents = contents(system);
     if contents.is_empty() {
@@ -121,7 +122,7 @@ pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
     .or_else(|| has(SetFeature::Locks).and_then(|at| locked(test, system, at)))
 }
 
-/// Why a test cannot tell of a system whose task `at` is activated by another one.
+/// Why a test cannot decide a system in which another task activates task `at`.
 fn activated(
     test: &Test,
     system: System<'_>,
@@ -138,7 +139,7 @@ fn activated(
     })
 }
 
-/// Why a test cannot tell of a system whose task `at` suspends itself.
+/// Why a test cannot decide a system whose task `at` suspends itself.
 fn suspended(test: &Test, system: System<'_>, at: usize, locks: bool) -> Option<String> {
     if locks {
         return Some(format!(
@@ -158,7 +159,7 @@ fn suspended(test: &Test, system: System<'_>, at: usize, locks: bool) -> Option<
     })
 }
 
-/// Why a test cannot tell of a system whose task `at` has critical sections.
+/// Why a test cannot decide a system whose task `at` has critical sections.
 fn locked(test: &Test, system: System<'_>, at: usize) -> Option<String> {
     let protocol = system.locks?.protocol;
     if let Some((one, other)) = tie(test, system) {
@@ -182,7 +183,7 @@ fn locked(test: &Test, system: System<'_>, at: usize) -> Option<String> {
     None
 }
 
-/// Two tasks that share a priority and can meet on a CPU, for a test that takes the priorities of the set.
+/// Two tasks that share a priority and can run on one CPU, for a test that uses the priorities of the set.
 fn tie(test: &Test, system: System<'_>) -> Option<(usize, usize)> {
     if test.equals == Equals::NotAsked {
         return None;
@@ -203,7 +204,8 @@ fn tie(test: &Test, system: System<'_>) -> Option<(usize, usize)> {
     })
 }
 
-/// Why delays or overheads cannot be charged to a system for a test: each costs once what the system lets happen more often.
+/// Why delays or overheads cannot be charged for a test: the charge covers one event, but a feature of the system
+/// allows several.
 pub(super) fn not_charged(
     test: &Test,
     system: System<'_>,
@@ -242,7 +244,7 @@ mod tests {
     use corehop_plan::workload::set_file::parse;
     use corehop_plan::workload::task::TaskSet;
 
-    /// Each content with a set that has it and nothing else, for a test: two tasks that leave much room.
+    /// Each feature with a set that has only that feature, for a test: two tasks that leave much slack.
     fn sets(test: &Test, much: bool) -> Vec<(SetFeature, TaskSet)> {
         let of = |content| {
             let edf = test.scheduler.contains("EDF");

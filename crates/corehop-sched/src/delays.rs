@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The delay of each task by measured costs: what the dearest event that its scheduler lets happen costs its working set.
+//! The delay of each task from measured costs: the cost of the most expensive event that the scheduler allows, for
+//! the task's working set.
 
 use super::verdict::CONDITIONAL;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{TaskError, TaskSet, Time};
 use corehop_stats::costs::{Basis, EventCosts, Highest, among, least};
 
-/// The delay of each task in ticks, and how far it is known.
+/// The delay of each task in ticks, and how well the delays are known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Delays {
     pub(super) each: Vec<Time>,
-    /// Why they bound nothing, as a clause after a comma.
+    /// Why the delays bound nothing, as a clause after a comma.
     pub(super) doubt: Option<String>,
-    /// The assumptions.
+    /// The assumptions behind the delays.
     pub(super) note: Option<String>,
-    /// The statistic that was charged, with its number of samples.
+    /// The statistic that was charged as the delay, with its number of samples.
     pub(super) by: Option<String>,
 }
 
-/// The cost of the dearest of `events` to each task's working set, by the highest quantile whose upper end the samples
-/// give for every task; without one, by the largest seen.
+/// The cost of the most expensive of `events` for each task's working set. The cost is the highest quantile for which
+/// the samples give every task an upper end, or else the largest observed value.
 pub(super) fn by_the_highest(
     set: &TaskSet,
     events: &[Event],
@@ -52,7 +53,8 @@ pub(super) fn by_the_highest(
     by_working_set(set, events, costs, largest_bounds)
 }
 
-/// The cost of the dearest of `events` to each task's working set: the upper end where there is an interval.
+/// The cost of the most expensive of `events` for each task's working set: the upper end of the interval if there is
+/// an interval.
 fn by_working_set(
     set: &TaskSet,
     events: &[Event],
@@ -107,7 +109,7 @@ fn by_working_set(
     Ok(found)
 }
 
-/// The condition of a yes that rests on the largest delay seen.
+/// The condition under which a yes holds that relies on the largest observed delay.
 fn if_no_more_than(among: Option<Basis>) -> String {
     let among = among.map_or_else(|| "samples".to_owned(), |it| it.samples.to_string());
     format!(
@@ -116,7 +118,7 @@ fn if_no_more_than(among: Option<Basis>) -> String {
     )
 }
 
-/// Of the statistic `max`.
+/// Names the statistic `max`, with its number of samples.
 pub(super) fn largest_seen(among: Option<Basis>) -> String {
     const HEAD: &str = "A delay is the largest that was seen";
     let Some(Basis { samples, replicates, classes }) = among else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A set as an answer deploys it: where each task runs, under which scheduler, with the priorities that were analysed, or with
-//! the budgets that the verdict allows.
+//! Turns an answer into a deployable set: each task's CPUs, the scheduler, and either the analysed priorities or the
+//! budgets that the verdict allows.
 
 use super::catalogue::{Suffers, Test};
 use super::charge::ChargedAnswer;
@@ -10,11 +10,11 @@ use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::task::{TaskError, TaskSet, Time};
 
-/// The set with the assignment of an answer that accepts it; none where the test neither assigns CPUs nor is about a global
-/// scheduler. `scheduler` is the one that was asked about, where the test is about several.
+/// Returns the set with the assignment of an accepting answer; `None` if the test neither assigns CPUs nor is about a
+/// global scheduler. `scheduler` is the analysed scheduler if the test covers several schedulers.
 ///
 /// # Errors
-/// [`TaskError`] for a place that makes no sense.
+/// [`TaskError`] for an invalid placement.
 pub fn deployed(
     set: &TaskSet,
     test: &Test,
@@ -40,7 +40,7 @@ pub fn deployed(
     Ok(Some(set))
 }
 
-/// Sentences about what Linux does not run as an answer that accepts analysed it; none for other answers.
+/// Returns sentences about differences between Linux and the analysis of an accepting answer; none for other answers.
 pub fn limits(
     set: &TaskSet,
     test: &Test,
@@ -54,7 +54,7 @@ pub fn limits(
     placed.as_ref().map_or_else(Vec::new, linux::limits)
 }
 
-/// The ranks that were analysed: those stated, otherwise distinct ones.
+/// The analysed ranks: the stated ranks, or else distinct ranks by deadline.
 pub(super) fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     let stated: Option<Vec<u32>> = set.tasks().iter().map(|task| task.priority).collect();
     let ranking = Ranking::of(set.tasks());
@@ -68,17 +68,17 @@ pub(super) fn ranks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<u32> {
     ranks
 }
 
-/// The place of each task in the answer: on one CPU there is no choice.
+/// The placement of each task in the answer. On one CPU there is no choice.
 fn places(set: &TaskSet, asked: &ChargedAnswer) -> Option<Vec<TaskPlacement>> {
     let alone = || vec![TaskPlacement::Cpus(vec![0]); set.tasks().len()];
     asked.answer.placement.clone().or_else(|| (set.cpus() == 1).then(alone))
 }
 
-/// The longest that a job of each task occupies its CPU, where deadlines order jobs: its WCET with its own reloads, and not less
-/// than what it was charged.
+/// The longest time for which a job of each task occupies its CPU under EDF: its WCET with its own reloads, and at
+/// least its charged execution time.
 ///
-/// A job is charged for the job that it preempts, so what was charged to `j` bounds what one preemption by `j` costs the
-/// preempted job, and a job is preempted at most once by each job of an earlier deadline that is released before its own.
+/// A job is charged for the job that it preempts, so the charge to `j` bounds the cost of one preemption by `j` to
+/// the preempted job. Each job with an earlier deadline that is released before a job preempts that job at most once.
 pub(super) fn needs(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Time> {
     let (tasks, places) = (set.tasks(), places(set, asked));
     let places = places.as_deref().or_else(|| set.placement());
@@ -104,8 +104,8 @@ pub(super) fn needs(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Time> {
     (0..tasks.len()).map(of).collect()
 }
 
-/// With the longest occupation of each job as its budget: `SCHED_DEADLINE` stops a job at its budget, also while it reloads the
-/// cache.
+/// Sets each task's budget to the longest occupation of a job, because `SCHED_DEADLINE` stops a job at its budget
+/// even while the job reloads the cache.
 fn budgeted(set: TaskSet, asked: &ChargedAnswer) -> Result<TaskSet, TaskError> {
     if asked.charged.is_none() {
         return Ok(set);
@@ -121,7 +121,7 @@ impl Test {
         self.scheduler().is_some() || in_clusters || self.scheduler.starts_with("semi-partitioned")
     }
 
-    /// The scheduler that it is about, if it is one that sets can state.
+    /// The scheduler that the test analyses, if sets can state that scheduler.
     pub fn scheduler(&self) -> Option<Scheduler> {
         let begins = |with: &str| self.scheduler.starts_with(with);
         match () {

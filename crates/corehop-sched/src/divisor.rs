@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Repeated integer division by the same number, by its reciprocal.
+//! Repeated integer division by a constant divisor, by means of the divisor's reciprocal.
 //!
-//! Analyses divide windows by periods in their innermost loops, where the processor's division is most of
-//! the time. The floating-point quotient is off by far less than a half, so that rounding it to the nearest
-//! whole number gives the quotient or one more, which the remainder tells.
+//! The innermost loops of analyses divide windows by periods, and hardware division takes most of the time there. The
+//! floating-point quotient is wrong by far less than one half. Rounding to the nearest whole number therefore gives
+//! the quotient or the quotient plus one, and the remainder decides between the two.
 
 use corehop_plan::workload::task::{LONGEST, Time};
 
-/// A number to divide by, at least 1.
+/// A divisor, at least 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Divisor {
     by: Time,
     inverse: f64,
 }
 
-/// The bound of a dividend, so that a double holds it with a bit to spare.
+/// The largest dividend, so that a double holds every dividend with a bit to spare.
 pub(crate) const MOST: Time = Time::new(1 << 51);
 
 // Windows are sums of a few spans.
@@ -25,19 +25,19 @@ impl Divisor {
         Self { by, inverse: 1.0 / by.as_f64() }
     }
 
-    /// The number itself.
+    /// The divisor itself.
     #[inline]
     pub(crate) fn by(self) -> Time {
         self.by
     }
 
-    /// One over it, rounded.
+    /// The rounded reciprocal of the divisor.
     #[inline]
     pub(crate) fn inverse(self) -> f64 {
         self.inverse
     }
 
-    /// Quotient and remainder of what is below [`MOST`].
+    /// Returns quotient and remainder of a dividend below [`MOST`].
     #[inline]
     pub(crate) fn divide(self, x: Time) -> (u64, Time) {
         // 2^52: the bits of a double between it and twice that end in the number that is added.

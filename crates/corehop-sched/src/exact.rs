@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparisons of sums of fractions that no rounding decides.
+//! Exact comparisons of sums of fractions.
 //!
-//! A sum is first taken in floating point together with a bound on its error; where that bound
-//! leaves a doubt, the same sum is taken again in whole numbers of any length.
+//! A sum is first computed in floating point together with a bound on its error. If that bound
+//! leaves a doubt, the sum is computed again in whole numbers of any length.
 
 use std::cmp::Ordering;
 
-/// The error of a sum of floating-point terms, relative to the sum of their magnitudes: each term is
-/// a handful of rounded operations (at most ten), and `n` terms take `n` rounded additions.
+/// The relative error of a sum of floating-point terms, compared with the sum of their magnitudes.
+/// Each term takes at most ten rounded operations, and `n` terms take `n` rounded additions.
 pub(crate) fn relative_error(terms: usize) -> f64 {
     (terms + 12) as f64 * f64::EPSILON
 }
 
-/// A sum in floating point, and what it is compared with, on one side; the magnitudes beside it.
+/// A floating-point sum minus the value it is compared with, together with the sum of the
+/// magnitudes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Filter {
     value: f64,
@@ -21,26 +22,26 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Adds a term, the outcome of at most ten rounded operations none of which cancels.
+    /// Adds a term that at most ten rounded operations without cancellation produced.
     #[inline]
     pub(crate) fn add(&mut self, term: f64) {
         self.add_with(term, term.abs());
     }
-    /// Adds a term whose error is relative to `magnitude`, not to the term.
+    /// Adds a term whose error is relative to `magnitude` instead of the term.
     #[inline]
     pub(crate) fn add_with(&mut self, term: f64, magnitude: f64) {
         self.value += term;
         self.magnitude += magnitude;
         self.terms += 1;
     }
-    /// Adds what was summed elsewhere, in so many terms.
+    /// Adds a sum that was computed elsewhere from `terms` terms.
     #[inline]
     pub(crate) fn add_many(&mut self, sum: f64, magnitude: f64, terms: usize) {
         self.value += sum;
         self.magnitude += magnitude;
         self.terms += terms;
     }
-    /// The sign of the exact sum, where the error cannot change it.
+    /// The sign of the exact sum, or `None` if the rounding error could change the sign.
     #[inline]
     pub(crate) fn sign(self) -> Option<Ordering> {
         let error = self.magnitude * relative_error(self.terms);
@@ -54,7 +55,8 @@ impl Filter {
     }
 }
 
-/// A natural number of any length, its least digits (of 64 bits) first, no zeros at the end.
+/// A natural number of any length: 64-bit digits, the least significant first, without trailing
+/// zeros.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Natural(Vec<u64>);
 
@@ -99,7 +101,7 @@ impl Natural {
         self.0.iter().rev().fold(0_u128, step) as u64
     }
 
-    /// Divided by what divides it.
+    /// Divides by a divisor that leaves no remainder.
     fn over(&self, by: u64) -> Self {
         let mut rest = 0_u128;
         let mut digits = vec![0; self.0.len()];
@@ -161,7 +163,8 @@ pub(crate) fn sign_of_sum(terms: impl Iterator<Item = Term>) -> Ordering {
     plus.cmp(&minus)
 }
 
-/// The sign of a sum of fractions: in floating point where that is beyond doubt, exact otherwise.
+/// The sign of a sum of fractions: computed in floating point if the error bound allows, and
+/// exactly otherwise.
 #[inline]
 pub(crate) fn sign(terms: impl Iterator<Item = Term> + Clone) -> Ordering {
     let mut filter = Filter::default();
@@ -171,7 +174,7 @@ pub(crate) fn sign(terms: impl Iterator<Item = Term> + Clone) -> Ordering {
     filter.sign().unwrap_or_else(|| sign_of_sum(terms))
 }
 
-/// The order of the sum of the fractions and a whole number.
+/// Compares the sum of the fractions with a whole number.
 #[inline]
 pub(crate) fn compare_sum(
     fractions: impl Iterator<Item = (u64, u64)> + Clone,
@@ -188,7 +191,8 @@ pub(crate) fn compare_sum(
     })
 }
 
-/// The least number that is enough, from a guess near to it; what is more than enough is enough.
+/// The least number for which `enough` holds, searched from a nearby guess; `enough` must hold for
+/// all larger numbers too.
 pub(crate) fn settle(guess: u128, enough: impl Fn(u128) -> bool) -> u128 {
     // Steps double: a guess may be far off. Below `low` all are too few, and `high` is enough.
     let (mut low, mut high, mut step) = (0, guess, 1);
@@ -214,14 +218,14 @@ pub(crate) fn settle(guess: u128, enough: impl Fn(u128) -> bool) -> u128 {
     high
 }
 
-/// The least whole number that is not below the sum of the fractions.
+/// The sum of the fractions, rounded up to a whole number.
 pub(crate) fn ceil_of_sum(fractions: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
     let quotients = fractions.clone().map(|(numerator, by)| numerator as f64 / by as f64);
     let (sum, terms) = quotients.fold((0.0, 0), |(sum, terms), term| (sum + term, terms + 1));
     ceil_near(sum, terms, fractions)
 }
 
-/// The same, where the sum of so many was taken in floating point.
+/// The sum of the fractions rounded up, starting from a floating-point sum.
 pub(crate) fn ceil_near(
     sum: f64,
     terms: usize,

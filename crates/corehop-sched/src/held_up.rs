@@ -1,27 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Jobs of one CPU that wait for more than urgent jobs: for critical sections of less urgent jobs, and for devices (suspension).
+//! Jobs on one CPU that wait for more than jobs of higher priority: for critical sections of jobs with lower
+//! priority, and for devices (suspension).
 //!
-//! **Ceilings under fixed priorities** (Sha, Rajkumar and Lehoczky, IEEE TC 39(9), 1990; Baker, Real-Time Systems 3(1), 1991). The
-//! ceiling of a resource is the priority of its most urgent user. A job waits for at most one section of a less urgent task, whose
-//! resource has a ceiling of at least the job's priority, and waits for it once: the longest of these sections.
+//! **Ceilings under fixed priorities** (Sha, Rajkumar and Lehoczky, IEEE TC 39(9), 1990; Baker, Real-Time Systems
+//! 3(1), 1991). The ceiling of a resource is the priority of the most urgent task that uses the resource. A job waits
+//! at most once for a section of a less urgent task, and only for a section whose resource has a ceiling of at least
+//! the job's priority. The longest of these sections bounds the wait.
 //!
-//! **Priority inheritance** (the same paper of 1990). A less urgent job holds up a busy window of priority i only with a section in
-//! which it was when the window began, since it runs within the window only while it inherits. So it does so once; and a lock has one
-//! holder, so each lock does so once: the smaller of both sums. The second sum needs that a lock that is released has no owner until a
-//! waiter runs and takes it, as in rt_mutex of Linux: where release hands the lock to the next waiter, that waiter may be less urgent
-//! than i, come to hold the lock within the window, and hold the window up by the same lock again. Sections are not nested: a job within
-//! one could wait for the holder of another one.
+//! **Priority inheritance** (Sha, Rajkumar and Lehoczky 1990). A less urgent job delays a busy window of priority i
+//! only with a section that the job had already entered when the window began, because within the window the job runs
+//! only while it inherits a priority. So each less urgent job delays the window at most once. A lock has one holder,
+//! so each lock also delays the window at most once. The bound is the smaller of both sums. The sum over locks needs
+//! that a released lock has no owner until a waiter runs and takes the lock, as rt_mutex of Linux does. If a release
+//! handed the lock to the next waiter, that waiter could be less urgent than i, hold the lock within the window, and
+//! delay the window a second time by one lock. Sections must not be nested, because a job within a nested section
+//! could wait for the holder of another lock.
 //!
-//! **The stack resource policy under EDF** (Baker 1991; Baruah, RTSS 2006). Jobs that are due within `t` of the beginning of a busy
-//! interval wait for at most one section of a job that is due later: `B(t)` is the longest section of a task with `D > t` whose
-//! resource some task with `D <= t` uses. A deadline is met where `DBF(t) + B(t) <= t` at all t.
+//! **The stack resource policy under EDF** (Baker 1991; Baruah, RTSS 2006). Jobs that are due within `t` of the
+//! beginning of a busy interval wait for at most one section of a job that is due later. `B(t)` is the longest
+//! section of a task with `D > t` whose resource some task with `D <= t` uses. A deadline is met if `DBF(t) + B(t) <=
+//! t` at all t.
 //!
-//! **Reloads.** A job that is preempted within a section reloads there. The preemption can lie before the busy window that the section holds
-//! up, so each section is longer by the delay of its task ([`Locks::reloading`]); and a preemption within the window costs at least the
-//! largest delay of the less urgent tasks with sections.
+//! **Reloads.** A job that is preempted within a section reloads within that section. The preemption can happen
+//! before the busy window that the section delays, so each section is longer by the delay of its task
+//! ([`Locks::reloading`]). A preemption within the window costs at least the largest delay of the less urgent tasks
+//! with sections.
 //!
-//! **Suspension** under EDF counts as execution (Liu 2000; Chen et al., Real-Time Systems 55(1), 2019); under fixed priorities see
-//! [`suspension`](super::uni::suspension).
+//! **Suspension** under EDF counts as execution (Liu 2000; Chen et al., Real-Time Systems 55(1), 2019). For fixed
+//! priorities see [`suspension`](super::uni::suspension).
 
 use super::ranking::Ranking;
 use super::system::System;
@@ -32,7 +38,7 @@ use super::verdict::Verdict;
 use corehop_plan::workload::locks::{CriticalSection, Locking, Locks};
 use corehop_plan::workload::task::{Task, Time};
 
-/// The longest time for which jobs of the tasks `below` hold up those of the tasks `upwards`, under fixed priorities.
+/// The longest time for which jobs of the tasks `below` delay jobs of the tasks `upwards`, under fixed priorities.
 fn by_sections(locks: &Locks, upwards: &[usize], below: &[usize]) -> Time {
     let used = |resource: usize| {
         upwards.iter().any(|&at| locks.sections[at].iter().any(|it| it.resource == resource))
@@ -51,7 +57,8 @@ fn by_sections(locks: &Locks, upwards: &[usize], below: &[usize]) -> Time {
     by_task.sum::<Time>().min(by_lock.sum())
 }
 
-/// Task `i` of the set below the tasks `above`, with the blocking by its locks and those of the tasks `below`.
+/// Task `i` of the set with the tasks `above` and `below` it, including the blocking by its locks and by the locks of
+/// the tasks `below`.
 pub(crate) fn with_blocking(
     system: System<'_>,
     i: usize,
@@ -64,7 +71,7 @@ pub(crate) fn with_blocking(
     Task { blocking: own.blocking + by_locks, ..own }
 }
 
-/// The tasks of a CPU under fixed priorities, with the blocking by their locks.
+/// The tasks of a CPU under fixed priorities, including the blocking by their locks.
 pub(crate) fn by_priority(system: System<'_>, group: &[usize]) -> Vec<Task> {
     let mut own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
     if system.locks.is_none() {
@@ -79,8 +86,8 @@ pub(crate) fn by_priority(system: System<'_>, group: &[usize]) -> Vec<Task> {
     own
 }
 
-/// The delays of the tasks of a CPU, where a job that is preempted within a section holds up others while it reloads: each task pays
-/// at least for all less urgent tasks with sections.
+/// The delays of the tasks of a CPU if a job that is preempted within a section delays others while it reloads. Each
+/// task pays at least for all less urgent tasks with sections.
 pub(crate) fn with_reloads_of_holders(
     system: System<'_>,
     group: &[usize],
@@ -99,11 +106,11 @@ pub(crate) fn with_reloads_of_holders(
     charged
 }
 
-/// An order of priorities in which each task meets its deadline (Audsley 1991): blocking by locks depends on which tasks are above
-/// and below, not on their order, and so does suspension if that of others counts by their deadlines.
+/// A priority order in which each task meets its deadline (Audsley 1991). Blocking by locks depends on which tasks
+/// are above and below, not on their order. Suspension also does, if suspending tasks are counted by their deadlines.
 ///
 /// # Errors
-/// As [`fixed::audsley`].
+/// The errors of [`fixed::audsley`].
 pub(crate) fn assigned(system: System<'_>) -> Result<Vec<usize>, Verdict> {
     if is_plain(system, system.tasks) {
         return fixed::audsley_on(system.tasks, system.supply());
@@ -119,7 +126,7 @@ pub(crate) fn assigned(system: System<'_>) -> Result<Vec<usize>, Verdict> {
     fixed::optimal_assignment(all, fits).ok_or(Verdict::Unknown)
 }
 
-/// Verdict and responses of the tasks of a CPU under fixed priorities, with blocking by their locks.
+/// Verdict and responses of the tasks of a CPU under fixed priorities, including blocking by their locks.
 pub(crate) fn responses_by_priority(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Time>) {
     let tasks = by_priority(system, group);
     if tasks.iter().any(|task| task.suspension > Time::ZERO) {
@@ -130,7 +137,7 @@ pub(crate) fn responses_by_priority(system: System<'_>, group: &[usize]) -> (Ver
     (verdict, responses)
 }
 
-/// The sections of later deadline that hold up jobs under the stack resource policy. `tasks` are those of the group.
+/// The sections of later deadline that delay jobs under the stack resource policy. `tasks` are the tasks of `group`.
 fn holds(system: System<'_>, group: &[usize], tasks: &[Task]) -> Vec<Hold> {
     let Some(locks) = system.locks else { return Vec::new() };
     let first_user = |resource: usize| {
@@ -148,23 +155,23 @@ fn holds(system: System<'_>, group: &[usize], tasks: &[Task]) -> Vec<Hold> {
     group.iter().zip(tasks).flat_map(of_task).collect()
 }
 
-/// The tasks with their suspension as execution.
+/// The tasks with suspension counted as execution.
 fn oblivious(tasks: &[Task]) -> Vec<Task> {
     let longer = |task: &Task| Task { suspension: Time::ZERO, ..task.longer(task.suspension) };
     tasks.iter().map(longer).collect()
 }
 
-/// Whether nothing but more urgent jobs holds the tasks up.
+/// Whether nothing but jobs of higher priority delays the tasks.
 pub(crate) fn is_plain(system: System<'_>, tasks: &[Task]) -> bool {
     system.locks.is_none() && tasks.iter().all(|task| task.suspension == Time::ZERO)
 }
 
-/// Whether an exact analysis is exact for the tasks: what is bounded alone need not happen.
+/// Whether an exact analysis stays exact for these tasks: delays that are only bounded need not happen.
 pub(crate) fn is_exact(system: System<'_>, tasks: &[Task]) -> bool {
     is_plain(system, tasks) && tasks.iter().all(|task| task.blocking == Time::ZERO)
 }
 
-/// Whether EDF meets the deadlines of `tasks`, which are those of the group with what is charged to them.
+/// Whether EDF meets the deadlines of `tasks`, which are the tasks of `group` including their charges.
 pub(crate) fn demand(system: System<'_>, group: &[usize], tasks: &[Task]) -> Verdict {
     if is_plain(system, tasks) {
         return edf::qpa_on(tasks, system.supply());
@@ -180,7 +187,7 @@ pub(crate) fn demand(system: System<'_>, group: &[usize], tasks: &[Task]) -> Ver
     }
 }
 
-/// Bounds on the responses of `tasks` under EDF, which are those of the group with what is charged to them.
+/// Bounds on the responses of `tasks` under EDF, which are the tasks of `group` including their charges.
 pub(crate) fn responses_by_deadline(
     system: System<'_>,
     group: &[usize],

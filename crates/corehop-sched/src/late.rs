@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The tasks that are late where a set is refused, and by how much.
+//! The tasks that miss their deadlines in a rejected set, and by how much.
 
 use serde::Serialize;
 
@@ -13,20 +13,20 @@ use corehop_plan::workload::task::{Task, TaskSet, Time};
 /// A task that can miss its deadline. Times are in ticks, written in microseconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Late {
-    /// The task, by its place in the set.
+    /// The index of the task in the set.
     pub task: usize,
-    /// Its deadline.
+    /// The task's relative deadline.
     pub deadline_us: Time,
-    /// Its longest response; None where a backlog grows without end, or where that is not known.
+    /// The task's longest response; `None` if a backlog grows without limit or the response is not known.
     pub response_us: Option<Time>,
     /// The time by which the response exceeds the deadline.
     pub late_us: Option<Time>,
-    /// Whether only the charges make it late.
+    /// Whether the task is late only because of the charges.
     pub by_charges: bool,
 }
 
-/// The tasks that are late under a scheduler: by themselves, otherwise with what is charged. Responses are known on one CPU, and
-/// where the set gives each task its CPU.
+/// Returns the tasks that are late under `scheduler`: without charges if there are such tasks, otherwise with
+/// charges. Responses are known on one CPU, and on several CPUs if the set gives each task its CPU.
 pub fn late(set: &TaskSet, test: &Test, scheduler: Scheduler, asked: &ChargedAnswer) -> Vec<Late> {
     if test.is_soft() {
         return Vec::new();
@@ -54,7 +54,7 @@ impl Late {
         Self { task, deadline_us, response_us, late_us, by_charges }
     }
 
-    /// As a clause: `` `b` by 2 ms: it can take 12 ms and has 10 ms ``.
+    /// Describes the late task as a clause: `` `b` by 2 ms: it can take 12 ms and has 10 ms ``.
     pub fn sentence(&self, set: &TaskSet) -> String {
         let span = |time| set.tick().span(time);
         let (who, has) = (called(set, self.task), span(self.deadline_us));

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability: does a set of tasks meet its deadlines, and if not always, how late can it be?
 //!
-//! Every test is a pure function of a [`System`], in integer time; verdicts come from whole numbers
-//! and fractions, never from a rounded number, a clock or a time-out. [`all`] lists them by name,
-//! with what each assumes and where it comes from.
-//!
+//! Every test is a pure function of a [`System`] in integer time. Verdicts come from whole numbers
+//! and fractions, never from a rounded number, a clock or a time-out. [`all`] lists the tests by
+//! name, with each test's assumptions and source.
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 

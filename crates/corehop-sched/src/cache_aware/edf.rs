@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! EDF: demand with reload costs (Lunniss, Altmeyer, Maiza and Davis, RTAS 2013).
+//! Processor demand under EDF with reload costs (Lunniss, Altmeyer, Maiza and Davis, RTAS 2013).
 //!
 //! `DBF(t) = sum of max(0, floor((t - D) / T) + 1) (C + gamma)`: a job of `j` can preempt, within `t`, the tasks with
 //! longer deadlines up to `t`.
@@ -10,8 +10,8 @@ use crate::uni::{STEPS, busy_period};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Whether all deadlines are met with reload costs; sufficient. Multiset forms count, of each task, no more
-/// preemptions than its jobs can suffer within their deadlines.
+/// Tests whether all deadlines are met with reload costs. The test is sufficient. The multiset bounds count no more
+/// preemptions of a task than the task's jobs can suffer within their deadlines.
 pub fn schedulable(
     tasks: &[Task],
     footprints: &[Footprint],
@@ -36,8 +36,8 @@ pub fn schedulable(
 pub(super) struct EdfTasks<'a>(pub(super) &'a [Task]);
 
 impl EdfTasks<'_> {
-    /// Whether the demand with reloads fits before each deadline: `most(j)` is the most that reloading after a
-    /// job of `j` can cost, `demand(t)` the demand within `t`, reloads included, which only grows with `t`.
+    /// Whether the demand with reloads fits before each deadline. `most(j)` is the largest reload cost that a job of
+    /// `j` can cause. `demand(t)` is the demand within `t` including reloads, which never falls as `t` grows.
     pub(super) fn fit(
         &self,
         most: impl Fn(usize) -> Time,
@@ -81,13 +81,13 @@ impl EdfTasks<'_> {
         Verdict::Schedulable
     }
 
-    /// The tasks that `j` can preempt, with deadlines up to `t`.
+    /// The tasks that `j` can preempt and whose deadlines are at most `t`.
     pub(super) fn affected(&self, j: usize, t: Time) -> impl Iterator<Item = usize> + Clone + '_ {
         let own = self.0[j].deadline;
         (0..self.0.len()).filter(move |&k| self.0[k].deadline > own && self.0[k].deadline <= t)
     }
 
-    /// The number of jobs due within `t`.
+    /// The number of jobs of a task that are due within `t`.
     pub(super) fn jobs(&self, at: usize, t: Time) -> u64 {
         self.0[at].demand(t) / self.0[at].wcet
     }
@@ -106,7 +106,7 @@ struct Demand<'a> {
 }
 
 impl Demand<'_> {
-    /// Demand and reloads within `t`.
+    /// The demand within `t`, including reloads.
     fn at(&self, t: Time, approach: Approach) -> Time {
         let of = |(j, task): (usize, &Task)| {
             task.demand(t) + self.reload.of(self.blocks(j, t, approach))
@@ -124,7 +124,7 @@ impl Demand<'_> {
         }
     }
 
-    /// The greatest number for one job of `j`, among the tasks due within `t`.
+    /// The largest number of blocks that one job of `j` makes the tasks due within `t` reload.
     fn each(&self, j: usize, t: Time, approach: Approach) -> u64 {
         let own = &self.footprints[j];
         let useful = || self.tasks.affected(j, t).map(|k| &self.footprints[k].ucb);
@@ -146,14 +146,14 @@ impl Demand<'_> {
         }
     }
 
-    /// The blocks that `j`, and all that can preempt it, evict.
+    /// The blocks that `j` and all tasks that can preempt `j` evict.
     fn evicting(&self, j: usize) -> CacheBlockSet {
         let before = self.tasks.0.iter().zip(self.footprints);
         let before = before.filter(|(task, _)| task.deadline <= self.tasks.0[j].deadline);
         before.fold(CacheBlockSet::default(), |all, (_, footprint)| all.union(&footprint.ecb))
     }
 
-    /// Each block as often as it can be useful, and no more often than it can be evicted.
+    /// Counts each block as often as the block can be useful, but no more often than `j` can evict it.
     fn ucb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
         let useful = |block: u32| {
             let holders = self.tasks.affected(j, t);
@@ -163,7 +163,7 @@ impl Demand<'_> {
         self.footprints[j].ecb.iter().map(|block| useful(block).min(jobs)).sum()
     }
 
-    /// The dearest preemptions, as many as `j` has jobs.
+    /// Sums the most expensive preemptions, as many as `j` has jobs.
     fn ecb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
         let evicting = self.evicting(j);
         let cost =

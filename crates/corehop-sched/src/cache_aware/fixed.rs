@@ -5,8 +5,9 @@ use super::{Approach, CacheBlockSet, Footprint, Reload, dearest};
 use crate::ranking::Ranking;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Worst responses with reload costs; nothing where a deadline may be missed. For deadlines within periods
-/// and without jitter; `footprints` in the order of the tasks, `reload` what their blocks take.
+/// Returns the worst-case response times with reload costs, or `None` if a deadline may be missed. The analysis needs
+/// deadlines within periods and no jitter. `footprints` follows the order of the tasks, and `reload` converts blocks
+/// into reload time.
 pub fn responses(
     tasks: &[Task],
     footprints: &[Footprint],
@@ -34,8 +35,7 @@ pub fn responses(
     Some(levels.in_order_of_the_tasks())
 }
 
-/// The tasks, highest priority first, with their responses as far as they are known. A level is a place
-/// among them.
+/// The tasks, highest priority first, with the response times found so far. A level is a task's index in this order.
 pub(super) struct PriorityLevels<'a> {
     tasks: &'a [Task],
     pub(super) order: Vec<usize>,
@@ -43,7 +43,7 @@ pub(super) struct PriorityLevels<'a> {
 }
 
 impl<'a> PriorityLevels<'a> {
-    /// None where deadlines are beyond periods, tasks share a priority, or there is jitter or blocking.
+    /// Returns `None` if deadlines are beyond periods, tasks share a priority, or a task has jitter or blocking.
     pub(super) fn new(tasks: &'a [Task]) -> Option<Self> {
         let plain = |task: &Task| {
             task.deadline <= task.period && task.jitter == Time::ZERO && task.blocking == Time::ZERO
@@ -56,7 +56,7 @@ impl<'a> PriorityLevels<'a> {
         &self.tasks[self.order[level]]
     }
 
-    /// The number of jobs of a level that there can be within `response`: `E_j`.
+    /// The largest number of jobs of level `j` within `response`: `E_j`.
     pub(super) fn jobs(&self, j: usize, response: Time) -> u64 {
         response.div_ceil(self.task(j).period)
     }
@@ -67,8 +67,8 @@ impl<'a> PriorityLevels<'a> {
         self.jobs(j, of_k) * self.jobs(k, response)
     }
 
-    /// The least fixpoint for the task at this level, where preemptions by level `j` cost `reloads(j, response)`;
-    /// none where it is beyond the deadline.
+    /// The least fixpoint of the response time at this level, where preemptions by level `j` cost `reloads(j,
+    /// response)`; `None` if the fixpoint is beyond the deadline.
     pub(super) fn response(
         &self,
         level: usize,
@@ -99,11 +99,11 @@ impl<'a> PriorityLevels<'a> {
     }
 }
 
-/// The effect of tasks on the cache, by level.
+/// The cache blocks that tasks use and evict, by level.
 struct Prints<'a> {
     reload: Reload,
     by_level: Vec<&'a Footprint>,
-    /// At each level, the union of the ECBs of it and of all above.
+    /// At each level, the union of the ECBs of the task at that level and of all tasks with higher priority.
     evicting: Vec<CacheBlockSet>,
 }
 
@@ -165,12 +165,12 @@ impl<'a> Prints<'a> {
         }
     }
 
-    /// The blocks that `k` can lose to `j` and all that preempt `j`.
+    /// The number of blocks that `k` can lose to `j` and to all tasks that preempt `j`.
     fn evicted(&self, k: usize, j: usize) -> u64 {
         self.ucb(k).common(&self.evicting[j])
     }
 
-    /// Each block as often as it can be useful, and no more often than it can be evicted.
+    /// Counts each block as often as the block can be useful, but no more often than it can be evicted.
     fn ucb_multiset(
         &self,
         levels: &PriorityLevels<'_>,
@@ -186,7 +186,7 @@ impl<'a> Prints<'a> {
         self.ecb(j).iter().map(|block| useful(block).min(jobs)).sum()
     }
 
-    /// The dearest preemptions, as many as `j` has jobs.
+    /// Sums the most expensive preemptions, as many as `j` has jobs.
     fn ecb_multiset(
         &self,
         levels: &PriorityLevels<'_>,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Response times that charge cache reloads by which lines tasks use: fixed priorities and EDF on one CPU.
+//! Response times that charge cache reloads by the cache lines that tasks use, for fixed priorities and EDF on one
+//! CPU.
 //!
-//! UCBs are the useful cache blocks of a task: those that it may use again after a preemption. ECBs are
-//! all blocks that it touches, by which it may evict others'. `BRT` is the time to reload a block. `hep(i)` are the
-//! tasks of at least the priority of `i`, `aff(i, j)` those of them that `j` may preempt.
+//! UCBs are the useful cache blocks of a task: the blocks that the task may use again after a preemption. ECBs are
+//! all blocks that a task touches. These blocks may evict blocks of other tasks. `BRT` is the time to reload a block.
+//! `hep(i)` is the set of tasks with at least the priority of `i`, and `aff(i, j)` is the part of `hep(i)` that `j`
+//! may preempt.
 
 pub mod edf;
 pub mod fixed;
@@ -22,11 +24,11 @@ pub enum Approach {
     UcbUnion,
     /// `max over aff of |UCB_k cut with the union of ECB_h over hep(j)|` (Altmeyer, Davis and Maiza 2011).
     EcbUnion,
-    /// The first union with every preemption counted for itself (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
+    /// The UCB-union bound with every preemption counted individually (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
     UcbUnionMultiset,
-    /// The second one likewise.
+    /// The ECB-union bound with every preemption counted individually (also RTS 48(5), 2012).
     EcbUnionMultiset,
-    /// The smaller response of both multiset forms, task by task.
+    /// The smaller response of the two multiset bounds, task by task.
     Combined,
 }
 
@@ -43,7 +45,7 @@ impl Approach {
     ];
 }
 
-/// The sum of the `jobs` dearest of these preemptions, each given as its cost and how often it may occur.
+/// Sums the costs of the `jobs` most expensive preemptions, each given as its cost and how often it may occur.
 fn dearest(mut preemptions: Vec<(u64, u64)>, jobs: u64) -> u64 {
     preemptions.sort_unstable_by(|a, b| b.cmp(a));
     let mut left = jobs;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delays by pair: what a preemption costs by who is preempted and by who preempts, as measured.
+//! Measured preemption delays by pair of tasks: the cost depends on the preempted task and on the preempting task.
 //!
-//! Cache blocks say exactly which lines two tasks share, but they are rarely known. The delay by the sizes
-//! of both working sets can be measured: `d(k, s)` is what a job of `k` loses to preemptors that touch `s`
-//! in all. It grows with `s`, and what several take is at most what each takes alone. So the
-//! arguments for blocks hold with it:
+//! Cache blocks say exactly which lines two tasks share, but the blocks are rarely known. The delay as a function of
+//! both working set sizes can be measured: `d(k, s)` is the time that a job of `k` loses to preempting tasks whose
+//! working sets total `s`. `d(k, s)` grows with `s`, and the loss to several tasks together is at most the sum of the
+//! losses to each task alone. So the two arguments for cache blocks also hold for measured delays:
 //!
-//! - as `ECB-union`: a preemption of `k` by `j`, with all that preempts `j` meanwhile, costs
-//!   `d(k, sum of the sizes of hep(j))`, or the sum of what each of `hep(j)` takes; each is charged to `j`, as
-//!   often as `j` can preempt `k`, and no more often than `j` has jobs;
-//! - as `UCB-union`: a job of `j` takes from each task that it keeps waiting at most `d(k, s_j)`, as often as
-//!   `j` can preempt it.
+//! - like `ECB-union`: a preemption of `k` by `j`, and by all tasks that preempt `j` meanwhile, costs `d(k, sum of
+//!   the sizes of hep(j))`, or the sum of the losses to each of `hep(j)`. Each preemption is charged to `j`, as often
+//!   as `j` can preempt `k`, and no more often than `j` has jobs;
+//! - like `UCB-union`: a job of `j` costs each task that `j` keeps waiting at most `d(k, s_j)`, as often as `j` can
+//!   preempt `k`.
 //!
-//! (Altmeyer, Davis and Maiza, RTS 48(5), 2012, section 4, and Lunniss et al., RTAS 2013, with sizes in
-//! place of sets.)
+//! Source: Altmeyer, Davis and Maiza, RTS 48(5), 2012, section 4, and Lunniss et al., RTAS 2013, with sizes in place
+//! of block sets.
 
 use super::dearest;
 use super::edf::EdfTasks;
@@ -21,10 +21,10 @@ use super::fixed::PriorityLevels;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Delays by the sizes of the preempted and of the preempting working set.
+/// Delays by the working set sizes of the preempted and of the preempting task.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PairwiseDelays {
-    /// Of each task, by the size of what preempts it in KiB, ascending: what it loses at most.
+    /// For each task, the largest loss by the size of the preempting working set in KiB, ascending.
     pub losses: Vec<Vec<(u64, Time)>>,
     /// The size of each task's own working set in KiB.
     pub sizes: Vec<u64>,
@@ -34,7 +34,7 @@ pub struct PairwiseDelays {
 const UNBOUNDED: Time = Time::MAX;
 
 impl PairwiseDelays {
-    /// Those of some tasks of the set, in this order.
+    /// The delays of the tasks `group`, in the order of `group`.
     pub(crate) fn of(&self, group: &[usize]) -> Self {
         Self {
             losses: group.iter().map(|&at| self.losses[at].clone()).collect(),
@@ -42,7 +42,8 @@ impl PairwiseDelays {
         }
     }
 
-    /// The loss of task `k` to preemptors of so many KiB together: that of the next larger size measured.
+    /// The loss of task `k` to preempting tasks whose working sets total `kib` KiB: the measured loss at the next
+    /// larger size.
     fn loss(&self, k: usize, kib: u64) -> Time {
         let bound = self.losses[k].iter().find(|&&(size, _)| size >= kib);
         bound.map_or(UNBOUNDED, |&(_, loss)| loss)
@@ -53,7 +54,7 @@ impl PairwiseDelays {
         self.loss(k, self.sizes[j])
     }
 
-    /// The loss of task `k` to all of these.
+    /// The loss of task `k` to all tasks in `all` together.
     fn together(&self, k: usize, all: impl Iterator<Item = usize> + Clone) -> Time {
         let size = all.clone().map(|h| self.sizes[h]).fold(0, u64::saturating_add);
         let each = all.map(|h| self.alone(k, h)).fold(Time::ZERO, Time::saturating_add);
@@ -61,7 +62,7 @@ impl PairwiseDelays {
     }
 }
 
-/// The argument, of two, that bounds the cost of preemptions.
+/// Which of the two arguments bounds the cost of preemptions.
 #[derive(Debug, Clone, Copy)]
 enum PairBound {
     Together,
@@ -70,7 +71,7 @@ enum PairBound {
 
 const FORMS: [PairBound; 2] = [PairBound::Together, PairBound::Apart];
 
-/// The sum over the preempted, each as `(cost, times)`, of what preemptions by so many jobs cost.
+/// The total cost of preemptions by `jobs` jobs, summed over the preempted tasks, each given as `(cost, times)`.
 fn sum(form: PairBound, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
     match form {
         PairBound::Together => {
@@ -84,8 +85,8 @@ fn sum(form: PairBound, preempted: Vec<(Time, u64)>, jobs: u64) -> Time {
     }
 }
 
-/// Worst responses under fixed priorities on one CPU; nothing where a deadline may be missed. For deadlines
-/// within periods and without jitter.
+/// Returns the worst-case response times under fixed priorities on one CPU, or `None` if a deadline may be missed.
+/// The analysis needs deadlines within periods and no jitter.
 pub fn responses(tasks: &[Task], pairs: &PairwiseDelays) -> Option<Vec<Time>> {
     let mut levels = PriorityLevels::new(tasks)?;
     for level in 0..tasks.len() {
@@ -117,7 +118,7 @@ fn paid(
     sum(form, preempted, levels.jobs(j, response))
 }
 
-/// Whether all deadlines are met under EDF on one CPU; sufficient.
+/// Tests whether all deadlines are met under EDF on one CPU. The test is sufficient.
 pub fn schedulable(tasks: &[Task], pairs: &PairwiseDelays) -> Verdict {
     let tasks = EdfTasks(tasks);
     let verdict = |form| {

@@ -13,7 +13,7 @@ pub(super) const RELOADS: &str = "A preemption costs no more than the time to re
 pub(super) const SETS: &str =
     "ECBs and UCBs are those of a direct-mapped cache, or bound those of an LRU cache.";
 
-/// An entry for fixed priorities and one for EDF, by one approach.
+/// Creates one test for fixed priorities and one for EDF, by one approach.
 macro_rules! both {
     ($fixed:literal, $edf:literal, $at:literal, $gamma:literal, $source:literal) => {
         [
@@ -50,7 +50,7 @@ macro_rules! both {
     };
 }
 
-/// Them, two by two, in the order of [`Approach::ALL`].
+/// The pairs of tests (fixed priorities, EDF), in the order of [`Approach::ALL`].
 pub(super) static BY_BLOCKS: [[Test; 2]; 7] = [
     both!("p-fp-ecb-only", "edf-ecb-only", 0, "|ECB_j|", "Busquets-Mataix et al., RTAS 1996"),
     both!(
@@ -97,11 +97,11 @@ pub(super) static BY_BLOCKS: [[Test; 2]; 7] = [
     ),
 ];
 
-/// One task's delays do not grow when another one preempts too.
+/// The assumption that the delays of one task do not grow when another task also preempts.
 const SUBADDITIVE: &str = "The loss of a job to several preemptors is at most the sum of the losses to each alone, and at most \
                            the loss to one preemptor of their sizes together.";
 
-/// For tests that are asked without delays by pair.
+/// The refusal of tests by pair when no delays by pair are given.
 pub const NO_PAIRS: &str = "it charges delays by pair of tasks: give --costs samples or a model with preemptors of several \
                             sizes (`corehop measure synthetic --preemptor-wss 16KiB,256KiB,4MiB`), or --delay";
 
@@ -156,11 +156,11 @@ pub(super) static BY_PAIRS: [Test; 5] = [
     },
 ];
 
-/// The common part of both: nothing is charged to jobs, but preemptions happen.
+/// The fields that both tests on one CPU share. Nothing is charged to jobs, but preemptions happen.
 const PAIRED: Test =
     Test { suffers: Suffers::Preemptions, deadlines: Constrained, one_cpu: true, ..BASE };
 
-/// The common part of packing by them.
+/// The fields that the partitioned tests by pair share.
 const PACKED: Test = Test {
     scheduler: "partitioned fixed priorities, with delays by pair",
     one_cpu: false,

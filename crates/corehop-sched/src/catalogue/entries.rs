@@ -418,7 +418,7 @@ pub(super) static OTHERS: &[Test] = &[
     },
 ];
 
-/// The tasks of a set for one CPU.
+/// All tasks of a set for one CPU.
 fn whole(system: System<'_>) -> Vec<usize> {
     (0..system.tasks.len()).collect()
 }
@@ -458,7 +458,7 @@ fn edf_rta(system: System<'_>) -> TestAnswer {
     }
 }
 
-/// An analysis that writes responses, with them where all are met.
+/// Runs an analysis that writes response times, and returns them if all deadlines are met.
 fn responses(
     system: System<'_>,
     analysis: fn(&[Task], Option<&mut [Time]>) -> Verdict,
@@ -500,7 +500,7 @@ mod tests {
         TaskParameters { wcet, period, blocking, ..TaskParameters::default() }
     }
 
-    /// The verdict of `edf-rta` on one task of period 4, and its bounds.
+    /// The verdict and bounds of `edf-rta` for one task of period 4.
     fn told(wcet: u64, blocking: u64) -> (Verdict, Option<Vec<u64>>) {
         let set = TaskSet::new(1, &[blocked(wcet, blocking)]).unwrap();
         let answer = test("edf-rta").unwrap().run(System::of(&set));

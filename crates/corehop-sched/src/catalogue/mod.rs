@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every test by name: what it is for, what it assumes, where it comes from, and how it is run.
+//! Lists every schedulability test by name, with its purpose, assumptions, source and function.
 
 mod cached_entries;
 mod entries;
@@ -20,19 +20,19 @@ use corehop_plan::words::edit_distance;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
-/// The kind of a test, by its possible answers.
+/// Which answers a test can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestExactness {
-    /// Yes or no.
+    /// An exact test answers yes or no.
     Exact,
-    /// Yes, or nothing.
+    /// A sufficient test answers yes or unknown.
     Sufficient,
-    /// No, or nothing.
+    /// A necessary test answers no or unknown.
     Necessary,
 }
 
 impl TestExactness {
-    /// In a word, with what follows from it.
+    /// Returns the name of the kind and what follows from it, as text.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Exact => "exact: yes or no",
@@ -42,60 +42,62 @@ impl TestExactness {
     }
 }
 
-/// The relative deadlines that a test admits.
+/// The relative deadlines that a test accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deadlines {
-    /// D = T.
+    /// Each deadline equals the period: D = T.
     Implicit,
-    /// D <= T.
+    /// Each deadline is at most the period: D <= T.
     Constrained,
-    /// Any.
+    /// Deadlines may be shorter or longer than the period.
     Arbitrary,
 }
 
-/// A test: a name, what stands behind it, and how it is run.
+/// A schedulability test: its name, its assumptions and its function.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 #[derive(Debug)]
 pub struct Test {
-    /// As options and answers have it.
+    /// The name of the test in options and answers.
     pub name: &'static str,
-    /// The scheduler that it is about.
+    /// The scheduler that the test analyses.
     pub scheduler: &'static str,
-    /// The question, in the paper's letters.
+    /// The condition that the test checks, in the notation of the paper.
     pub title: &'static str,
-    /// The kind, by its possible answers.
+    /// Which answers the test can give.
     pub kind: TestExactness,
-    /// The deadlines it admits; for others it does not tell.
+    /// The deadlines that the test accepts. For a set with other deadlines the answer is unknown.
     pub deadlines: Deadlines,
-    /// Whether it is about one CPU only.
+    /// Whether the test applies to one CPU only.
     pub one_cpu: bool,
-    /// The contents of sets that the test charges beside C, T, D and priorities. For sets with other contents the answer is unknown.
+    /// The features of a set that the test handles beside C, T, D and priorities. For a set with other features the
+    /// answer is unknown.
     pub knows: &'static [SetFeature],
-    /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
-    /// for all schedulers holds for one under which nothing does.)
+    /// The interruptions that jobs suffer under the test's scheduler and that the test itself does not charge. A test
+    /// that is necessary for every scheduler states [`Suffers::Nothing`], because some schedulers interrupt no job.
     pub suffers: Suffers,
-    /// Its treatment of tasks that share a priority.
+    /// How the test treats tasks that share a priority.
     pub equals: Equals,
-    /// The payer for that ([`bill`](super::bill)).
+    /// Which jobs pay for interruptions ([`bill`](super::bill)).
     pub payer: Payer,
-    /// The way to charge an operating system's overheads to a set before the test is asked.
+    /// How an operating system's overheads are charged to a set before the test runs.
     pub charging: Charging,
-    /// Whether it charges cache reloads by the blocks that tasks use.
+    /// Whether the test charges cache reloads by the cache blocks that tasks use.
     pub reloads: bool,
-    /// Whether it charges measured delays by pair of tasks, and nothing to jobs.
+    /// Whether the test charges measured delays by pair of tasks, and nothing to jobs.
     pub by_pair: bool,
-    /// Whether it takes the supply of a CPU that does not supply all of the time ([`supply`](super::supply)).
+    /// Whether the test can analyse a CPU that is not available all of the time ([`supply`](super::supply)).
     pub supplied: bool,
-    /// The test with delays of victims in its own windows, given in the order of the tasks, where it has that.
+    /// A variant of the test that charges the delays of preempted jobs in its own windows, if there is one. The
+    /// delays follow the order of the tasks.
     in_windows: Option<fn(System<'_>, &[Time]) -> TestAnswer>,
-    /// Its other assumptions.
+    /// The further assumptions of the test.
     pub assumes: &'static [&'static str],
-    /// The citation.
+    /// The publication that the test comes from.
     pub citation: &'static str,
     run: fn(System<'_>) -> TestAnswer,
 }
 
-/// Every test.
+/// Returns every test.
 pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
     let cached = cached_entries::BY_BLOCKS.iter().flatten();
     let packed = partitioned_entries::PACKED.iter().flatten().flatten();
@@ -105,54 +107,54 @@ pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
     all.chain(cached).chain(&cached_entries::BY_PAIRS)
 }
 
-/// The interruptions of jobs under a scheduler, once they have begun.
+/// The interruptions that a job can suffer under a scheduler after the job began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Suffers {
-    /// Nothing.
+    /// No interruption.
     Nothing,
     /// Preemptions.
     Preemptions,
-    /// Preemptions, and migrations within clusters of so many CPUs.
+    /// Preemptions, and migrations within clusters of this many CPUs.
     Within(u32),
     /// Preemptions, and migrations to any CPU.
     Everything,
 }
 
-/// A test's treatment of tasks that share a priority: SCHED_FIFO preempts no equal.
+/// How a test treats tasks that share a priority. `SCHED_FIFO` never preempts a task of equal priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Equals {
-    /// It asks for no priorities, or assigns its own.
+    /// The test ignores the priorities of the set, or assigns its own.
     NotAsked,
-    /// It serves their jobs in the order of their releases.
+    /// The test assumes that jobs of equal priority run in the order of their releases.
     Served,
-    /// It does not tell.
+    /// The test cannot decide sets in which tasks share a priority.
     NotKnown,
 }
 
-/// Of every test that takes the priorities of the set.
+/// The assumption of every test that uses the priorities of the set.
 const RANKS: &str = "Priorities are as stated; tasks of the same priority run in the order of their releases (SCHED_FIFO, not SCHED_RR). If none are stated, priorities are deadline-monotonic and distinct, with ties by index.";
 
-/// Of exact tests for them.
+/// The assumption of exact tests for shared priorities.
 const EQUALS: &str =
     "If tasks share a priority, the test is exact if their deadlines are within their periods.";
 
-/// Of exact tests that charge blocking.
+/// The assumption of exact tests that charge blocking.
 const BLOCKED: &str = "Blocking is a bound; if a task has blocking, the test is only sufficient.";
 
-/// The way to charge overheads ([`overhead::system`](super::overhead::system)).
+/// How overheads are charged ([`overhead::system`](super::overhead::system)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Charging {
-    /// To each job, which pays for the preemption that it causes.
+    /// Overheads are charged to each job, which pays for the preemption that it causes.
     JobLevel,
-    /// As tasks above all others, and as jitter.
+    /// Overheads are charged as tasks of the highest priority, and as jitter.
     FixedPriority,
-    /// They cannot turn its no into a yes.
+    /// Overheads need no charge, because overheads cannot turn a no of this test into a yes.
     NotNeeded,
-    /// They cannot be charged to it.
+    /// No way is known to charge overheads for this test.
     NotKnown,
 }
 
-/// The common part of most tests.
+/// The fields that most tests share.
 const BASE: Test = Test {
     name: "",
     scheduler: "global EDF",
@@ -174,10 +176,10 @@ const BASE: Test = Test {
     run: |_| TestAnswer::plain(Verdict::Unknown),
 };
 
-/// Of tests for global EDF.
+/// The fields that tests for global EDF share.
 const G_EDF: Test = Test { payer: Payer::Deadlines, ..BASE };
 
-/// Of tests for EDF on one CPU.
+/// The fields that tests for EDF on one CPU share.
 const ONE_EDF: Test = Test {
     scheduler: "EDF on one CPU",
     one_cpu: true,
@@ -186,7 +188,7 @@ const ONE_EDF: Test = Test {
     ..BASE
 };
 
-/// Of tests for fixed priorities on one CPU.
+/// The fields that tests for fixed priorities on one CPU share.
 const ONE_FP: Test = Test {
     scheduler: "fixed priorities on one CPU",
     one_cpu: true,
@@ -197,7 +199,7 @@ const ONE_FP: Test = Test {
     ..BASE
 };
 
-/// Of tests for global fixed priorities.
+/// The fields that tests for global fixed priorities share.
 const G_FP: Test = Test {
     scheduler: "global fixed priorities",
     equals: Equals::NotKnown,
@@ -206,7 +208,7 @@ const G_FP: Test = Test {
     ..BASE
 };
 
-/// Of tests for partitioned EDF.
+/// The fields that tests for partitioned EDF share.
 const P_EDF: Test = Test {
     scheduler: "partitioned EDF",
     suffers: Suffers::Preemptions,
@@ -214,11 +216,11 @@ const P_EDF: Test = Test {
     ..BASE
 };
 
-/// Of those that ask for processor demand.
+/// The fields that partitioned tests by processor demand share.
 const P_EDF_QPA: Test =
     Test { knows: contents::MOST, deadlines: Deadlines::Arbitrary, supplied: true, ..P_EDF };
 
-/// Of tests for partitioned fixed priorities.
+/// The fields that tests for partitioned fixed priorities share.
 const P_FP: Test = Test {
     scheduler: "partitioned fixed priorities",
     equals: Equals::Served,
@@ -229,7 +231,7 @@ const P_FP: Test = Test {
     ..BASE
 };
 
-/// Of tests that charge reloads by cache blocks.
+/// The fields that tests with reloads by cache blocks share.
 const CACHED: Test = Test {
     suffers: Suffers::Nothing,
     payer: Payer::NoJob,
@@ -238,26 +240,26 @@ const CACHED: Test = Test {
     ..BASE
 };
 
-/// Of a set that says which blocks its tasks use.
+/// The refusal of a test without reloads for a set that states its cache blocks.
 const IGNORES_RELOADS: &str = "it accepts, but the set states the cache blocks of its tasks (ucb, ecb), and this test does not charge reloads: use a test that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
-/// Of tests that know of locks and suspension.
+/// The assumption of tests that model locks and suspension.
 const HELD_UP: &str = "Tasks are sporadic. Jobs wait for each other only at the stated locks, and suspend themselves at most for the stated times.";
 
-/// Of the same tests.
+/// A further assumption of tests that model locks and suspension.
 const SECTIONS: &str = "The length of a section includes nested sections. Under pi sections are not nested, and a released lock has no owner until a waiter runs (as with rt_mutex).";
 
-/// Of the same tests, where deadlines order jobs.
+/// A further assumption of tests that model locks and suspension under EDF.
 const BY_DEADLINE: &str = "The deadline and the priority of a job count from its arrival. At most one section (blocking_us) blocks the jobs of a busy interval, as under srp.";
 
-/// The assumptions of every test here.
+/// The assumptions of every test.
 const ALWAYS: [&str; 2] = [
     "Time is integer: releases and execution times are multiples of the unit.",
     "Overheads are negligible, or charged in the execution times.",
 ];
 
 impl Test {
-    /// The basis of the verdict, in order.
+    /// Returns the assumptions of the verdict, in printing order.
     pub fn assumptions(&self) -> Vec<&'static str> {
         let deadlines = match self.deadlines {
             Deadlines::Implicit => Some("Deadlines are periods."),
@@ -280,9 +282,9 @@ impl Test {
         always.chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
     }
 
-    /// The events that may cost a job its delay on so many CPUs under its scheduler, nearest first. `platform` says which
-    /// migrations stay within a cluster of so many CPUs, and which there are between its first `cpus` CPUs; without it all
-    /// count.
+    /// Returns the events that may cost a job its delay on `cpus` CPUs under the test's scheduler, nearest first.
+    /// `platform` says which migrations are possible between its first `cpus` CPUs, and which of them stay within a
+    /// cluster. Without a platform all migrations count.
     pub fn events(&self, platform: Option<&Platform>, cpus: u32) -> Vec<Event> {
         let all = Event::RESUMING;
         let reached = match self.suffers {
@@ -302,7 +304,7 @@ impl Test {
         reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
     }
 
-    /// The answer of the test for a system, with its charges.
+    /// Runs the test on a system, including its charges.
     pub fn run(&self, system: System<'_>) -> TestAnswer {
         if let Some(why) = self.refusal(system) {
             return TestAnswer::unknown(why);
@@ -328,8 +330,8 @@ impl Test {
         }
     }
 
-    /// Whether its jobs may be released late by more than the next ones: with priorities that are fixed, and where jobs of EDF
-    /// stay on one CPU and are told apart by their demand alone.
+    /// Whether the test can analyse jobs that are released later than the jobs after them. That holds for fixed
+    /// priorities, and for EDF with jobs that stay on one CPU and are judged by their demand alone.
     pub fn knows_release_jitter(&self) -> bool {
         match self.charging {
             Charging::FixedPriority | Charging::NotNeeded => true,
@@ -340,21 +342,22 @@ impl Test {
         }
     }
 
-    /// Whether no job of a set is preempted under its scheduler: at most as many tasks as CPUs share one queue.
+    /// Whether the test's scheduler preempts no job of `set`, because there are at most as many tasks as CPUs on one
+    /// shared queue.
     pub(super) fn leaves_jobs_alone(&self, set: &TaskSet) -> bool {
         let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];
         let one_queue = self.suffers == Suffers::Everything && !by_itself.contains(&self.payer);
         one_queue && set.tasks().len() <= set.cpus() as usize
     }
 
-    /// Whether it charges less than every job for all others, if it knows who is preempted.
+    /// Whether the test charges less than "every job pays for all others" if the preempted jobs are known.
     pub(super) fn charges_victims(&self) -> bool {
         self.in_windows.is_some()
             || matches!(self.payer, Payer::Deadlines | Payer::EachTest)
             || matches!(self.suffers, Suffers::Within(_)) && !self.is_soft()
     }
 
-    /// Whether what is charged to a job does not depend on what the test finds.
+    /// Whether the charge to a job is independent of the assignment that the test finds.
     fn charges_a_whole_set(&self) -> bool {
         let by_itself = [Payer::EachTest, Payer::EachGroup, Payer::Affected, Payer::EachPiece];
         self.charging != Charging::NotNeeded && !by_itself.contains(&self.payer)
@@ -375,19 +378,19 @@ impl Test {
         TestAnswer { charged: Some(charges), ..answer }
     }
 
-    /// The yes of the test with delays of victims in its own windows.
+    /// Runs the variant with delays in the test's own windows; returns its answer only if that answer is yes.
     fn run_in_windows(&self, system: System<'_>, bill: &Bill) -> Option<TestAnswer> {
         let run = self.in_windows.filter(|_| bill.overheads.is_none() && !bill.own)?;
         let answer = run(System { bill: None, ..system }, &bill.resumed);
         answer.verdict.is_schedulable().then_some(answer)
     }
 
-    /// Whether jobs are preempted under its scheduler, and it does not ask what they lose of the cache.
+    /// Whether jobs are preempted under the test's scheduler while the test ignores their lost cache contents.
     fn ignores_reloads(&self) -> bool {
         !self.reloads && self.suffers != Suffers::Nothing
     }
 
-    /// Why it cannot tell of such a system.
+    /// Why the test cannot decide such a system, or `None` if it can.
     pub(super) fn refusal(&self, system: System<'_>) -> Option<String> {
         let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
         if system.supply.is_some() && !self.supplied {
@@ -417,40 +420,40 @@ impl Test {
     }
 }
 
-/// Why a test that compares demand with all of the time does not tell of a CPU that supplies less.
+/// The refusal of a test that assumes CPUs available all of the time, for a CPU that supplies less.
 fn takes_no_supply() -> String {
     let takes: Vec<_> = all().filter(|test| test.supplied).map(|test| test.name).collect();
     format!("it does not support --supply; tests that do are {}", takes.join(", "))
 }
 
-/// A resource that an answer makes tasks of several CPUs use.
+/// A resource that tasks on different CPUs would share under this answer's assignment.
 fn torn<'a>(system: System<'a>, answer: &TestAnswer) -> Option<&'a str> {
     let locks = system.locks?;
     let resource = locks.shared_across(answer.partition.as_ref()?)?;
     Some(&locks.names[resource])
 }
 
-/// The first task that an answer does not leave where the set puts it.
+/// The first task whose CPU in the answer differs from its CPU in the set.
 fn misplaced(system: System<'_>, answer: &TestAnswer) -> Option<usize> {
     let by_bins = || answer.partition.as_ref().map(|bins| system.places_of(bins));
     let places = answer.placement.clone().or_else(by_bins);
     system.first_misplaced(places.as_deref())
 }
 
-/// Names no test.
+/// The error for a name that no test has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
 pub struct UnknownTest {
     /// The requested name.
     pub name: String,
-    /// Names that are near to it.
+    /// Names of tests that are spelled similarly.
     pub nearest: String,
 }
 
-/// The test of this name.
+/// Returns the test of this name.
 ///
 /// # Errors
-/// [`UnknownTest`] where there is none, with the names that are near.
+/// [`UnknownTest`] if no test has this name, with similar names.
 pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
     all().find(|test| test.name == name).ok_or_else(|| {
         let mut near: Vec<_> =
@@ -461,7 +464,7 @@ pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
     })
 }
 
-/// A verdict and, where the test found them, bounds on response times.
+/// Builds an answer: a verdict and the bounds on response times, if the test found them.
 fn with_bounds(bounds: Option<Vec<Time>>) -> TestAnswer {
     bounds.map_or_else(
         || TestAnswer::plain(Verdict::Unknown),

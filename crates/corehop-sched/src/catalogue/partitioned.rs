@@ -17,14 +17,14 @@ use corehop_plan::workload::task::{Task, Time};
 
 pub(super) const NO_BLOCKS: &str = "the set does not state the cache blocks of its tasks: add ucb and ecb to each task, and block_reload_ns";
 
-/// Packs by utilisation; with implicit deadlines a bin that is not over-full meets all of them.
+/// Packs tasks by utilisation. With implicit deadlines, a CPU whose utilisation is at most 1 meets all deadlines.
 pub(super) fn by_utilisation<const FIT: usize, const DECREASING: bool>(
     system: System<'_>,
 ) -> TestAnswer {
     pack(system, FIT, DECREASING, Admission::Utilisation)
 }
 
-/// Packs by processor demand.
+/// Packs tasks by processor demand.
 pub(super) fn by_demand<const FIT: usize, const DECREASING: bool>(
     system: System<'_>,
 ) -> TestAnswer {
@@ -48,7 +48,7 @@ fn packed(
     packing.pack(system).map_err(|task| format!("no CPU admits task {task}"))
 }
 
-/// Yes, with the tasks in bins of so many CPUs under EDF, and what is charged to them there.
+/// Answers yes with the tasks in bins of `cpus` CPUs each under EDF, and with their charges there.
 fn in_bins(system: System<'_>, cpus: u32, bins: Vec<Vec<usize>>) -> TestAnswer {
     let charges = system.bill.map(|bill| {
         let of = |group: &[usize]| bill.group(payer(cpus), cpus, system.tasks, group);
@@ -61,7 +61,7 @@ fn in_bins(system: System<'_>, cpus: u32, bins: Vec<Vec<usize>>) -> TestAnswer {
     }
 }
 
-/// The charges of groups, in the order of the tasks.
+/// Collects the charges of groups into one list in the order of the tasks.
 fn by_task<'a>(
     system: System<'_>,
     groups: impl Iterator<Item = (&'a [usize], Charges)>,
@@ -76,7 +76,7 @@ fn by_task<'a>(
     all
 }
 
-/// Fixed priorities on one CPU: exact responses, with what preemptions cost.
+/// Tests fixed priorities on one CPU by exact responses, including preemption costs.
 pub(super) fn one_cpu_by_priority(system: System<'_>) -> TestAnswer {
     let group: Vec<usize> = (0..system.tasks.len()).collect();
     if chains::activates(system) {
@@ -90,7 +90,7 @@ pub(super) fn one_cpu_by_priority(system: System<'_>) -> TestAnswer {
     TestAnswer { charged: priority_charges(system, &[group]), ..answer }
 }
 
-/// Packs by falling utilisation; each CPU passes response-time analysis, with what preemptions cost there.
+/// Packs tasks by falling utilisation, where each CPU must pass response-time analysis with its preemption costs.
 pub(super) fn by_response<const FIT: usize>(system: System<'_>) -> TestAnswer {
     let bins = match packed(system, FIT, true, Admission::Response) {
         Ok(bins) => bins,
@@ -99,14 +99,14 @@ pub(super) fn by_response<const FIT: usize>(system: System<'_>) -> TestAnswer {
     in_bins_by_priority(system, bins)
 }
 
-/// Yes, with the tasks in bins of one CPU under fixed priorities, and what is charged to them there.
+/// Answers yes with the tasks in bins of one CPU under fixed priorities, and with their charges there.
 fn in_bins_by_priority(system: System<'_>, bins: Vec<Vec<usize>>) -> TestAnswer {
     let charges = priority_charges(system, &bins);
     let answer = by_priority(system, bins, responses);
     TestAnswer { charged: charges, ..answer }
 }
 
-/// The same with reloads by cache blocks.
+/// Packs tasks by falling utilisation, where each CPU must pass response-time analysis with reloads by cache blocks.
 pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> TestAnswer {
     if system.cache.is_none() {
         return TestAnswer::unknown(NO_BLOCKS);
@@ -120,7 +120,8 @@ pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> TestAnswer {
     })
 }
 
-/// The same with measured delays by pair of tasks.
+/// Packs tasks by falling utilisation, where each CPU must pass response-time analysis with measured delays by pair
+/// of tasks.
 pub(super) fn by_pairs<const FIT: usize>(system: System<'_>) -> TestAnswer {
     if system.pairs.is_none() {
         return TestAnswer::unknown(super::NO_PAIRS);
@@ -131,7 +132,7 @@ pub(super) fn by_pairs<const FIT: usize>(system: System<'_>) -> TestAnswer {
     }
 }
 
-/// Yes, with the bounds that an analysis gives on each CPU.
+/// Answers yes, with the bounds that an analysis gives on each CPU.
 fn by_priority(
     system: System<'_>,
     bins: Vec<Vec<usize>>,
@@ -149,7 +150,7 @@ fn by_priority(
     TestAnswer { partition: Some(bins), ..TestAnswer::bounded(Verdict::Schedulable, bounds) }
 }
 
-/// The charge of each task of CPUs under fixed priorities in the busy window of the lowest one there.
+/// The charge to each task under partitioned fixed priorities, in the busy window of the lowest task on its CPU.
 fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> {
     let bill = system.bill?;
     let of = |group: &[usize]| {
@@ -170,8 +171,9 @@ fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> 
     Some(by_task(system, groups.iter().map(|(group, charges)| (&group[..], charges.clone()))))
 }
 
-/// Clusters of so many CPUs, worst fit by falling utilisation; then global EDF in each. The utilisations are those with what every
-/// job could pay, and if that finds nothing, those without: what a job pays depends on the cluster.
+/// Packs tasks into clusters of `SIZE` CPUs by worst fit and falling utilisation, then tests global EDF in each
+/// cluster. Utilisations first include the largest payment that any job could owe. If that packing fails, the plain
+/// utilisations are used, because a job's payment depends on its cluster.
 pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> TestAnswer {
     let charged = clustered_by::<SIZE>(system, system);
     if charged.verdict.is_schedulable() || system.bill.is_none() {
@@ -199,7 +201,8 @@ fn clustered_by<const SIZE: u32>(system: System<'_>, packed: System<'_>) -> Test
     in_bins(system, SIZE, bins)
 }
 
-/// Clusters of so many CPUs, worst fit by falling utilisation: none is over-full, so tardiness is bounded.
+/// Packs tasks into clusters of `SIZE` CPUs by worst fit and falling utilisation. If no cluster's utilisation exceeds
+/// its CPUs, tardiness is bounded.
 pub(super) fn softly_clustered<const SIZE: u32>(system: System<'_>) -> TestAnswer {
     match clusters(system, SIZE) {
         Ok(bins) => in_bins(system, SIZE, bins),
@@ -216,12 +219,12 @@ fn clusters(system: System<'_>, cluster: u32) -> Result<Vec<Vec<usize>>, String>
     packing.pack(system).map_err(|task| format!("no cluster admits task {task}"))
 }
 
-/// Every assignment under EDF, while they are few.
+/// Tries every assignment of tasks to CPUs under EDF, if the number of assignments is small enough.
 pub(super) fn every_assignment(system: System<'_>) -> TestAnswer {
     tried(exhaustive::partition(system, exhaustive::by_deadline), |bins| in_bins(system, 1, bins))
 }
 
-/// Every assignment under fixed priorities, while they are few.
+/// Tries every assignment of tasks to CPUs under fixed priorities, if the number of assignments is small enough.
 pub(super) fn every_assignment_by_priority(system: System<'_>) -> TestAnswer {
     let bins = exhaustive::partition(system, exhaustive::by_priority);
     tried(bins, |bins| in_bins_by_priority(system, bins))
@@ -241,13 +244,13 @@ fn tried(
     }
 }
 
-/// The CPU of each task as the set states them, under EDF.
+/// Tests EDF with the CPU that the set states for each task.
 pub(super) fn given_by_deadline(system: System<'_>) -> TestAnswer {
     let system = system.on_own_cpus();
     on_given_cpus(system, exhaustive::by_deadline, |bins| in_bins(system, 1, bins))
 }
 
-/// The CPU of each task as the set states them, under fixed priorities.
+/// Tests fixed priorities with the CPU that the set states for each task.
 pub(super) fn given_by_priority(system: System<'_>) -> TestAnswer {
     let system = system.on_own_cpus();
     match given::bins(system) {
@@ -258,7 +261,7 @@ pub(super) fn given_by_priority(system: System<'_>) -> TestAnswer {
     }
 }
 
-/// CPUs under fixed priorities whose tasks activate each other.
+/// Tests CPUs under fixed priorities whose tasks activate each other.
 fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> TestAnswer {
     let Some(bounds) = chains::responses(system, &bins) else {
         return TestAnswer::unknown(
@@ -273,7 +276,8 @@ fn activated(system: System<'_>, bins: Vec<Vec<usize>>) -> TestAnswer {
     }
 }
 
-/// Each CPU by itself: one that misses a deadline makes it a no, and one that is not decided leaves a doubt.
+/// Tests each CPU by itself. If one CPU misses a deadline the answer is no, and if one CPU is undecided the answer is
+/// unknown.
 fn on_given_cpus(
     system: System<'_>,
     one: exhaustive::OneCpu,
@@ -296,7 +300,7 @@ fn on_given_cpus(
     }
 }
 
-/// C=D splitting.
+/// Tests semi-partitioned EDF with C=D splitting.
 pub(super) fn c_equals_d(system: System<'_>) -> TestAnswer {
     match split::c_equals_d(system) {
         Ok(pieces) => in_pieces(system, &pieces),
@@ -304,7 +308,7 @@ pub(super) fn c_equals_d(system: System<'_>) -> TestAnswer {
     }
 }
 
-/// The CPUs and pieces that the set states.
+/// Tests semi-partitioned EDF with the CPUs and pieces that the set states.
 pub(super) fn as_given(system: System<'_>) -> TestAnswer {
     match given::check(system) {
         Ok(pieces) => in_pieces(system, &pieces),
@@ -312,7 +316,7 @@ pub(super) fn as_given(system: System<'_>) -> TestAnswer {
     }
 }
 
-/// Yes, with the pieces, and what each of them pays.
+/// Answers yes, with the pieces of the split tasks and each piece's charge.
 fn in_pieces(system: System<'_>, pieces: &[Subtask]) -> TestAnswer {
     let mut places = vec![Vec::new(); system.tasks.len()];
     let mut cpus = vec![Vec::new(); system.cpus as usize];
@@ -338,7 +342,7 @@ fn in_pieces(system: System<'_>, pieces: &[Subtask]) -> TestAnswer {
     }
 }
 
-/// EDF-os: fixed tasks, and tasks that change their CPU between jobs.
+/// Tests EDF-os, which combines fixed tasks with tasks that change their CPU between jobs.
 pub(super) fn edf_os(system: System<'_>) -> TestAnswer {
     let Some(assignment) = edf_os::assign(system) else {
         return TestAnswer::plain(soft::bounded(system));
@@ -359,22 +363,22 @@ pub(super) fn edf_os(system: System<'_>) -> TestAnswer {
     }
 }
 
-/// `U <= m` and each `u <= 1`.
+/// Tests for bounded tardiness under global EDF: `U <= m` and each `u <= 1`.
 pub(super) fn bounded_tardiness(system: System<'_>) -> TestAnswer {
     TestAnswer::plain(soft::bounded(system))
 }
 
-/// Devi and Anderson's bounds.
+/// Computes Devi and Anderson's tardiness bounds.
 pub(super) fn devi_anderson(system: System<'_>) -> TestAnswer {
     soft_bounds(system, tardiness::devi_anderson(system))
 }
 
-/// Compliant-vector bounds.
+/// Computes compliant-vector tardiness bounds.
 pub(super) fn compliant(system: System<'_>, points: compliant::Points) -> TestAnswer {
     soft_bounds(system, compliant::responses(system, points))
 }
 
-/// The answer of a soft test: without a bound on tardiness it is no.
+/// Builds the answer of a soft test. Without a bound on tardiness the answer is no.
 fn soft_bounds(system: System<'_>, bounds: Option<Vec<Time>>) -> TestAnswer {
     match bounds {
         None => TestAnswer::plain(soft::bounded(system)),
@@ -382,7 +386,8 @@ fn soft_bounds(system: System<'_>, bounds: Option<Vec<Time>>) -> TestAnswer {
     }
 }
 
-/// The tests for global EDF, the cheap ones first; those for D <= T only where that holds.
+/// Runs the tests for global EDF, the cheap tests first. Tests that need D <= T run only if the set has such
+/// deadlines.
 pub(super) fn g_edf(system: System<'_>) -> TestAnswer {
     let one_cpu: &[&str] = if system.cpus == 1 { &["qpa"] } else { &[] };
     let several = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
@@ -393,7 +398,7 @@ pub(super) fn g_edf(system: System<'_>) -> TestAnswer {
     })
 }
 
-/// The tests for global fixed priorities; those for distinct ones only where that holds.
+/// Runs the tests for global fixed priorities. Tests that need distinct priorities run only if the set has them.
 pub(super) fn g_fp(system: System<'_>) -> TestAnswer {
     let one_cpu: &[&str] = if system.cpus == 1 { &["p-fp-rta"] } else { &[] };
     let several = ["g-fp-guan", "g-fp-bertogna", "g-fp-da-lc"];
@@ -408,7 +413,8 @@ fn charges_of(system: System<'_>, payer: Payer) -> Option<Charges> {
     system.bill.map(|bill| bill.jobs(payer, system.cpus, system.tasks, &bill.resumed))
 }
 
-/// The answer of the first test that accepts. `own-cpu` is asked first: where it accepts, no job is preempted or pays.
+/// Returns the answer of the first test that accepts. `own-cpu` runs first, because no job is preempted or pays if
+/// that test accepts.
 fn first_that_accepts(system: System<'_>, names: &[&str]) -> Option<TestAnswer> {
     let unpreempted: &[&str] =
         if system.bill.is_none_or(|bill| bill.overheads.is_none()) { &["own-cpu"] } else { &[] };

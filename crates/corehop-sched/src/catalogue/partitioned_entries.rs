@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The list of tests that assign tasks to CPUs.
+//! Lists the tests that assign tasks to CPUs.
 
 use super::Deadlines::{Arbitrary, Implicit};
 use super::cached_entries::{RELOADS, SETS};
@@ -15,7 +15,8 @@ use super::{
 use crate::bill::Payer;
 use crate::contents;
 
-/// EDF with tasks packed by each fit in both orders, the fits as [`Fit::ALL`](crate::partition::Fit::ALL) has them.
+/// Creates the tests of partitioned EDF for each fit and both orders. The fits follow the order of
+/// [`Fit::ALL`](crate::partition::Fit::ALL).
 macro_rules! packings {
     ($run:ident, $base:ident, $suffix:literal, $asks:literal, $citation:literal) => {
         packings!(@each $run, $base, $suffix, $asks, $citation;
@@ -42,7 +43,7 @@ macro_rules! packings {
     };
 }
 
-/// The packed tests by their question of each CPU, then by fit, then by order.
+/// The packing tests by acceptance condition for each CPU, then by fit, then by order.
 pub(super) static PACKED: [[[Test; 2]; 5]; 2] = [
     packings!(
         by_utilisation,
@@ -60,10 +61,10 @@ pub(super) static PACKED: [[[Test; 2]; 5]; 2] = [
     ),
 ];
 
-/// Of those that fill each CPU up to its utilisation.
+/// The fields of tests that fill each CPU up to its utilisation.
 const P_EDF_FULL: Test = Test { deadlines: Implicit, ..P_EDF };
 
-/// EDF in clusters of so many CPUs, hard and soft.
+/// Creates a hard and a soft EDF test for clusters of the given numbers of CPUs.
 macro_rules! clusters {
     ($($cpus:literal),*) => {
         [$([

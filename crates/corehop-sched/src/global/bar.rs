@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Baruah's test for global EDF (RTSS 2007), with his correction for integer time.
 //!
-//! Were a job of `k` the first to miss its deadline, the CPUs would have been busy from some instant `A` before
-//! its release on, at most `m - 1` tasks carrying work in. With `t = A + D_k`, for each deadline `t`:
+//! If a job of `k` were the first to miss its deadline, all CPUs would have been busy since some instant `A` before
+//! the job's release, with work carried in by at most `m - 1` tasks. With `t = A + D_k`, the test checks for each
+//! deadline `t`:
 //!
 //! `sum of I1_i + (m - 1 largest of I2_i - I1_i) <= m (t - C_k)`
 //!
-//! where `I1_i = min(DBF_i(t), t - C_k + 1)`, `I2_i` the same of `floor(t/T) C + min(C, t mod T)`, and for `k`
-//! itself its last job is left out and `t - D_k` is the limit.
+//! Here `I1_i = min(DBF_i(t), t - C_k + 1)`, and `I2_i` is the minimum of `floor(t/T) C + min(C, t mod T)` and that
+//! limit. For `k` itself, the last job of `k` is left out and `t - D_k` is the limit.
 
 use super::{constrained, each_fits};
 use crate::exact::{compare_sum, relative_error};
@@ -17,7 +18,7 @@ use crate::uni::edf::deadline_before;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The verdict; needs `U < m`.
+/// Returns the verdict of Baruah's test, which needs `U < m`.
 pub fn bar(system: System<'_>) -> Verdict {
     let (tasks, m) = (system.tasks, system.m());
     let fits = each_fits(tasks) && constrained(tasks);
@@ -31,7 +32,7 @@ pub fn bar(system: System<'_>) -> Verdict {
     Verdict::sufficient(early && test.holds_up_to(horizon))
 }
 
-/// No less than `(C_sum + sum of (T - D) u + m C_max) / (m - U)`, beyond which the condition holds.
+/// An upper bound on `(C_sum + sum of (T - D) u + m C_max) / (m - U)`, beyond which the condition holds.
 fn horizon(system: System<'_>) -> Option<Time> {
     let (mut spare, mut lead, mut longest) = (system.m() as f64, 0.0, 0.0_f64);
     for task in system.tasks {
@@ -70,7 +71,7 @@ struct BarTest<'a> {
     system: System<'a>,
     carried: Time,
     longest: Time,
-    /// Of each task at the present `t`: demand without and with work carried in.
+    /// For each task, the demand at the current `t`: without and with carried-in work.
     without: Vec<Time>,
     with: Vec<Time>,
     scratch: Vec<Time>,
@@ -84,8 +85,9 @@ impl<'a> BarTest<'a> {
         Self { system, carried, longest, without: room(), with: room(), scratch: room() }
     }
 
-    /// From the horizon down. Where the condition holds with all carried in that could be, it also holds
-    /// down to where the same demand would just not do: what lies between is skipped.
+    /// Checks the condition for all `t` from the horizon down. If the condition holds at `t` with the largest
+    /// possible carry-in, the condition also holds down to the `t` at which the unchanged demand would just fail. The
+    /// search skips this range.
     fn holds_up_to(&mut self, horizon: Time) -> bool {
         let (tasks, m) = (self.system.tasks, self.system.m());
         let most = self.carried + (m - 1) * self.longest;

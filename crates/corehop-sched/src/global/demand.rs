@@ -1,30 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The work that every scheduler has to do within a time of a common release.
+//! The work that every scheduler must do within an interval that begins with a release of all tasks.
 //!
-//! Of a job that is due later than that, the part that its time afterwards has no room for is work as well (Baker and Cirinei, RTSS
-//! 2006). Where it is more than the CPUs supply, no scheduler meets all deadlines.
+//! A job that is due after the interval also contributes: the part of its work that does not fit between the
+//! interval's end and its deadline (Baker and Cirinei, RTSS 2006). If this work exceeds the capacity of the CPUs, no
+//! scheduler meets all deadlines.
 
 use super::edf::confined_groups;
 use crate::system::System;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Looks at a task that are made at the most, all in all.
+/// The largest number of task evaluations in one search.
 const MOST_LOOKS: usize = 200_000;
 
-/// A time after a common release in which tasks ask for more than there is.
+/// An interval after a common release in which tasks demand more work than their CPUs can do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Beyond {
-    /// The CPUs that the tasks are confined to.
+    /// The CPUs to which the tasks are confined.
     pub(crate) cpus: Vec<usize>,
-    /// The tasks that ask.
+    /// The tasks whose demand is too large.
     pub(crate) tasks: Vec<usize>,
-    /// The time.
+    /// The length of the interval.
     pub(crate) within: Time,
-    /// The work in it.
+    /// The work that the tasks demand in the interval.
     pub(crate) work: u128,
 }
 
-/// The first such time that is found; None says nothing.
+/// Returns the first overloaded interval that the search finds. `None` proves nothing.
 pub(crate) fn beyond(system: System<'_>) -> Option<Beyond> {
     let groups = confined_groups(system).into_iter();
     groups.filter(|(_, tasks)| !tasks.is_empty()).find_map(|(cpus, tasks)| {
@@ -36,8 +37,8 @@ pub(crate) fn beyond(system: System<'_>) -> Option<Beyond> {
     })
 }
 
-/// The work grows between the times at which jobs are due only as fast as CPUs could do it, or ends there: the largest excess is at
-/// one of these.
+/// The least interval in which the tasks demand too much. Only due times matter: between them the work grows no
+/// faster than the CPUs can do it, so the excess is largest at a due time.
 fn first_beyond(tasks: &[&Task], cpus: u128) -> Option<Time> {
     let last = last_time(tasks, cpus as f64);
     let mut due: Vec<Time> = tasks.iter().map(|it| it.deadline).collect();
@@ -59,14 +60,15 @@ fn first_beyond(tasks: &[&Task], cpus: u128) -> Option<Time> {
     None
 }
 
-/// The time after which there is no excess, a little late: the work within t is at most `U t + sum of C`.
+/// A slightly late estimate of the time after which there is no excess: the work within t is at most `U t + sum of
+/// C`.
 fn last_time(tasks: &[&Task], cpus: f64) -> f64 {
     let rate: f64 = tasks.iter().map(|it| it.wcet.as_f64() / it.period.as_f64()).sum();
     let all: f64 = tasks.iter().map(|it| it.wcet.as_f64()).sum();
     if rate < cpus { 1.001 * all / (cpus - rate) + 1.0 } else { f64::INFINITY }
 }
 
-/// The work of a task within a time of its first release, with further releases as early as they may be.
+/// The work that a task demands within a time of its first release, if further releases come as early as possible.
 fn work_of(task: &Task, within: Time) -> u128 {
     let [c, t, d, within] = [task.wcet, task.period, task.deadline, within].map(i128::from);
     let done = if within < d { 0 } else { (within - d) / t + 1 };

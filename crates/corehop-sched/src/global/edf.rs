@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Global EDF by closed conditions: GFB, BAK, BCL and its iteration; and what no scheduler can do without.
+//! Tests for global EDF with closed conditions (GFB, BAK, BCL and its iterative form), and conditions that are
+//! necessary for every scheduler.
 
 use std::cmp::Ordering;
 
@@ -12,8 +13,9 @@ use crate::system::System;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The needs of any scheduler: `U <= m` and `C <= D` of each task, and where the set says on which CPUs tasks run, what
-/// is confined to some CPUs asks for no more than they have, at length and within any time of a common release. Never says yes.
+/// Tests conditions that are necessary for every scheduler: `U <= m`, and `C <= D` for each task. If the set
+/// restricts tasks to some CPUs, the confined tasks must not demand more than these CPUs supply, in the long run and
+/// within any time after a common release. The test never answers yes.
 pub fn necessary(system: System<'_>) -> Verdict {
     let refused = !each_fits(system.tasks)
         || overloaded(system).is_some()
@@ -21,7 +23,7 @@ pub fn necessary(system: System<'_>) -> Verdict {
     if refused { Verdict::Unschedulable } else { Verdict::Unknown }
 }
 
-/// CPUs of which the tasks that run nowhere else ask for more than there is, the fewest first; and these tasks.
+/// The smallest set of CPUs whose confined tasks demand more than these CPUs supply, with these tasks.
 pub(crate) fn overloaded(system: System<'_>) -> Option<(Vec<usize>, Vec<usize>)> {
     confined_groups(system).into_iter().find(|(cpus, tasks)| {
         let load: Vec<_> = tasks.iter().map(|&at| system.tasks[at].u()).collect();
@@ -29,12 +31,12 @@ pub(crate) fn overloaded(system: System<'_>) -> Option<(Vec<usize>, Vec<usize>)>
     })
 }
 
-/// The most sets of CPUs that are asked whether their tasks have room.
+/// The largest number of CPU sets that are checked for overload.
 const MOST_GROUPS: usize = 64;
 
-/// All CPUs, and those that the set gives some task or several tasks together, the fewest first; each with the tasks that run nowhere else.
-/// Tasks that may move within their CPUs (`sched_setaffinity`) have room if and only if no union of such sets is asked for more than it
-/// has (Hall 1935; Gonzalez and Sahni 1976); beyond 64 sets further unions are left out.
+/// All CPUs, and the sets of CPUs that one task or several tasks together may use, the smallest first; each with the
+/// tasks that cannot run elsewhere. Tasks that may migrate within their CPUs (`sched_setaffinity`) fit if and only if
+/// no union of these sets is overloaded (Hall 1935; Gonzalez and Sahni 1976). Unions beyond 64 sets are left out.
 pub(crate) fn confined_groups(system: System<'_>) -> Vec<(Vec<usize>, Vec<usize>)> {
     let mut groups: Vec<Vec<usize>> = vec![(0..system.cpus as usize).collect()];
     for place in system.placement.into_iter().flatten() {
@@ -67,11 +69,12 @@ pub(crate) fn confined_groups(system: System<'_>) -> Vec<(Vec<usize>, Vec<usize>
     groups.into_iter().map(|cpus| (cpus.clone(), confined(&cpus))).collect()
 }
 
-/// At most as many tasks as CPUs, and `C <= D` of each.
+/// Tests whether there are at most as many tasks as CPUs, and `C <= D` for each task.
 ///
-/// *Proof.* Of each task at most one job is ready: jobs of a task follow each other. So at most m jobs are ready, each
-/// of them has a CPU, and a job with `C <= D` and `C <= T` ends before its deadline and before the next one comes. No
-/// scheduler that lets no CPU idle while a job is ready can do otherwise: priorities do not matter, nor preemption.
+/// *Proof.* At most one job of each task is ready, because jobs of a task run one after the other. So at most m jobs
+/// are ready and each of them has a CPU. A job with `C <= D` and `C <= T` therefore ends before its deadline and
+/// before the task's next job arrives. The argument holds for every scheduler that never leaves a CPU idle while a
+/// job is ready, whatever the priorities are and with or without preemption.
 pub fn own_cpu(system: System<'_>) -> Verdict {
     let few = system.tasks.len() as u64 <= system.m();
     let each = system.tasks.iter().all(|task| task.wcet <= task.deadline.min(task.period));
@@ -100,7 +103,7 @@ pub fn bak(system: System<'_>) -> Verdict {
     Verdict::sufficient(system.tasks.iter().all(fits))
 }
 
-/// The sign of the left side less the right one, where floating point tells.
+/// The sign of the left side minus the right side of the condition, or `None` if floating point cannot decide.
 #[expect(clippy::many_single_char_names, reason = "the paper's letters")]
 fn bak_sum(system: System<'_>, k: &Task) -> Option<Ordering> {
     let (c, d) = (k.wcet.as_f64(), k.deadline.as_f64());
@@ -125,7 +128,8 @@ fn bak_sum(system: System<'_>, k: &Task) -> Option<Ordering> {
     filter.sign()
 }
 
-/// The same in whole numbers: everything times `D_k^2`, and what remains of each quotient as a fraction.
+/// The sign of the left side minus the right side in whole numbers: everything is multiplied by `D_k^2`, and the rest
+/// of each quotient is a fraction.
 fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
     let (c, d) = (i128::from(k.wcet), i128::from(k.deadline));
     let one = d * d;
@@ -152,8 +156,8 @@ fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
     exact::sign_of_sum(rests.into_iter().chain([(whole, 1)]))
 }
 
-/// Bertogna, Cirinei and Lipari (ECRTS 2005): for each `k` the others, each cut to `D_k - C_k`, fill less
-/// than that on `m` CPUs; or exactly that, and one of them is not cut.
+/// Tests by Bertogna, Cirinei and Lipari (ECRTS 2005): for each `k`, the work of the other tasks, each limited to
+/// `D_k - C_k`, must be less than that limit times `m`; or equal, if one of the tasks is below the limit.
 pub fn bcl(system: System<'_>) -> Verdict {
     let (tasks, m) = (system.tasks, system.m());
     if !each_fits(tasks) || !constrained(tasks) {
@@ -174,17 +178,17 @@ pub fn bcl(system: System<'_>) -> Verdict {
     Verdict::sufficient(tasks.iter().enumerate().all(fits))
 }
 
-/// The greatest execution in a window of length `window` of jobs of `task` with deadlines in it, one of them
-/// due at its end: `N C + min(C, max(0, window - N T))`.
+/// The longest execution of `task` in a window of length `window` by jobs whose deadlines are in the window, if one
+/// job is due at its end: `N C + min(C, max(0, window - N T))`.
 #[inline]
 fn aligned(task: &Task, window: Time) -> Time {
     let jobs = window.checked_sub(task.deadline).map_or(0, |rest| rest / task.period + 1);
     jobs * task.wcet + task.wcet.min(window.saturating_sub(jobs * task.period))
 }
 
-/// The iteration of BCL with slacks (Bertogna, Cirinei and Lipari, TPDS 20(4), 2009).
+/// Tests by the iterative form of BCL with slacks (Bertogna, Cirinei and Lipari, TPDS 20(4), 2009).
 ///
-/// `S_k = D_k - C_k - floor(sum of min(W_i, D_k - C_k + 1) / m)`, until no slack grows.
+/// The slack is `S_k = D_k - C_k - floor(sum of min(W_i, D_k - C_k + 1) / m)`, recomputed until no slack grows.
 pub fn bcl_iterative(system: System<'_>) -> Verdict {
     let (tasks, m) = (system.tasks, system.m());
     if !each_fits(tasks) || !constrained(tasks) {
@@ -223,7 +227,7 @@ pub fn bcl_iterative(system: System<'_>) -> Verdict {
     }
 }
 
-/// `D - C - floor(interference / m)` of task `k`; none where that is negative.
+/// The slack `D - C - floor(interference / m)` of task `k`; `None` if the slack is negative.
 #[inline]
 fn slack_of(
     tasks: &[Task],
@@ -242,8 +246,8 @@ fn slack_of(
     spare.checked_sub(filled / m)
 }
 
-/// `floor(D_k / T) C + min(C, max(0, D_k mod T - S))` of each task within each deadline: the quotients, which
-/// are asked for in every round, are taken once.
+/// For each task within each deadline, `floor(D_k / T) C + min(C, max(0, D_k mod T - S))`. The quotients are computed
+/// once because every round needs them.
 #[derive(Debug)]
 pub(super) struct DueWithin<'a> {
     tasks: &'a [Task],
@@ -251,14 +255,15 @@ pub(super) struct DueWithin<'a> {
     parts: Vec<JobQuotient>,
 }
 
-/// Whole jobs, and how long the window is beyond them.
+/// The number of whole jobs in a window, and the length of the rest of the window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct JobQuotient {
     whole: Time,
     rest: Time,
 }
 
-/// More tasks than this, and the quotients are taken anew each time: there are as many as the square.
+/// The largest number of tasks whose quotients are stored. For more tasks the quotients are recomputed, because their
+/// number grows with the square of the number of tasks.
 const KEPT: usize = 512;
 
 impl<'a> DueWithin<'a> {
@@ -267,7 +272,7 @@ impl<'a> DueWithin<'a> {
         Self { tasks, periods: periods(tasks), parts: Vec::with_capacity(room) }
     }
 
-    /// Of each task within the deadline of `k`; and the tasks' periods.
+    /// The quotients of each task within the deadline of `k`, and the tasks' periods.
     #[inline]
     pub(super) fn row(&mut self, k: usize) -> (&[JobQuotient], &[Divisor]) {
         let n = self.tasks.len();
@@ -295,7 +300,7 @@ impl JobQuotient {
         let (jobs, rest) = period.divide(window);
         Self { whole: jobs * task.wcet, rest }
     }
-    /// The same, if the task is known to have this slack.
+    /// The work of the task within the window if the task is known to have this slack.
     #[inline]
     pub(super) fn less(self, task: &Task, slack: Time) -> Time {
         self.whole + task.wcet.min(self.rest.saturating_sub(slack))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The forced-forward demand test for global EDF (Baruah, Bonifaci, Marchetti-Spaccamela and Stiller,
-//! Real-Time Systems 46(1), 2010).
+//! The forced-forward demand test for global EDF (Baruah, Bonifaci, Marchetti-Spaccamela and Stiller, Real-Time
+//! Systems 46(1), 2010).
 //!
-//! A set is schedulable where for some `sigma`, at least the largest density, at all `t`
-//! `sum of ffdbf(t, sigma) <= (m - (m - 1) sigma) t`. Here `sigma` is the largest density, then each
-//! multiple of 1/50 above it, up to `(m - U) / (m - 1) - 1/10`.
+//! A set is schedulable if for some `sigma`, at least the largest density, `sum of ffdbf(t, sigma) <= (m - (m - 1)
+//! sigma) t` at all `t`. This implementation tries `sigma` at the largest density, then at each multiple of 1/50
+//! above that, up to `(m - U) / (m - 1) - 1/10`.
 
 use super::{constrained, each_fits, max_density};
 use crate::exact::compare_sum;
@@ -14,13 +14,13 @@ use crate::uni::edf::deadline_before;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Steps of sigma per unit.
+/// The number of steps of sigma per unit.
 const GRID: u64 = 50;
 
-/// One over the distance that sigma keeps from its limit.
+/// The reciprocal of the distance that sigma keeps from its limit.
 const MARGIN: u64 = 10;
 
-/// The verdict; from two CPUs on.
+/// Returns the verdict of the forced-forward demand test, for two CPUs or more.
 pub fn ff_dbf(system: System<'_>) -> Verdict {
     let fits = system.cpus > 1 && each_fits(system.tasks) && constrained(system.tasks);
     if !fits {
@@ -40,7 +40,8 @@ fn within_limit(system: System<'_>, (a, b): (u64, u64)) -> bool {
     compare_sum(all, system.m()).is_le()
 }
 
-/// The condition at every `t`, for `sigma = a / b`. It is tightest at deadlines, where a rise ends.
+/// Whether the condition holds at every `t`, for `sigma = a / b`. The condition is tightest at deadlines, where the
+/// demand stops growing.
 fn holds(system: System<'_>, (a, b): (u64, u64)) -> bool {
     let (tasks, m) = (system.tasks, system.m());
     let speed = u128::from(m) * u128::from(b) - u128::from(m - 1) * u128::from(a);
@@ -59,7 +60,8 @@ fn holds(system: System<'_>, (a, b): (u64, u64)) -> bool {
     false
 }
 
-/// `b ffdbf(t, a/b)`: whole jobs, and of one more what cannot be done before the window at speed sigma.
+/// `b ffdbf(t, a/b)`: all whole jobs, and the part of one more job that does not fit before the window at speed
+/// sigma.
 #[inline]
 fn forced_forward(task: &Task, t: Time, a: u64, b: u64) -> u128 {
     let (whole, rest) = (t / task.period, t % task.period);

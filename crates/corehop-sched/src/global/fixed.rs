@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Global fixed priorities: response times (Bertogna and Cirinei; Guan et al.), deadline analysis with
-//! limited carry-in (Davis and Burns), and orders of priority.
+//! Global fixed priorities: response times (Bertogna and Cirinei; Guan et al.), deadline analysis with limited
+//! carry-in (Davis and Burns), and priority assignment.
 
 use super::bar::largest_sum;
 use super::window::{NextWindow, Sweep, WindowRange};
@@ -12,13 +12,15 @@ use crate::system::System;
 use crate::uni::fixed::optimal_assignment;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Bertogna and Cirinei (RTSS 2007): `R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m)`, each task
-/// above carrying in what its own bound, found before, allows. Bounds in the tasks' order, where all make it.
+/// Bounds response times by Bertogna and Cirinei (RTSS 2007): `R = C_k + floor(sum over hp of min(W_i(R), R - C_k +
+/// 1) / m)`. The bound of each higher-priority task, computed before, limits its carry-in. Returns the bounds in the
+/// tasks' order, or `None` if a task may miss its deadline.
 pub fn bertogna(system: System<'_>) -> Option<Vec<Time>> {
     densest(system, |task, bound| task.deadline - bound)
 }
 
-/// The same without slacks: a task above carries in as much as its deadline allows.
+/// Bounds response times as [`bertogna`] without slacks: a higher-priority task carries in as much as its deadline
+/// allows.
 pub fn bertogna_plain(system: System<'_>) -> Option<Vec<Time>> {
     densest(system, |_, _| Time::ZERO)
 }
@@ -40,8 +42,9 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
     })
 }
 
-/// The same where tasks share a priority: equals are taken for higher, and carry in what their deadlines allow. The first job
-/// to be late would find that all before it were in time, so that none is late, and the bounds hold.
+/// Bounds response times as [`bertogna`] for tasks that share a priority: tasks of equal priority count as higher,
+/// with as much carry-in as their deadlines allow. If a job were the first late job, all jobs before it would be in
+/// time, so no job is late and the bounds hold.
 fn densest_among_equals(
     system: System<'_>,
     ranking: &Ranking,
@@ -72,8 +75,9 @@ fn densest_among_equals(
     Some(bounds)
 }
 
-/// Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in. With equals that is not so: an earlier job of the
-/// task itself may have kept more of them waiting.
+/// Bounds response times by Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in. For tasks that
+/// share a priority this limit does not hold, because an earlier job of the analysed task may have kept more of them
+/// waiting.
 pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     let periods = periods(system.tasks);
     let mut split = Split::default();
@@ -99,7 +103,7 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     })
 }
 
-/// Response bounds from the highest priority down, by `least`, the least unfilled window of a task.
+/// Response-time bounds from the highest priority down; `least` gives the least unfilled window of a task.
 fn response_times(
     system: System<'_>,
     mut least: impl FnMut(System<'_>, &[usize], &[Time], usize, Time) -> Option<Time>,
@@ -127,8 +131,8 @@ fn response_times(
     Some(bounds)
 }
 
-/// The workload of a task that carries work in (Guan et al., equation 7): one job cut by `alpha`. Responses are within
-/// periods.
+/// The workload of a task that carries work in (Guan et al., equation 7): the carried job is reduced by `alpha`. The
+/// equation needs responses within periods.
 pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> WorkloadBound {
     let t = period.by();
     let Some(beyond) = x.checked_sub(c) else {
@@ -144,11 +148,11 @@ pub(super) fn carried(c: Time, period: Divisor, response: Time, x: Time) -> Work
     WorkloadBound { value: whole * c + c + alpha, run }
 }
 
-/// Workloads without and with what is carried in, of which only some tasks have the latter.
+/// The workloads of all tasks without carry-in and with carry-in, of which only some tasks have carry-in.
 #[derive(Debug, Default)]
 pub(super) struct Split {
     alone: Vec<Neighbour>,
-    /// The gain of a task from carrying in, and both of its workloads.
+    /// For each task, the gain in work through carry-in, and both workloads.
     both: Vec<(Time, Grower, Grower, f64)>,
     sweep: Sweep,
 }
@@ -168,8 +172,8 @@ impl Split {
         self.both.push((gain, without, with, per_unit));
     }
 
-    /// The `m - 1` that gain most carry in. A later window where they might not fill the CPUs; none if this
-    /// is one.
+    /// Gives carry-in to the `m - 1` tasks that gain the most work. Returns a later window at which the tasks might
+    /// not fill the CPUs; `None` if the current window is already unfilled.
     pub(super) fn next(&mut self, m: u64, y: Time, limit: Time) -> Option<Time> {
         let carriers = (m as usize - 1).min(self.both.len());
         if carriers > 0 && carriers < self.both.len() {
@@ -187,8 +191,8 @@ impl Split {
     }
 }
 
-/// Deadline analysis with limited carry-in (Davis and Burns, Real-Time Systems 47(1), 2011): a task makes it
-/// below `above`, in whatever order those are, if all of them make their deadlines.
+/// Whether task `k` meets its deadline below the tasks `above`, in any order, if all of these meet their deadlines:
+/// deadline analysis with limited carry-in (Davis and Burns, Real-Time Systems 47(1), 2011).
 pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     let own = &system.tasks[k];
     if above.len() < system.cpus as usize {
@@ -209,14 +213,14 @@ pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     own.wcet + sum / system.m() <= own.deadline
 }
 
-/// Deadline analysis with limited carry-in for a given order, the highest priority first.
+/// Deadline analysis with limited carry-in for a given priority order, the highest priority first.
 pub fn da_lc_in_order(system: System<'_>, order: &[usize]) -> bool {
     let fits = each_fits(system.tasks) && constrained(system.tasks);
     fits && order.iter().enumerate().all(|(at, &k)| da_lc(system, k, &order[..at]))
 }
 
-/// An order that passes deadline analysis with limited carry-in, if any does (Audsley's algorithm, for which
-/// this analysis is compatible).
+/// Returns a priority order that passes deadline analysis with limited carry-in, if one exists. Audsley's algorithm
+/// finds it, because the analysis is compatible with that algorithm.
 pub fn da_lc_assignment(system: System<'_>) -> Option<Vec<usize>> {
     if !each_fits(system.tasks) || !constrained(system.tasks) {
         return None;
@@ -224,8 +228,8 @@ pub fn da_lc_assignment(system: System<'_>) -> Option<Vec<usize>> {
     optimal_assignment(system.tasks.len(), |k, above| da_lc(system, k, above))
 }
 
-/// The order DkC: by `D - k C`, `k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)` (Davis and Burns 2011, after
-/// Andersson and Jonsson's TkC). The root is never taken: differences are compared by their squares.
+/// Returns the priority order DkC: by `D - k C`, `k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)` (Davis and Burns 2011,
+/// after Andersson and Jonsson's TkC). No square root is computed: differences are compared by their squares.
 pub fn dkc_order(system: System<'_>) -> Vec<usize> {
     let m = i128::from(system.cpus);
     let square = 5 * m * m - 6 * m + 1;
@@ -241,12 +245,13 @@ pub fn dkc_order(system: System<'_>) -> Vec<usize> {
     order
 }
 
-/// The square with the sign of what is squared: it orders as that does.
+/// The square of a value with the sign of the value, so that squares compare in the order of the values.
 fn signed_square(value: i128) -> i128 {
     value.signum() * value * value
 }
 
-/// Deadline-monotonic or as given: the order that the tests above take. None where tasks share a priority.
+/// Returns the tests' priority order: the stated priorities, or else deadline-monotonic priorities. `None` if tasks
+/// share a priority.
 pub fn given_order(system: System<'_>) -> Option<Vec<usize>> {
     Ranking::distinct(system.tasks).ok()
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The load test for global EDF (Baker and Baruah, Real-Time Systems 43(1), 2009, Corollary 2), any deadlines.
+//! The load test for global EDF with any deadlines (Baker and Baruah, Real-Time Systems 43(1), 2009, Corollary 2).
 //!
-//! With `delta` the largest `C/D` and `mu = m - (m - 1) delta`, a set whose load (the largest `DBF(t)/t`) is at
-//! most `max(mu - (ceil mu - 1) delta, (ceil mu - 1) - (ceil mu - 2) delta)` is schedulable.
+//! With `delta` the largest `C/D` and `mu = m - (m - 1) delta`, a set whose load (the largest `DBF(t)/t`) is at most
+//! `max(mu - (ceil mu - 1) delta, (ceil mu - 1) - (ceil mu - 2) delta)` is schedulable.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::uni::edf::deadline_before;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The verdict; the load is compared as a fraction.
+/// Returns the verdict of the load test, with the load compared as a fraction.
 pub fn load(system: System<'_>) -> Verdict {
     if !each_fits(system.tasks) {
         return Verdict::Unknown;
@@ -37,8 +37,8 @@ fn bound(system: System<'_>) -> (i128, u64) {
     (bound, q as u64)
 }
 
-/// Whether `DBF(t) <= (bound / over) t` at every `t`. Where the utilisation equals the bound and a deadline
-/// is before its period's end, it is not known, which counts as no.
+/// Whether `DBF(t) <= (bound / over) t` at every `t`. If the utilisation equals the bound and a deadline is shorter
+/// than its period, the answer is not known, which counts as no.
 fn load_at_most(tasks: &[Task], bound: u128, over: u64) -> bool {
     let sum = tasks.iter().map(|task| (i128::from(task.wcet), task.period.ticks()));
     let against_u = exact::sign(sum.chain([(-(bound as i128), over)]));
@@ -64,7 +64,7 @@ fn load_at_most(tasks: &[Task], bound: u128, over: u64) -> bool {
     false
 }
 
-/// No less than `K / (bound - U)`, `K = sum of u max(0, T - D)`.
+/// An upper bound on `K / (bound - U)`, where `K = sum of u max(0, T - D)`.
 fn horizon(tasks: &[Task], bound: f64) -> Option<Time> {
     let (mut spare, mut lead) = (bound, 0.0);
     for task in tasks {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several CPUs, one queue, no preemption: a job that began runs to its end.
+//! Tests for several CPUs with one queue and no preemption: a job that began runs to its end.
 //!
-//! By the problem window of a job from its release to its start, in which all CPUs are busy: with jobs
-//! of higher priority, and with at most `m` others that began before (Guan, Yi, Deng, Gu and Yu, Journal of
-//! Systems Architecture 57(5), 2011, for fixed priorities; Baruah, Real-Time Systems 32(1), 2006, asks the
-//! same of EDF). A window of `y` units is survived where what can fill it is less than `m y`; the job then
-//! began within `y - 1`, and responds within `y - 1 + C`.
+//! The tests analyse the problem window from a job's release to its start. All CPUs are busy there, with jobs of
+//! higher priority and with at most `m` other jobs that began before (Guan, Yi, Deng, Gu and Yu, Journal of Systems
+//! Architecture 57(5), 2011, for fixed priorities; Baruah, Real-Time Systems 32(1), 2006, for EDF). If the work in a
+//! window of `y` units is less than `m y`, the job begins within `y - 1` and responds within `y - 1 + C`.
 
 use super::edf::JobQuotient;
 use super::workload::{WindowInterference, WorkloadBound, least_unfilled};
@@ -15,11 +14,12 @@ use crate::ranking::Ranking;
 use crate::system::System;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The most rounds in which slacks are improved.
+/// The largest number of rounds that improve slacks.
 const ROUNDS: usize = 25;
 
-/// Bounds on response times under global non-preemptive fixed priorities, where all make it. Equals are taken for higher,
-/// and carry in what their deadlines allow: the first job to be late would find that all before it are in time.
+/// Bounds response times under global non-preemptive fixed priorities; `None` if a task may miss its deadline. Tasks
+/// of equal priority count as higher and carry in what their deadlines allow: if a job were the first late job, all
+/// jobs before it would be in time.
 pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !each_fits(tasks) || !constrained(tasks) {
@@ -48,7 +48,7 @@ pub fn fixed(system: System<'_>) -> Option<Vec<Time>> {
     Some(bounds)
 }
 
-/// The rests of the `m` longest jobs that may have begun a unit before.
+/// The remaining execution times of the `m` longest jobs that may have begun one unit earlier.
 fn longest_rests<'a>(system: System<'_>, tasks: impl Iterator<Item = &'a Task>) -> Vec<Time> {
     let mut rests: Vec<Time> =
         tasks.map(|task| task.wcet - Time::TICK).filter(|&rest| rest > Time::ZERO).collect();
@@ -57,7 +57,7 @@ fn longest_rests<'a>(system: System<'_>, tasks: impl Iterator<Item = &'a Task>) 
     rests
 }
 
-/// Bounds on response times under global non-preemptive EDF, where all make it.
+/// Bounds response times under global non-preemptive EDF; `None` if a task may miss its deadline.
 pub fn edf(system: System<'_>) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !each_fits(tasks) || !constrained(tasks) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Response-time analysis for global EDF with slacks (Bertogna and Cirinei, RTSS 2007).
 //!
-//! `R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m)`, in rounds: the slack `D - R` that a round
-//! finds for a task lessens what it carries into the windows of the others.
+//! `R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m)` is iterated in rounds: a larger slack `D - R` of
+//! one task reduces its carried-in work in the windows of the other tasks.
 
 use super::edf::DueWithin;
 use super::window::{Sweep, WindowRange};
@@ -12,19 +12,19 @@ use crate::system::System;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::Time;
 
-/// The most rounds.
+/// The largest number of rounds.
 const ROUNDS: usize = 25;
 
-/// When to stop.
+/// When the analysis stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopRule {
-    /// When every task is known to make it.
+    /// The analysis stops when every task is known to meet its deadline.
     Accepted,
-    /// When no round finds anything better.
+    /// The analysis stops when a round improves no slack.
     Settled,
 }
 
-/// The verdict alone.
+/// Returns the verdict without response-time bounds.
 pub fn edf(system: System<'_>) -> Verdict {
     Verdict::sufficient(iterate(system, StopRule::Accepted).is_some())
 }
@@ -67,19 +67,20 @@ struct SlackAnalysis<'a> {
     system: System<'a>,
     due: DueWithin<'a>,
     slack: Vec<Time>,
-    /// No window shorter than this is unfilled, whatever slacks are found.
+    /// For each task, no shorter window is unfilled, whatever slacks are found.
     least: Vec<Time>,
     others: Vec<Neighbour>,
     sweep: Sweep,
-    /// The number of times a slack has grown, from 1.
+    /// The number of times a slack has grown, starting at 1.
     changes: u64,
-    /// Of each task, when its window was last looked for, in changes, and whether it makes it.
+    /// For each task, the value of `changes` when its window was last computed, and whether the task meets its
+    /// deadline.
     seen: Vec<(u64, bool)>,
 }
 
 impl SlackAnalysis<'_> {
-    /// Rounds from slacks that are too good downwards: what they give is no longer than any window that the
-    /// analysis proper can find, from which it then starts. None where a task fails even so.
+    /// Iterates downwards from slacks that are too large. The resulting windows are no longer than any window that
+    /// the analysis can find, so the analysis starts from them. `None` if a task fails even with these slacks.
     fn tighten_from_above(&mut self) -> Option<()> {
         for _ in 0..2 {
             for k in 0..self.least.len() {
@@ -92,7 +93,7 @@ impl SlackAnalysis<'_> {
         Some(())
     }
 
-    /// One round: whether all tasks make it, and whether some slack grew.
+    /// Runs one round. Returns whether all tasks meet their deadlines, and whether some slack grew.
     fn round(&mut self) -> (bool, bool) {
         let (mut all_fit, mut changed) = (true, false);
         for (k, own) in self.system.tasks.iter().enumerate() {
@@ -117,7 +118,7 @@ impl SlackAnalysis<'_> {
         (all_fit, changed)
     }
 
-    /// The least window of task `k` that the others do not fill; none where it ends after the deadline.
+    /// The least window of task `k` that the other tasks do not fill; `None` if it ends after the deadline.
     fn window(&mut self, k: usize) -> Option<Time> {
         let (tasks, own) = (self.system.tasks, &self.system.tasks[k]);
         let (row, periods) = self.due.row(k);

@@ -1,49 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delays of preempted jobs, in the window of each response: global EDF and global fixed priorities.
+//! Charges delays of preempted jobs in the window of each response, for global EDF and global fixed priorities.
 //!
-//! A job that resumes reloads what it lost: at most `d` of its task for each time it resumes. [`bill`](crate::bill)
-//! charges every job with the largest delay among all tasks that it can keep waiting. Here the response of each task `k` has
-//! charges of its own: tasks that nothing preempts, and tasks that no window of `k` contains, cost nothing, and a task with a
-//! large delay that is seldom preempted pays for its own few preemptions.
+//! A job that resumes reloads its lost cache contents, for at most the `d` of its task each time.
+//! [`bill`](crate::bill) charges every job the largest delay among all tasks that the job can keep waiting. This
+//! module charges the response of each task `k` separately. Tasks that nothing preempts, and tasks outside every
+//! window of `k`, cost nothing. A task with a large delay and few preemptions pays for its own preemptions.
 //!
-//! **The most preemptions of a job** (`Preempted::most`). Each preemption is caused by a release, and a release preempts at most
-//! one job, of lower priority and released before. A job that began waits only while `m` jobs of other tasks with higher
-//! priority are ready. So nothing preempts a task with fewer than `m` such tasks, nor, under EDF, the tasks with the shortest
-//! relative deadline: what is released later and is due no later has a shorter one. Let `N` be the number of tasks with a ready
-//! job of higher priority. The job runs only while `N < m`, and each of its preemptions is a release that makes `N` reach `m`.
-//! If `N` was `n0` when the job began, the first preemption takes `m - n0` releases, and each later one at least one. Of the
-//! `n0` tasks that were ready then, each had released a job less than its response `R_j` before, so that it releases at most
-//! `ceil((L + R_j) / T_j) - 1` further ones within `L`. A task that was not ready releases at most `ceil(L / T_j)`.
+//! **The most preemptions of a job** (`Preempted::most`). Each preemption is caused by a release, and a release
+//! preempts at most one job: a job of lower priority that was released earlier. A job that began waits only while `m`
+//! jobs of other tasks with higher priority are ready. So nothing preempts a task with fewer than `m` tasks above it.
+//! Under EDF nothing preempts the tasks with the shortest relative deadline either, because a job that is released
+//! later and due no later has a shorter relative deadline. Let `N` be the number of tasks with a ready job of higher
+//! priority. The job runs only while `N < m`, and each of its preemptions is a release that makes `N` reach `m`. If
+//! `N` was `n0` when the job began, the first preemption takes `m - n0` releases, and each later one at least one.
+//! Each of the `n0` tasks that were ready at that instant had released a job less than its response `R_j` before, so
+//! the task releases at most `ceil((L + R_j) / T_j) - 1` further jobs within `L`. A task that was not ready releases
+//! at most `ceil(L / T_j)`.
 //!
-//! **Theorem.** Divide the tasks that are preempted into a set `E`, which pay for themselves, and a set `F` of the others. Let
-//! `E_i = C_i + P_i d_i` for `i` in `E`, where `P_i` is the most preemptions of a job, and `E_i = C_i` otherwise. Let `c_i` be
-//! the largest `d_v` of all `v` in `F` that a job of `i` can keep waiting in a window of `k`, `k` among them. Then the response
-//! of `k` is at most that of a job of `E_k` without delays, beside jobs that each occupy a CPU for up to `E_i + c_i`, and not
-//! later than `R_i + c_i` after their release.
+//! **Theorem.** Divide the tasks that are preempted into a set `E`, whose tasks pay for themselves, and a set `F` of
+//! the others. Let `E_i = C_i + P_i d_i` for `i` in `E`, where `P_i` is the most preemptions of a job, and `E_i =
+//! C_i` otherwise. Let `c_i` be the largest `d_v` of all `v` in `F` (including `k`) that a job of `i` can keep
+//! waiting in a window of `k`. Then the response of `k` is at most that of a job of `E_k` without delays. The other
+//! jobs each occupy a CPU for up to `E_i + c_i`, and not later than `R_i + c_i` after their release.
 //!
-//! *Proof.* Say that a job of `i` *lingers* for `c_i` after its end. Say that a job of a task in `F` *reloads* while it runs within
-//! `d` of its task after it resumed. Say that a job *counts* while it lingers, and while it runs and does not reload. Look at an
-//! instant at which the job of `k` waits, or reloads. Claim: jobs of `m` different tasks count, with a higher priority. If no job of
-//! priority at least that of `k` reloads, the job of `k` waits, and the `m` jobs that run are those. Otherwise let `v` be the highest
-//! that reloads. It resumed at some `s`. At `s - 1` it waited for jobs of `m` tasks, all of higher priority. Each of these still runs
-//! (`v` runs, so that nothing of higher priority waits), and does not reload, since `v` is the highest that does; or it ended
-//! less than `d_v <= c_i` ago, and lingers. So they count.
+//! *Proof.* Say that a job of `i` *lingers* for `c_i` after its end. Say that a job of a task in `F` *reloads* while
+//! it runs within `d` of its task after it resumed. Say that a job *counts* while it lingers, and while it runs and
+//! does not reload. Look at an instant at which the job of `k` waits, or reloads. Claim: at that instant jobs of `m`
+//! different tasks count, with a higher priority. If no job with at least the priority of `k` reloads, the job of `k`
+//! waits, and the `m` jobs that run are the jobs of the claim. Otherwise let `v` be the job of highest priority that
+//! reloads. The job `v` resumed at some `s`. At `s - 1` the job `v` waited for jobs of `m` tasks, all of higher
+//! priority. Each of these jobs either still runs (`v` runs, so no job of higher priority waits) and does not reload,
+//! because `v` is the highest job that reloads; or the job ended less than `d_v <= c_i` ago, and lingers. So all
+//! these jobs count.
 //!
-//! Now let the job of `k` be unfinished `L` after the beginning of its window. It ran for at most `E_k - 1` at other instants, so there
-//! were at least `Y = L - E_k + 1` of those above, and the tasks of higher priority count for `m Y` in the window, each for at
-//! most `Y`. That is the condition of the analyses without delays, with `E_i + c_i` for `C_i` and `R_i + c_i` for `R_i`. ∎
+//! Now let the job of `k` be unfinished `L` after the beginning of its window. The job of `k` ran for at most `E_k -
+//! 1` at other instants, so there were at least `Y = L - E_k + 1` instants at which it waited or reloaded. The tasks
+//! of higher priority therefore count for `m Y` in the window, each for at most `Y`. This is the condition of the
+//! analyses without delays, with `E_i + c_i` for `C_i` and `R_i + c_i` for `R_i`. ∎
 //!
-//! Under EDF one of the jobs for which `v` waited may be the one of `k` before (`Known::job_before`): it has ended, and lingers into
-//! the window for at most `R_k + c_k - T_k`, which is added to what the others do.
+//! Under EDF one of the jobs for which `v` waited may be the previous job of `k` (`Known::job_before`). That job has
+//! ended and lingers into the window for at most `R_k + c_k - T_k`, which is added to the work of the other tasks.
 //!
-//! Under fixed priorities at most `m - 1` tasks carry in (Guan et al.): let the window begin with the longest stretch before the release
-//! throughout which `m` higher tasks are ready or linger. Then jobs of `m` tasks count throughout: if one reloads or `m` are
-//! ready, as above; otherwise all that are ready run, and with those that linger they are `m`. Just before, fewer than `m` were
-//! ready or lingered, so that only these carry in. None of them reloaded then, or `m` would have counted, so that each has counted for a
-//! unit before: the bound `E_i + c_i - 1` on carried work remains.
+//! Under fixed priorities at most `m - 1` tasks carry in (Guan et al.): let the window begin with the longest stretch
+//! before the release throughout which `m` higher tasks are ready or linger. Then jobs of `m` tasks count throughout:
+//! if a job reloads or `m` tasks are ready, the argument above applies. Otherwise all ready jobs run, and with the
+//! lingering jobs there are `m`. Just before that stretch, fewer than `m` tasks were ready or lingered, so only these
+//! tasks carry work in. None of these tasks reloaded then, because otherwise `m` would have counted. So each of them
+//! has counted for a unit before, and the bound `E_i + c_i - 1` on carried work remains.
 //!
-//! A job that is preempted while it reloads begins its reload anew. If a reload is spread over the time after the job resumed, the job has
-//! done no less at any instant.
+//! A job that is preempted while it reloads starts its reload again. If the reload is instead spread over the time
+//! after the job resumed, the job has done no less work at any instant.
 
 use super::bar::largest_sum;
 use super::fixed::{Split, carried};
@@ -56,24 +62,26 @@ use crate::system::System;
 use crate::uni::fixed::optimal_assignment;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The most rounds of EDF, and the most windows of one response.
+/// The largest number of EDF rounds, and of windows for one response.
 const ROUNDS: usize = 25;
 const WINDOWS: usize = 100;
 
-/// The most tasks, where the time grows with the square of their number, and with the fourth power.
+/// The largest number of tasks, because the time grows with the square of their number, and in part with the fourth
+/// power.
 const MOST_TASKS: usize = 1_000;
 const MOST_ORDERED: usize = 100;
 
-/// The work that others carry into a window under fixed priorities.
+/// Which tasks carry work into a window under fixed priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carry {
-    /// All of them (Bertogna and Cirinei).
+    /// All other tasks carry work in (Bertogna and Cirinei).
     All,
-    /// At most `m - 1` of them (Guan et al.).
+    /// At most `m - 1` tasks carry work in (Guan et al.).
     Limited,
 }
 
-/// Bounds on responses under global fixed priorities with distinct ones, where all make it; `delays` in the order of the tasks.
+/// Bounds responses under global fixed priorities with distinct priorities; `None` if a task may miss its deadline.
+/// `delays` follows the order of the tasks.
 pub fn fixed(system: System<'_>, delays: &[Time], carry: Carry) -> Option<Vec<Time>> {
     if !is_covered(system.tasks, MOST_TASKS) {
         return None;
@@ -92,8 +100,9 @@ pub fn fixed(system: System<'_>, delays: &[Time], carry: Carry) -> Option<Vec<Ti
     Some(known.responses)
 }
 
-/// Bounds on responses under global EDF, where all make it. Each round takes the responses that those before it found for those of the
-/// other jobs: if some job were the first to exceed its bound, all jobs in its window would have kept theirs.
+/// Bounds responses under global EDF; `None` if a task may miss its deadline. Each round takes the responses of
+/// earlier rounds as responses of the other jobs. This is sound: if a job were the first to exceed its bound, all
+/// jobs in its window would have kept their bounds.
 pub fn edf(system: System<'_>, delays: &[Time]) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !is_covered(tasks, MOST_TASKS) {
@@ -131,8 +140,8 @@ pub fn da_lc_in_order(system: System<'_>, delays: &[Time], order: &[usize]) -> b
     covered && order.iter().enumerate().all(|(at, &k)| da_lc(system, delays, k, &order[..at]))
 }
 
-/// An order that passes it, if any does (Audsley's algorithm: whether a task makes it depends on which tasks are above, and not on
-/// their order).
+/// Returns a priority order that passes this analysis, if one exists. Audsley's algorithm applies because whether a
+/// task meets its deadline depends on which tasks are above and not on their order.
 pub fn da_lc_assignment(system: System<'_>, delays: &[Time]) -> Option<Vec<usize>> {
     if !is_covered(system.tasks, MOST_ORDERED) {
         return None;
@@ -140,8 +149,8 @@ pub fn da_lc_assignment(system: System<'_>, delays: &[Time]) -> Option<Vec<usize
     optimal_assignment(system.tasks.len(), |k, above| da_lc(system, delays, k, above))
 }
 
-/// Deadline analysis with at most `m - 1` tasks carrying in (Davis and Burns): task `k` makes it below `above`, in whatever order those are, if all
-/// of them make their deadlines.
+/// Deadline analysis with at most `m - 1` carry-in tasks (Davis and Burns): whether task `k` meets its deadline below
+/// the tasks `above`, in any order, if all of these meet their deadlines.
 fn da_lc(system: System<'_>, delays: &[Time], k: usize, above: &[usize]) -> bool {
     let mut known = ResponseContext::new(system, delays, PreemptionOrder::Any);
     for &i in above {
@@ -152,7 +161,7 @@ fn da_lc(system: System<'_>, delays: &[Time], k: usize, above: &[usize]) -> bool
     known.least_response(k, above, by_deadline).is_some()
 }
 
-/// Whether each job could make it alone, within its period, and there are no more tasks than that.
+/// Whether each job meets its deadline and period if run alone, and there are at most `most` tasks.
 fn is_covered(tasks: &[Task], most: usize) -> bool {
     tasks.len() <= most && each_fits(tasks) && constrained(tasks)
 }
@@ -160,37 +169,39 @@ fn is_covered(tasks: &[Task], most: usize) -> bool {
 /// The order of priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PreemptionOrder {
-    /// By absolute deadlines.
+    /// Jobs are ordered by absolute deadlines.
     Deadline,
-    /// By tasks; the others in a window are those above.
+    /// Jobs are ordered by their tasks' priorities; the other tasks in a window are the tasks of higher priority.
     Fixed,
-    /// The same where the order of those above is not known: each of them can preempt each other one.
+    /// Jobs are ordered by their tasks' priorities, but the order of the tasks above is not known: each of them can
+    /// preempt every other.
     Any,
 }
 
-/// A task as the window of another one feels it.
+/// The interference of one task in the window of another.
 #[derive(Debug, Clone, Copy)]
 struct Felt {
-    /// The longest that a job counts, its period, and the longest time from its release until it no longer counts.
+    /// The longest time for which a job counts, its period, and the longest time from its release until it no longer
+    /// counts.
     wcet: Time,
     period: Divisor,
     response: Time,
-    /// The most for which jobs count that have priority.
+    /// The longest time for which jobs with priority count.
     most: Time,
 }
 
-/// The job whose response is looked for: what it executes, and its deadline.
+/// The job whose response is computed: its execution time, and its deadline.
 #[derive(Debug, Clone, Copy)]
 struct AnalysedJob {
     wcet: Time,
     deadline: Time,
 }
 
-/// The most preemptions of a job within some time.
+/// Bounds the number of preemptions of a job within some time.
 #[derive(Debug)]
 struct Preempted {
-    /// Of each task that can be ready with a higher priority: its period, its response, and the latest release that has
-    /// priority, counted from that of the job; none where only earlier releases have it.
+    /// For each task that can be ready with a higher priority: its period, its response, and the latest release that
+    /// still has priority, relative to the job's release; `None` if only earlier releases have priority.
     higher: Vec<(Time, Time, Option<Time>)>,
     cpus: usize,
 }
@@ -200,7 +211,7 @@ impl Preempted {
         self.higher.len() >= self.cpus && self.higher.iter().any(|it| it.2.is_some())
     }
 
-    /// See the module.
+    /// The largest number of preemptions within `window`; the module describes the derivation.
     fn most(&self, window: Time) -> u64 {
         if !self.is_possible() {
             return 0;
@@ -218,13 +229,13 @@ impl Preempted {
     }
 }
 
-/// All that is known of responses.
+/// The delays, preemption counts and response bounds known so far.
 struct ResponseContext<'a> {
     system: System<'a>,
     delays: &'a [Time],
     order: PreemptionOrder,
     responses: Vec<Time>,
-    /// The most preemptions of a job of each task.
+    /// The largest number of preemptions of a job of each task.
     preemptions: Vec<u64>,
 }
 
@@ -240,7 +251,7 @@ impl<'a> ResponseContext<'a> {
         self.preemptions[k] = self.preempted(k, others).most(bound);
     }
 
-    /// Whether a job of `i` with a higher priority can be unfinished after the release of one of `k`.
+    /// Whether a job of `i` with a higher priority can be unfinished after the release of a job of `k`.
     fn is_felt(&self, i: usize, k: usize) -> bool {
         let (own, other) = (&self.system.tasks[k], &self.system.tasks[i]);
         self.order != PreemptionOrder::Deadline || own.deadline + self.responses[i] > other.deadline
@@ -262,8 +273,8 @@ impl<'a> ResponseContext<'a> {
         Preempted { higher, cpus: self.system.cpus as usize }
     }
 
-    /// The tasks that are preempted in a window of `k`, those with the largest delays first. `above` are the others there, under
-    /// fixed priorities the highest first.
+    /// The tasks that are preempted in a window of `k`, those with the largest delays first. `above` are the other
+    /// tasks in that window; under fixed priorities the highest priority comes first.
     fn victims(&self, k: usize, above: &[usize]) -> Vec<usize> {
         let of = |i: usize| self.delays[i] > Time::ZERO && self.preemptions[i] > 0;
         let others = above.iter().copied().filter(|&i| of(i) && self.is_felt(i, k));
@@ -274,7 +285,7 @@ impl<'a> ResponseContext<'a> {
         victims
     }
 
-    /// The least bound over divisions of the victims, by an analysis of a window.
+    /// The least response bound over divisions of the preempted tasks, by an analysis of a window.
     fn least_response(
         &self,
         k: usize,
@@ -291,7 +302,8 @@ impl<'a> ResponseContext<'a> {
         paying.into_iter().filter_map(of).min()
     }
 
-    /// The bound if the first victims pay for themselves, and the jobs that keep the others waiting pay for those.
+    /// The response bound if the first preempted tasks pay for themselves, and other preempted tasks are paid for by
+    /// the jobs that keep them waiting.
     fn response(
         &self,
         k: usize,
@@ -329,7 +341,8 @@ impl<'a> ResponseContext<'a> {
         None
     }
 
-    /// For how long the jobs of each task `above` linger: the largest delay of those that are paid for and can wait for it.
+    /// For how long the jobs of each task `above` linger: the largest delay among the paid-for tasks that can wait
+    /// for this job.
     fn lingers(&self, k: usize, above: &[usize], paid: &[usize]) -> Vec<Time> {
         let of = |i: usize| if paid.contains(&i) { self.delays[i] } else { Time::ZERO };
         if self.order == PreemptionOrder::Fixed {
@@ -349,7 +362,7 @@ impl<'a> ResponseContext<'a> {
         paid.iter().find(|&&v| v != i).map_or(Time::ZERO, |&v| self.delays[v])
     }
 
-    /// The job of `k` before the one that is looked at, which may linger into its window under EDF.
+    /// The job of `k` before the analysed job. Under EDF it may linger into the window.
     fn job_before(&self, k: usize, paid: &[usize]) -> Option<Felt> {
         let period = self.system.tasks[k].period;
         let until = self.responses[k].saturating_add(self.longest_but(k, paid));
@@ -358,7 +371,8 @@ impl<'a> ResponseContext<'a> {
         Some(Felt { wcet, period: Divisor::new(period), response: wcet + period, most })
     }
 
-    /// Task `i` in the window of `k`, if its jobs pay for themselves or not, and linger for so long.
+    /// Task `i` in the window of `k`, where `pays` says whether its jobs pay for themselves and `lingers` for how
+    /// long they linger.
     fn felt(&self, i: usize, k: usize, pays: bool, lingers: Time) -> Felt {
         let (task, own) = (&self.system.tasks[i], &self.system.tasks[k]);
         let count = if pays { self.preemptions[i] } else { 0 };
@@ -384,17 +398,18 @@ impl<'a> ResponseContext<'a> {
 }
 
 impl Felt {
-    /// The most work of a task in a window: the first job is as late as it may be, and the others come as soon as they may.
+    /// The largest workload of a task in a window: the first job is as late as possible, and the others come as early
+    /// as possible.
     fn densest(&self) -> Neighbour {
         Neighbour::leading(self.wcet, self.period, self.response - self.wcet).at_most(self.most)
     }
 
-    /// Without work carried in.
+    /// The workload without carried-in work.
     fn alone(&self) -> Neighbour {
         Neighbour::leading(self.wcet, self.period, Time::ZERO)
     }
 
-    /// With work carried in, in a window of `x`.
+    /// The workload with carried-in work, in a window of `x`.
     fn carried(&self, x: Time) -> WorkloadBound {
         let period = self.period.by();
         if self.response > period || self.wcet >= period {
@@ -408,20 +423,20 @@ impl Felt {
     }
 }
 
-/// The windows of a job; none where it does more than its deadline allows.
+/// The windows of a job; `None` if the job executes for longer than its deadline allows.
 fn windows(own: AnalysedJob) -> Option<WindowRange> {
     let limit = own.deadline.checked_sub(own.wcet)? + Time::TICK;
     Some(WindowRange { from: Time::TICK, limit, wait: own.wcet - Time::TICK })
 }
 
-/// All others carry in.
+/// The least window if all other tasks carry work in.
 fn densest(sweep: &mut Sweep, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let among = windows(own)?;
     let mut others: Vec<Neighbour> = felt.iter().map(Felt::densest).collect();
     sweep.least_unfilled(m, &mut others, among).map(|y| own.wcet + y - Time::TICK)
 }
 
-/// At most `m - 1` of them do.
+/// The least window if at most `m - 1` tasks carry work in.
 fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let WindowRange { limit, wait, .. } = windows(own)?;
     let mut y = Time::TICK;
@@ -438,7 +453,7 @@ fn limited(split: &mut Split, m: u64, felt: &[Felt], own: AnalysedJob) -> Option
     None
 }
 
-/// The window of the deadline alone, with at most `m - 1` that carry in.
+/// The window of the deadline alone, if at most `m - 1` tasks carry work in.
 fn within_deadline(m: u64, felt: &[Felt], own: AnalysedJob) -> Option<Time> {
     let y = windows(own)?.limit;
     let mut gains = Vec::with_capacity(felt.len());

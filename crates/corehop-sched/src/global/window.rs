@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The least window that other tasks do not fill on all CPUs, found by going through the instants at which
-//! some workload begins or ceases to grow.
+//! Finds the least window that other tasks do not fill on all CPUs, by visiting the instants at which some workload
+//! starts or stops growing.
 //!
-//! Each workload, cut to the window `y`, grows by one or not at all with each unit of the window. Between two
-//! such instants what all of them fill is a straight line, on which the first `y` with `sum < m y` is a quotient.
+//! With each unit of the window `y`, each workload (limited to `y`) grows by one or stays constant. Between two
+//! neighbouring instants the total work is a straight line, so the first `y` with `sum < m y` is a quotient.
 
 use super::workload::{Grower, Neighbour};
 use crate::uni::STEPS;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The filling of one window, by workloads that are added one by one.
+/// The filling of one window by workloads that are added one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     m: u64,
     y: Time,
     growers: Vec<Grower>,
-    /// The number that are cut to the window, and the work of the others.
+    /// The number of workloads that are limited to the window, and the total of the other workloads.
     capped: u64,
     below: Time,
-    /// Their utilisation, and how often they begin a job: both only guide how far to look.
+    /// The utilisation of the workloads, and their rate of new jobs. Both only decide how far to look ahead.
     drift: f64,
     rate: f64,
-    /// Twice the distance to an instant, and one more where a workload begins to grow there.
+    /// Instants, each as twice its distance, plus one if a workload starts to grow there.
     instants: Vec<u64>,
-    /// The steps taken in all windows so far. Beyond [`STEPS`] every window counts as filled: periods that differ too much would
-    /// take for ever, and a test that does not accept decides nothing.
+    /// The number of steps in all windows so far. Beyond [`STEPS`] steps every window counts as filled. Periods that
+    /// differ too much would take too long, and a test that does not accept decides nothing.
     steps: u64,
 }
 
-/// The place of the wanted window.
+/// Where the least unfilled window is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextWindow {
-    /// All windows before this one are filled; it itself is not, if nothing was left out.
+    /// All shorter windows are filled. This window is not filled, if no workload was left out.
     Unfilled(Time),
     /// All windows before this one are filled.
     From(Time),
 }
 
-/// The windows to look at.
+/// The range of windows to search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WindowRange {
     pub(super) from: Time,
     pub(super) limit: Time,
-    /// The work of others beside a window is done in one that is longer by this.
+    /// How much longer the windows are in which the other tasks' work is counted.
     pub(super) wait: Time,
 }
 
 impl WindowRange {
-    /// Those in which a job has to begin its last unit, if none before `from` is short enough.
+    /// The windows in which a job must begin its last unit, if no window before `from` is short enough.
     pub(super) fn of(own: &Task, from: Time) -> Self {
         Self { from, limit: own.deadline - own.wcet + Time::TICK, wait: own.wcet - Time::TICK }
     }
 }
 
 impl Sweep {
-    /// The least window that `others` do not fill on `m` CPUs; none where there is none. Of `others` those go
-    /// that have reached their limit and are below every longer window.
+    /// The least window that `others` do not fill on `m` CPUs; `None` if there is no such window. Workloads that have
+    /// reached their limit and stay below every longer window are removed from `others`.
     pub(super) fn least_unfilled(
         &mut self,
         m: u64,
@@ -86,7 +86,7 @@ impl Sweep {
         None
     }
 
-    /// Begins at the window `y`, where `done` is what does not grow any more, and is less than `y` each.
+    /// Starts at the window `y`. `done` is the total of the workloads that no longer grow and are each less than `y`.
     #[inline]
     pub(super) fn begin(&mut self, m: u64, y: Time, done: Time) {
         self.growers.clear();
@@ -94,7 +94,7 @@ impl Sweep {
         (self.drift, self.rate) = (0.0, 0.0);
     }
 
-    /// Adds one, of this many jobs per unit.
+    /// Adds one workload with `per_unit` jobs per unit.
     #[inline]
     pub(super) fn add(&mut self, grower: Grower, per_unit: f64) {
         if grower.value >= self.y {
@@ -107,13 +107,13 @@ impl Sweep {
         self.growers.push(grower);
     }
 
-    /// By how much the CPUs are over-full, if they are full.
+    /// The excess of work over the capacity of the CPUs, if the CPUs are full.
     #[inline]
     pub(super) fn excess(&self) -> Option<Time> {
         (self.capped * self.y + self.below).checked_sub(self.m * self.y)
     }
 
-    /// Goes on from here, where there is this excess, to `limit` at most.
+    /// Continues from the current window, where the work exceeds the capacity by `excess`, to `limit` at most.
     pub(super) fn next(&mut self, excess: Time, limit: Time) -> NextWindow {
         self.steps += self.growers.len() as u64 + 1;
         if self.steps > STEPS {
@@ -134,8 +134,8 @@ impl Sweep {
             .map_or(NextWindow::From(y + far + Time::TICK), |found| NextWindow::Unfilled(y + found))
     }
 
-    /// Somewhat beyond where the workloads would on average be used up, but not over more instants than
-    /// are worth sorting.
+    /// A distance somewhat beyond the point where the excess would on average be used up, limited to a number of
+    /// instants that is worth sorting.
     fn how_far(&self, excess: Time, limit: Time) -> Time {
         let few = (self.growers.len() + 4) as f64 / self.rate;
         let closing = self.m as f64 - self.capped as f64 - self.drift;
@@ -143,7 +143,7 @@ impl Sweep {
         Time::new(near.min(few) as u64).clamp(Time::TICK, limit.max(self.y + Time::TICK) - self.y)
     }
 
-    /// Every instant within `far`; how fast the excess grows at first.
+    /// Lists every instant within `far`, and returns the growth rate of the excess at the start.
     fn list_instants(&mut self, far: Time) -> i64 {
         self.instants.clear();
         self.instants.reserve(4 * self.growers.len());
@@ -175,7 +175,7 @@ impl Sweep {
     }
 }
 
-/// The excess of the workloads over all that the CPUs can do, on a stretch where it is straight.
+/// The excess of the workloads over the capacity of the CPUs, on a stretch where it grows linearly.
 #[derive(Debug, Clone, Copy)]
 struct LinearExcess {
     excess: i64,
@@ -184,7 +184,7 @@ struct LinearExcess {
 }
 
 impl LinearExcess {
-    /// Goes on to `at`, unless the CPUs are no longer full before or there: then from where on.
+    /// Advances to `at`. If the CPUs stop being full at or before `at`, returns the window at which they do.
     #[inline]
     fn reach(&mut self, at: Time) -> Option<Time> {
         let end = self.excess + self.slope * (at - self.at).ticks() as i64;
@@ -202,7 +202,8 @@ mod tests {
     use crate::divisor::Divisor;
     use corehop_fixtures::task_sets::set;
 
-    /// A twin that walks: floor(x/T) C + min(C, x mod T), cut to the limit and to the window.
+    /// A slow check of the filled work: floor(x/T) C + min(C, x mod T), limited to the task's limit and to the
+    /// window.
     fn filled(tasks: &[Task], slacks: &[Time], limits: &[Time], y: Time, wait: Time) -> Time {
         let of = |((task, &slack), limit): ((&Task, &Time), &Time)| {
             let x = y + wait + task.deadline - task.wcet - slack;

@@ -5,22 +5,22 @@ use crate::divisor::Divisor;
 use crate::uni::STEPS;
 use corehop_plan::workload::task::{Task, Time};
 
-/// A workload at the present window, and how it goes on.
+/// A workload at the current window, and its further growth.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grower {
     pub(super) value: Time,
-    /// For how many units it grows by one each.
+    /// The number of units for which the workload grows by one per unit.
     pub(super) run: Time,
-    /// In how many units its next job begins; [`Time::MAX`] where what comes then is left out.
+    /// The number of units until the next job begins; [`Time::MAX`] if further jobs are left out.
     pub(super) next: Time,
     pub(super) wcet: Time,
     pub(super) period: Time,
-    /// The bound it never exceeds.
+    /// The limit that the workload never exceeds.
     pub(super) most: Time,
 }
 
-/// A workload at some window, and for how many further units it grows by one each (then it stays
-/// for a while).
+/// A workload at some window, and the number of further units for which the workload grows by one per unit before it
+/// pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct WorkloadBound {
     pub(super) value: Time,
@@ -28,7 +28,8 @@ pub(super) struct WorkloadBound {
 }
 
 impl WorkloadBound {
-    /// Jobs of `wcet` every `period`, back to back with the window's end: `floor(x/T) C + min(C, x mod T)`.
+    /// The workload of jobs of `wcet` every `period`, aligned with the window's end: `floor(x/T) C + min(C, x mod
+    /// T)`.
     #[inline]
     pub(super) fn periodic(wcet: Time, period: Divisor, x: Time) -> Self {
         let (whole, rest) = period.divide(x);
@@ -39,8 +40,8 @@ impl WorkloadBound {
         }
     }
 
-    /// Bertogna and Cirinei's densest packing in a window of length `x`: the first job as late as its
-    /// slack lets it, all others as soon as they may.
+    /// Bertogna and Cirinei's densest packing in a window of length `x`: the first job is as late as its slack
+    /// allows, and all others come as early as possible.
     #[inline]
     pub(super) fn densest(task: &Task, slack: Time, x: Time) -> Self {
         // x + D - C - S is not negative: a slack is at most D - C.
@@ -58,7 +59,7 @@ impl WorkloadBound {
     }
 }
 
-/// A task as others feel it: what it does in a window longer by `lead`, up to a limit.
+/// A task's interference with others: its work in a window that is longer by `lead`, up to a limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Neighbour {
     wcet: Time,
@@ -68,33 +69,33 @@ pub(super) struct Neighbour {
 }
 
 impl Neighbour {
-    /// One whose jobs come back to back with the window's beginning.
+    /// A task whose jobs are aligned with the window's beginning.
     #[inline]
     pub(super) fn periodic(task: &Task, period: Divisor) -> Self {
         Self { wcet: task.wcet, period, lead: Time::ZERO, most: Time::MAX }
     }
-    /// One whose first job comes by so much earlier.
+    /// A task whose first job comes `lead` earlier.
     #[inline]
     pub(super) fn leading(wcet: Time, period: Divisor, lead: Time) -> Self {
         Self { wcet, period, lead, most: Time::MAX }
     }
-    /// One that runs as densest as its slack lets it.
+    /// A task that runs as densely as its slack allows.
     #[inline]
     pub(super) fn densest(task: &Task, period: Divisor, slack: Time) -> Self {
         let lead = task.deadline - task.wcet - slack;
         Self { lead, ..Self::periodic(task, period) }
     }
-    /// The same, that does no more than `most`.
+    /// Limits the work to at most `most`.
     #[inline]
     pub(super) fn at_most(self, most: Time) -> Self {
         Self { most, ..self }
     }
-    /// The number of its jobs that begin in a unit, rounded.
+    /// The number of jobs that begin per unit, rounded.
     #[inline]
     pub(super) fn per_unit(&self) -> f64 {
         self.period.inverse()
     }
-    /// Its work in a window of `x`, and its growth from there.
+    /// The work in a window of `x`, and its growth from there.
     #[inline]
     pub(super) fn at(&self, x: Time) -> Grower {
         let Self { wcet, period, lead, most } = *self;
@@ -106,19 +107,19 @@ impl Neighbour {
     }
 }
 
-/// The period of each task, to divide by.
+/// The period of each task, prepared for division.
 pub(super) fn periods(tasks: &[Task]) -> Vec<Divisor> {
     tasks.iter().map(|task| Divisor::new(task.period)).collect()
 }
 
-/// The interference of a set of tasks in a window of `y` units, each cut to the window.
+/// The interference of a set of tasks in a window of `y` units, where each task's work is limited to the window.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WindowInterference {
     y: Time,
-    /// Tasks that could fill the window alone, and the least that one of them has.
+    /// The number of tasks that could fill the window alone, and the least work of one of them.
     capped: u64,
     least_capped: Time,
-    /// The work of the others, the number of them that are growing, and the shortest time they go on.
+    /// The work of the other tasks, the number of them that grow, and the shortest time for which they grow.
     below: Time,
     growing: u64,
     shortest_run: Time,
@@ -150,8 +151,8 @@ impl WindowInterference {
         }
     }
 
-    /// Nothing where the tasks cannot fill the window on `m` CPUs; otherwise a longer window such that they
-    /// fill all between.
+    /// Returns `None` if the tasks cannot fill the window on `m` CPUs. Otherwise returns a longer window such that
+    /// the tasks fill all windows in between.
     #[inline]
     fn next(&self, m: u64) -> Option<Time> {
         let (y, filled) = (self.y, self.capped * self.y + self.below);
@@ -159,13 +160,14 @@ impl WindowInterference {
         Some(self.if_nothing_grew(m).max(self.while_they_grow(m, excess)))
     }
 
-    /// Even if no workload grew, the window stays filled up to here.
+    /// The window up to which the CPUs stay filled even if no workload grew.
     fn if_nothing_grew(&self, m: u64) -> Time {
         let last = self.least_capped.saturating_add(Time::TICK);
         if self.capped < m { (self.below / (m - self.capped) + Time::TICK).min(last) } else { last }
     }
 
-    /// Until the first growing workload stops to grow, or a capped one no longer is, all is linear.
+    /// The window up to which growth is linear: until the first growing workload stops, or a limited workload falls
+    /// below its limit.
     fn while_they_grow(&self, m: u64, excess: Time) -> Time {
         let linear = self.shortest_run.min(self.least_capped.saturating_sub(self.y));
         let rising = self.capped + self.growing;
@@ -174,7 +176,7 @@ impl WindowInterference {
     }
 }
 
-/// The least `y` from 1 to `limit` such that `fill(y)` is less than `m y`; none where there is none.
+/// The least `y` from 1 to `limit` such that `fill(y)` is less than `m y`; `None` if there is no such `y`.
 #[inline]
 pub(super) fn least_unfilled(
     m: u64,

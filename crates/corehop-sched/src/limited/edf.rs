@@ -6,15 +6,15 @@ use crate::uni::{STEPS, edf::qpa};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// For how long each task may run on once a job with an earlier deadline arrived; its whole WCET at most.
+/// Returns how long each task may continue after a job with an earlier deadline arrives, at most its whole WCET.
 ///
-/// A region of `q` holds up the jobs that are due within `t` only if its own task is due later, so the set
-/// stays schedulable as long as `DBF(t) + q <= t` at every deadline `t` before `D` of that task (Baruah, "The
-/// limited-preemption uniprocessor scheduling of sporadic task systems", ECRTS 2005; Bertogna and Baruah, IEEE
-/// TII 6(4), 2010). Each task's bound holds whatever the others' regions are.
+/// A region of length `q` delays jobs that are due within `t` only if the region's own task is due later. So the set
+/// stays schedulable if `DBF(t) + q <= t` at every deadline `t` before `D` of that task (Baruah, "The
+/// limited-preemption uniprocessor scheduling of sporadic task systems", ECRTS 2005; Bertogna and Baruah, IEEE TII
+/// 6(4), 2010). Each task's bound holds whatever the regions of other tasks are.
 ///
 /// # Errors
-/// [`NoRegions`] where the set is not schedulable even fully preemptive, or has release jitter or blocking.
+/// [`NoRegions`] if the set is not schedulable even with full preemption, or has release jitter or blocking.
 pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
     plain(tasks)?;
     match qpa(tasks) {
@@ -30,7 +30,7 @@ pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
     Ok(tasks.iter().map(of).collect())
 }
 
-/// The deadlines before the longest relative one, each with the least slack `t - DBF(t)` up to it.
+/// The deadlines before the longest relative deadline, each with the least slack `t - DBF(t)` up to that deadline.
 fn slacks(tasks: &[Task]) -> Result<Vec<(Time, Time)>, NoRegions> {
     let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(Time::ZERO);
     let jobs = |task: &Task| (longest - task.deadline).div_ceil(task.period);

@@ -5,16 +5,16 @@ use super::{NoRegions, distinct, plain};
 use crate::uni::STEPS;
 use corehop_plan::workload::task::{Task, Time};
 
-/// For how long each task may run on once a job of higher priority arrived; its whole WCET at most.
+/// Returns how long each task may continue after a job of higher priority arrives, at most its whole WCET.
 ///
-/// The *blocking tolerance* of a task is the most that may hold it up: the greatest `t - W(t)` at the releases `t`
-/// up to its deadline, where `W` is its own demand and that of what is above it. A region is at most the least
-/// tolerance of the tasks above (Yao, Buttazzo and Bertogna, "Bounding the maximum length of non-preemptive
+/// The *blocking tolerance* of a task is the longest time for which it may be delayed: the greatest `t - W(t)` at the
+/// releases `t` up to its deadline, where `W` is the demand of the task and of all tasks above. A region is at most
+/// the least tolerance of the tasks above (Yao, Buttazzo and Bertogna, "Bounding the maximum length of non-preemptive
 /// regions under fixed priority scheduling", RTCSA 2009).
 ///
 /// # Errors
-/// [`NoRegions`] where the set is not schedulable even fully preemptive, a deadline is beyond its period, or
-/// there is release jitter or blocking.
+/// [`NoRegions`] if the set is not schedulable even with full preemption, a deadline is beyond its period, or there
+/// is release jitter or blocking.
 pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
     plain(tasks)?;
     if let Some(task) = tasks.iter().position(|task| task.deadline > task.period) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limited preemption on one CPU: how long a job may run on once something more urgent came, or which tasks may
-//! preempt it at all, without a deadline being missed; and how many preemptions, at which cost, then remain.
+//! Limited preemption on one CPU: how long a job may continue after a more urgent job arrives, or which tasks may
+//! preempt the job at all, without a missed deadline. The analyses also give the number and the cost of the remaining
+//! preemptions.
 //!
-//! A region *floats*: it begins when a more urgent job arrives, and ends after its length, or with the job
-//! (Baruah 2005; the survey of Buttazzo, Bertogna and Yao, IEEE TII 9(1), 2013, calls this deferred preemption).
-//! A *preemption threshold* is a second priority that a job has once it began (Wang and Saksena 1999).
+//! A non-preemptive region *floats*: the region begins when a more urgent job arrives, and ends after its length or
+//! with the job (Baruah 2005; the survey of Buttazzo, Bertogna and Yao, IEEE TII 9(1), 2013, calls this deferred
+//! preemption). A *preemption threshold* is a second priority that a job has after it began (Wang and Saksena 1999).
 //!
-//! Tasks are without release jitter and blocking of their own; time is integer.
+//! The analyses need tasks without release jitter and without blocking of their own; time is integer.
 
 pub mod edf;
 pub mod fixed;
@@ -20,40 +21,40 @@ mod tests;
 use crate::ranking::Ranking;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Why nothing is known of regions or thresholds.
+/// Why regions or thresholds are unknown for a set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRegions {
-    /// Fully preemptive the set is not schedulable, or under no assignment of thresholds.
+    /// The set is not schedulable with full preemption, or under no assignment of thresholds.
     #[error("the set misses deadlines under {policy} even without non-preemptive regions")]
     Misses {
-        /// The scheduler.
+        /// The scheduler under which the set misses.
         policy: &'static str,
     },
-    /// A parameter that the analysis does not cover.
+    /// A parameter is outside the analysis.
     #[error(
         "task {task}: {field} is {value}, expected {expected}; non-preemptive regions are not analysed for this value"
     )]
     Beyond {
-        /// The task, from 0.
+        /// The index of the task, from 0.
         task: usize,
-        /// The field, as files call it.
+        /// The name of the field in files.
         field: &'static str,
-        /// The present value.
+        /// The field's current value.
         value: Time,
-        /// The expected value.
+        /// The value that the analysis needs.
         expected: &'static str,
     },
-    /// Tasks share a priority: neither analysis knows which of them goes first.
+    /// Two tasks share a priority, and the analyses do not know which of them runs first.
     #[error(
         "tasks {0} and {1} have the same priority: non-preemptive regions need distinct priorities"
     )]
     Equals(usize, usize),
-    /// It takes more steps than are allowed.
+    /// The analysis needs more steps than are allowed.
     #[error("too many instants to check (the periods differ too much)")]
     OutOfSteps,
 }
 
-/// Refuses release jitter, blocking by others and suspension.
+/// Rejects release jitter, blocking by other tasks and suspension.
 fn plain(tasks: &[Task]) -> Result<(), NoRegions> {
     let refused = tasks.iter().enumerate().find_map(|(at, task)| {
         let of = |field, value| NoRegions::Beyond { task: at, field, value, expected: "0" };
@@ -67,7 +68,7 @@ fn plain(tasks: &[Task]) -> Result<(), NoRegions> {
     refused.map_or(Ok(()), Err)
 }
 
-/// The tasks by priority, the highest first; refuses equals.
+/// The tasks by priority, the highest first. Rejects tasks of equal priority.
 fn distinct(tasks: &[Task]) -> Result<Vec<usize>, NoRegions> {
     Ranking::distinct(tasks).map_err(|(one, other)| NoRegions::Equals(one, other))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Remedies: which task to make non-preemptive for how long, and the savings.
+//! Computes which task to make non-preemptive and for how long, and what that saves.
 //!
-//! A job pays for each preemption that it suffers what its own working set costs to reload. How many it suffers
-//! depends on its region, the regions depend on the slack, and the slack on what is paid: the least solution is
-//! found from below, starting with no preemption at all.
+//! For each preemption, the preempted job pays the cost of reloading its own working set. The number of preemptions
+//! depends on the region, the region on the slack, and the slack on the payments. The least solution is found from
+//! below, starting without any preemption.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -30,56 +30,56 @@ words! {
     }
 }
 
-/// The effect of limiting preemptions for a set.
+/// The result of limiting preemptions for a set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Remedy {
-    /// The way.
+    /// The way in which preemptions are limited.
     pub limit: Limit,
-    /// Whether the set is schedulable fully preemptive, each job paying for all preemptions that it may
-    /// suffer then; None where the test does not know.
+    /// Whether the set is schedulable with full preemption if each job pays for every preemption that it may suffer;
+    /// `None` if the test cannot decide.
     pub preemptive: Option<bool>,
-    /// For each task, in the order of the set.
+    /// The limit and the savings of each task, in the order of the set.
     pub tasks: Vec<Treated>,
-    /// The share of the CPU that is saved: the sum over the tasks of the saving of a job over its period.
+    /// The share of the CPU that is saved: the sum over the tasks of a job's saving divided by the task's period.
     pub saves_share: Cost,
 }
 
-/// The treatment of a task, and the savings.
+/// The preemption limit of one task, and the savings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Treated {
-    /// For how long it may run on once something more urgent came, in microseconds. With thresholds its whole
-    /// WCET for tasks that may not preempt it.
+    /// The time for which the task may continue after a more urgent job arrives, in microseconds. With thresholds,
+    /// this is the whole WCET with respect to tasks that may not preempt this task.
     pub region_us: Time,
-    /// The tasks that may preempt it with its threshold, by index; None for regions.
+    /// The indexes of the tasks that may preempt this task under its threshold; `None` for regions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preempted_by: Option<Vec<usize>>,
-    /// The most preemptions that a job may suffer fully preemptive.
+    /// The largest number of preemptions of a job with full preemption.
     pub preemptions: u64,
-    /// The most that remain.
+    /// The largest number of preemptions of a job that remain.
     pub remaining: u64,
-    /// The cost of one to the job, in microseconds.
+    /// The cost of one preemption to the job, in microseconds.
     pub delay: Cost,
-    /// The greatest saving of a job, in microseconds.
+    /// The largest saving per job, in microseconds.
     pub saves: Cost,
 }
 
-/// The effect of each way to limit preemptions for a set on one CPU, or the reason why it is unknown.
+/// The results of all ways to limit preemptions for a set on one CPU, or why a result is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedies {
-    /// Each way with its effect.
+    /// Each way to limit preemptions, with its result.
     pub ways: Vec<(Limit, Result<Remedy, NoRegions>)>,
-    /// The quantile whose upper end a preemption is taken to cost, with its number of samples; None where the statistic was
-    /// named, or no quantile has an upper end for all tasks.
+    /// The quantile whose upper end is charged per preemption, with its number of samples; `None` if the user named
+    /// the statistic, or no quantile has an upper end for all tasks.
     pub charged_by: Option<String>,
 }
 
 impl Remedies {
-    /// Of a set whose tasks say the sizes of their working sets, by the highest quantile whose upper end the samples give
-    /// for every task (as a verdict on deadlines charges them), or else by the costs as they stand. Times are whole microseconds,
-    /// rounded so that no answer gets better.
+    /// Computes all results for a set whose tasks state their working set sizes. The charge is the highest quantile
+    /// for which the samples give every task an upper end (as in a verdict on deadlines), or else the costs as given.
+    /// Times are whole microseconds, rounded to the pessimistic side.
     ///
     /// # Errors
-    /// [`TaskError`] where the set is not for one CPU, or a task has no size, or one whose cost is not known.
+    /// [`TaskError`] if the set is for several CPUs, a task states no size, or the cost of a size is not known.
     pub fn of(set: &TaskSet, costs: &dyn EventCosts) -> Result<Self, TaskError> {
         if set.cpus() != 1 {
             return Err(TaskError {
@@ -116,7 +116,7 @@ impl Remedies {
         self.ways.iter().any(|(_, remedy)| remedy.is_ok())
     }
 
-    /// A list, with `why_none` where nothing is known.
+    /// The results as a JSON list, with `why_none` for each unknown result.
     pub fn json(&self) -> Value {
         let one = |(limit, remedy): &(Limit, Result<_, NoRegions>)| {
             let mut one = match remedy {
@@ -132,7 +132,7 @@ impl Remedies {
     }
 }
 
-/// The cost of a preemption to each task, by its working set.
+/// The cost of a preemption to each task, by its working set size.
 fn delays(set: &TaskSet, costs: &dyn EventCosts) -> Result<Vec<Cost>, TaskError> {
     let of = |(at, wss): (usize, &Option<u64>)| {
         let wrong = |value: String, expected: String| {
@@ -147,11 +147,11 @@ fn delays(set: &TaskSet, costs: &dyn EventCosts) -> Result<Vec<Cost>, TaskError>
     set.wss_kib().iter().enumerate().map(of).collect()
 }
 
-/// The effect of limiting preemptions in this way for `tasks` on one CPU, of which a preemption costs each
-/// its `delays`. The upper end of each, rounded up to whole microseconds, is charged.
+/// Computes the result of limiting preemptions in this way for `tasks` on one CPU, where `delays` holds the cost of a
+/// preemption to each task. The upper end of each cost, rounded up to whole microseconds, is charged.
 ///
 /// # Errors
-/// [`NoRegions`] where deadlines are missed whatever is done, or the analysis does not cover the tasks.
+/// [`NoRegions`] if deadlines are missed with every limit, or the analysis does not cover the tasks.
 ///
 /// # Panics
 /// If there are not as many delays as tasks.
@@ -201,8 +201,8 @@ fn times(cost: Cost, by: f64) -> Cost {
     Cost { us: cost.us * by, low_us: end(cost.low_us), high_us: end(cost.high_us) }
 }
 
-/// The greatest number of preemptions of a job, if nothing limits it: one by each release of a more urgent
-/// task before its deadline.
+/// The largest number of preemptions of a job without any limit: one by each release of a more urgent task before the
+/// job's deadline.
 fn arrivals(tasks: &[Task], limit: Limit) -> Vec<u64> {
     let ranking = Ranking::of(tasks);
     let order = ranking.order();
@@ -220,7 +220,7 @@ fn arrivals(tasks: &[Task], limit: Limit) -> Vec<u64> {
     (0..tasks.len()).map(of).collect()
 }
 
-/// The tasks, each paying for so many preemptions of a job.
+/// The tasks, with each task charged for this many preemptions per job.
 fn charged(
     tasks: &[Task],
     delays: &[Cost],
@@ -236,7 +236,7 @@ fn charged(
     tasks.iter().enumerate().map(of).collect()
 }
 
-/// Whether the set is schedulable where all preemptions are paid for.
+/// Whether the set is schedulable if all preemptions are charged.
 fn preemptive(tasks: &[Task], delays: &[Cost], all: &[u64], limit: Limit) -> Option<bool> {
     let Ok(charged) = charged(tasks, delays, all, limit) else { return Some(false) };
     let verdict = match limit {
@@ -250,7 +250,7 @@ fn preemptive(tasks: &[Task], delays: &[Cost], all: &[u64], limit: Limit) -> Opt
     }
 }
 
-/// Regions, or thresholds.
+/// The regions or thresholds of all tasks.
 struct Limited {
     regions: Vec<Time>,
     preempted_by: Option<Vec<Vec<usize>>>,
@@ -273,8 +273,8 @@ impl Limited {
         })
     }
 
-    /// The greatest number of preemptions of a job: between two preemptions lies a region, and none comes
-    /// before a region has passed; with a threshold, one by each release of a task above it.
+    /// The largest number of preemptions of a job. With regions, a region passes before each preemption. With a
+    /// threshold, each release of a task above it preempts once.
     fn preemptions(&self, tasks: &[Task], i: usize) -> u64 {
         let own = &tasks[i];
         match &self.preempted_by {

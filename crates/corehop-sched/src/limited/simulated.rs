@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The slow twin of the analyses: a schedule, unit by unit, with regions and thresholds.
+//! A slow check of the analyses: simulates a schedule unit by unit, with regions and thresholds.
 
 use corehop_plan::workload::task::{Task, Time};
 
 /// The rules that limit preemptions.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
-    /// Whether the earlier deadline goes first, otherwise the lower rank.
+    /// Whether the earlier deadline runs first; otherwise the lower rank does.
     pub(super) edf: bool,
-    /// The rank of each task; the smaller is served first.
+    /// The rank of each task; the smallest rank runs first.
     pub(super) rank: Vec<usize>,
-    /// The rank that a task has once it began.
+    /// The rank that each task has after it began.
     pub(super) begun: Vec<usize>,
-    /// For how long each runs on once it would be preempted.
+    /// The time for which each task continues when it would be preempted.
     pub(super) regions: Vec<Time>,
 }
 
-/// The outcome of a task.
+/// The simulated result for one task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct SimulatedResponse {
-    /// The longest response of a job that ended, or that time has run out for.
+    /// The longest response of a job that ended, or that was still running when the simulation
+    /// ended.
     pub(super) response: Time,
-    /// The most preemptions of a job.
+    /// The largest number of preemptions of a job.
     pub(super) preemptions: u64,
 }
 
@@ -34,7 +35,7 @@ struct PendingJob {
     preemptions: u64,
 }
 
-/// Runs jobs released at `releases` of each task, to their end.
+/// Simulates the jobs of each task, released at `releases`, until all have ended.
 pub(super) fn run(tasks: &[Task], rules: &Rules, releases: &[Vec<Time>]) -> Vec<SimulatedResponse> {
     let mut jobs: Vec<PendingJob> = Vec::new();
     for (task, releases) in releases.iter().enumerate() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Regions and thresholds: by hand, by the printed example, and against schedules.
+//! Tests of regions and thresholds: by hand, against a printed example, and against simulated schedules.
 
 use super::remedy::{Limit, Remedy, remedy};
 use super::simulated::{Rules, SimulatedResponse, run};
@@ -81,7 +81,7 @@ impl Draw {
         (self.0 >> 33) % n
     }
 
-    /// Two to four tasks, the longest first at times; deadlines up to the periods.
+    /// Draws two to four tasks, sometimes with the longest first, and with deadlines up to the periods.
     fn tasks(&mut self) -> Vec<Task> {
         let one = |draw: &mut Self| {
             let period = [4, 5, 6, 8, 10, 12, 15, 20][draw.below(8) as usize];
@@ -92,8 +92,8 @@ impl Draw {
         tasks(&(0..n).map(|_| one(self)).collect::<Vec<_>>())
     }
 
-    /// Releases up to 200: one task (the last one below all, at times) a unit before all others, then as early as they
-    /// may or now and then later.
+    /// Draws releases up to 200: one task (sometimes the last of all) a unit before all others, then as early as
+    /// possible or sometimes later.
     fn releases(&mut self, tasks: &[Task], late: bool) -> Vec<Vec<Time>> {
         let first = self.below(tasks.len() as u64) as usize;
         let of = |(i, task): (usize, &Task)| {
@@ -122,7 +122,7 @@ fn misses(tasks: &[Task], seen: &[SimulatedResponse]) -> bool {
     tasks.iter().zip(seen).any(|(task, seen)| seen.response > task.deadline)
 }
 
-/// The number of so many sets with regions that miss in some schedule, if each region is longer by `more`.
+/// The number of random sets that miss a deadline in some schedule if each region is longer by `more`.
 fn missed(regions: fn(&[Task]) -> Result<Vec<Time>, NoRegions>, edf: bool, more: Time) -> [u32; 2] {
     let mut draw = Draw(7);
     let mut count = [0; 2];

@@ -5,26 +5,26 @@ use super::{NoRegions, distinct, plain};
 use crate::uni::STEPS;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Thresholds with which every deadline is met, as large as they can be.
+/// The largest thresholds with which every deadline is met.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Thresholds {
     /// The tasks by priority, the highest first.
     pub order: Vec<usize>,
-    /// For each place in `order`: only tasks at places before this one may preempt.
+    /// For each index in `order`: only tasks at smaller indexes may preempt.
     pub thresholds: Vec<usize>,
-    /// For each place in `order` the worst response time.
+    /// For each index in `order`, the worst response time.
     pub responses: Vec<Time>,
 }
 
-/// The largest thresholds of given priorities.
+/// Returns the largest thresholds for given priorities.
 ///
-/// First the least ones that are feasible, from the lowest priority up: a task's own response depends on the
-/// thresholds below it and on its own alone (Wang and Saksena, "Scheduling fixed-priority tasks with preemption
-/// threshold", RTCSA 1999, section 5). Then each is raised as far as it goes, from the highest priority down
-/// (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000).
+/// The least feasible thresholds come first, from the lowest priority up, because a task's response depends only on
+/// the thresholds below it and on its own (Wang and Saksena, "Scheduling fixed-priority tasks with preemption
+/// threshold", RTCSA 1999, section 5). Then each threshold is raised as far as possible, from the highest priority
+/// down (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000).
 ///
 /// # Errors
-/// [`NoRegions`] where no thresholds meet all deadlines, or there is release jitter or blocking.
+/// [`NoRegions`] if no thresholds meet all deadlines, or there is release jitter or blocking.
 pub fn largest(tasks: &[Task]) -> Result<Thresholds, NoRegions> {
     plain(tasks)?;
     let order = distinct(tasks)?;
@@ -54,7 +54,7 @@ pub fn largest(tasks: &[Task]) -> Result<Thresholds, NoRegions> {
     Ok(Thresholds { order, thresholds, responses })
 }
 
-/// A response time; one beyond the deadline may be greater still.
+/// A response time. A value beyond the deadline is only a lower bound.
 struct Response(Time);
 
 impl Response {
@@ -63,8 +63,8 @@ impl Response {
     }
 }
 
-/// The worst response of the task at a place: of every job of its longest busy period, when it starts and when
-/// it ends (Wang and Saksena 1999, section 4).
+/// The worst response of the task at an index. The analysis computes start and end of every job in the longest busy
+/// period (Wang and Saksena 1999, section 4).
 fn response(
     tasks: &[Task],
     thresholds: &[usize],
@@ -104,7 +104,7 @@ fn response(
     Ok(Response(worst))
 }
 
-/// The least fixpoint of a function that does not fall, from below it; or some value beyond `limit`.
+/// The least fixpoint of a non-decreasing function, iterated from below; or some value beyond `limit`.
 fn fixpoint(
     from: Time,
     limit: Time,
