@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance of an answer from the other one, with all that is charged: of a yes the slack, the tightest task and its busiest window;
-//! of a no the tasks that are late, a schedule that misses, and the changes that make it a yes.
+//! How far an answer, with all its charges, is from the opposite answer. For a yes: the slack, the tightest task and
+//! its busiest window. For a no: the late tasks, a schedule that misses a deadline, and the changes that turn the
+//! answer into a yes.
 
 use serde_json::{Value, json};
 
@@ -23,34 +24,35 @@ use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::task::{TaskSet, Time};
 use corehop_stats::costs::{Cost, EventCosts, Highest};
 
-/// Asks about changed sets as a user asked about the set.
+/// The options with which the user asked about a set, so that changed sets are tested in the same way.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
 pub struct TestSettings<'a> {
-    /// The machine.
+    /// The machine on which the set runs, if the user named one.
     pub platform: Option<&'a Platform>,
-    /// The delay that is charged to a set; None where the costs of its working sets are not known.
+    /// Returns the delay charged to a set; `None` if the costs of its working sets are not known.
     pub delay: &'a (dyn Fn(&TaskSet) -> Option<DelayCharge<'a>> + 'a),
     /// The overheads that are charged.
     pub overheads: Option<SystemOverheads>,
-    /// The supply of the CPUs, where they do not supply all of the time.
+    /// The supply of the CPUs; `None` if the CPUs are available all of the time.
     pub supply: Option<&'a InUnits>,
-    /// Whether the largest delay seen is taken for a bound.
+    /// Whether the largest observed delay is accepted as a bound.
     pub accept_largest: bool,
 }
 
 impl TestSettings<'_> {
-    /// A set with what is charged to it.
+    /// Returns a set together with its charges.
     pub fn charged<'s>(&'s self, set: &'s TaskSet, delay: DelayCharge<'s>) -> ChargedSet<'s> {
         let charged = ChargedSet::new(set, self.platform, delay, self.overheads);
         charged.accepting_largest(self.accept_largest).supplied_by(self.supply)
     }
 
-    /// The answer of a test for a set, if there is one.
+    /// The answer of a test for a set; `None` if there is no answer.
     pub(super) fn ask(&self, set: &TaskSet, test: &'static Test) -> Option<ChargedAnswer> {
         self.charged(set, (self.delay)(set)?).ask(test).ok()
     }
 
-    /// The answer to a question about a set, if there is one. Tests that try all assignments take too long to be asked often.
+    /// The answer to a question about a set; `None` if there is no answer. Tests that try all assignments are
+    /// skipped, because they take too long for repeated use.
     pub(super) fn question(
         &self,
         set: &TaskSet,
@@ -61,7 +63,7 @@ impl TestSettings<'_> {
         question.ask(set, &tests, &mut self.charged(set, (self.delay)(set)?)).ok()
     }
 
-    /// Whether delays are charged by the sizes of working sets.
+    /// Whether delays are charged by working set sizes.
     pub(super) fn charges_by_size(&self, set: &TaskSet) -> bool {
         matches!((self.delay)(set), Some(DelayCharge::Costs(_)))
     }
@@ -71,8 +73,8 @@ impl TestSettings<'_> {
         !matches!((self.delay)(set), Some(DelayCharge::Nothing))
     }
 
-    /// Limits of preemption with which all deadlines of one CPU are met, each job paying for the preemptions that are left, where
-    /// upper ends of what these cost are known.
+    /// Limits of preemption with which all deadlines on one CPU are met, where each job pays for its remaining
+    /// preemptions. The limits need upper ends of the preemption costs.
     pub(super) fn limited(&self, set: &TaskSet, limit: Limit) -> Option<Remedy> {
         let holds = set.cache().is_some() || set.locks().is_some() || set.chains().is_some();
         let charges = self.overheads.is_some() || self.supply.is_some();
@@ -91,7 +93,7 @@ impl TestSettings<'_> {
     }
 }
 
-/// The upper end of the cost of a preemption to each task, where that is known.
+/// The upper end of the cost of a preemption to each task, if all are known.
 fn upper_ends(set: &TaskSet, costs: &dyn EventCosts, accept_largest: bool) -> Option<Vec<Cost>> {
     let sizes: Option<Vec<f64>> = set.wss_kib().iter().map(|it| it.map(|kib| kib as f64)).collect();
     let sizes = sizes?;
@@ -105,34 +107,36 @@ fn upper_ends(set: &TaskSet, costs: &dyn EventCosts, accept_largest: bool) -> Op
     sizes.iter().map(|size| of(size).and_then(known)).collect()
 }
 
-/// The additions to an answer that a user wishes.
+/// The parts of the margin that the user requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MarginRequest {
-    /// The slack and the changes: always, never, or of sets of few tasks (None).
+    /// Whether to compute slack and changes: always, never, or only for sets of few tasks (`None`).
     pub slack: Option<bool>,
-    /// A schedule in any case.
+    /// Whether to search for a schedule in any case.
     pub schedule: bool,
 }
 
-/// The distance of an answer from the other one.
+/// How far an answer is from the opposite answer.
 #[derive(Debug, Default)]
 pub struct Margin {
-    /// The work that an accepted set takes beyond its own.
+    /// The additional work that an accepted set can take.
     pub slack: Option<Slack>,
-    /// The bound of the tightest task of such a set.
+    /// The bound of the tightest task of an accepted set, split into parts.
     pub tightest: Option<Composition>,
-    /// The tasks that are late in a set that is refused.
+    /// The late tasks of a rejected set.
     pub late: Vec<Late>,
-    /// The changes that make a no a yes.
+    /// The changes that turn a no into a yes.
     pub changes: Vec<SetChange>,
-    /// The first miss that simulation finds, or the busiest window of the tightest task; or why there is none.
+    /// The first missed deadline that the simulation finds, or the busiest window of the tightest task; or why there
+    /// is no schedule.
     pub schedule: Option<Result<SearchResult, String>>,
     accepted: bool,
 }
 
 impl Margin {
-    /// Of an answer. `question` is the question of the set, if it was asked, and not one test. Sets of many tasks have no slack and
-    /// no changes unless that is wished, and what a search through all assignments accepts has no slack.
+    /// Computes the margin of an answer. `question` is the set's question if that was asked, and `None` if the user
+    /// named a test. Sets of many tasks get no slack and no changes unless the user requests them. Sets accepted only
+    /// by a search through all assignments get no slack.
     pub fn of(
         set: &TaskSet,
         answered: &Answered,
@@ -168,7 +172,7 @@ impl Margin {
         margin
     }
 
-    /// Heads and sentences.
+    /// Returns the margin as headings with sentences.
     pub fn lines(&self, set: &TaskSet) -> Vec<(&'static str, String)> {
         let name = |at| called(set, at);
         let tightest = self.tightest.iter().map(|it| ("tightest", it.sentence(set)));
@@ -178,7 +182,7 @@ impl Margin {
         tightest.chain(slack.map(|line| ("slack", line))).chain(late).chain(changes).collect()
     }
 
-    /// Adds all of it to an answer in JSON.
+    /// Adds the margin to an answer in JSON.
     pub fn put(&self, set: &TaskSet, value: &mut Value) {
         let us = |value| set.tick().in_us(value);
         if let Some(slack) = &self.slack {
@@ -201,13 +205,13 @@ impl Margin {
         value[if self.accepted { "busiest" } else { "miss" }] = schedule;
     }
 
-    /// Whether the schedule is the busiest window of a set that holds.
+    /// Whether the schedule is the busiest window of an accepted set.
     pub fn is_accepted(&self) -> bool {
         self.accepted
     }
 }
 
-/// A schedule of a set as it was asked about.
+/// Simulates the set with the charges of the answer.
 fn simulated(
     set: &TaskSet,
     answered: &Answered,
@@ -237,13 +241,13 @@ fn simulated(
     }))
 }
 
-/// The task whose WCET is the largest part of its deadline.
+/// The task with the largest WCET relative to its deadline.
 fn least_left(set: &TaskSet) -> usize {
     let part = |at: &usize| set.tasks()[*at].wcet.as_f64() / set.tasks()[*at].deadline.as_f64();
     (0..set.tasks().len()).max_by(|a, b| part(a).total_cmp(&part(b))).unwrap_or(0)
 }
 
-/// One test, asked about sets with more work.
+/// Runs one test on sets with more work.
 struct MarginTest<'a, 'b> {
     asking: &'a TestSettings<'b>,
     test: &'static Test,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The question that a set asks by itself: does every deadline hold under its scheduler, with its priorities and on its CPUs?
+//! The default question about a set: are all deadlines met under its scheduler, with its priorities and on its CPUs?
 //!
-//! A set that states no scheduler has one assumed: partitioned fixed priorities where it states priorities, otherwise
-//! partitioned EDF. Of the tests for that scheduler the first one that decides answers; none of another scheduler is asked.
+//! If a set states no scheduler, partitioned fixed priorities are assumed for a set with priorities, and partitioned
+//! EDF otherwise. The tests for that scheduler run in turn until one decides. Tests of other schedulers do not run.
 
 use super::answer_json::answer_json;
 use super::catalogue::{Suffers, Test, all, test};
@@ -17,38 +17,38 @@ use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::scheduler::Scheduler;
 use corehop_plan::workload::task::{Task, TaskError, TaskSet, Time};
 
-/// Why a no of the priorities by deadline is none where the set states no priorities.
+/// The reason why a rejection of deadline-ordered priorities does not reject a set without priorities.
 const OTHER_ORDERS: &str = "it rejects the priorities by deadline, but with deadlines beyond periods, jitter or blocking another order can be better: state the `priority` of each task";
 
-/// The question of a set.
+/// The question whether a set meets all deadlines under a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchedulabilityQuestion {
-    /// The scheduler that is asked about.
+    /// The scheduler of the question.
     pub scheduler: Scheduler,
-    /// Whether neither the set nor an option names it.
+    /// Whether the scheduler is assumed because neither the set nor an option names one.
     pub assumed: bool,
 }
 
-/// The answer to it.
+/// The answer to the question of a set.
 #[derive(Debug)]
 pub struct Answered {
-    /// The test that decided, or the last one asked.
+    /// The test that decided, or the last test that ran.
     pub test: &'static Test,
-    /// Its answer.
+    /// The answer of that test.
     pub asked: ChargedAnswer,
     /// The answer as a sentence.
     pub sentence: String,
 }
 
-/// Why a question is none.
+/// Why a question cannot be answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoQuestion(String);
 
-/// Of a set for which partitioned EDF is assumed.
+/// The remark for a set for which partitioned EDF is assumed.
 const NOTHING_STATED: &str = "assumed: the set states no scheduler";
 
-/// Of a set whose locks are for fixed priorities: why such a scheduler is assumed.
+/// Why fixed priorities are assumed for a set whose locks need such a scheduler, or `None`.
 fn by_priority(set: &TaskSet) -> Option<&'static str> {
     match set.locks()?.protocol {
         Locking::Srp => None,
@@ -63,7 +63,7 @@ fn has_priorities(set: &TaskSet) -> bool {
 }
 
 impl SchedulabilityQuestion {
-    /// Under the scheduler that was named, otherwise the set's own.
+    /// The question about a set under the `named` scheduler, or else under the set's own scheduler.
     pub fn of(set: &TaskSet, named: Option<Scheduler>) -> Self {
         let stated = named.or(set.scheduler());
         let fixed = has_priorities(set) || by_priority(set).is_some();
@@ -71,8 +71,8 @@ impl SchedulabilityQuestion {
         Self { scheduler: stated.unwrap_or(assumed), assumed: stated.is_none() }
     }
 
-    /// The scheduler in words, and the assumptions of the question: the scheduler or the priorities that the set does not
-    /// state. `order` is an order of priorities that the answer found.
+    /// Returns the scheduler in words, with the assumptions of the question: a scheduler or priorities that the set
+    /// does not state. `order` is a priority order that the answer found.
     pub fn under(self, set: &TaskSet, order: Option<&[usize]>) -> String {
         let words = match self.scheduler {
             Scheduler::PEdf => "partitioned EDF",
@@ -100,10 +100,10 @@ impl SchedulabilityQuestion {
         if notes.is_empty() { words.to_owned() } else { format!("{words} ({})", notes.join("; ")) }
     }
 
-    /// The tests that can answer it, in the order in which they are asked.
+    /// Returns the tests that can answer the question, in the order in which they run.
     ///
     /// # Errors
-    /// [`NoQuestion`] where the clusters of clustered EDF are not known.
+    /// [`NoQuestion`] if the clusters of clustered EDF are not known.
     pub fn tests(
         self,
         set: &TaskSet,
@@ -132,7 +132,7 @@ impl SchedulabilityQuestion {
         names.iter().map(|name| test(name).map_err(|error| NoQuestion(error.to_string()))).collect()
     }
 
-    /// The answer, by the first test that decides.
+    /// Returns the answer of the first test that decides.
     ///
     /// # Errors
     /// [`TaskError`] for a task whose delay is not known.
@@ -192,13 +192,13 @@ impl SchedulabilityQuestion {
         Answered { test, asked, sentence }
     }
 
-    /// Whether the analysis assigns the priorities, because the set states none.
+    /// Whether the analysis assigns priorities because the set states none.
     fn assigns_priorities(self, set: &TaskSet) -> bool {
         matches!(self.scheduler, Scheduler::PFp | Scheduler::GFp) && !has_priorities(set)
     }
 
-    /// Why the no of a test leaves other orders of priorities open: the test tried the order by deadline alone, which is
-    /// the best order for deadlines within periods, without jitter and blocking (Leung and Whitehead 1982).
+    /// Why other priority orders may still work after a test's no: the test tried only the order by deadline, which
+    /// is optimal only for deadlines within periods, without jitter and blocking (Leung and Whitehead 1982).
     fn leaves_orders(self, set: &TaskSet, test: &Test, answer: &TestAnswer) -> Option<String> {
         let is_best = |task: &Task| {
             task.deadline() <= task.period()
@@ -214,13 +214,13 @@ impl SchedulabilityQuestion {
     }
 }
 
-/// Whether an exact test refuses the set with its charges.
+/// Whether an exact test rejects the set including its charges.
 fn refuses_as_charged(asked: &ChargedAnswer) -> bool {
     asked.answer.why.as_deref() == Some(AS_CHARGED)
 }
 
 impl Answered {
-    /// As [`answer_json`], with the `question` and the `sentence`.
+    /// Returns [`answer_json`] with the additional fields `question` and `sentence`.
     pub fn json(&self, question: SchedulabilityQuestion) -> serde_json::Value {
         let mut value = answer_json(self.test, &self.asked);
         value["question"] =
@@ -243,11 +243,11 @@ fn words(names: &[&str]) -> Vec<String> {
 
 /// The tests of a partitioned scheduler.
 struct ByCpu {
-    /// For sets that give each task its CPU.
+    /// The tests for sets that give each task its CPU.
     given: &'static [&'static str],
-    /// For sets that leave a choice.
+    /// The tests for sets that leave the CPUs open.
     packed: &'static [&'static str],
-    /// For sets with pieces or shares, which only EDF runs.
+    /// The tests for sets with pieces or shares, which run only under EDF.
     in_parts: &'static [&'static str],
 }
 
@@ -282,7 +282,7 @@ fn by_cpu(set: &TaskSet, tests: &ByCpu) -> Vec<String> {
     words(if !places.is_empty() && places.iter().all(one) { tests.given } else { tests.packed })
 }
 
-/// The test for the clusters that a machine's caches make of the CPUs of a set.
+/// The test for the clusters that a machine's caches form from the CPUs of a set.
 fn clustered(set: &TaskSet, platform: Option<&Platform>) -> Result<String, NoQuestion> {
     let none = |what: String| NoQuestion(format!("c-edf: {what}"));
     let platform = platform.ok_or_else(|| {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fixed priorities: the tasks in their order, and which of them share a priority.
+//! Fixed priorities: the order of the tasks, and which of them share a priority.
 //!
-//! SCHED_FIFO does not preempt an equal: jobs of tasks with the same stated priority are served in the order of their
-//! releases. An analysis therefore takes its order from here, and says what it does with equals: it serves them in the order
-//! of releases ([`Ranking::of`]), or refuses them ([`Ranking::distinct`]).
+//! `SCHED_FIFO` never preempts a task of equal priority: jobs of tasks with equal stated priority run in the order of
+//! their releases. Every analysis therefore takes its order from this module and chooses how to treat equal
+//! priorities: as served in the order of releases ([`Ranking::of`]), or as an error ([`Ranking::distinct`]).
 
 use corehop_plan::workload::task::Task;
 
 /// The tasks by priority.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ranking {
-    /// The highest priority first; equals are neighbours, by index.
+    /// The task indexes, the highest priority first. Tasks of equal priority are adjacent, by index.
     order: Vec<usize>,
-    /// For each place in `order`: the first place of its priority, and the place after the last.
+    /// For each position in `order`: the first position with that priority, and the position after the last.
     levels: Vec<(usize, usize)>,
 }
 
 impl Ranking {
-    /// By the ranks given: tasks of the same rank are equals. Otherwise deadline-monotonic (the shorter deadline first);
-    /// these priorities are assigned here, so that no two are equal.
+    /// Ranks tasks by their stated ranks; tasks of equal rank share a priority. Without stated ranks, priorities are
+    /// deadline-monotonic (the shorter deadline first) and all distinct.
     pub(crate) fn of(tasks: &[Task]) -> Self {
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         order.sort_by_key(|&i| match tasks[i].priority {
@@ -36,7 +36,7 @@ impl Ranking {
         Self { order, levels }
     }
 
-    /// The tasks, the highest priority first, where no two share one; otherwise two that do.
+    /// Returns the tasks, the highest priority first; an error with two tasks if these share a priority.
     pub(crate) fn distinct(tasks: &[Task]) -> Result<Vec<usize>, (usize, usize)> {
         let ranking = Self::of(tasks);
         match ranking.tie() {
@@ -45,39 +45,39 @@ impl Ranking {
         }
     }
 
-    /// The number of other tasks of at least the priority of a task.
+    /// The number of other tasks with at least the priority of `task`.
     pub(crate) fn others_before(&self, task: usize) -> usize {
         let place = self.order.iter().position(|&at| at == task);
         place.map_or(0, |place| self.levels[place].1 - 1)
     }
 
-    /// The tasks, the highest priority first, where their order suffices because equals are told apart elsewhere.
+    /// The tasks, the highest priority first, for callers that handle equal priorities themselves.
     pub(crate) fn order(&self) -> &[usize] {
         &self.order
     }
 
-    /// The tasks of higher priority than the one at this place.
+    /// The tasks of higher priority than the task at `place`.
     pub(crate) fn above(&self, place: usize) -> &[usize] {
         &self.order[..self.levels[place].0]
     }
 
-    /// The tasks of the priority of the one at this place, that one among them.
+    /// The tasks with the priority of the task at `place`, including that task.
     pub(crate) fn level(&self, place: usize) -> &[usize] {
         let (first, after) = self.levels[place];
         &self.order[first..after]
     }
 
-    /// The tasks of at least the priority of the one at this place.
+    /// The tasks of at least the priority of the task at `place`.
     pub(crate) fn down_to(&self, place: usize) -> &[usize] {
         &self.order[..self.levels[place].1]
     }
 
-    /// The tasks of lower priority than the one at this place.
+    /// The tasks of lower priority than the task at `place`.
     pub(crate) fn below(&self, place: usize) -> &[usize] {
         &self.order[self.levels[place].1..]
     }
 
-    /// The priorities, the highest first, as the tasks that share each.
+    /// The groups of tasks that share a priority, the highest priority first.
     pub(crate) fn levels(&self) -> impl DoubleEndedIterator<Item = &[usize]> {
         let firsts = (0..self.order.len()).filter(|&place| self.levels[place].0 == place);
         firsts.map(|place| self.level(place))

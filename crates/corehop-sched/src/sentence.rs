@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer of a test as a sentence: yes with the tightest task, no with a task that is late, or what is not known.
+//! Writes the answer of a test as a sentence: yes with the tightest task, no with a late task, or unknown with the
+//! reason.
 
 use super::catalogue::{Suffers, Test};
 use super::charge::{AS_CHARGED, ChargedAnswer};
@@ -17,8 +18,8 @@ use corehop_plan::workload::chains::Chain;
 use corehop_plan::workload::scheduler::JobPreference;
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
-/// `yes: every deadline holds under partitioned EDF; the tightest is `video`, 1.2 ms of 5 ms left`, or `no: `control` can
-/// take 21 ms and has 5 ms`; `under` names the scheduler.
+/// Returns, for example, `yes: every deadline holds under partitioned EDF; the tightest is `video`, 1.2 ms of 5 ms
+/// left`, or `no: `control` can take 21 ms and has 5 ms`; `under` names the scheduler.
 pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) -> String {
     let soft = test.is_soft();
     match asked.answer.verdict {
@@ -59,7 +60,7 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
     }
 }
 
-/// Why it is not known, with the test as the subject.
+/// Why the answer is unknown, with the test as the subject of the sentence.
 fn doubt(test: &Test, under: &str, asked: &ChargedAnswer) -> String {
     match asked.answer.why.as_deref() {
         None => format!("{} neither accepts nor refuses the set under {under}", test.name),
@@ -70,7 +71,7 @@ fn doubt(test: &Test, under: &str, asked: &ChargedAnswer) -> String {
     }
 }
 
-/// The first chain whose latency is beyond its deadline.
+/// The first chain whose latency exceeds its deadline.
 fn late_chain(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
     let all = set.chains()?.all.iter().zip(asked.answer.latencies.as_ref()?);
     let (chain, &latency) = all.into_iter().find(|(chain, latency)| **latency > chain.deadline)?;
@@ -79,12 +80,12 @@ fn late_chain(set: &TaskSet, asked: &ChargedAnswer) -> Option<String> {
     Some(format!("chain `{name}` can take {} and has {}", span(latency), span(*deadline)))
 }
 
-/// A task by its name, or its number.
+/// Returns the name of a task, or its number.
 pub fn called(set: &TaskSet, at: usize) -> String {
     set.names()[at].as_ref().map_or_else(|| format!("task {at}"), |name| format!("`{name}`"))
 }
 
-/// The task of whose time until the deadline the least part is left.
+/// The task with the smallest relative time left before its deadline.
 fn tightest(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     let bounds = bounds_of(set, test, asked)?;
     let part = |at: &usize| bounds[*at].as_f64() / set.tasks()[*at].deadline.as_f64();
@@ -95,7 +96,7 @@ fn tightest(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String>
     Some(format!("; the tightest is {}, {left} of {} left", called(set, at), span(deadline)))
 }
 
-/// An answer with bounds on responses, where the test that accepted gave none and they follow from where tasks run.
+/// Adds response-time bounds to an answer, if the accepting test gave none and they follow from the task placement.
 pub fn with_bounds(set: &TaskSet, test: &Test, mut asked: ChargedAnswer) -> ChargedAnswer {
     if asked.answer.verdict.is_schedulable() {
         asked.answer.bounds = bounds_of(set, test, &asked).or(asked.answer.bounds);
@@ -103,13 +104,13 @@ pub fn with_bounds(set: &TaskSet, test: &Test, mut asked: ChargedAnswer) -> Char
     asked
 }
 
-/// The bounds on the responses of the tasks, if the answer has them or they follow from it.
+/// The bounds on the responses of the tasks, if the answer contains them or they follow from the answer.
 pub(super) fn bounds_of(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<Vec<Time>> {
     let bounds = asked.answer.bounds.clone();
     bounds.or_else(|| responses_by_deadline(set, test, asked)).filter(|_| !test.is_soft())
 }
 
-/// The worst responses where EDF serves each CPU, with what was charged, rounded up.
+/// The worst-case responses if EDF runs on each CPU, including charges, rounded up.
 fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<Vec<Time>> {
     let alone = set.cpus() == 1 && ["qpa", "utilisation", "density"].contains(&test.name);
     let groups = match &asked.answer.partition {
@@ -136,7 +137,7 @@ fn responses_by_deadline(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> O
     Some(bounds)
 }
 
-/// The supply of the CPUs that the test was asked with.
+/// The supply of the CPUs with which the test ran.
 pub(super) fn on_cpus<'a>(
     set: &TaskSet,
     test: &Test,
@@ -146,7 +147,7 @@ pub(super) fn on_cpus<'a>(
     Some(if test.name.ends_with("-given") { seen.own() } else { seen })
 }
 
-/// The tasks with what was charged to them: C rounded up, T and D rounded down.
+/// The tasks including their charges: C rounded up, T and D rounded down.
 pub(super) fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
     let Some(charged) = &asked.charged else { return set.tasks().to_vec() };
     let of = |(task, &[wcet, period, deadline]): (&Task, &[f64; 3])| Task {
@@ -158,7 +159,7 @@ pub(super) fn charged_tasks(set: &TaskSet, asked: &ChargedAnswer) -> Vec<Task> {
     set.tasks().iter().zip(charged).map(of).collect()
 }
 
-/// The task that is late, or the CPUs that are asked for more than there is: by the tasks themselves, otherwise with charges.
+/// The late task, or the overloaded CPUs: without charges if that suffices, otherwise with charges.
 fn late(set: &TaskSet, test: &Test, asked: &ChargedAnswer) -> Option<String> {
     let bare = set.tasks().to_vec();
     let charged = asked.charged.as_ref().map(|_| charged_tasks(set, asked));
@@ -186,7 +187,7 @@ fn takes(set: &TaskSet, at: usize, response: Time, with: &str) -> String {
     format!("{} can take {}{with} and has {has}", called(set, at), span(response))
 }
 
-/// A task that is late alone.
+/// A task that misses its deadline even if the task runs alone.
 fn too_long(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     let at = system.tasks.iter().position(|task| task.wcet > task.deadline)?;
     let span = |time| set.tick().span(time);
@@ -194,7 +195,7 @@ fn too_long(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     Some(format!("{} needs {needs}{with} and has {has}", called(set, at)))
 }
 
-/// CPUs that are asked for more than they have.
+/// CPUs whose tasks demand more than the CPUs can supply.
 fn overload(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     let (cpus, tasks) = global::overloaded(system)?;
     let load: f64 =
@@ -209,7 +210,7 @@ fn overload(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     Some(format!("{which} asked for {percent} % of the time{with}, by {}", some_of(set, &tasks)))
 }
 
-/// A CPU that is asked for more than its supply makes certain in the long run.
+/// A CPU whose tasks demand more than the CPU's supply guarantees in the long run.
 fn undersupplied(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     system.supply?;
     given::bins(system).ok()?.into_iter().enumerate().find_map(|(cpu, bin)| {
@@ -228,7 +229,7 @@ fn undersupplied(set: &TaskSet, system: System<'_>, with: &str) -> Option<String
     })
 }
 
-/// The first few of these tasks, and how many more there are.
+/// The first few of these tasks, and the number of further tasks.
 fn some_of(set: &TaskSet, tasks: &[usize]) -> String {
     let names: Vec<String> = tasks.iter().take(4).map(|&at| called(set, at)).collect();
     let more =
@@ -236,7 +237,7 @@ fn some_of(set: &TaskSet, tasks: &[usize]) -> String {
     format!("{}{more}", names.join(", "))
 }
 
-/// Tasks that ask for more, within a time of a common release, than their CPUs have.
+/// Tasks that demand more work, within some time after a common release, than their CPUs can do.
 fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     let Beyond { cpus, tasks, within, work } = demand::beyond(system)?;
     let span = |time| set.tick().span(time);
@@ -250,7 +251,7 @@ fn demanded(set: &TaskSet, system: System<'_>, with: &str) -> Option<String> {
     Some(format!("{who} ask for {work}{with} within {within} of a common release, and {whose}"))
 }
 
-/// A task that others hold up for too long, on the CPU of one CPU or of those that the set gives its tasks.
+/// A task that other tasks delay for too long, on a single CPU or on the CPU that the set gives it.
 fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> Option<String> {
     let order = match test.name {
         "p-fp-rta" | "p-fp-given" => JobPreference::Rank,
@@ -262,9 +263,10 @@ fn responds_late(set: &TaskSet, test: &Test, system: System<'_>, with: &str) -> 
     late.find_map(|(at, response)| Some(takes(set, at, response?, &format!("{with}{on}"))))
 }
 
-/// The tasks that can be late on the CPU of one CPU, or on those that the set gives its tasks: CPU by CPU, under fixed priorities the
-/// highest priority first, under EDF the latest first. Each with its longest response, if that is known. A no does not rest on what
-/// is bounded alone: blocking and suspension are left out.
+/// The tasks that can be late on a single CPU, or on the CPUs that the set gives them. The order is CPU by CPU: under
+/// fixed priorities the highest priority first, under EDF the latest task first. Each task comes with its longest
+/// response, if known. Blocking and suspension are left out, because a no must not rest on delays that are only
+/// bounded.
 pub(super) fn late_tasks(order: JobPreference, system: System<'_>) -> Vec<(usize, Option<Time>)> {
     let by_priority = order == JobPreference::Rank;
     let bins = given::bins(system).unwrap_or_default().into_iter().enumerate();
@@ -291,12 +293,12 @@ fn late_by_deadline(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>
 }
 
 impl Test {
-    /// Whether its yes bounds tardiness and not responses by deadlines.
+    /// Whether a yes of the test bounds tardiness instead of guaranteeing deadlines.
     pub fn is_soft(&self) -> bool {
         self.scheduler.ends_with(", soft") || self.name == "sp-edf-os"
     }
 
-    /// Whether jobs stay on one CPU under its scheduler.
+    /// Whether the test's scheduler keeps each job on one CPU.
     pub fn is_partitioned(&self) -> bool {
         self.suffers == Suffers::Preemptions && !self.one_cpu
     }

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance of a yes from a no.
+//! How far a yes is from a no.
 //!
-//! Every number was asked: the set that a line speaks of was given to a test, and the test accepted it. Between what was accepted
-//! and what was not lies a thousandth of the range at the most. Tests need not accept less work where they accept more, so that a larger
-//! change may pass as well.
+//! Every number was tested: a test accepted the changed set that the number describes. The gap between the largest
+//! accepted and the smallest rejected value is at most a thousandth of the range. Tests are not always monotonic, so
+//! a larger change may pass as well.
 
 use serde::Serialize;
 
 use corehop_plan::workload::locks::{Locking, Locks};
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
-/// Sets with more tasks are asked for their slack only where a user wishes so.
+/// Sets with more tasks than this get slack only if the user requests slack.
 pub const FEW_TASKS: usize = 20;
-/// A range is halved until what is left of it is so small a part.
+/// A range is halved until this fraction of the range remains.
 const PARTS: u64 = 1_000;
 
-/// The distance of a yes from a no. Times are in ticks, written in microseconds.
+/// How far a yes is from a no. Times are in ticks, written in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
-    /// The factor by which every WCET may be multiplied, in thousandths; None where even 1.001 is refused.
+    /// The factor by which every WCET may be multiplied, in thousandths; `None` if even 1.001 is rejected.
     pub every_wcet_thousandths: Option<u64>,
-    /// The largest WCET of each task, if it alone grows.
+    /// The largest WCET of each task, if only this task's WCET grows.
     pub wcets_us: Vec<Time>,
-    /// The largest delay that every job may suffer once, where none is charged; None where some is charged.
+    /// The largest delay that every job may suffer once, if no delays are charged; `None` if delays are charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_us: Option<Time>,
-    /// The largest WCET and the period of one more task, which has the longest period and the lowest priority.
+    /// The largest WCET and the period of one additional task, which has the longest period and the lowest priority.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_more_us: Option<[Time; 2]>,
 }
 
-/// The answers that slack is read from: whether a set is accepted, with a delay `D_c` for each job.
+/// Tests sets for the slack search: whether a set is accepted, with a delay `D_c` for each job.
 pub trait Asks {
-    /// Whether the test that accepted the set accepts this one as well.
+    /// Returns whether the test that accepted the original set also accepts this set.
     fn accepts(&mut self, set: &TaskSet, delay: Option<Time>) -> bool;
 }
 
 impl Slack {
-    /// Of a set that is accepted, where each task is whole; `charged` says whether delays are charged already.
+    /// Computes the slack of an accepted set without split tasks; `charged` says whether delays are charged already.
     pub fn of(set: &TaskSet, charged: bool, asks: &mut impl Asks) -> Option<Self> {
         if set.is_in_parts() {
             return None;
@@ -81,7 +81,7 @@ impl Slack {
         })
     }
 
-    /// In sentences; `name` tells of a task.
+    /// Describes the slack in sentences; `name` returns the name of a task.
     pub fn sentences(&self, set: &TaskSet, name: impl Fn(usize) -> String) -> Vec<String> {
         let mut all = vec![match self.every_wcet_thousandths {
             Some(it) => format!("every WCET may grow by {} % at once", percent(it - 1_000)),
@@ -104,18 +104,18 @@ impl Slack {
     }
 }
 
-/// Thousandths as percent: 234 is 23.4.
+/// Formats thousandths as percent: 234 becomes 23.4.
 pub(super) fn percent(thousandths: u64) -> String {
     let text = format!("{}.{}", thousandths / 10, thousandths % 10);
     text.trim_end_matches(".0").to_owned()
 }
 
-/// The longest time up to `most` that is accepted, to a thousandth of the range; `least` is.
+/// The longest accepted time up to `most`, to a thousandth of the range; `least` must be accepted.
 pub(super) fn longest(least: Time, most: Time, mut accepts: impl FnMut(Time) -> bool) -> Time {
     Time::new(largest(least.ticks(), most.ticks(), |ticks| accepts(Time::new(ticks))))
 }
 
-/// The largest number up to `most` that is accepted, to a thousandth of the range; `least` is.
+/// The largest accepted number up to `most`, to a thousandth of the range; `least` must be accepted.
 pub(super) fn largest(least: u64, most: u64, mut accepts: impl FnMut(u64) -> bool) -> u64 {
     if most <= least {
         return least;
@@ -139,7 +139,7 @@ mod tests {
     use crate::charge::{ChargedSet, DelayCharge};
     use corehop_plan::workload::set_file;
 
-    /// Asks one test, and counts.
+    /// Runs one test, and counts the runs.
     struct By(&'static Test, usize);
 
     impl Asks for By {

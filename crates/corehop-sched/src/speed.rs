@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPUs of unequal capacity: the tests take CPUs for identical, so that a yes has to hold on the slowest.
+//! CPUs of unequal capacity. The tests assume identical CPUs, so a yes must hold on the slowest CPU.
 //!
-//! Execution times are those of the fastest CPUs. On a CPU of capacity `c` of `c_max` a job takes `c_max / c` times as long. A
-//! test that accepts with each task as long as on the slowest CPU that it may use accepts what runs elsewhere, too: a job that
-//! executes for less time harms none of the tests here.
+//! Execution times of a set are those on the fastest CPUs. On a CPU of capacity `c` of `c_max` a job takes `c_max /
+//! c` times as long. If a test accepts with each task as long as on the slowest CPU that the task may use, the set
+//! also meets its deadlines when tasks run elsewhere, because a shorter job harms none of these tests.
 
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{TaskSet, Time};
 
-/// The set on a machine whose CPUs differ: with longer execution times, or why the speeds are not known. None where they do not
-/// differ.
+/// The set with the longer execution times of a machine with different CPUs, or why the speeds are not known. `None`
+/// if all CPUs have equal speed.
 pub(crate) fn stretched(set: &TaskSet, platform: &Platform) -> Option<Result<TaskSet, String>> {
     let speeds = match speeds(platform)? {
         Ok(speeds) => speeds,
@@ -40,7 +40,7 @@ pub(crate) fn stretched(set: &TaskSet, platform: &Platform) -> Option<Result<Tas
     longer.then(|| Ok(set.clone().stretched(&wcets)))
 }
 
-/// The capacity of each CPU, by place; or why it is not known. None where all are of one kind.
+/// The capacity of each CPU, by index, or why the capacities are not known. `None` if all CPUs are of one kind.
 fn speeds(platform: &Platform) -> Option<Result<Vec<(Cpu, u32)>, String>> {
     if platform.core_kinds.len() < 2 {
         return None;
@@ -59,7 +59,7 @@ fn speeds(platform: &Platform) -> Option<Result<Vec<(Cpu, u32)>, String>> {
     }))
 }
 
-/// Why a yes for identical CPUs is none here.
+/// Why a yes for identical CPUs does not hold on this machine.
 pub(crate) fn why(platform: &Platform) -> String {
     let speeds = speeds(platform).and_then(Result::ok).unwrap_or_default();
     let fastest = speeds.iter().map(|it| it.1).max().unwrap_or(1);
@@ -79,7 +79,7 @@ mod tests {
     use corehop_plan::platform::{CoreKind, Fact};
     use corehop_plan::workload::set_file;
 
-    /// The Phenom's four CPUs, of which the last two are slow.
+    /// The four CPUs of the Phenom, with the last two slow.
     fn two_kinds(slow: Option<u32>) -> Platform {
         let mut platform = Platform::named("phenom_9550").unwrap().unwrap();
         let kind = |name: &str, cpus: &str, capacity: Option<u32>| CoreKind {

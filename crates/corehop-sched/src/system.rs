@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks and CPUs as a schedulability test sees them.
+//! The input of a schedulability test: tasks and CPUs.
 
 use super::bill::Bill;
 use super::cache_aware::pairs::PairwiseDelays;
@@ -10,31 +10,31 @@ use corehop_plan::workload::locks::Locks;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{Task, TaskSet};
 
-/// Tasks and CPUs as a test sees them.
+/// The tasks and CPUs that a schedulability test analyses.
 #[derive(Debug, Clone, Copy)]
 pub struct System<'a> {
     pub(crate) cpus: u32,
     pub(crate) tasks: &'a [Task],
-    /// In the order of the tasks, where it is known.
+    /// The cache use of each task, in the order of the tasks, if known.
     pub(crate) cache: Option<&'a CacheUse>,
-    /// The charge, where it depends on the placement.
+    /// The bill, if the charges depend on the placement.
     pub(crate) bill: Option<&'a Bill>,
-    /// Measured delays by pair of tasks, where they are known.
+    /// Measured delays by pair of tasks, if known.
     pub(crate) pairs: Option<&'a PairwiseDelays>,
-    /// The locks of the tasks, in their order, if they use some.
+    /// The locks of the tasks, in the order of the tasks, if tasks use locks.
     pub(crate) locks: Option<&'a Locks>,
-    /// The chains of the tasks, if there are some.
+    /// The chains of the tasks, if there are chains.
     pub(crate) chains: Option<&'a Chains>,
     /// The CPUs of each task, in the order of the tasks, if given.
     pub(crate) placement: Option<&'a [TaskPlacement]>,
-    /// The CPUs of each cluster, where a machine's caches make them; otherwise they are consecutive.
+    /// The CPUs of each cluster, if a machine's caches form the clusters; otherwise clusters are consecutive CPUs.
     pub(crate) clusters: Option<&'a [Vec<usize>]>,
-    /// The supply of the CPUs, where they do not supply all of the time.
+    /// The supply of the CPUs, if they are not always available.
     pub(crate) supply: Option<Supplied<'a>>,
 }
 
 impl<'a> System<'a> {
-    /// These tasks on so many CPUs, of whose caches nothing is known.
+    /// A system of these tasks on `cpus` CPUs, without knowledge of caches.
     pub(crate) fn plain(cpus: u32, tasks: &'a [Task]) -> Self {
         Self {
             cpus,
@@ -49,15 +49,15 @@ impl<'a> System<'a> {
             supply: None,
         }
     }
-    /// The supply of the CPU that a test of one CPU is about.
+    /// The supply of the CPU that a test of one CPU analyses.
     pub(crate) fn supply(self) -> &'a Supply {
         self.supply.map_or(&FULL, Supplied::supply)
     }
-    /// The same system where each bin is a CPU of the set.
+    /// The system with each bin corresponding to a CPU of the set.
     pub(crate) fn on_own_cpus(self) -> Self {
         Self { supply: self.supply.map(Supplied::own), ..self }
     }
-    /// The same system for the tasks of a bin: where each bin is a CPU of the set, with the supply of that CPU.
+    /// The system for the tasks of a bin: with the supply of the bin's CPU if each bin is a CPU of the set.
     pub(crate) fn at_bin(self, bin: usize) -> Self {
         Self { supply: self.supply.map(|it| it.at(bin)), ..self }
     }
@@ -69,17 +69,17 @@ impl<'a> System<'a> {
     pub fn tasks(self) -> &'a [Task] {
         self.tasks
     }
-    /// The CPUs of a bin of so many.
+    /// The CPUs of a bin with `size` CPUs.
     pub(crate) fn bin_cpus(self, bin: usize, size: usize) -> Vec<usize> {
         let cluster = self.clusters.and_then(|all| all.get(bin)).filter(|cpus| cpus.len() == size);
         cluster.cloned().unwrap_or_else(|| (bin * size..(bin + 1) * size).collect())
     }
-    /// The CPUs of each task of these bins, in the order of the tasks.
+    /// The CPUs of each task in these bins, in the order of the tasks.
     pub(crate) fn places_of(self, bins: &[Vec<usize>]) -> Vec<TaskPlacement> {
         let size = self.cpus as usize / bins.len().max(1);
         TaskPlacement::of_bins(bins, |bin| self.bin_cpus(bin, size), self.tasks.len())
     }
-    /// Whether the set lets task `at` run on all CPUs of a bin of so many.
+    /// Whether the set lets task `at` run on all CPUs of a bin with `size` CPUs.
     pub(crate) fn may_use(self, at: usize, bin: usize, size: usize) -> bool {
         match self.placement.map(|places| &places[at]) {
             None => true,
@@ -89,7 +89,7 @@ impl<'a> System<'a> {
             Some(TaskPlacement::Pieces(_) | TaskPlacement::Shares(_)) => false,
         }
     }
-    /// Whether task `at` in this bin shares a lock with a task of another one.
+    /// Whether task `at` in this bin shares a lock with a task in another bin.
     pub(crate) fn is_torn<'b>(
         self,
         at: usize,
@@ -101,8 +101,8 @@ impl<'a> System<'a> {
         let mut others = others.flat_map(|(_, tasks)| tasks);
         others.any(|&other| locks.shared(at, other).is_some())
     }
-    /// The first task that is not put where the set says: `found` are the CPUs, pieces or shares that a test gave the tasks,
-    /// none if it lets them run anywhere.
+    /// The first task that is not placed where the set requires. `found` holds the CPUs, pieces or shares that a test
+    /// gave the tasks, or `None` if the test lets tasks run anywhere.
     pub(crate) fn first_misplaced(self, found: Option<&[TaskPlacement]>) -> Option<usize> {
         let stated = self.placement?;
         let anywhere = TaskPlacement::Cpus((0..self.cpus as usize).collect());
@@ -117,7 +117,7 @@ impl<'a> System<'a> {
 }
 
 impl<'a> System<'a> {
-    /// The input of a test that asks about this set, with nothing charged.
+    /// Returns the input of a test for this set, without charges.
     pub fn of(set: &'a TaskSet) -> Self {
         Self {
             cpus: set.cpus(),

@@ -4,19 +4,19 @@
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Yes, no, or not decided.
+/// The decision of a test: yes, no, or unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// Every deadline is met (or tardiness is bounded, for a soft test).
     Schedulable,
     /// Some deadline is missed in some legal sequence of jobs.
     Unschedulable,
-    /// The test does not tell.
+    /// The test cannot decide.
     Unknown,
 }
 
 impl Verdict {
-    /// Whether it is a yes.
+    /// Whether the verdict is yes.
     pub fn is_schedulable(self) -> bool {
         self == Self::Schedulable
     }
@@ -35,36 +35,36 @@ impl Verdict {
 pub struct TestAnswer {
     /// The verdict.
     pub verdict: Verdict,
-    /// A bound on each task's response time, in the order of the tasks, where the test gives them.
+    /// A bound on each task's response time, in the order of the tasks, if the test computes bounds.
     pub bounds: Option<Vec<Time>>,
-    /// Why the test does not tell, or which condition failed.
+    /// Why the test cannot decide, or which condition failed.
     pub why: Option<String>,
-    /// Of a test that is made of others: which one accepted.
+    /// If the test combines several tests: the test that accepted.
     pub accepted_by: Option<&'static str>,
-    /// Of a test that assigns priorities: the tasks, highest priority first.
+    /// If the test assigns priorities: the tasks, the highest priority first.
     pub priorities: Option<Vec<usize>>,
-    /// Of a test that assigns CPUs: the tasks of each CPU (or cluster).
+    /// If the test assigns CPUs: the tasks of each CPU (or cluster).
     pub partition: Option<Vec<Vec<usize>>>,
-    /// Of a test that cuts tasks: where each task runs, in their order. Of one that does not, it follows from `partition`,
-    /// and [`ChargedAnswer`](super::charge::ChargedAnswer) has it.
+    /// If the test splits tasks: where each task runs, in the order of the tasks. For other tests the placement
+    /// follows from `partition`, and [`ChargedAnswer`](super::charge::ChargedAnswer) contains it.
     pub placement: Option<Vec<TaskPlacement>>,
-    /// A bound on the latency of each chain of the set, in their order, where it has some.
+    /// A bound on the latency of each chain of the set, in the order of the chains, if the set has chains.
     pub latencies: Option<Vec<Time>>,
-    /// The charges, if there were any: the tasks with them, in their order, and the payment of each job for
+    /// The charges, if anything was charged: the charged tasks, in their order, and the payment of each job for
     /// delays.
     pub charged: Option<Charges>,
 }
 
-/// The beginning of a reason for `unknown` that is a yes under a condition.
+/// How the reason of an `unknown` begins if the answer is a yes under a condition.
 pub(super) const CONDITIONAL: &str = "yes, if ";
 
 impl TestAnswer {
-    /// Whether it is a yes under a condition that nothing proves.
+    /// Whether the answer is a yes under a condition that nothing proves.
     pub fn is_conditional(&self) -> bool {
         self.why.as_deref().is_some_and(|why| why.starts_with(CONDITIONAL))
     }
 
-    /// Only a verdict.
+    /// An answer with only a verdict.
     pub(crate) fn plain(verdict: Verdict) -> Self {
         Self {
             verdict,
@@ -78,7 +78,7 @@ impl TestAnswer {
             charged: None,
         }
     }
-    /// Not told, and why.
+    /// An undecided answer with its reason.
     pub(crate) fn unknown(why: impl Into<String>) -> Self {
         Self { why: Some(why.into()), ..Self::plain(Verdict::Unknown) }
     }
@@ -88,18 +88,18 @@ impl TestAnswer {
     }
 }
 
-/// The result of charging: tasks, in the order in which they were given, and the payment of each job for
-/// delays.
+/// The charged tasks, in their original order, and the payment of each job for delays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charges {
-    /// The tasks with what is charged to them.
+    /// The tasks including their charges.
     pub tasks: Vec<Task>,
-    /// The part of it that is for delays.
+    /// The part of each task's charge that pays for delays.
     pub paid: Vec<Time>,
 }
 
 impl Charges {
-    /// With no task longer than its bound, or its deadline: a job that responds in time executes for no longer, reloads included.
+    /// Limits each charged execution time to the task's bound or deadline, because a job that responds in time
+    /// executes for no longer, reloads included.
     pub(super) fn within(mut self, tasks: &[Task], bounds: Option<&[Time]>) -> Self {
         for (at, (charged, task)) in self.tasks.iter_mut().zip(tasks).enumerate() {
             let most = bounds.map_or(task.deadline, |bounds| bounds[at]);

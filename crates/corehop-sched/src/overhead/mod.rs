@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Overheads charged to a set: what comes out is of another type, so that nothing is charged twice.
+//! Overheads charged to a set. The charged set has a type of its own, so that nothing is charged twice.
 
 pub mod system;
 pub mod table;
@@ -7,9 +7,9 @@ pub mod table;
 use crate::system::System;
 use corehop_plan::workload::task::{LONGEST, Task, TaskSet, Time};
 
-/// A set of tasks into whose execution times overheads were charged. It cannot be inflated again.
+/// A task set whose execution times include charged overheads. An inflated set cannot be inflated again.
 ///
-/// An inflated task may need more than its period: then no test accepts the set.
+/// An inflated task may need more than its period. Then no test accepts the set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflated {
     set: TaskSet,
@@ -18,7 +18,7 @@ pub struct Inflated {
 }
 
 impl Inflated {
-    /// The input of a test.
+    /// Returns the charged set as the input of a test.
     pub fn system(&self) -> System<'_> {
         System { tasks: &self.tasks, ..System::of(&self.set) }
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overheads of the operating system, charged to tasks (Brandenburg, PhD thesis, UNC 2011, chapter 3).
 //!
-//! Preemption-centric for job-level fixed priorities (EDF): each job pays for the preemption that it
-//! causes. With jitter for fixed priorities: ticks and releases become tasks above all others. Whose delays a job pays
-//! is told elsewhere ([`bill`](super::super::bill)).
+//! For job-level fixed priorities (EDF) the charge is preemption-centric: each job pays for the preemption that it
+//! causes. For fixed priorities, ticks and releases become tasks of the highest priority, with jitter.
+//! [`bill`](super::super::bill) decides which delays a job pays.
 
 use std::cmp::Ordering;
 
@@ -11,33 +11,36 @@ use crate::exact::{self, settle};
 use crate::ranking::Ranking;
 use corehop_plan::workload::task::{LONGEST, Task, TaskSet, Time};
 
-/// The times of an operating system, each as a bound, in the unit of the tasks.
+/// The overheads of an operating system, each as an upper bound, in the unit of the tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SystemOverheads {
-    /// A timer tick, and the time between two (none where there are no ticks).
+    /// The time that a timer tick takes.
     pub tick: Time,
-    /// Time between two ticks.
+    /// The time between two ticks; `None` if there are no ticks.
     pub quantum: Option<Time>,
-    /// Handling the interrupt that releases a job.
+    /// The time to handle the interrupt that releases a job.
     pub release: Time,
-    /// From the event to the start of its interrupt handler.
+    /// The time from the event to the start of its interrupt handler.
     pub event_latency: Time,
-    /// Choosing the next job.
+    /// The time to choose the next job.
     pub scheduling: Time,
-    /// Switching to it.
+    /// The time to switch to the chosen job.
     pub context_switch: Time,
-    /// Telling another CPU (charged from two CPUs on).
+    /// The time to notify another CPU, which is charged if there are at least two CPUs.
     pub interprocessor: Time,
-    /// With a CPU of its own for all releases: the longest time until one is handled, with those that may come before it
-    /// ([`dedicated_to`](SystemOverheads::dedicated_to)). None where each CPU handles its own.
+    /// If a dedicated CPU handles all releases: the longest time until a release is handled, including releases that
+    /// may be handled before it ([`dedicated_to`](SystemOverheads::dedicated_to)). `None` if each CPU handles its own
+    /// releases.
     pub dedicated: Option<Time>,
 }
 
-/// Steps towards the longest time until a release is handled; one that is not found by then counts as none.
+/// The largest number of iterations in the search for the longest time until a release is handled. If the search does
+/// not end by then, no such time is assumed to exist.
 const MOST_STEPS: usize = 100_000;
 
 impl SystemOverheads {
-    /// The same in a unit that is so many nanoseconds, each rounded up; the time between ticks is rounded down.
+    /// Converts the overheads to a unit of `nanos` nanoseconds. Each overhead is rounded up; the time between ticks
+    /// is rounded down.
     #[must_use]
     pub fn in_units_of(self, nanos: u64) -> Self {
         let up = |span: Time| span.div_up(nanos);
@@ -53,9 +56,10 @@ impl SystemOverheads {
         }
     }
 
-    /// The same with a CPU that handles the releases of all these tasks, whose times are in microseconds, and nothing else. A release
-    /// waits for those that come with it: the least R > 0 with `R = sum of ceil((R + J_i + ev) / T_i) rel`, over the tasks of all
-    /// CPUs. Where releases come faster than they are handled there is none, and no task is in time.
+    /// Returns the overheads with a dedicated CPU that only handles the releases of all tasks of `set`, whose times
+    /// are in microseconds. A release waits for simultaneous releases: the least R > 0 with `R = sum of ceil((R + J_i
+    /// + ev) / T_i) rel`, over the tasks of all CPUs. If releases come faster than the CPU handles them, there is no
+    /// such R, and no task is in time.
     #[must_use]
     pub fn dedicated_to(self, set: &TaskSet) -> Self {
         let tasks = set.tasks();
@@ -76,20 +80,21 @@ impl SystemOverheads {
         Self { dedicated: Some(Time::new((2 * never) as u64)), ..self }
     }
 
-    /// Telling another CPU: on several, and wherever a CPU of its own handles releases.
+    /// The time to notify another CPU: charged on several CPUs, and if a dedicated CPU handles releases.
     fn interrupt(&self, cpus: u32) -> Time {
         if cpus > 1 || self.dedicated.is_some() { self.interprocessor } else { Time::ZERO }
     }
 
-    /// The time by which a release may be late before it interrupts a CPU of the tasks.
+    /// The longest time by which a release may be late before it interrupts a CPU of the tasks.
     pub fn latency(&self) -> Time {
         self.event_latency + self.dedicated.unwrap_or(Time::ZERO)
     }
 }
 
-/// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`; with a CPU of its own for
-/// releases, Ur is 0, and a release is late by `ev + R`. Execution times are rounded up. `tasks` are those of one CPU, cluster or machine with so many CPUs: a job pays for the releases among them,
-/// and `cpmd` is what it pays for the job that it preempts.
+/// `e' = (e + 2 (sch + cxs) + cpmd) / (1 - Ut - Ur) + 2 cpre + ipi`, `T' = T - ev`, `D' = D - ev`. With a dedicated
+/// CPU for releases, Ur is 0, and a release is late by `ev + R`. Execution times are rounded up. `tasks` are the
+/// tasks of one CPU, cluster or machine with `cpus` CPUs. A job pays for the releases of these tasks, and `cpmd` is
+/// each job's payment for the job that it preempts.
 pub fn job_level(tasks: &[Task], cpus: u32, costs: &SystemOverheads, cpmd: &[Time]) -> Vec<Task> {
     let inflated = |(task, &delay): (&Task, &Time)| {
         one_job(tasks, cpus, costs, task, delay).unwrap_or_else(|| task.impossible())
@@ -139,9 +144,9 @@ fn one_job(
     Some(Task { wcet, period, deadline, ..*task })
 }
 
-/// For fixed priorities: ticks and releases are tasks of the highest priority with jitter `ev`; each task has
-/// jitter `ev + rel (+ ipi)` more, with a CPU of its own for releases `ev + R + ipi`, and `C' = C + 2 (sch + cxs) + cpmd`. The added tasks come after
-/// those given, which are those of one CPU.
+/// Charges overheads under fixed priorities: ticks and releases are tasks of the highest priority with jitter `ev`.
+/// Each task has `ev + rel (+ ipi)` more jitter (with a dedicated CPU for releases `ev + R + ipi`), and `C' = C + 2
+/// (sch + cxs) + cpmd`. `tasks` are the tasks of one CPU; the added tasks are appended.
 pub fn fixed_priority(
     tasks: &[Task],
     cpus: u32,

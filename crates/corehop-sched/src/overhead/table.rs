@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Overheads of an operating system by the number of tasks, as SchedCAT's files have them: a column `TASK-COUNT`, and one
-//! in microseconds for each overhead.
+//! Overheads of an operating system by the number of tasks, in SchedCAT's file format: a column `TASK-COUNT`, and a
+//! column in microseconds for each overhead.
 
 use std::fmt::Write as _;
 
@@ -8,66 +8,67 @@ use super::system::SystemOverheads;
 use corehop_plan::units::Nanos;
 use corehop_plan::workload::task::{LONGEST, Tick, Time};
 
-/// Overheads, each by the number of tasks.
+/// Operating-system overheads, each by the number of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct OverheadTable {
-    /// By name: numbers of tasks, ascending, with what it takes then, which does not fall.
+    /// For each overhead: its name and points (number of tasks, overhead). Task numbers ascend, and overheads never
+    /// fall.
     columns: Vec<(&'static str, Vec<(f64, f64)>)>,
 }
 
-/// Why a text is no such table, or does not tell.
+/// Why a text is not an overhead table, or why a table has no answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OverheadError {
-    /// There is no `TASK-COUNT`, or nothing else.
+    /// The column `TASK-COUNT` is missing, or there is no other column.
     #[error("the table of overheads has no column {0}")]
     Column(&'static str),
-    /// A column that is not known here.
+    /// A column has an unknown name.
     #[error("the table of overheads has a column `{0}`: known are TASK-COUNT, {known}", known = known())]
     Unknown(String),
-    /// A column is there twice.
+    /// A column name occurs twice.
     #[error("the table of overheads has the column `{0}` twice: expected each once")]
     Twice(String),
-    /// A line has another number of fields than the head.
+    /// A line has a different number of fields than the header.
     #[error("the table of overheads, line {line}: {fields} fields: expected {columns}")]
     Fields {
-        /// The line, counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// Its fields.
+        /// The number of fields in the line.
         fields: usize,
-        /// The columns.
+        /// The number of columns in the header.
         columns: usize,
     },
-    /// A field is no number.
+    /// A field is not a number.
     #[error(
         "the table of overheads, line {line}: {column} is `{text}`: expected a number from 0 on"
     )]
     Field {
-        /// The line, counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
-        /// The column.
+        /// The name of the column.
         column: String,
-        /// The text there.
+        /// The text of the field.
         text: String,
     },
-    /// There is no column that a test charges: only locks and system calls.
+    /// The table has only columns for locks and system calls, but no column that a test charges.
     #[error(
         "no scheduling overheads in this table: expected some of the columns {charged}",
         charged = CHARGED.join(", ")
     )]
     NotScheduling,
-    /// More tasks than it knows of.
+    /// The set has more tasks than the table covers.
     #[error("the table has overheads for up to {most} tasks, and the set has {count}")]
     Beyond {
-        /// The most that it knows of.
+        /// The largest number of tasks in the table.
         most: f64,
-        /// Those of the set.
+        /// The number of tasks in the set.
         count: usize,
     },
 }
 
-/// The columns that are charged.
+/// The columns that tests charge.
 const CHARGED: [&str; 6] = ["IPI-LATENCY", "SCHEDULE", "RELEASE", "CXS", "TICK", "RELEASE-LATENCY"];
-/// The columns that are kept: locks and system calls, which no test here charges.
+/// The columns that are stored but that no test charges: locks and system calls.
 const KEPT: [&str; 6] = ["LOCK", "UNLOCK", "READ-LOCK", "READ-UNLOCK", "SYSCALL-IN", "SYSCALL-OUT"];
 
 fn known() -> String {
@@ -77,12 +78,13 @@ fn known() -> String {
 const COUNT: &str = "TASK-COUNT";
 
 impl OverheadTable {
-    /// Whether a text is one, by its first line.
+    /// Whether the first line of a text is the header of an overhead table.
     pub fn is_one(text: &str) -> bool {
         text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == COUNT))
     }
 
-    /// Reads one. Of several values for a number of tasks the largest counts, and more tasks take no less.
+    /// Parses an overhead table. If a number of tasks has several values, the largest counts. Overheads never fall
+    /// with more tasks.
     ///
     /// # Errors
     /// [`OverheadError`], which names the column or the line.
@@ -131,7 +133,7 @@ impl OverheadTable {
         Ok(Self { columns })
     }
 
-    /// It as SchedCAT reads it.
+    /// Writes the table in SchedCAT's format.
     pub fn schedcat(&self) -> String {
         let mut text = COUNT.to_owned();
         for (name, _) in &self.columns {
@@ -149,18 +151,18 @@ impl OverheadTable {
         text
     }
 
-    /// The columns that a test charges and that the table lacks; nothing is charged for them.
+    /// Returns the chargeable columns that the table lacks; nothing is charged for them.
     pub fn lacks(&self) -> Vec<&'static str> {
         let there = |name: &&str| self.columns.iter().any(|(known, _)| known == name);
         CHARGED.into_iter().filter(|name| !there(name)).collect()
     }
 
-    /// The overheads of so many tasks in nanoseconds, rounded up; with the time between two ticks. Each CPU handles its own
-    /// releases.
+    /// Returns the overheads for `count` tasks in nanoseconds, rounded up; `quantum` is the time between two ticks.
+    /// Each CPU handles its own releases.
     ///
     /// # Errors
-    /// [`OverheadError::Beyond`] for more tasks than the table knows of, [`OverheadError::NotScheduling`] for a table
-    /// with none of the columns that a test charges.
+    /// [`OverheadError::Beyond`] for more tasks than the table covers, [`OverheadError::NotScheduling`] for a table
+    /// with no column that a test charges.
     pub fn of(&self, count: usize, quantum: Nanos) -> Result<SystemOverheads, OverheadError> {
         if self.lacks().len() == CHARGED.len() {
             return Err(OverheadError::NotScheduling);
@@ -182,7 +184,8 @@ impl OverheadTable {
     }
 }
 
-/// Numbers of tasks ascend, of several values the largest counts, and more tasks take no less.
+/// Sorts points by the number of tasks. If a number has several values, the largest counts, and overheads never fall
+/// with more tasks.
 fn settle(points: &mut Vec<(f64, f64)>) {
     points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
     points.dedup_by_key(|point| point.0.to_bits());
@@ -193,7 +196,8 @@ fn settle(points: &mut Vec<(f64, f64)>) {
     }
 }
 
-/// In nanoseconds, by the straight line between two numbers of tasks; below the first its value.
+/// The overhead in nanoseconds, interpolated linearly between two numbers of tasks. Below the smallest number its
+/// value applies.
 fn at(points: &[(f64, f64)], count: usize) -> Result<Time, OverheadError> {
     let n = count as f64;
     let place = points.partition_point(|&(known, _)| known < n);

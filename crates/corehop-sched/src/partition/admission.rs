@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Admission to a CPU or a cluster, with the charges to the tasks there.
+//! Decides whether a CPU or a cluster admits tasks, including their charges.
 
 use crate::bill::Payer;
 use crate::cache_aware::{Approach, fixed as blocks, pairs};
@@ -10,28 +10,28 @@ use crate::uni::fixed;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The condition of a bin for admitting tasks.
+/// The condition under which a bin (a CPU or a cluster) admits tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Admission {
-    /// A utilisation of at most the number of its CPUs, and of each task of at most 1.
+    /// The total utilisation is at most the number of CPUs of the bin, and each task's utilisation is at most 1.
     Utilisation,
-    /// Processor-demand analysis accepts; for bins of one CPU.
+    /// Processor-demand analysis accepts the tasks; for bins of one CPU.
     Demand,
-    /// Response-time analysis accepts under fixed priorities; for bins of one CPU.
+    /// Response-time analysis accepts the tasks under fixed priorities; for bins of one CPU.
     Response,
-    /// The same with the reload cost of preemptions by cache blocks.
+    /// Response-time analysis with reload costs by cache blocks accepts the tasks; for bins of one CPU.
     Blocks(Approach),
-    /// The same with measured delays by pair of tasks.
+    /// Response-time analysis with measured delays by pair of tasks accepts the tasks; for bins of one CPU.
     Pairs,
 }
 
-/// The payer among the tasks of a bin of so many CPUs under EDF.
+/// The payer among the tasks of a bin of `cpus` CPUs under EDF.
 pub(crate) fn payer(cpus: u32) -> Payer {
     if cpus == 1 { Payer::LaterDeadline } else { Payer::Deadlines }
 }
 
 impl Admission {
-    /// Whether a bin of so many CPUs admits these tasks of the system, given in ascending order.
+    /// Whether a bin of `cpus` CPUs admits the tasks `group`, given in ascending order.
     pub(super) fn meets(self, system: System<'_>, cpus: u32, group: &[usize]) -> bool {
         match self {
             Self::Utilisation => fits(&charged(system, cpus, group), cpus),
@@ -46,7 +46,7 @@ impl Admission {
     }
 }
 
-/// The tasks of a bin, with what is charged to them under EDF.
+/// The tasks of a bin, including their charges under EDF.
 pub(crate) fn charged(system: System<'_>, cpus: u32, group: &[usize]) -> Vec<Task> {
     match system.bill {
         None => group.iter().map(|&at| system.tasks[at]).collect(),
@@ -60,14 +60,14 @@ fn fits(tasks: &[Task], cpus: u32) -> bool {
     each && compare_sum(tasks.iter().map(Task::u), u64::from(cpus)).is_le()
 }
 
-/// Responses of the tasks of one CPU under fixed priorities, with what is charged to them, where all meet their
-/// deadlines.
+/// Responses of the tasks of one CPU under fixed priorities, including their charges; `None` if a task may miss its
+/// deadline.
 pub(crate) fn responses(system: System<'_>, group: &[usize]) -> Option<Vec<Time>> {
     let (verdict, responses) = analysed(system, group);
     verdict.is_schedulable().then_some(responses)
 }
 
-/// The same, whatever comes of it.
+/// Verdict and responses of the tasks of one CPU under fixed priorities, including their charges.
 pub(crate) fn analysed(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Time>) {
     let Some(bill) = system.bill else { return held_up::responses_by_priority(system, group) };
     let own = held_up::by_priority(system, group);
@@ -80,7 +80,7 @@ pub(crate) fn analysed(system: System<'_>, group: &[usize]) -> (Verdict, Vec<Tim
     (verdict, responses)
 }
 
-/// Responses of the tasks of one CPU with reloads by cache blocks, where all meet their deadlines.
+/// Responses of the tasks of one CPU with reloads by cache blocks; `None` if a task may miss its deadline.
 pub(crate) fn responses_by_blocks(
     system: System<'_>,
     group: &[usize],
@@ -92,8 +92,8 @@ pub(crate) fn responses_by_blocks(
     blocks::responses(&own, &footprints, cache.reload, approach)
 }
 
-/// Responses of the tasks of one CPU with delays by pair, where all meet their deadlines. Tasks of other CPUs preempt none
-/// of them.
+/// Responses of the tasks of one CPU with delays by pair; `None` if a task may miss its deadline. Tasks on other CPUs
+/// preempt none of these tasks.
 pub(crate) fn responses_by_pairs(system: System<'_>, group: &[usize]) -> Option<Vec<Time>> {
     let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
     pairs::responses(&own, &system.pairs?.of(group))

@@ -2,22 +2,26 @@
 //! Semi-partitioned EDF whose tasks migrate between jobs only: EDF-os (Anderson, Erickson, Devi and Casses, "Optimal
 //! semi-partitioned scheduling in soft real-time systems", RTCSA 2014), for implicit deadlines.
 //!
-//! *Assignment.* Tasks are packed by falling utilisation, each onto the emptiest CPU, until one does not fit; those
-//! are fixed. The rest fill what is left of the CPUs one after the other, and are cut where a CPU is full: a task
-//! that was cut has a share `s` of several CPUs, of which the first is its *first* one.
+//! *Assignment.* Tasks are packed by falling utilisation, each onto the emptiest CPU, until a task does not fit. The
+//! packed tasks are the *fixed* tasks. The remaining tasks fill the CPUs one after the other, and a task is cut where
+//! a CPU is full. A cut task has a share `s` of each of several CPUs, and the first of these is the task's *first*
+//! CPU.
 //!
-//! *Execution.* Of the first `v` jobs of a task with share `s` of a CPU, that CPU gets `f v` of them, rounded up or
-//! down, with `f = s / u`; no job changes its CPU. A CPU serves the jobs of the task whose first CPU it is not, then
-//! those of the task whose first CPU it is, then its fixed tasks by EDF.
+//! *Execution.* A CPU with share `s` of a task of utilisation `u` gets `f v` of the task's first `v` jobs, rounded up
+//! or down, with `f = s / u`. No job changes its CPU. A CPU first runs jobs of the cut task for which it is not the
+//! first CPU, then jobs of the cut task for which it is, then its fixed tasks by EDF.
 //!
-//! *Bounds.* All tardiness is bounded whenever `U <= m` and each `u <= 1`, so the test is exact. How late a task can be
-//! follows from these rules: a CPU has at most one task of each kind that was cut, and a fixed one that is at least as
-//! heavy as those that were.
-//! 1. A CPU works for a task `h` that was cut, in `t` time units, at most `s t + w`, where `w = s D + 2 e (f + 1)` and `D` is how
-//!    late `h` can be: jobs that run then were released within `t + T + D`, and of `x` jobs in a row at most `f x + 2` are the CPU's.
-//! 2. A task that was cut runs at once on a CPU that is not its first. While it is behind, it runs, or waits for `h` on
-//!    its first CPU; since `u + s_h <= 1`, it is never later than `w_h / (1 - s_h)`, and not late at all without such an `h`.
-//! 3. A fixed task is never later than `w / (1 - s)`, of the sums over the tasks cut into its CPU: EDF has the rest of it.
+//! *Bounds.* Tardiness of all tasks is bounded whenever `U <= m` and each `u <= 1`, so the test is exact. The bounds
+//! follow from these rules: a CPU has at most one cut task of each kind, and only fixed tasks that are at least as
+//! heavy as the cut tasks.
+//! 1. In `t` time units, a CPU executes a cut task `h` for at most `s t + w`, where `w = s D + 2 e (f + 1)` and `D`
+//!    bounds the tardiness of `h`. The reason: jobs that run then were released within `t + T + D`, and of `x`
+//!    consecutive jobs at most `f x + 2` belong to the CPU.
+//! 2. A cut task runs immediately on a CPU that is not its first CPU. While the cut task is behind, it runs or waits
+//!    for `h` on its first CPU. Because `u + s_h <= 1`, its tardiness is at most `w_h / (1 - s_h)`, and zero without
+//!    such an `h`.
+//! 3. The tardiness of a fixed task is at most `w / (1 - s)`, where `w` and `s` are summed over the cut tasks of its
+//!    CPU, because EDF gets the rest of the CPU.
 
 use std::cmp::Ordering;
 
@@ -28,27 +32,27 @@ use crate::soft;
 use crate::system::System;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The portion of a CPU that a task has.
+/// A cut task's share of one CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Portion {
-    /// The task.
+    /// The index of the task.
     pub task: usize,
-    /// The CPU.
+    /// The index of the CPU.
     pub cpu: usize,
     /// The share of the CPU, rounded.
     pub share: f64,
 }
 
-/// The CPUs of every task.
+/// The CPUs assigned to every task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SplitAssignment {
     /// The fixed tasks of each CPU.
     pub fixed: Vec<Vec<usize>>,
-    /// Of the tasks that were cut, each task's portions in a row, its first CPU first.
+    /// The portions of the cut tasks. Portions of one task are adjacent, its first CPU first.
     pub cut: Vec<Portion>,
 }
 
-/// The CPUs of every task; None where tardiness is not bounded.
+/// Assigns CPUs to every task; `None` if tardiness is not bounded.
 pub fn assign(system: System<'_>) -> Option<SplitAssignment> {
     if !soft::bounded(system).is_schedulable() {
         return None;
@@ -114,14 +118,14 @@ fn utilisation(task: &Task) -> f64 {
     task.wcet.as_f64() / task.period.as_f64()
 }
 
-/// The room that fixed tasks leave on their CPU; zero where they fill it exactly.
+/// The capacity that the fixed tasks leave on their CPU; zero if they fill the CPU exactly.
 fn room_of(system: System<'_>, fixed: &[usize]) -> f64 {
     let fixed = fixed.iter().map(|&at| &system.tasks[at]);
     let full = exact::compare_sum(fixed.clone().map(Task::u).collect::<Vec<_>>().into_iter(), 1);
     if full.is_lt() { (1.0 - fixed.map(utilisation).sum::<f64>()).max(0.0) } else { 0.0 }
 }
 
-/// Response bounds `T + D` by the rules of the module; nothing where tardiness is not bounded.
+/// Returns response bounds `T + D` by the rules of the module; `None` if tardiness is not bounded.
 pub fn responses(system: System<'_>) -> Option<Vec<Time>> {
     let assignment = assign(system)?;
     let mut late = vec![0.0_f64; system.tasks.len()];
@@ -223,7 +227,7 @@ mod tests {
         }
     }
 
-    /// Serves synchronous periodic jobs by the rules of the module, and says how late each task was.
+    /// Simulates synchronous periodic jobs by the rules of the module, and returns the tardiness of each task.
     fn simulated(set: &TaskSet, until: Time) -> Vec<Time> {
         let (tasks, assignment) = (set.tasks(), assign(System::of(set)).unwrap());
         let portions = |at: usize| assignment.cut.iter().filter(move |it| it.task == at);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Exact partitioning of small sets: every assignment is tried that is not a renaming of another.
+//! Exact partitioning of small sets: tries every assignment, except those that only rename CPUs.
 
 use crate::held_up;
 use crate::system::System;
@@ -8,7 +8,7 @@ use crate::verdict::Verdict;
 use super::admission::{analysed, charged};
 use super::packing::by_utilisation;
 
-/// The number of CPUs analysed before the search gives up.
+/// The number of CPU analyses after which the search gives up.
 const LOOKS: u32 = 200_000;
 
 /// The exact answer for the tasks of one CPU, given in ascending order.
@@ -24,11 +24,11 @@ pub(crate) fn by_priority(system: System<'_>, group: &[usize]) -> Verdict {
     analysed(system, group).0
 }
 
-/// An assignment of tasks to CPUs, among those that the set lets them use, such that all deadlines are met on each.
+/// An assignment of tasks to the CPUs that the set allows, such that each CPU meets all deadlines.
 ///
 /// # Errors
-/// [`Verdict::Unschedulable`] where there is none, [`Verdict::Unknown`] where that took too many looks
-/// (a count, not a time).
+/// [`Verdict::Unschedulable`] if no such assignment exists, [`Verdict::Unknown`] if the search needs too many
+/// analyses (a count, not a time).
 pub(crate) fn partition(system: System<'_>, one: OneCpu) -> Result<Vec<Vec<usize>>, Verdict> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();
     order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks whose CPU, or pieces, were given: does EDF meet all deadlines on each CPU?
+//! Tests whether EDF meets all deadlines on each CPU for tasks whose CPUs or pieces the set states.
 
 use super::split::{CpuLoad, Subtask};
 use crate::system::System;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The pieces, where each CPU meets all deadlines of those that it was given. A piece but the first reloads after its
-/// move, and a budget that was given leaves room for that.
+/// Returns the pieces if each CPU meets all deadlines of its pieces. Each piece but the first reloads after its
+/// migration, and a stated budget must leave room for that reload.
 ///
 /// # Errors
-/// Why they are not known to be met.
+/// The reason why the deadlines are not known to be met.
 pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
     let places = system
         .placement
@@ -35,10 +35,10 @@ pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
     Ok(pieces)
 }
 
-/// The tasks of each CPU, where the set gives each task one.
+/// Returns the tasks of each CPU if the set gives each task one CPU.
 ///
 /// # Errors
-/// The task that has no CPU, or a choice.
+/// The task that has no CPU, or more than one.
 pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
     let mut bins = vec![Vec::new(); system.cpus as usize];
     for at in 0..system.tasks.len() {
@@ -52,7 +52,7 @@ pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
     Ok(bins)
 }
 
-/// A task as pieces.
+/// Converts a task to pieces.
 fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<Subtask>, String> {
     let task = system.tasks[at];
     let moved = system.bill.map_or(Time::ZERO, |bill| bill.moved[at]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Each task on one CPU, or in one cluster of CPUs: packing, exact assignment, and splitting.
+//! Assigns each task to one CPU or one cluster of CPUs: packing, exact assignment, and splitting.
 
 mod admission;
 pub mod packing;

@@ -10,18 +10,19 @@ use crate::uni::{edf, fixed};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The bin that gets a task, of those that admit it.
+/// Which of the admitting bins gets a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fit {
-    /// The last one that was used, or one after it.
+    /// The last used bin, or the next admitting bin after it.
     Next,
-    /// The first.
+    /// The first admitting bin.
     First,
-    /// The fullest; of several, the first.
+    /// The fullest admitting bin, or the first of equally full bins.
     Best,
-    /// The emptiest; of several, the first.
+    /// The emptiest admitting bin, or the first of equally full bins.
     Worst,
-    /// The emptiest but one; of several, the first. Where only one admits the task, that one.
+    /// The second emptiest admitting bin, or the first of equally full bins. If only one bin admits the task, that
+    /// bin.
     AlmostWorst,
 }
 
@@ -30,7 +31,8 @@ impl Fit {
     pub const ALL: [Self; 5] =
         [Self::Next, Self::First, Self::Best, Self::Worst, Self::AlmostWorst];
 
-    /// By the usual letters: `ff` is first fit, `ffd` first fit decreasing.
+    /// Returns the fit for its usual letters, and whether tasks are sorted: `ff` is first fit, `ffd` first fit
+    /// decreasing.
     pub fn by_letters(letters: &str) -> Option<(Self, bool)> {
         let fit = |letters| match letters {
             "nf" => Some(Self::Next),
@@ -45,23 +47,23 @@ impl Fit {
     }
 }
 
-/// The way to pack tasks.
+/// A packing method for tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packing {
-    /// The bin that gets a task.
+    /// Which of the admitting bins gets a task.
     pub fit: Fit,
-    /// Whether the tasks are taken by falling utilisation, not in their order.
+    /// Whether tasks are taken by falling utilisation instead of in their order.
     pub decreasing: bool,
-    /// The condition of a bin for admitting tasks.
+    /// The condition under which a bin admits tasks.
     pub admission: Admission,
     /// The number of CPUs of a bin: 1, or the size of a cluster.
     pub cluster: u32,
 }
 
-/// The tasks of each bin in the order in which they came; or the first task that no bin admitted.
+/// The tasks of each bin in the order of their arrival; or the index of the first task that no bin admitted.
 pub type PackingResult = Result<Vec<Vec<usize>>, usize>;
 
-/// A bin: its tasks, and the sum of their utilisations, rounded; doubts are settled by the tasks.
+/// A bin: its tasks, and the rounded sum of their utilisations. Doubts about the sum are settled from the tasks.
 #[derive(Debug, Clone, Default)]
 struct Bin {
     tasks: Vec<usize>,
@@ -78,8 +80,7 @@ impl Packing {
         rest.first().map_or(Ok(bins), |&at| Err(at))
     }
 
-    /// Packs the tasks until one fits nowhere: the bins, and the tasks from that one on, in the order in which
-    /// they are taken.
+    /// Packs tasks until one task fits nowhere. Returns the bins, and the tasks from that task on, in packing order.
     pub fn pack_as_far(self, system: System<'_>) -> (Vec<Vec<usize>>, Vec<usize>) {
         let tasks = system.tasks;
         let mut bins = vec![Bin::default(); (system.cpus / self.cluster.max(1)) as usize];
@@ -115,8 +116,8 @@ impl Packing {
         }
     }
 
-    /// The bin that this fit likes best of those that admit the task, and less than the one `after`. Demand is
-    /// only asked for where the bin would be the one.
+    /// The best bin for this fit among the bins that admit the task and rank after the bin `after`. The demand test
+    /// runs only for a bin that would be chosen.
     fn best_after(
         self,
         system: System<'_>,
@@ -149,13 +150,13 @@ impl Packing {
         }
     }
 
-    /// Whether the set lets the task run on the CPUs of a bin, and no lock of it is used in another one.
+    /// Whether the set lets the task run on the CPUs of a bin, and no lock of the task is used in another bin.
     fn may_use(self, system: System<'_>, bins: &[Bin], bin: usize, at: usize) -> bool {
         system.may_use(at, bin, self.cluster as usize)
             && !system.is_torn(at, bin, bins.iter().map(|bin| &bin.tasks[..]))
     }
 
-    /// Whether the utilisations fit.
+    /// Whether the utilisation of the task fits into the bin.
     fn has_room(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
         let own = &tasks[at];
         if own.wcet > own.period {
@@ -169,7 +170,7 @@ impl Packing {
         filter.sign().unwrap_or_else(|| compare_sum(all(), u64::from(self.cluster))).is_le()
     }
 
-    /// Whether a bin with room for the task meets all deadlines with it, where that is asked.
+    /// Whether a bin with room for the task meets all deadlines with the task, if the admission requires that.
     fn meets(self, system: System<'_>, bin: &Bin, at: usize) -> bool {
         let late = |task: &Task| {
             task.deadline >= task.period
@@ -203,7 +204,7 @@ impl Packing {
 }
 
 impl Bin {
-    /// Its tasks and one more.
+    /// The tasks of the bin and one more.
     fn with<'a>(&'a self, tasks: &'a [Task], at: usize) -> impl Iterator<Item = &'a Task> {
         self.tasks.iter().map(|&other| &tasks[other]).chain([&tasks[at]])
     }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Semi-partitioned EDF by C=D splitting (Burns, Davis, Wang and Zhang, Real-Time Systems 48(1), 2012).
 //!
-//! A task that fits on no CPU whole is cut: its first piece `(C', T, D = C')` runs at once on a CPU that is
-//! nearly full, the rest `(C - C', T, D - C')` goes on to another.
+//! A task that fits on no CPU as a whole is cut. The first piece `(C', T, D = C')` runs immediately on a nearly full
+//! CPU, and the rest `(C - C', T, D - C')` continues on another CPU.
 //!
-//! With delays, each piece is a task of its CPU: it pays for the job that it preempts there, and each but the first
-//! reloads after its move, within its budget. A piece is then `(C' + paid, T, D')` with `D'` equal to that.
+//! With delays, each piece is a task of its CPU: the piece pays for the job that it preempts there, and each piece
+//! but the first reloads after its migration, within its budget. A piece is then `(C' + paid, T, D')`, where `D'`
+//! equals that execution time.
 
 use std::cmp::Reverse;
 
@@ -20,21 +21,21 @@ use super::packing::by_utilisation;
 /// A task, or a piece of it, on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subtask {
-    /// The task.
+    /// The index of the task.
     pub task: usize,
-    /// The CPU.
+    /// The index of the CPU.
     pub cpu: usize,
-    /// The part of its work that is done there.
+    /// The part of the task's work that this CPU executes.
     pub wcet: Time,
-    /// The time it may run there: its work, and its reload after its move.
+    /// The time that the piece may run on this CPU: its work, and its reload after migration.
     pub budget: Time,
-    /// Its payment for the job that it preempts there.
+    /// The piece's payment for the job that it preempts on this CPU.
     pub paid: Time,
-    /// Within how long of its release there.
+    /// The deadline of the piece, relative to its release on this CPU.
     pub deadline: Time,
 }
 
-/// The load of a CPU: tasks and pieces as tasks, and the reload of each when it resumes.
+/// The load of a CPU: whole tasks and pieces as tasks, with each one's reload time after a preemption.
 #[derive(Debug, Clone, Default)]
 pub struct CpuLoad {
     tasks: Vec<Task>,
@@ -42,26 +43,26 @@ pub struct CpuLoad {
 }
 
 impl CpuLoad {
-    /// With one more.
+    /// The load with one more task.
     fn with(&self, task: Task, resumed: Time) -> Self {
         let mut more = self.clone();
         more.push(task, resumed);
         more
     }
 
-    /// Puts one more onto it.
+    /// Adds one more task to the load.
     pub(crate) fn push(&mut self, task: Task, resumed: Time) {
         self.tasks.push(task);
         self.resumed.push(resumed);
     }
 
-    /// The payment of each for delays.
+    /// The payment of each task for delays.
     pub(crate) fn paid(&self, bill: Option<&Bill>) -> Vec<Time> {
         let none = || vec![Time::ZERO; self.tasks.len()];
         bill.map_or_else(none, |it| it.paid(Payer::LaterDeadline, &self.tasks, &self.resumed))
     }
 
-    /// Whether all meet their deadlines, with what they pay.
+    /// Whether all tasks meet their deadlines, including their payments.
     pub(crate) fn meets(&self, bill: Option<&Bill>) -> bool {
         let verdict = match bill {
             None => edf::qpa(&self.tasks),
@@ -73,24 +74,24 @@ impl CpuLoad {
     }
 }
 
-/// The rest of a task that is being placed.
+/// The part of a split task that has no CPU yet.
 #[derive(Debug, Clone, Copy)]
 struct TaskRemainder {
     task: Task,
-    /// The reload of its jobs when they resume.
+    /// The reload time of the task's jobs when they resume.
     resumed: Time,
-    /// Its first reload on the next CPU.
+    /// The reload time of the next piece after its migration.
     reload: Time,
 }
 
 impl TaskRemainder {
-    /// All of it as a task of one CPU.
+    /// The whole remainder as a task of one CPU.
     fn whole(&self) -> Task {
         Task { wcet: self.task.wcet + self.reload, ..self.task }
     }
 
-    /// A piece that is due within `deadline` and needs all of that: its budget, and what it pays. None where what it
-    /// pays leaves nothing.
+    /// A piece that is due within `deadline` and needs all of that time: its budget and its payment. `None` if the
+    /// payment leaves no time for work.
     fn piece(&self, beside: &CpuLoad, bill: Option<&Bill>, deadline: Time) -> Option<(Time, Time)> {
         let task = Task { deadline, ..self.task };
         let with = |_| beside.with(task, self.resumed).paid(bill).pop();
@@ -99,7 +100,7 @@ impl TaskRemainder {
         Some((budget, paid))
     }
 
-    /// The largest piece of at most so much work that fits beside a load, as its budget, what it pays, and `D'`.
+    /// The largest piece with at most this much work that fits beside a load, as its budget, its payment, and `D'`.
     fn largest(
         &self,
         beside: &CpuLoad,
@@ -123,8 +124,8 @@ impl TaskRemainder {
     }
 }
 
-/// First fit by falling utilisation, splitting what fits nowhere; the pieces, or the first task that no
-/// splitting placed.
+/// Packs tasks by first fit and falling utilisation, and splits tasks that fit nowhere. Returns the pieces, or the
+/// first task that no splitting could place.
 ///
 /// # Errors
 /// The index of the task that could not be placed.

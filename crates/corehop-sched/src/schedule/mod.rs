@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedules of a set: the first miss of a set that no test accepts, and the busiest window of a task of one that holds.
+//! Simulated schedules of a set: the first missed deadline of a set that no test accepts, and the busiest window of a
+//! task in an accepted set.
 //!
-//! A `Scene` is a group of CPUs with the tasks that only they serve. [`play`] serves releases that a `Pattern` gives, from
-//! event to event; [`search`] looks through patterns. All of it is bounded by a number of jobs, and depends on the set alone.
+//! A `Scene` is a group of CPUs with the tasks that only these CPUs run. [`play`] simulates the releases of a
+//! `Pattern` event by event, and [`search`] tries patterns. The number of jobs bounds the simulation, and its result
+//! depends on the set alone.
 //!
-//! The simulation covers preemptive EDF and fixed priorities among the CPUs of a scene; jobs that execute for their WCET, and on
-//! several CPUs also for less; release jitter; and, where delays are asked for, the reload of a job each time it resumes, by
-//! whether it resumes on the CPU that it left. Not simulated are blocking, the overheads of the operating system, delays by pair of
-//! tasks or by cache blocks, tasks in pieces, and CPUs that differ.
+//! The simulation covers preemptive EDF and fixed priorities on the CPUs of a scene. Jobs execute for their WCET, and
+//! on several CPUs also for less. Release jitter is included. If delays are requested, a job reloads each time it
+//! resumes, for a time that depends on whether it resumes on the CPU that it left. The simulation does not cover
+//! blocking, operating-system overheads, delays by pair of tasks or by cache blocks, tasks in pieces, and CPUs that
+//! differ.
 
 pub mod pattern;
 pub mod play;
@@ -18,56 +21,56 @@ use serde::Serialize;
 
 use corehop_plan::workload::task::Time;
 
-/// A job of a schedule. Times are in microseconds and count from the beginning of the schedule.
+/// A job of a schedule. Times are in microseconds from the beginning of the schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ScheduledJob {
-    /// The task, by its place in the set.
+    /// The index of the task in the set.
     pub task: usize,
-    /// The arrival, from which the deadline counts.
+    /// The arrival of the job, from which its deadline counts.
     pub arrival_us: Time,
-    /// The release, which jitter puts off.
+    /// The release of the job, which jitter can delay after the arrival.
     pub release_us: Time,
-    /// The instant at which the job is due.
+    /// The absolute deadline of the job.
     pub due_us: Time,
-    /// The time for which it executes, without reloads.
+    /// The job's execution time without reloads.
     pub work_us: Time,
-    /// Its end; None where the schedule ends before.
+    /// The end of the job; `None` if the schedule ends earlier.
     pub ended_us: Option<Time>,
 }
 
-/// The activity of a CPU for a job.
+/// What a CPU does for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuActivity {
-    /// It executes the job.
+    /// The CPU executes the job.
     Work,
-    /// It reloads what the job lost while it was preempted.
+    /// The CPU reloads the cache contents that the job lost while it was preempted.
     Preemption,
-    /// It reloads what the job left behind on another CPU.
+    /// The CPU reloads the cache contents that the job left on another CPU.
     Migration,
 }
 
-/// A stretch of time in which a CPU has one job.
+/// An interval in which a CPU runs one job without a change of activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stretch {
-    /// The CPU.
+    /// The index of the CPU.
     pub cpu: usize,
-    /// The job, by its place in the schedule.
+    /// The index of the job in the schedule.
     pub job: usize,
     /// The beginning of the stretch.
     pub from_us: Time,
     /// The end of the stretch.
     pub to_us: Time,
-    /// The activity.
+    /// What the CPU does in the interval.
     pub doing: CpuActivity,
 }
 
-/// The activity of some CPUs since they were idle last.
+/// What some CPUs do since they were last idle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Schedule {
     /// The CPUs.
     pub cpus: Vec<usize>,
-    /// The beginning, in microseconds: 0, or later where earlier jobs are left out.
+    /// The beginning, in microseconds: 0, or later if earlier jobs are left out.
     pub from_us: Time,
     /// The end, in microseconds.
     pub to_us: Time,
@@ -75,31 +78,35 @@ pub struct Schedule {
     pub jobs: Vec<ScheduledJob>,
     /// The stretches, in the order in which they began.
     pub stretches: Vec<Stretch>,
-    /// The job that the schedule is about: that which misses its deadline first, or that which responds last.
+    /// The index of the job that the schedule is about: the first job that misses its deadline, or the job with the
+    /// longest response.
     pub subject: usize,
     /// Whether jobs reload when they resume.
     pub with_delays: bool,
 }
 
 impl Schedule {
-    /// The job that the schedule is about.
+    /// Returns the job that the schedule is about.
     pub fn subject(&self) -> &ScheduledJob {
         &self.jobs[self.subject]
     }
 
-    /// The time from the deadline of that job to its end: at least, where the job does not end within the schedule.
+    /// Returns the time from the deadline of the subject job to its end. This is a lower bound if the job does not
+    /// end within the schedule.
     pub fn late_us(&self) -> Time {
         let job = self.subject();
         job.ended_us.unwrap_or(self.to_us).saturating_sub(job.due_us)
     }
 
-    /// The response of that job, from its arrival: at least, where it does not end within the schedule.
+    /// Returns the response time of the subject job, from its arrival. This is a lower bound if the job does not end
+    /// within the schedule.
     pub fn response_us(&self) -> Time {
         let job = self.subject();
         job.ended_us.unwrap_or(self.to_us).saturating_sub(job.arrival_us)
     }
 
-    /// Its end, from the release of the job before which at most so many come before the one that it is about.
+    /// Returns the end of the schedule, which starts at a release such that at most `jobs` jobs come before the
+    /// subject job.
     #[must_use]
     pub fn end(&self, jobs: usize) -> Self {
         let first = self.subject.saturating_sub(jobs);
@@ -124,7 +131,7 @@ impl Schedule {
         }
     }
 
-    /// The tasks that have jobs in it, ascending.
+    /// Returns the tasks that have jobs in the schedule, ascending.
     pub fn tasks(&self) -> Vec<usize> {
         let mut tasks: Vec<usize> = self.jobs.iter().map(|job| job.task).collect();
         tasks.sort_unstable();
@@ -132,7 +139,7 @@ impl Schedule {
         tasks
     }
 
-    /// The number of reloads of this kind, and their time.
+    /// Returns the number of reloads of this kind, and their total time.
     pub fn reloads(&self, doing: CpuActivity) -> (usize, Time) {
         let all = self.stretches.iter().filter(|it| it.doing == doing);
         (all.clone().count(), all.map(|it| it.to_us - it.from_us).sum())

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Patterns of releases: the release and the execution time of each job, and which of several equals goes first.
+//! Release patterns: the release and the execution time of each job, and which of several equally urgent jobs runs
+//! first.
 
 use corehop_plan::workload::draw::DrawStream;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The seed of all random patterns.
+/// The seed of all random release patterns.
 pub const SEED: u64 = 42;
 
 /// A pattern of releases for the tasks of a scene.
 #[derive(Debug, Clone)]
 pub struct Pattern {
-    /// The first release of each task; those that are released by then have arrived earlier, by their jitter.
+    /// The first release of each task. Jobs that are released by then have arrived earlier, by their jitter.
     pub(super) begins: Vec<Time>,
-    /// The task that loses where the scheduler may take either of two.
+    /// The task that loses when the scheduler may choose between two jobs.
     pub(super) last: Option<usize>,
-    /// Whether a job that resumes prefers a CPU that it was not on.
+    /// Whether a job that resumes prefers a CPU other than its last CPU.
     pub(super) restless: bool,
     /// Random gaps, jitter and execution times.
     draws: Option<ReleaseDraws>,
@@ -24,26 +25,29 @@ pub struct Pattern {
 #[derive(Debug, Clone)]
 struct ReleaseDraws {
     draw: DrawStream,
-    /// Whether jobs come later than they may.
+    /// Whether jobs are released later than their task allows.
     sporadic: bool,
     /// Whether jobs execute for less than their WCET.
     shorter: bool,
 }
 
 impl Pattern {
-    /// All tasks release their first job at once, and the next ones as soon as they may.
+    /// Returns the pattern in which all tasks release their first job at one instant, and further jobs as early as
+    /// possible.
     pub fn at_once(tasks: usize) -> Self {
         Self { begins: vec![Time::ZERO; tasks], last: None, restless: false, draws: None }
     }
 
-    /// The same, but one task begins `offset` later, and goes last among its equals.
+    /// Returns the pattern of [`Pattern::at_once`], but with task `one` starting `offset` later and running last
+    /// among equals.
     pub fn but_one(tasks: usize, one: usize, offset: Time) -> Self {
         let mut begins = vec![Time::ZERO; tasks];
         begins[one] = offset;
         Self { begins, last: Some(one), restless: false, draws: None }
     }
 
-    /// Random offsets; of a few patterns also random gaps, and execution times below the WCET where that can matter.
+    /// Returns a random pattern: random offsets, for a few patterns also random gaps, and execution times below the
+    /// WCET if those can matter.
     pub fn random(tasks: &[Task], number: u64, several_cpus: bool) -> Self {
         let mut draw = DrawStream::of_set(SEED, number);
         let begins = tasks.iter().map(|task| match draw.below(3) {
@@ -57,7 +61,7 @@ impl Pattern {
         Self { begins, last, restless, draws: Some(ReleaseDraws { draw, sporadic, shorter }) }
     }
 
-    /// The time by which a job comes later than its task may release it.
+    /// The additional time by which a job comes later than its task allows.
     pub(super) fn gap(&mut self, task: &Task) -> Time {
         match &mut self.draws {
             Some(ReleaseDraws { draw, sporadic: true, .. }) => match draw.below(2) {
@@ -68,7 +72,7 @@ impl Pattern {
         }
     }
 
-    /// The time from the arrival of a job to its release; `first` jobs take all the jitter that they have, and later ones none,
+    /// The time from the arrival of a job to its release. `first` jobs have their full jitter and later jobs none,
     /// which brings releases closest to each other.
     pub(super) fn jitter(&mut self, task: &Task, first: bool) -> Time {
         match &mut self.draws {

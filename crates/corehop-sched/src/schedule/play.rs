@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scheduler, from event to event.
+//! Simulates a scheduler event by event.
 //!
-//! Of one instant jobs end first, then others are released, then the CPUs are given out: the most urgent jobs have one each, and
-//! one that runs stays where it is. A job of a task waits for the one before it. A job that resumes reloads for its whole delay,
-//! however little it got done since the last time.
+//! At each instant, jobs end first, then other jobs are released, then the CPUs are assigned: the most urgent jobs
+//! get one CPU each, and a running job stays on its CPU. A job waits for the previous job of its task. A job that
+//! resumes reloads for its whole delay, however little it executed since the last resume.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
@@ -13,43 +13,43 @@ use super::scene::{PriorityRule, Scene};
 use super::{CpuActivity, Schedule, ScheduledJob, Stretch};
 use corehop_plan::workload::task::Time;
 
-/// The aim of a simulation.
+/// What a simulation looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimulationGoal {
     /// The first missed deadline.
     Miss,
-    /// The longest response of a task of the scene.
+    /// The longest response of a task of the scene, by index.
     Longest(usize),
 }
 
-/// The end of a simulation.
+/// When a simulation stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Until {
-    /// At the latest after so many jobs.
+    /// The simulation stops after this many jobs at the latest.
     pub jobs: u64,
-    /// As soon as no job is left, once all tasks have released one.
+    /// Whether the simulation stops as soon as no job is left and all tasks have released a job.
     pub idle: bool,
 }
 
 /// The result of a simulation.
 #[derive(Debug, Clone)]
 pub struct Played {
-    /// The schedule that was looked for, if there is one.
+    /// The schedule that the simulation looked for, if one was found.
     pub schedule: Option<Schedule>,
-    /// The jobs that were released.
+    /// The number of released jobs.
     pub jobs: u64,
 }
 
-/// The place of a job in the order of its scheduler: the smaller is served first.
+/// The position of a job in the order of its scheduler; the smallest key runs first.
 type UrgencyKey = (u64, Time, bool, usize, usize);
 
-/// A job under way.
+/// The progress of an unfinished job.
 #[derive(Debug, Clone, Copy)]
 struct JobProgress {
     left: Time,
     reload: Time,
     doing: CpuActivity,
-    /// The CPU that it had last, by its place in the scene.
+    /// The last CPU of the job, by its index in the scene.
     last: Option<usize>,
 }
 
@@ -60,18 +60,18 @@ struct Play<'a> {
     now: Time,
     /// The beginning of the window, at which no earlier job was left.
     began: Time,
-    /// The next release of each task, with the job's arrival.
+    /// The next release of each task, with the arrival of the released job.
     next: BinaryHeap<Reverse<(Time, usize, Time)>>,
-    /// By task: the releases so far.
+    /// The number of releases so far, by task.
     count: Vec<u64>,
     released: u64,
-    /// The jobs of the window by place, with the task's place in the scene.
+    /// The jobs of the window by index, with their tasks' indexes in the scene.
     jobs: Vec<ScheduledJob>,
     states: Vec<JobProgress>,
     stretches: Vec<Stretch>,
-    /// By CPU: its last stretch.
+    /// The last interval of each CPU.
     open: Vec<Option<usize>>,
-    /// By task: the job that is served, and those that wait for it.
+    /// For each task, the current job and the jobs that wait for it.
     queues: Vec<VecDeque<usize>>,
     waiting: BTreeSet<UrgencyKey>,
     seats: Vec<Option<UrgencyKey>>,
@@ -80,7 +80,7 @@ struct Play<'a> {
     best: Option<(Time, Schedule)>,
 }
 
-/// Serves the jobs of a pattern.
+/// Simulates the jobs of a release pattern.
 pub fn play(scene: &Scene, pattern: Pattern, goal: SimulationGoal, until: Until) -> Played {
     let mut play = Play::new(scene, pattern, goal);
     while play.step(until) {}
@@ -126,7 +126,7 @@ impl<'a> Play<'a> {
         play
     }
 
-    /// One event; whether there is more to come.
+    /// Simulates one event, and returns whether more events follow.
     fn step(&mut self, until: Until) -> bool {
         let release = self.next.peek().map_or(Time::MAX, |it| it.0.0);
         let ends = self.seats.iter().flatten().map(|running| {
@@ -154,7 +154,7 @@ impl<'a> Play<'a> {
         true
     }
 
-    /// Time passes, in which the CPUs serve their jobs.
+    /// Advances the time to `to`, while the CPUs run their jobs.
     fn run(&mut self, to: Time) {
         for seat in 0..self.seats.len() {
             let Some(urgency) = self.seats[seat] else { continue };
@@ -171,7 +171,7 @@ impl<'a> Play<'a> {
         self.now = to;
     }
 
-    /// Notes a stretch, or lengthens the one before it.
+    /// Records an interval, or extends the interval before it.
     fn keep(&mut self, seat: usize, job: usize, from_us: Time, to_us: Time, doing: CpuActivity) {
         if from_us == to_us {
             return;
@@ -186,7 +186,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Jobs that are done leave, and the next ones of their tasks follow.
+    /// Removes finished jobs, and makes the next jobs of their tasks ready.
     fn retire(&mut self) {
         for seat in 0..self.seats.len() {
             let Some(urgency) = self.seats[seat] else { continue };
@@ -205,7 +205,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Keeps the schedule of the longest response.
+    /// Stores the schedule if its response is the longest so far.
     fn compare(&mut self, job: usize) {
         let response = self.now - self.jobs[job].arrival_us;
         let longer = self.best.as_ref().is_none_or(|(best, _)| response > *best);
@@ -227,7 +227,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Jobs are released; after an idle time a new window begins.
+    /// Releases jobs. After an idle time a new window begins.
     fn release(&mut self, idle: bool) {
         while let Some(&Reverse((release, task, arrival))) = self.next.peek() {
             if release > self.now {
@@ -250,7 +250,7 @@ impl<'a> Play<'a> {
         self.dues.clear();
     }
 
-    /// A job of a task is ready, and the next one is expected.
+    /// Makes a job of a task ready, and schedules the task's next release.
     fn admit(&mut self, task: usize, arrival: Time) {
         let own = self.scene.parameters[task];
         let (work, job) = (self.pattern.work(&own), self.jobs.len());
@@ -289,7 +289,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Gives the CPUs to the most urgent jobs.
+    /// Assigns the CPUs to the most urgent jobs.
     fn dispatch(&mut self) {
         while let Some(&first) = self.waiting.first() {
             let free = self.seats.iter().any(Option::is_none);
@@ -324,7 +324,7 @@ impl<'a> Play<'a> {
         self.seats[seat] = Some(urgency);
     }
 
-    /// The window so far, about one of its jobs. Times count from the first arrival in it.
+    /// The window so far as a schedule with subject `subject`. Times count from the first arrival in the window.
     fn schedule(&self, subject: usize) -> Schedule {
         let jobs = self.jobs.iter().filter(|job| job.release_us < self.now);
         let zero =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Groups of CPUs with the tasks that only they serve, which are simulated together.
+//! Groups of CPUs that are simulated together, with the tasks that only these CPUs run.
 
 use crate::Test;
 use crate::charge::{ChargedAnswer, ChargedSet};
@@ -8,26 +8,28 @@ use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::scheduler::{JobPreference, MigrationReach, Scheduler};
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
-/// By what a scheduler prefers one job to another.
+/// The rule by which a scheduler prefers one job to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PriorityRule {
-    /// The earlier deadline.
+    /// The job with the earlier deadline runs first.
     Deadline,
-    /// The smaller rank, and of equals the earlier release.
+    /// The job with the smaller rank runs first, and among equal ranks the job that was released
+    /// earlier.
     Rank,
 }
 
-/// CPUs, and the tasks that only they serve.
+/// A group of CPUs, and the tasks that only these CPUs run.
 #[derive(Debug, Clone)]
 pub struct Scene {
     /// The CPUs.
     pub cpus: Vec<usize>,
-    /// The tasks, by their places in the set.
+    /// The indexes of the tasks in the set.
     pub tasks: Vec<usize>,
     pub(super) parameters: Vec<Task>,
     pub(super) by: PriorityRule,
     pub(super) ranks: Vec<u32>,
-    /// The reload of a job of each task when it resumes on the CPU that it left, and on another one.
+    /// The reload time of a job of each task: when it resumes on the CPU that it left, and when it
+    /// resumes on another CPU.
     pub(super) resumed: Vec<Time>,
     pub(super) moved: Vec<Time>,
 }
@@ -38,7 +40,7 @@ impl Scene {
         self.resumed.iter().chain(&self.moved).any(|&delay| delay > Time::ZERO)
     }
 
-    /// The same, whose jobs lose nothing when they are preempted.
+    /// A copy of the scene whose jobs lose nothing when they are preempted.
     #[must_use]
     pub(super) fn without_delays(&self) -> Self {
         let none = vec![Time::ZERO; self.tasks.len()];
@@ -46,21 +48,22 @@ impl Scene {
     }
 }
 
-/// A set as it is simulated.
+/// A set in the form that the simulation runs.
 #[derive(Debug, Clone)]
 pub struct Scenes {
     /// The groups of CPUs.
     pub all: Vec<Scene>,
-    /// Whether the simulation chose the CPUs of tasks, since neither the set nor the answer does.
+    /// Whether the simulation chose the CPUs of tasks, because neither the set nor the answer
+    /// states them.
     pub assigned: bool,
-    /// The costs that the verdict allows for and the simulation does not, as nouns.
+    /// The costs that the verdict includes and the simulation does not, as nouns.
     pub without: Vec<&'static str>,
 }
 
-/// The set as its scheduler serves it.
+/// Returns the groups of CPUs on which the set's scheduler runs the tasks.
 ///
 /// # Errors
-/// Why it is not simulated.
+/// The reason why the set cannot be simulated.
 pub fn scenes(
     set: &TaskSet,
     scheduler: Scheduler,
@@ -110,7 +113,7 @@ pub fn scenes(
 /// CPUs with their tasks.
 type ClusterTasks = (Vec<usize>, Vec<usize>);
 
-/// The groups of CPUs with their tasks, and whether they were chosen here.
+/// The groups of CPUs with their tasks, and whether this function chose the groups.
 fn groups(
     set: &TaskSet,
     scheduler: Scheduler,
@@ -162,7 +165,7 @@ fn singles(cpus: u32) -> Vec<Vec<usize>> {
     (0..cpus as usize).map(|cpu| vec![cpu]).collect()
 }
 
-/// Tasks of falling utilisation, each where the most is left.
+/// Assigns tasks by falling utilisation, each to the bin with the most capacity left.
 fn by_worst_fit(set: &TaskSet, bins: Vec<Vec<usize>>) -> Vec<ClusterTasks> {
     let u = |at: usize| set.tasks()[at].wcet.as_f64() / set.tasks()[at].period.as_f64();
     let mut order: Vec<usize> = (0..set.tasks().len()).collect();

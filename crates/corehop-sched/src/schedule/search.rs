@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Looks through patterns of releases for a missed deadline, or for a long response.
+//! Searches release patterns for a missed deadline or for a long response.
 
 use std::collections::BTreeSet;
 
@@ -12,32 +12,32 @@ use super::scene::{PriorityRule, Scene, Scenes};
 use super::{CpuActivity, Schedule};
 use corehop_plan::workload::task::Time;
 
-/// The jobs of a simulation that begins with all tasks at once.
+/// The number of jobs in a simulation that begins with all tasks at one instant.
 const JOBS_AT_ONCE: u64 = 10_000;
-/// The jobs of every other simulation.
+/// The number of jobs in every other simulation.
 const JOBS: u64 = 300;
-/// The number of random patterns for each group of CPUs, and of patterns in which one task begins later.
+/// For each group of CPUs, the number of random patterns, and the number of patterns in which one task begins later.
 const RANDOM: u64 = 40;
 const LATER: usize = 40;
-/// The most jobs before the one in question that an answer in JSON has.
+/// The largest number of jobs before the subject job in a JSON answer.
 const JOBS_IN_JSON: usize = 200;
-/// Groups of CPUs of which random patterns are tried.
+/// The largest number of CPU groups for which random patterns are tried.
 const GROUPS: usize = 8;
 
-/// The kind of pattern by which the jobs of a schedule were released.
+/// The kind of release pattern behind a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Releases {
-    /// All tasks at once, and then as soon as they may.
+    /// All tasks start at one instant and release further jobs as early as possible.
     AtOnce,
-    /// The same, but one task later.
+    /// All tasks but one start at one instant; one task starts later.
     OneLater,
-    /// At random.
+    /// Releases are random.
     Random,
 }
 
 impl Releases {
-    /// In words, after "if".
+    /// Describes the pattern in words, to follow "if".
     pub const fn words(self) -> &'static str {
         match self {
             Self::AtOnce => "all tasks are released at once",
@@ -50,20 +50,20 @@ impl Releases {
 /// The result of a search.
 #[derive(Debug, Clone)]
 pub struct SearchResult {
-    /// The schedule, and how its jobs were released.
+    /// The schedule, and the kind of release pattern behind it.
     pub schedule: Option<(Schedule, Releases)>,
-    /// The simulations.
+    /// The number of simulations.
     pub simulations: u64,
-    /// The jobs that were released in them.
+    /// The number of jobs released in all simulations.
     pub jobs: u64,
     /// Whether the simulation chose the CPUs of tasks.
     pub assigned: bool,
-    /// The costs that the verdict allows for and the simulations do not, as nouns.
+    /// The costs that the verdict includes and the simulations do not, as nouns.
     pub without: Vec<&'static str>,
 }
 
-/// The first missed deadline that simulation finds: with jobs that lose nothing when they are preempted, and if none of those misses,
-/// with the delays that are charged.
+/// Returns the first missed deadline that the simulation finds. Jobs first lose nothing when they are preempted; if
+/// no job misses then, the charged delays are simulated too.
 pub fn miss(scenes: &Scenes) -> SearchResult {
     let mut search = ScheduleSearch::new(SimulationGoal::Miss);
     let bare: Vec<Scene> = scenes.all.iter().map(Scene::without_delays).collect();
@@ -73,7 +73,7 @@ pub fn miss(scenes: &Scenes) -> SearchResult {
     search.found(scenes, found)
 }
 
-/// The schedule with the longest response of a task that simulation finds.
+/// Returns the schedule with the longest response of `task` that the simulation finds.
 pub fn busiest(scenes: &Scenes, task: usize) -> SearchResult {
     let mut search = ScheduleSearch::new(SimulationGoal::Miss);
     let place = |scene: &Scene| scene.tasks.iter().position(|&at| at == task);
@@ -117,7 +117,8 @@ impl ScheduleSearch {
         Some((found, Releases::AtOnce))
     }
 
-    /// The first hit: in all groups with releases at once, then with equals in turn, then at random.
+    /// The first missed deadline: in all groups with simultaneous releases, then with tasks of equal priority in
+    /// turn, then with random releases.
     fn among(&mut self, scenes: &[Scene]) -> Option<Hit> {
         let mut found = scenes.iter().find_map(|scene| self.at_once(scene));
         for scene in scenes.iter().filter(|it| it.by == PriorityRule::Rank && it.cpus.len() == 1) {
@@ -138,7 +139,7 @@ impl ScheduleSearch {
         Some((found, Releases::Random))
     }
 
-    /// Tasks that share a priority: each begins later in turn, at once with another one.
+    /// Tries tasks that share a priority: each task in turn begins later, together with another task.
     fn equals(&mut self, scene: &Scene) -> Option<Hit> {
         let shares =
             |at: &usize| scene.ranks.iter().filter(|it| **it == scene.ranks[*at]).count() > 1;
@@ -155,7 +156,7 @@ impl ScheduleSearch {
         Some((found, Releases::OneLater))
     }
 
-    /// The longest response of a task: released with all others, later than those, and at random.
+    /// The longest response of a task: released with all others, later than the others, and at random.
     fn longest(&mut self, scene: &Scene, at: usize) -> Option<Hit> {
         let mut best = self.at_once(scene);
         let alone = scene.by == PriorityRule::Rank
@@ -176,14 +177,15 @@ impl ScheduleSearch {
     }
 }
 
-/// The one whose job responds later; the first of equals.
+/// The schedule whose subject job responds later; the first if both are equal.
 fn longer(one: Option<Hit>, other: Option<Hit>) -> Option<Hit> {
     let response = |it: &Option<Hit>| it.as_ref().map(|it| it.0.response_us());
     if response(&other) > response(&one) { other } else { one }
 }
 
-/// The offsets of a task at which its deadline meets that of another job (Spuri 1996), or, under fixed priorities, its release
-/// meets another release. Its jobs follow each other, so that offsets within its period tell them all.
+/// The offsets of a task at which its deadline coincides with that of another job (Spuri 1996), or, under fixed
+/// priorities, its release coincides with another release. Offsets within the task's period are enough, because the
+/// task's jobs repeat.
 fn offsets(scene: &Scene, at: usize) -> Vec<Time> {
     let own = scene.parameters[at];
     let mut offsets = BTreeSet::new();
@@ -207,7 +209,7 @@ fn offsets(scene: &Scene, at: usize) -> Vec<Time> {
 }
 
 impl SearchResult {
-    /// As JSON: a `miss` or the `busiest` window.
+    /// Returns the result as JSON: a `miss` or the `busiest` window.
     pub fn json(&self) -> Value {
         let mut value = json!({ "found": self.schedule.is_some(), "simulations": self.simulations, "simulated_jobs": self.jobs });
         if self.assigned {

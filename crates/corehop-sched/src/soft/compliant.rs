@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Compliant-vector analysis for schedulers with priority points: global EDF and G-FL (Erickson, Devi and
-//! Baruah, ECRTS 2010; Erickson and Anderson, ECRTS 2012).
+//! Compliant-vector analysis for schedulers with priority points: global EDF and G-FL (Erickson, Devi and Baruah,
+//! ECRTS 2010; Erickson and Anderson, ECRTS 2012).
 //!
-//! A job has the priority of the point `Y` after its release: its deadline under EDF, `D - floor((m - 1) C / m)`
-//! under G-FL. With `Y` counted from the least one, `x = s - C/m` and `S = max(0, C (1 - Y/T))`, the least
-//! `s >= 0` is sought such that
+//! A job's priority is its priority point, which lies `Y` after the release: the deadline under EDF, `D - floor((m -
+//! 1) C / m)` under G-FL. With `Y` counted from the smallest `Y`, `x = s - C/m` and `S = max(0, C (1 - Y/T))`, the
+//! analysis finds the least `s >= 0` such that
 //!
 //! `sum of the ceil(U) - 1 largest of (u x + C - S) + sum of S <= m s`
 //!
-//! and responses are at most `Y + x + C` (only differences of priority points matter to a scheduler, so
-//! they may be counted from the least one). An `x` may be negative.
+//! and responses are at most `Y + x + C`. Only differences of priority points matter to a scheduler, so `Y` may be
+//! counted from the smallest `Y`. An `x` may be negative.
 
 use std::cmp::Ordering;
 
@@ -22,13 +22,13 @@ use corehop_plan::workload::task::{Task, Time};
 /// The priority points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Points {
-    /// The deadline: global EDF.
+    /// The priority point is the deadline: global EDF.
     Edf,
-    /// Fair lateness: `D - floor((m - 1) C / m)`.
+    /// The priority point is that of fair lateness: `D - floor((m - 1) C / m)`.
     FairLateness,
 }
 
-/// Response-time bounds, rounded up; nothing where tardiness is not bounded.
+/// Returns response-time bounds, rounded up; `None` if tardiness is not bounded.
 pub fn responses(system: System<'_>, points: Points) -> Option<Vec<Time>> {
     if bounded(system) != Verdict::Schedulable {
         return None;
@@ -41,7 +41,7 @@ pub fn responses(system: System<'_>, points: Points) -> Option<Vec<Time>> {
 
 struct TardinessAnalysis<'a> {
     system: System<'a>,
-    /// The priority point of each task, counted from the least of all.
+    /// The priority point of each task, counted from the smallest.
     points: Vec<i128>,
     carriers: usize,
 }
@@ -67,15 +67,15 @@ impl<'a> TardinessAnalysis<'a> {
         i128::from(task.wcet) * (i128::from(task.period) - point).max(0)
     }
 
-    /// The addition of a task that carries in at `s = a / m`, times `m T`: `C (a - C) + m (C T - S T)`. A
-    /// carrier is there by choice, so it adds nothing negative.
+    /// The addition of a task that carries work in at `s = a / m`, times `m T`: `C (a - C) + m (C T - S T)`. The
+    /// analysis chooses which tasks carry work in, so the addition is never negative.
     fn gain(&self, task: &Task, point: i128, a: i128) -> i128 {
         let (c, t, m) =
             (i128::from(task.wcet), i128::from(task.period), i128::from(self.system.cpus));
         (c * (a - c) + m * (c * t - Self::supply(task, point))).max(0)
     }
 
-    /// The least `s` in floating point: Newton on a convex, piecewise linear function, from below.
+    /// The least `s` in floating point, by Newton's method on a convex, piecewise linear function, from below.
     fn newton(&self) -> f64 {
         let m = self.system.m() as f64;
         let lines: Vec<CarrierTerm> =
@@ -104,7 +104,7 @@ impl<'a> TardinessAnalysis<'a> {
         }
     }
 
-    /// The least whole `a` such that `s = a / m` is enough, exact.
+    /// The least whole `a` such that `s = a / m` satisfies the condition, computed exactly.
     fn least(&self) -> i128 {
         let near = (self.newton() * self.system.m() as f64).ceil();
         settle(near as u128, |a| self.enough(a as i128)) as i128
@@ -114,8 +114,8 @@ impl<'a> TardinessAnalysis<'a> {
         self.system.tasks.iter().zip(self.points.iter().copied())
     }
 
-    /// The least whole `r` such that `s = r - Y - C + C/m` is enough, `least / m` being the least of those
-    /// quotients that is: then `r` bounds the response.
+    /// The least whole `r` such that `s = r - Y - C + C/m` satisfies the condition, where `least / m` is the least
+    /// quotient that does. Then `r` bounds the response.
     fn response(&self, task: &Task, point: i128, least: i128) -> Time {
         let (c, m) = (i128::from(task.wcet), i128::from(self.system.cpus));
         // s = (m (r - Y - C) + C) / m
@@ -142,7 +142,7 @@ impl<'a> TardinessAnalysis<'a> {
     }
 }
 
-/// A task in floating point: `S`, and what it adds as a carrier, `slope s + fixed`.
+/// A task's terms in floating point: `S`, and the task's addition as a carrier, `slope s + fixed`.
 #[derive(Debug, Clone, Copy)]
 struct CarrierTerm {
     supply: f64,
@@ -158,7 +158,7 @@ impl CarrierTerm {
     }
 }
 
-/// The addition of a carrier, exact as a fraction, and rounded.
+/// The addition of a carrier, as an exact fraction and rounded.
 #[derive(Debug, Clone, Copy)]
 struct Gain {
     numerator: i128,
@@ -171,7 +171,7 @@ impl Gain {
         Self { numerator, period: task.period, near: numerator as f64 / task.period.as_f64() }
     }
 
-    /// Falling order; rounded values decide where they are further apart than rounding.
+    /// Falling order. Rounded values decide if they differ by more than the rounding error.
     fn larger_first(a: &Self, b: &Self) -> Ordering {
         if (a.near - b.near).abs() > 1e-14 * (a.near + b.near) {
             return b.near.total_cmp(&a.near);
@@ -180,7 +180,7 @@ impl Gain {
     }
 }
 
-/// Falling order of two fractions that are not negative: by their whole parts, then by what is left.
+/// Falling order of two non-negative fractions: by their whole parts, then by their remainders.
 fn larger_first(a: &(i128, u64), b: &(i128, u64)) -> Ordering {
     let parts = |&(n, d): &(i128, u64)| (n / i128::from(d), n % i128::from(d));
     let ((whole_a, rest_a), (whole_b, rest_b)) = (parts(a), parts(b));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Devi and Anderson's tardiness bound for global EDF with implicit deadlines (RTSS 2005; Real-Time
-//! Systems 38(2), 2008).
+//! Devi and Anderson's tardiness bound for global EDF with implicit deadlines (RTSS 2005; Real-Time Systems 38(2),
+//! 2008).
 //!
-//! `x = (E_L - e_min) / (m - U_{L-1})`, with `L = ceil(U) - 1`, `E_L` the sum of the `L` largest WCETs and `U_{L-1}`
-//! that of the `L - 1` largest utilisations. No task is later than `x + C`.
+//! The bound is `x = (E_L - e_min) / (m - U_{L-1})`, with `L = ceil(U) - 1`, `E_L` the sum of the `L` largest WCETs
+//! and `U_{L-1}` the sum of the `L - 1` largest utilisations. The tardiness of a task is at most `x + C`.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,8 @@ use crate::partition::packing::by_utilisation;
 use crate::system::System;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Response-time bounds `T + C + ceil(x)`; nothing where tardiness is not bounded, or a deadline is no period.
+/// Returns response-time bounds `T + C + ceil(x)`; `None` if tardiness is not bounded, or a deadline differs from its
+/// period.
 pub fn devi_anderson(system: System<'_>) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if tasks.iter().any(|task| task.deadline != task.period || task.wcet > task.period) {
@@ -28,14 +29,14 @@ pub fn devi_anderson(system: System<'_>) -> Option<Vec<Time>> {
     Some(tasks.iter().map(|task| task.period + task.wcet + x).collect())
 }
 
-/// Signed numbers take one instruction to convert.
+/// The utilisation in floating point, from signed numbers because these convert in one instruction.
 #[inline]
 fn rounded_utilisation(task: &Task) -> f64 {
     task.wcet.ticks().cast_signed() as f64 / task.period.ticks().cast_signed() as f64
 }
 
-/// `x` rounded up, with `last` tasks that carry work, where floating point tells. `each` has the utilisations,
-/// and is used up.
+/// `x` rounded up, with `last` tasks that carry work; `None` if floating point cannot decide. `each` contains the
+/// utilisations, and is consumed.
 fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> {
     let used = sum_of_largest(each, last.saturating_sub(1));
     // Whole numbers of this size are exact.
@@ -51,7 +52,7 @@ fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> 
     (low >= high).then_some(Time::new(high as u64))
 }
 
-/// The same in whole numbers.
+/// `x` rounded up, computed in whole numbers.
 fn ceil_x_exact(system: System<'_>, last: usize) -> Time {
     let mut wcets: Vec<Time> = system.tasks.iter().map(|task| task.wcet).collect();
     wcets.sort_unstable_by(|a, b| b.cmp(a));
@@ -71,7 +72,7 @@ fn ceil_x_exact(system: System<'_>, last: usize) -> Time {
     Time::new(exact::settle(u128::from(numerator / system.m()), enough) as u64)
 }
 
-/// The sum of the `count` largest; what is left of `values` is of no use.
+/// The sum of the `count` largest values; the rest of `values` is undefined afterwards.
 fn sum_of_largest(values: &mut Vec<f64>, count: usize) -> f64 {
     const GROUPS: usize = 16;
     if count == 0 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bins that are filled with one task after the other, for one prefix of a stream after the other.
+//! Bins that are filled task by task, for one prefix of a stream of tasks after another.
 //!
-//! The packing of a shorter prefix is kept: in the order of the tasks all of it, by falling utilisation as
-//! much as comes before the first task that is new.
+//! The packing of a shorter prefix is reused: completely for packing in task order, and up to the first new task for
+//! packing by falling utilisation.
 
 use crate::partition::Fit;
 
-/// The bin of a task, or the first of several that found none.
+/// The outcome of packing: the bin of the last task, or the first task that fits no bin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PackOutcome {
     In,
@@ -14,7 +14,7 @@ pub(super) enum PackOutcome {
     Doubt,
 }
 
-/// The filling of the bins after each task.
+/// The fill levels of the bins after each task.
 #[derive(Debug, Default)]
 pub(super) struct Bins {
     count: usize,
@@ -23,20 +23,20 @@ pub(super) struct Bins {
     guard: f64,
     /// The tasks of the prefix in the order of packing.
     order: Vec<f64>,
-    /// The number of tasks of the prefix in the order.
+    /// The number of prefix tasks in the packing order.
     taken: usize,
-    /// The levels before the first task, after the first, and so on, as far as tasks were packed.
+    /// The fill levels before the first task, after the first task, and so on, as far as tasks were packed.
     levels: Vec<f64>,
-    /// The bin that was used last, likewise.
+    /// The bin that was used last, after each packed task.
     last: Vec<usize>,
-    /// Why the next one was not packed.
+    /// Why the next task was not packed.
     stop: Option<PackOutcome>,
-    /// For what is tried and not kept.
+    /// Temporary fill levels for a trial packing.
     trial: Vec<f64>,
 }
 
 impl Bins {
-    /// Begins with empty bins.
+    /// Starts with empty bins.
     pub(super) fn restart(&mut self, count: usize, size: f64, fit: Fit, guard: f64) {
         (self.count, self.size, self.fit, self.guard) = (count, size, Some(fit), guard);
         (self.taken, self.stop) = (0, None);
@@ -47,7 +47,7 @@ impl Bins {
         self.last.push(0);
     }
 
-    /// Packs the prefix and perhaps one more in their order.
+    /// Packs the prefix, and `extra` if given, in task order.
     pub(super) fn in_order(&mut self, prefix: &[f64], extra: Option<f64>) -> PackOutcome {
         self.order.extend_from_slice(&prefix[self.taken..]);
         self.taken = prefix.len();
@@ -56,8 +56,8 @@ impl Bins {
         self.with(all, extra, all)
     }
 
-    /// Packs the prefix and perhaps one more by falling utilisation; together they leave so much room in
-    /// the bins.
+    /// Packs the prefix, and `extra` if given, by falling utilisation; `room` is the capacity that all tasks together
+    /// leave in the bins.
     pub(super) fn falling(&mut self, prefix: &[f64], extra: Option<f64>, room: f64) -> PackOutcome {
         for &u in &prefix[self.taken..] {
             let at = self.order.partition_point(|&other| other >= u);
@@ -86,7 +86,7 @@ impl Bins {
         self.with(at, extra, enough)
     }
 
-    /// Packs so many of the order, as far as it goes.
+    /// Packs the first `until` tasks of the order, as far as possible.
     fn pack(&mut self, until: usize) {
         while self.stop.is_none() && self.last.len() <= until {
             let packed = self.last.len() - 1;
@@ -103,7 +103,7 @@ impl Bins {
         }
     }
 
-    /// The outcome of the order with one more task at this place, up to where it is known that all go in.
+    /// Packs the order with one more task at index `at`, until all further tasks are known to fit.
     fn with(&mut self, at: usize, extra: Option<f64>, enough: usize) -> PackOutcome {
         let packed = self.last.len() - 1;
         if let Some(why) = self.stop.filter(|_| packed < at) {
@@ -124,7 +124,7 @@ impl Bins {
     }
 }
 
-/// Adds `u` to the bin that the fit chooses among those that have room for it.
+/// Adds `u` to the bin that the fit chooses among the bins with room for it.
 fn place(
     levels: &mut [f64],
     last: usize,

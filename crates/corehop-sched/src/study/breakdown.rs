@@ -5,17 +5,17 @@ use super::family::{Family, FamilyMember};
 use super::verdicts::PolicyQuery;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The whole, in the unit of the answer.
+/// The value that represents 100 % in the answer.
 pub(super) const WHOLE: u64 = 1_000_000;
-/// Beyond this factor, in thousandths, nothing is looked for.
+/// The largest factor on execution times that the search tries, in thousandths.
 const MOST: u64 = 1 << 30;
 
-/// The utilisation, in millionths of that of all CPUs, of the set with its execution times as
-/// long as they can be, in steps of a thousandth of what they were; the delay is charged in full, and does
-/// not count as utilisation.
+/// The set's breakdown utilisation in millionths of all CPUs: its utilisation with the longest schedulable execution
+/// times, in steps of a thousandth of the original times. The delay is charged in full, and does not count as
+/// utilisation.
 ///
-/// Found by halving, so it takes for granted what all tests here are built to hold: that a set
-/// which is schedulable stays so when its execution times shrink.
+/// The search by halving assumes that a schedulable set stays schedulable when its execution times shrink, which all
+/// tests in this crate are built to satisfy.
 pub(super) fn breakdown(
     way: PolicyQuery,
     cpus: u32,

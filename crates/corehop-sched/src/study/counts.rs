@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of a study, or of a part of it.
+//! The counts of a whole study, or of some of its sets.
 
 use super::breakdown::WHOLE;
 use super::shard::{Shard, Shards};
@@ -12,55 +12,55 @@ use corehop_plan::workload::task::Time;
 pub struct StudyCounts {
     /// The study.
     pub study: SchedulabilityStudy,
-    /// The sets that were drawn.
+    /// The shards of the study that were counted.
     pub shards: Shards,
-    /// Of each reading, in order.
+    /// The counts of each reading, in order.
     pub(super) readings: Vec<ReadingCounts>,
 }
 
-/// The counts of a reading. What is compared with what follows from the reading alone, so that counts
-/// of one study can be added place by place.
+/// The counts of one reading. The compared pairs follow from the reading alone, so the counts of one study can be
+/// added index by index.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct ReadingCounts {
-    /// By scheduler, delay and cap: the schedulable sets, or their breakdown utilisations.
+    /// By scheduler, delay and cap: the number of schedulable sets, or their breakdown utilisations.
     pub(super) cells: Vec<SetMoments>,
-    /// By scheduler and delay: the weights of the caps at which the set is schedulable; or the mean
-    /// breakdown utilisation over the caps.
+    /// By scheduler and delay: the weights of the caps at which the set is schedulable, or the mean breakdown
+    /// utilisation over the caps.
     pub(super) weighted: Vec<SetMoments>,
-    /// By crossover and step: the first's weight less the other's, of the same stream.
+    /// By crossover and step: the difference of both schedulers' weights for one stream.
     pub(super) differences: Vec<SetMoments>,
 }
 
-/// Why outcomes do not add up.
+/// Why counts cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyCountsError {
-    /// They are of different studies, or of other seeds or numbers of sets.
+    /// The counts are from different studies, seeds or numbers of sets.
     #[error("shards of different studies: {0}")]
     Different(String),
-    /// They have sets in common.
+    /// Two shards have sets in common.
     #[error("the shards {0} and {1} have sets in common: pass each shard once")]
     Overlap(Shard, Shard),
-    /// There is none.
+    /// There are no counts to add.
     #[error("no shards to merge")]
     Nothing,
 }
 
 impl StudyReading {
-    /// The largest number that a cell's sets are counted with.
+    /// The largest number that one set can add to a cell.
     pub(super) fn scale(&self) -> u64 {
         match self.measure {
             Measure::Schedulability => 1,
             Measure::Breakdown => WHOLE,
         }
     }
-    /// The largest weighted number of a set.
+    /// The largest weighted number of one set.
     pub(super) fn weighted_scale(&self) -> u64 {
         match self.measure {
             Measure::Schedulability => self.caps.whole(),
             Measure::Breakdown => WHOLE,
         }
     }
-    /// The delays at which a crossover is looked for.
+    /// The delays at which a crossover is evaluated.
     pub(super) fn steps(&self, crossover: &Crossover) -> Vec<Time> {
         let last = self.delays.last().copied().unwrap_or(Time::ZERO);
         (0..=last / crossover.step_us).map(|step| step * crossover.step_us).collect()
@@ -74,10 +74,10 @@ impl StudyReading {
 }
 
 impl StudyCounts {
-    /// Takes another part of the same study in.
+    /// Adds the counts of another part of the study.
     ///
     /// # Errors
-    /// [`StudyCountsError`] where it is of another study, or has sets that are in already.
+    /// [`StudyCountsError`] if the part belongs to another study, or contains sets that are already counted.
     pub fn merge(&mut self, other: &Self) -> Result<(), StudyCountsError> {
         let (a, b) = (&self.study, &other.study);
         if a != b {
@@ -96,10 +96,10 @@ impl StudyCounts {
         Ok(())
     }
 
-    /// All parts together.
+    /// Adds the counts of all parts.
     ///
     /// # Errors
-    /// As [`StudyCounts::merge`], and where there is none.
+    /// The errors of [`StudyCounts::merge`], and an error if there are no parts.
     pub fn merged(parts: impl IntoIterator<Item = Self>) -> Result<Self, StudyCountsError> {
         let mut parts = parts.into_iter();
         let mut all = parts.next().ok_or(StudyCountsError::Nothing)?;
@@ -109,18 +109,18 @@ impl StudyCounts {
         Ok(all)
     }
 
-    /// Whether every set of the study is in.
+    /// Whether every set of the study is counted.
     pub fn is_whole(&self) -> bool {
         self.shards.is_whole()
     }
 
-    /// The number of sets of each cap so far.
+    /// The number of sets counted at each cap.
     pub fn sets(&self) -> u64 {
         self.shards.sets(self.study.sets)
     }
 
-    /// S(U, D_c): the share of sets that are schedulable, or the mean breakdown utilisation, by the places
-    /// of reading, scheduler, delay and cap. Nothing where no set is in, or no such place is.
+    /// S(U, D_c): the share of sets that are schedulable, or the mean breakdown utilisation, by the indexes of
+    /// reading, scheduler, delay and cap. `None` if no set is counted or an index is out of range.
     pub fn schedulability(
         &self,
         reading: usize,
@@ -137,8 +137,8 @@ impl StudyCounts {
         }
     }
 
-    /// W(D_c), the weighted schedulability, or the mean breakdown utilisation, by the places of reading,
-    /// scheduler and delay.
+    /// W(D_c): the weighted schedulability, or the mean breakdown utilisation, by the indexes of reading, scheduler
+    /// and delay.
     pub fn weighted(
         &self,
         reading: usize,
@@ -150,7 +150,7 @@ impl StudyCounts {
         self.readings.get(reading)?.weighted.get(at)?.mean_of(about.weighted_scale())
     }
 
-    /// W of a scheduler at a delay, by their names.
+    /// W of a scheduler at a delay, by the names of reading and scheduler.
     pub fn weighted_of(
         &self,
         reading: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Up to which delay is one scheduler preferable to another?
+//! The largest delay up to which one scheduler is preferable to another.
 
 use corehop_plan::workload::task::Time;
 use serde::Serialize;
@@ -7,43 +7,43 @@ use serde::Serialize;
 use super::tally::SetMoments;
 use super::{Crossover, StudyCounts};
 
-/// The delay at which a scheduler stops being preferable to another.
+/// The result of one comparison: the delay at which a scheduler stops being preferable to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelayCrossing {
     /// The scheduler whose delay grows.
     pub of: String,
-    /// The scheduler that is compared with it.
+    /// The scheduler with the fixed delay.
     pub against: String,
-    /// The latter's delay in microseconds.
+    /// The fixed delay of the scheduler `against`, in microseconds.
     pub at_us: Time,
-    /// The finding.
+    /// The delays at which the scheduler `of` is preferable.
     #[serde(flatten)]
     pub preferable: Preferable,
 }
 
-/// Up to which delay the first is preferable.
+/// Up to which delay the scheduler `of` is preferable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "preferable")]
 pub enum Preferable {
-    /// Below this delay.
+    /// The scheduler is preferable below this delay.
     Below {
-        /// In microseconds.
+        /// The delay in microseconds.
         crossover_us: f64,
-        /// Its 95 % interval: the delays at which neither is preferable beyond chance. The study's largest
-        /// delay where it may lie beyond.
+        /// The 95 % interval of the crossover: the delays at which chance may explain the difference between both
+        /// schedulers. The upper end is the study's largest delay if the interval may extend beyond it.
         interval_us: [f64; 2],
     },
-    /// At every delay of the study.
+    /// The scheduler is preferable at every delay of the study.
     Throughout,
-    /// Not even without delay.
+    /// The scheduler is not preferable even without delay.
     Never,
 }
 
 impl StudyCounts {
-    /// The delays at which schedulers stop being preferable, in the order in which the reading has them.
+    /// Returns the delays at which schedulers stop being preferable, in the order of the reading's crossovers.
     ///
-    /// Both are asked about the same sets, so that what is judged is the difference of each set's weights, not
-    /// of two means with a scatter each. Between two steps the difference is taken to be a straight line.
+    /// Both schedulers are tested on identical sets. So the estimate uses the difference of weights per set, instead
+    /// of two means with separate scatter. Between two steps the difference is interpolated linearly.
     pub fn crossings(&self, reading: usize) -> Vec<DelayCrossing> {
         let (Some(about), Some(counts)) =
             (self.study.readings.get(reading), self.readings.get(reading))
@@ -87,7 +87,7 @@ fn crossing(differences: &[SetMoments], about: &Crossover, most: u64) -> Option<
     Some(Preferable::Below { crossover_us, interval_us })
 }
 
-/// The first place, in steps, at which `values` are no longer above `level`.
+/// The first position, in steps, at which `values` are no longer above `level`.
 fn falls_below(values: &[f64], level: f64) -> Option<f64> {
     let at = values.iter().position(|&value| value <= level)?;
     let Some(before) = at.checked_sub(1) else { return Some(0.0) };

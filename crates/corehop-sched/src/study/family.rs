@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The task sets of one stream, for all caps at once.
+//! The task sets of one random stream, for all utilisation caps together.
 //!
-//! A cap's set is a prefix of the stream, so that caps between which no task is added share one set.
+//! Each cap's set is a prefix of the stream, so caps between which no task is added share one set.
 
 use std::ops::Range;
 
@@ -10,20 +10,20 @@ use corehop_plan::workload::generate::fixed_sum::NoSuchSum;
 use corehop_plan::workload::generate::{Capped, FixedSum, Last, scaled, share};
 use corehop_plan::workload::task::{Task, TaskParameters, Time};
 
-/// Tasks, and the sets that begin with some of them.
+/// A list of tasks, and the sets that are prefixes of this list.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Family {
     pub(super) tasks: Vec<Task>,
-    /// By rising length.
+    /// The sets by rising length.
     pub(super) members: Vec<FamilyMember>,
 }
 
-/// A set: the first tasks of the family, and perhaps one of its own.
+/// One set: the first tasks of the family, and possibly one task of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FamilyMember {
     pub(super) prefix: usize,
     pub(super) extra: Option<Task>,
-    /// The caps whose set it is.
+    /// The range of caps that this set belongs to.
     pub(super) caps: Range<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Family {
     }
 }
 
-/// The families that hold the sets of the stream with this index.
+/// The families that contain the sets of stream `index`.
 ///
 /// # Errors
 /// If the generator finds no set with the requested sum.

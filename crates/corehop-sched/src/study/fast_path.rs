@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests whether tasks fit into bins by their utilisations, for all sets of a family at once.
+//! Decides whether tasks fit into bins by their utilisations, for all sets of a family together.
 //!
-//! Sums are floating-point numbers with a bound on their error. What they leave in doubt is asked again in
-//! whole numbers ([`Packing::pack`]), so that a verdict is always the exact one. Bins that are equally full
-//! but for that error may be mistaken for one another; the fill levels stay the same up to it.
+//! Sums are floating-point numbers with a bound on their error. Doubtful cases are decided again in whole numbers
+//! ([`Packing::pack`]), so every verdict is exact. Bins whose levels differ by no more than that error may be
+//! mistaken for one another; their levels then agree up to the error.
 
 use super::Clusters;
 use super::bins::{Bins, PackOutcome};
@@ -13,30 +13,30 @@ use crate::partition::{Admission, Fit, Packing};
 use crate::system::System;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The needs of all schedulers of a family with a delay charged.
+/// The utilisations of a family's tasks with a delay charged, shared by all schedulers.
 #[derive(Debug, Default)]
 pub(super) struct FamilyNeeds {
     delay: Time,
     /// The utilisation of each of the first tasks, as far as they fit into their periods.
     u: Vec<f64>,
-    /// Of each member that has no other tasks.
+    /// The shape of each set that consists of these first tasks, possibly with one own task.
     shapes: Vec<UtilisationShape>,
-    /// The guard, which is more than the error of a sum.
+    /// A margin that is larger than the rounding error of a sum.
     guard: f64,
 }
 
-/// A member in numbers.
+/// The numbers that describe one set of a family.
 #[derive(Debug, Clone, Copy)]
 struct UtilisationShape {
     sum: f64,
     largest: f64,
-    /// The number of the prefix above 1/2.
+    /// The number of prefix tasks with utilisation above 1/2.
     heavy: usize,
-    /// The utilisation of the task of its own; more than 1 where it does not fit into its period.
+    /// The utilisation of the set's own task; more than 1 if that task does not fit into its period.
     extra: Option<f64>,
 }
 
-/// A sum of so many utilisations on so many CPUs is off by less than this.
+/// An upper bound on the rounding error of a sum of `tasks` utilisations on `cpus` CPUs.
 fn guard(tasks: usize, cpus: u32) -> f64 {
     4.0 * relative_error(tasks + 1) * (f64::from(cpus) + 2.0)
 }
@@ -78,7 +78,7 @@ impl FamilyNeeds {
     }
 }
 
-/// The way to pack the sets of a family into the clusters of a machine.
+/// How the sets of a family are packed into the clusters of a machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackingRule {
     pub(super) cpus: u32,
@@ -90,7 +90,7 @@ impl PackingRule {
         (self.cpus / self.clusters.cpus) as usize
     }
 
-    /// Whether each member of the family can be packed, in their order; those that are left out cannot.
+    /// Whether each set of the family can be packed, in their order. Sets that are left out cannot be packed.
     pub(super) fn verdicts(
         self,
         family: &Family,
@@ -119,8 +119,8 @@ impl PackingRule {
         }
     }
 
-    /// On one bin: at how many of the first `delays`, which ascend, each member fits; those that are left
-    /// out fit at none.
+    /// For one bin: at how many of the first `delays`, which ascend, each set fits. Sets that are left out fit at
+    /// none.
     pub(super) fn latest(self, family: &Family, delays: &[Time], latest: &mut Vec<usize>) {
         let guard = guard(family.tasks.len(), self.cpus);
         // Of the prefix: the sums of the utilisations and of the rates, and the shortest slack.
@@ -165,7 +165,7 @@ impl PackingRule {
     }
 }
 
-/// A member, and what is asked of it.
+/// One set of a family, with the packing question about it.
 struct MemberQuestion<'a> {
     rule: PackingRule,
     family: &'a Family,
@@ -175,7 +175,7 @@ struct MemberQuestion<'a> {
 }
 
 impl MemberQuestion<'_> {
-    /// The answer by the sum and the largest utilisation; None where they are not enough.
+    /// The answer from the sum and the largest utilisation; `None` if these do not decide.
     fn quickly(&self) -> Option<bool> {
         let UtilisationShape { sum, largest, heavy, extra } = self.shape;
         let guard = self.charged.guard;

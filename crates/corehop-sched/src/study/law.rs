@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Laws of random tasks as descriptions have them.
+//! Parses the random distributions of tasks from study descriptions.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use corehop_plan::workload::generate::fixed_sum::UtilisationMethod;
 use corehop_plan::workload::generate::{Capped, Deadline, FixedSum, Last, Period, Utilisation};
 use corehop_plan::workload::task::{LONGEST, MOST_TASKS, Time};
 
-/// The table `tasks`.
+/// The table `tasks` of a description.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TaskLaws {
@@ -71,7 +71,7 @@ enum HowToSum {
 }
 
 impl TaskLaws {
-    /// The generator that is described, or what is wrong with it.
+    /// The described generator, or what is wrong with the description.
     pub(crate) fn generator(self) -> Result<Generator, String> {
         let period = period(self.period_us)?;
         let deadline = match self.deadline {

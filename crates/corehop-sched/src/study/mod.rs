@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Schedulability studies: of so many random task sets, how many does a scheduler carry, as the
-//! utilisation and the delay of preemptions and migrations grow (Bastoni, Brandenburg and Anderson 2010,
-//! section 5)?
+//! Schedulability studies: how many random task sets are schedulable under each scheduler, as the utilisation and the
+//! delay of preemptions and migrations grow (Bastoni, Brandenburg and Anderson 2010, section 5)?
 //!
-//! A [`SchedulabilityStudy`] is a description; [`run`] draws its sets and counts; [`StudyCounts`] holds whole numbers, so
-//! that the outcomes of shards add up to that of the whole. Shares, weighted schedulability,
-//! the caller computes crossovers and their intervals from the counts.
+//! A [`SchedulabilityStudy`] describes a study, and [`run`] draws its sets and counts. [`StudyCounts`] contains whole
+//! numbers, so the counts of shards add up to the counts of the whole study. The caller computes shares, weighted
+//! schedulability, crossovers and their intervals from the counts.
 
 pub(crate) mod text;
 pub(crate) mod law;
@@ -41,27 +40,27 @@ use corehop_plan::workload::Event;
 use corehop_plan::workload::generate::{Capped, Deadline, FixedSum};
 use corehop_plan::workload::task::Time;
 
-/// A study: what is drawn, who is asked, and what is compared.
+/// A study: which sets are drawn, which schedulers are tested, and which are compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchedulabilityStudy {
-    /// A name for tables and files.
+    /// The name of the study in tables and files.
     pub id: String,
-    /// The question, with its source.
+    /// The question of the study, with its source.
     pub title: String,
     /// The seed of every draw.
     pub seed: u64,
-    /// The number of streams of tasks; each gives one set per cap.
+    /// The number of streams of tasks; each stream gives one set per utilisation cap.
     pub sets: u64,
-    /// The ways to read it, at least one.
+    /// The readings of the study, at least one.
     pub readings: Vec<StudyReading>,
-    /// The reading that is held for the source's, and why.
+    /// The reading that is considered closest to the source, and why.
     pub held: Option<PreferredReading>,
-    /// The description as it was written.
+    /// The original text of the description.
     pub text: String,
 }
 
 impl SchedulabilityStudy {
-    /// The flaws in the way its sets are drawn, if any.
+    /// Returns warnings about flaws in how the study draws sets.
     pub fn warnings(&self) -> Vec<&'static str> {
         let of = |reading: &StudyReading| match &reading.generator {
             Generator::FixedSum(fixed) => fixed.method.warning(),
@@ -73,22 +72,22 @@ impl SchedulabilityStudy {
     }
 }
 
-/// The reading that is closest to the paper.
+/// The reading of a study that is closest to the paper.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PreferredReading {
-    /// Its name.
+    /// The name of the reading.
     pub reading: String,
-    /// The reasons for it.
+    /// The reasons for choosing this reading.
     pub why: String,
 }
 
-/// One way to read a study: every choice made.
+/// One reading of a study, with every choice made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyReading {
-    /// The options that were chosen, with slashes between; `study` where there was no choice.
+    /// The chosen options, separated by slashes; `study` if there was no choice.
     pub name: String,
-    /// The measure.
+    /// The quantity measured for each set.
     pub measure: Measure,
     /// The number of CPUs, m.
     pub cpus: u32,
@@ -96,56 +95,56 @@ pub struct StudyReading {
     pub caps: Caps,
     /// The delays `D_c` in microseconds, ascending.
     pub delays: Vec<Time>,
-    /// The way to draw task sets.
+    /// The generator of task sets.
     pub generator: Generator,
-    /// The schedulers, in order.
+    /// The tested schedulers, in order.
     pub schedulers: Vec<Scheduler>,
-    /// The pairs of them that are compared, and how.
+    /// The pairs of schedulers that are compared, and how.
     pub crossovers: Vec<Crossover>,
 }
 
-/// The measure of a set.
+/// The quantity that a study measures for each set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
-    /// Whether it is schedulable.
+    /// Whether the set is schedulable.
     Schedulability,
-    /// The utilisation at which it ceases to be when its execution times grow together, in steps of a
+    /// The largest utilisation at which the set is schedulable when all execution times grow together, in steps of a
     /// thousandth, as a share of the CPUs in millionths.
     Breakdown,
 }
 
-/// Evenly spaced utilisation caps, kept as whole numbers so that weights are.
+/// Evenly spaced utilisation caps, stored as whole numbers so that weights are whole too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Caps {
-    /// The first one, in thousandths.
+    /// The first cap, in thousandths.
     from: u64,
-    /// The distance of two, in thousandths.
+    /// The distance between two caps, in thousandths.
     step: u64,
-    /// The number.
+    /// The number of caps.
     count: usize,
-    /// The common divisor of all, in thousandths.
+    /// The common divisor of all caps, in thousandths.
     unit: u64,
 }
 
 impl Caps {
-    /// The number.
+    /// The number of caps.
     pub fn len(self) -> usize {
         self.count
     }
-    /// Whether there is none; there always is one.
+    /// Whether there is no cap; always false.
     pub fn is_empty(self) -> bool {
         self.count == 0
     }
-    /// The cap at this place.
+    /// The cap at index `place`.
     pub fn at(self, place: usize) -> f64 {
         (self.from + self.step * place as u64) as f64 / 1_000.0
     }
-    /// Its weight, in a unit that makes all weights whole.
+    /// The weight of the cap at index `place`, in a unit that makes all weights whole.
     pub fn weight(self, place: usize) -> u64 {
         (self.from + self.step * place as u64) / self.unit
     }
-    /// The sum of the weights of these places.
+    /// The sum of the weights of the caps at these indexes.
     fn weights(self, places: Range<usize>) -> u64 {
         places.map(|place| self.weight(place)).sum()
     }
@@ -153,7 +152,7 @@ impl Caps {
     pub fn whole(self) -> u64 {
         self.weights(0..self.count)
     }
-    /// The first place whose cap is not below `sum`.
+    /// The index of the first cap that is at least `sum`.
     fn admitting(self, sum: f64) -> usize {
         let guess = (sum * 1_000.0 - self.from as f64) / self.step as f64;
         let mut place = (guess.floor().max(0.0) as usize).min(self.count);
@@ -167,12 +166,12 @@ impl Caps {
     }
 }
 
-/// The way to draw task sets; a cap takes the place of the generator's own.
+/// The generator of task sets. The study's cap replaces the generator's own cap.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Generator {
-    /// Tasks until the cap is exceeded.
+    /// Adds tasks until the cap is exceeded.
     Capped(Capped),
-    /// A fixed number of tasks whose utilisations have the cap as their sum.
+    /// Draws a fixed number of tasks whose utilisations add up to the cap.
     FixedSum(FixedSum),
 }
 
@@ -185,48 +184,48 @@ impl Generator {
     }
 }
 
-/// A scheduler of a study.
+/// One scheduler of a study.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scheduler {
-    /// As tables and curves have it.
+    /// The name of the scheduler in tables and curves.
     pub name: String,
-    /// The way to ask it.
+    /// The test that decides for this scheduler.
     pub policy: SchedulerTest,
-    /// The events that a job may suffer under it; its delay is the largest of their costs.
+    /// The events that a job may suffer under this scheduler. A job's delay is the largest of their costs.
     pub suffers: Vec<Event>,
 }
 
-/// The way to ask a scheduler: by a test, of the whole set or of each cluster.
+/// The test that decides for a scheduler, applied to the whole set or to each cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SchedulerTest {
     /// The name of the test.
     pub test: &'static str,
-    /// The way to pack tasks into clusters first, if they are.
+    /// How tasks are packed into clusters first; `None` without clusters.
     pub clusters: Option<Clusters>,
 }
 
 /// Clusters of CPUs into which tasks are packed by utilisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Clusters {
-    /// The number of CPUs of each.
+    /// The number of CPUs in each cluster.
     pub cpus: u32,
-    /// The cluster that gets a task.
+    /// Which cluster gets a task.
     pub fit: Fit,
     /// Whether tasks are taken by falling utilisation.
     pub decreasing: bool,
 }
 
-/// Up to which delay is one scheduler preferable to another that suffers a fixed delay?
+/// A comparison: up to which delay is one scheduler preferable to another scheduler with a fixed delay?
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crossover {
     /// The scheduler whose delay grows.
     pub of: String,
-    /// The scheduler that is compared with it.
+    /// The scheduler with the fixed delay.
     pub against: String,
-    /// The delay of the latter, one of those of the study.
+    /// The fixed delay in microseconds; the value must be one of the study's delays.
     #[serde(default)]
     pub at_us: Time,
-    /// Steps of the growing delay, from 0 to the largest of the study.
+    /// The step of the growing delay, from 0 to the largest delay of the study.
     pub step_us: Time,
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Draws the sets of a study, asks every scheduler, and counts.
+//! Draws the sets of a study, tests every scheduler, and counts.
 //!
-//! Readings that differ only in a scheduler share their sets, and a shared scheduler is tested once.
-//! Counts are whole numbers: neither the order of the sets nor the number of threads can change them.
+//! Readings that differ only in a scheduler share their sets, and a shared scheduler is tested once. Counts are whole
+//! numbers: neither the order of the sets nor the number of threads can change them.
 
 use super::bins::Bins;
 use super::breakdown::breakdown;
@@ -17,13 +17,13 @@ use corehop_plan::parallel::summed;
 use corehop_plan::workload::generate::fixed_sum::NoSuchSum;
 use corehop_plan::workload::task::Time;
 
-/// A listener to the progress of a study.
+/// Receives the progress of a study.
 pub trait Progress: Sync {
-    /// So many more sets are done; whether to go on.
+    /// Reports that `sets` more sets are done; returns whether to continue.
     fn advance(&self, sets: u64) -> bool;
 }
 
-/// No listener.
+/// Ignores the progress and always continues.
 impl Progress for () {
     fn advance(&self, _: u64) -> bool {
         true
@@ -33,13 +33,13 @@ impl Progress for () {
 /// The number of sets that a thread takes at once.
 const AT_ONCE: usize = 64;
 
-/// Why a study was not carried out.
+/// Why a study was not completed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StudyRunError {
-    /// No set with a sum that is asked for.
+    /// The generator found no set with a requested sum.
     #[error(transparent)]
     NoSet(#[from] NoSuchSum),
-    /// The listener wants no more.
+    /// The progress receiver stopped the study.
     #[error("interrupted")]
     Interrupted,
     /// The threads could not be started.
@@ -47,10 +47,10 @@ pub enum StudyRunError {
     Threads(String),
 }
 
-/// Carries out a part of a study, on so many threads (as many as there are CPUs, where that is not said).
+/// Runs a part of a study on `threads` threads (one per CPU if not given).
 ///
 /// # Errors
-/// [`StudyRunError`], in which case nothing was counted.
+/// [`StudyRunError`]; in that case there are no counts.
 pub fn run(
     study: &SchedulabilityStudy,
     shard: Shard,
@@ -60,12 +60,12 @@ pub fn run(
     run_by(study, shard, threads, progress, VerdictMethod::Quick)
 }
 
-/// The way to come by verdicts.
+/// How verdicts are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VerdictMethod {
-    /// The quickest way.
+    /// By the fastest method available.
     Quick,
-    /// Each set by its test.
+    /// By the test itself, for each set separately.
     #[cfg_attr(not(test), expect(dead_code, reason = "the obvious twin of the other"))]
     Obvious,
 }
@@ -111,41 +111,41 @@ pub(super) fn run_by(
     Ok(StudyCounts { study: study.clone(), shards: Shards::one(shard), readings })
 }
 
-/// Readings with the same sets, and everything that is asked of those.
+/// Readings that share their sets, with all scheduler queries about these sets.
 struct ReadingGroup<'a> {
-    /// The readings.
+    /// The indexes of the readings.
     readings: Vec<usize>,
-    /// One of them.
+    /// One of the readings.
     reading: &'a StudyReading,
-    /// By rising delay.
+    /// The queries by rising delay.
     requests: Vec<SchedulerQuery>,
-    /// The pairs whose weights are compared: places of requests.
+    /// The pairs of queries whose weights are compared, as indexes.
     pairs: Vec<(usize, usize)>,
-    /// The number of requests to be counted by cap.
+    /// The number of queries that are counted by cap.
     by_cap: usize,
-    /// Those that are answered together.
+    /// The queries that are answered together.
     swept: Vec<Swept>,
 }
 
-/// Requests of one scheduler with one queue, by rising delay.
+/// Queries about one scheduler with one queue, by rising delay.
 struct Swept {
     rule: PackingRule,
     requests: Vec<usize>,
     delays: Vec<Time>,
 }
 
-/// A scheduler, asked at a delay.
+/// One scheduler at one delay.
 #[derive(Debug, Clone, Copy)]
 struct SchedulerQuery {
     policy: SchedulerTest,
     delay: Time,
     way: Option<PolicyQuery>,
-    /// The place of its counts by cap, if they are wanted.
+    /// The index of the query's counts by cap, if these are needed.
     by_cap: Option<usize>,
 }
 
 impl SchedulerQuery {
-    /// Whether it is answered together with others.
+    /// Whether the query is answered together with others.
     fn is_swept(&self) -> bool {
         self.by_cap.is_none() && self.way.is_some_and(|way| way.one_bin().is_some())
     }
@@ -184,7 +184,7 @@ fn groups(study: &SchedulabilityStudy, manner: VerdictMethod) -> Vec<ReadingGrou
 }
 
 impl ReadingGroup<'_> {
-    /// Adds what a reading wants to know.
+    /// Adds the queries that a reading needs.
     fn ask(&mut self, reading: &StudyReading, manner: VerdictMethod) {
         for scheduler in &reading.schedulers {
             for &delay in &reading.delays {
@@ -218,7 +218,7 @@ impl ReadingGroup<'_> {
         })
     }
 
-    /// Brings the requests into the order of their delays.
+    /// Sorts the queries by delay.
     fn sort(&mut self) {
         let mut order: Vec<usize> = (0..self.requests.len()).collect();
         order.sort_by_key(|&at| self.requests[at].delay);
@@ -301,8 +301,8 @@ impl ReadingGroup<'_> {
         self.sweep(family, scratch);
     }
 
-    /// The requests of which only the weight counts, and only grows less with the delay: each member fits
-    /// at so many of them.
+    /// Answers queries that need only the total weight, which never grows with the delay: for each set, the number of
+    /// delays at which the set fits.
     fn sweep(&self, family: &Family, scratch: &mut Scratch) {
         let Scratch { scores, weights, latest, drops, .. } = scratch;
         for swept in &self.swept {
@@ -337,7 +337,7 @@ impl ReadingGroup<'_> {
         }
     }
 
-    /// The requests of each delay, and the place of the first of them.
+    /// The queries at each delay, with the index of the first of them.
     fn by_delay(&self) -> impl Iterator<Item = (&[SchedulerQuery], usize)> {
         let mut from = 0;
         self.requests.chunk_by(|a, b| a.delay == b.delay).map(move |same| {
@@ -347,7 +347,7 @@ impl ReadingGroup<'_> {
         })
     }
 
-    /// The counts that a reading of this group has requested.
+    /// The counts that a reading of this group needs.
     fn counts(&self, reading: &StudyReading, sums: &GroupSums, sets: u64) -> ReadingCounts {
         let caps = reading.caps.len();
         let mut counts = ReadingCounts::default();
@@ -379,7 +379,7 @@ impl ReadingGroup<'_> {
     }
 }
 
-/// Each step of each crossover: who, at which delay, against whom, at which delay.
+/// Each step of each crossover: the scheduler and its delay, and the compared scheduler and its delay.
 fn comparisons(reading: &StudyReading) -> Vec<(SchedulerTest, Time, SchedulerTest, Time)> {
     let policy = |name: &str| {
         let found = reading.schedulers.iter().find(|scheduler| scheduler.name == name);
@@ -408,16 +408,16 @@ struct Scratch {
     drops: Vec<i64>,
 }
 
-/// The sums of a group.
+/// The sums over the sets of a group.
 #[derive(Debug, Clone)]
 struct GroupSums {
-    /// By request and cap: how many more sets are schedulable here than one cap before.
+    /// By query and cap: how many more sets are schedulable at this cap than at the cap before.
     edges: Vec<i64>,
-    /// By request and cap, of breakdown utilisations.
+    /// By query and cap: the breakdown utilisations.
     cells: Vec<SetMoments>,
-    /// By request.
+    /// By query: the weighted schedulability.
     weighted: Vec<SetMoments>,
-    /// By pair.
+    /// By pair: the differences of weights.
     differences: Vec<SetMoments>,
 }
 

@@ -6,35 +6,35 @@ use std::str::FromStr;
 
 use crate::exact::gcd;
 
-/// The sets whose index leaves this remainder; `3/64`. `64/64` is `0/64`, so that counting from 0 and
-/// from 1 both take each part once.
+/// The sets whose index has this remainder modulo `of`, written `3/64`. `64/64` means `0/64`, so
+/// numbering shards from 0 or from 1 covers each shard once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Shard {
     of: u64,
     remainder: u64,
 }
 
-/// Why this is no shard.
+/// Why a text or number pair is not a shard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a shard: expected K/N, K of 0 to N, N of 1 to 1000000, such as 3/64")]
 pub struct ShardError(String);
 
 impl Shard {
-    /// Everything.
+    /// The shard that contains every set.
     pub const WHOLE: Self = Self { of: 1, remainder: 0 };
 
-    /// The indices below `sets` that belong to it.
+    /// The indices below `sets` that belong to the shard.
     pub(super) fn indices(self, sets: u64) -> impl ExactSizeIterator<Item = u64> + Clone {
         let count = sets.saturating_sub(self.remainder).div_ceil(self.of) as usize;
         (0..count).map(move |at| self.remainder + at as u64 * self.of)
     }
 
-    /// The number of so many sets that belong to it.
+    /// Returns how many of `sets` sets belong to the shard.
     pub fn sets(self, sets: u64) -> u64 {
         self.indices(sets).len() as u64
     }
 
-    /// Whether both have an index in common.
+    /// Whether two shards have an index in common.
     fn meets(self, other: Self) -> bool {
         let shared = gcd(self.of, other.of);
         self.remainder % shared == other.remainder % shared
@@ -67,12 +67,12 @@ impl fmt::Display for Shard {
 pub struct Shards(Vec<Shard>);
 
 impl Shards {
-    /// This one.
+    /// Returns a list with one shard.
     pub fn one(shard: Shard) -> Self {
         Self(vec![shard])
     }
 
-    /// Both; or the two that have a set in common.
+    /// Both lists together; an error with two shards that have a set in common.
     pub(super) fn with(&self, other: &Self) -> Result<Self, (Shard, Shard)> {
         for &a in &self.0 {
             if let Some(&b) = other.0.iter().find(|&&b| a.meets(b)) {
@@ -86,7 +86,7 @@ impl Shards {
         Ok(if joined.is_whole() { Self::one(Shard::WHOLE) } else { joined })
     }
 
-    /// Whether every set belongs to one: shares of what has nothing in common add up.
+    /// Whether the shards cover every set: shards are disjoint, so their shares add up.
     pub fn is_whole(&self) -> bool {
         let common = self.0.iter().fold(1_u128, |all, shard| {
             let of = u128::from(shard.of);
@@ -96,7 +96,7 @@ impl Shards {
         self.0.iter().map(|shard| common / u128::from(shard.of)).sum::<u128>() == common
     }
 
-    /// The number of their sets.
+    /// The number of sets in all shards together.
     pub(super) fn sets(&self, sets: u64) -> u64 {
         self.0.iter().map(|shard| shard.sets(sets)).sum()
     }

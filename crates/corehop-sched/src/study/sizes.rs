@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Back to working-set sizes: with what a machine's preemptions and migrations cost, up to which size is one
-//! scheduler preferable to another?
+//! Converts crossovers to working set sizes: with a machine's costs of preemptions and migrations, up to which size
+//! is one scheduler preferable to another?
 
 use serde::Serialize;
 
@@ -9,49 +9,50 @@ use super::{Crossover, Preferable, StudyCounts, StudyReading};
 use corehop_plan::workload::Event;
 use corehop_stats::costs::{Cost, EventCosts};
 
-/// Up to which size a scheduler is preferable.
+/// The working set sizes up to which a scheduler is preferable.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "preferable")]
 pub enum PreferenceRange {
-    /// Below this size.
+    /// The scheduler is preferable below this size.
     Below {
-        /// In KiB.
+        /// The size in KiB.
         wss_kib: f64,
     },
-    /// At every size that is known, up to this one.
+    /// The scheduler is preferable at every known size, up to this size.
     Throughout {
-        /// In KiB.
+        /// The size in KiB.
         up_to_kib: f64,
     },
-    /// At none.
+    /// The scheduler is preferable at no size.
     Never,
-    /// The costs are not known, or at no size within the delays of the study.
+    /// The costs are not known, or exceed the study's delays at every size.
     Unknown,
 }
 
-/// The meaning of a crossover for working sets.
+/// What a crossover means for working set sizes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sizes {
     /// The scheduler whose delay grows.
     pub of: String,
-    /// The scheduler that is compared with it.
+    /// The scheduler with the fixed delay.
     pub against: String,
-    /// The reach if the latter's delay is the one of the crossover, for every size.
+    /// The preferable sizes if the scheduler `against` has the fixed delay of the crossover at every size.
     pub fixed: PreferenceRange,
-    /// By the ends of the crossover's interval, and of those of the costs: the lower one with the upper ends of
-    /// costs, the upper one with the lower ends.
+    /// The preferable sizes for the ends of the crossover's interval: the lower end with the upper ends of costs, the
+    /// upper end with the lower ends of costs.
     pub fixed_interval: [PreferenceRange; 2],
-    /// The reach if each suffers the cost of its own events.
+    /// The preferable sizes if each scheduler suffers the cost of its own events.
     pub each_its_own: PreferenceRange,
-    /// By the ends of the costs and of W, each taken against the scheduler, and each for it.
+    /// The preferable sizes with the ends of costs and of W: once taken against the scheduler `of`, and once in its
+    /// favour.
     pub each_its_own_interval: [PreferenceRange; 2],
 }
 
-/// The number of sizes between two of the table.
+/// The number of interpolated sizes between two sizes of the cost table.
 const BETWEEN: usize = 64;
 
 impl StudyCounts {
-    /// The meaning of a reading's crossovers on a machine with these costs.
+    /// Returns the working set sizes that a reading's crossovers mean on a machine with these costs.
     pub fn sizes(&self, reading: usize, costs: &dyn EventCosts) -> Vec<Sizes> {
         let Some(about) = self.study.readings.get(reading) else { return Vec::new() };
         let crossings = self.crossings(reading);
@@ -91,7 +92,7 @@ impl StudyCounts {
         pairs.filter_map(of).collect()
     }
 
-    /// W at any delay up to the largest of the study, by the straight line between two.
+    /// W at any delay up to the largest delay of the study, interpolated linearly.
     fn between(
         &self,
         reading: usize,
@@ -116,7 +117,7 @@ impl StudyCounts {
     }
 }
 
-/// For whom what is uncertain is taken.
+/// In whose favour uncertain values are taken.
 #[derive(Debug, Clone, Copy)]
 enum UncertaintyBias {
     Against,
@@ -125,7 +126,7 @@ enum UncertaintyBias {
 }
 
 impl UncertaintyBias {
-    /// None where an end is not known.
+    /// Returns the delays of both schedulers; `None` if an interval end is not known.
     fn delays(self, (ours, theirs): (Cost, Cost)) -> Option<[f64; 2]> {
         Some(match self {
             Self::Against => [ours.high_us?, theirs.low_us?],
@@ -149,14 +150,14 @@ impl UncertaintyBias {
     }
 }
 
-/// A size, and what the events of two schedulers cost there.
+/// One working set size, with the costs of two schedulers' events at this size.
 struct Looked {
     wss_kib: f64,
     own: Option<Cost>,
     other: Option<Cost>,
 }
 
-/// The sizes that are looked at: those at which the first one's costs are known, and some in between.
+/// The examined sizes: the sizes with known costs for the first scheduler, and some sizes in between.
 fn looked_at(costs: &dyn EventCosts, own: &[Event], other: &[Event]) -> Vec<Looked> {
     let sizes = costs.sizes(own);
     let steps = sizes.windows(2).flat_map(|pair| {
@@ -170,7 +171,7 @@ fn looked_at(costs: &dyn EventCosts, own: &[Event], other: &[Event]) -> Vec<Look
     sizes.first().copied().into_iter().chain(steps).map(of).collect()
 }
 
-/// Up to which size something holds that does so for small ones.
+/// The size up to which `holds` is true, starting from small sizes.
 fn reach(sizes: &[Looked], holds: impl Fn(&Looked) -> Option<bool>) -> PreferenceRange {
     let mut last = None;
     for size in sizes {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Outcomes as Parquet: a row per count, the study and the sets that were drawn in the metadata.
+//! Stores study counts as Parquet: one row per count, with the study and its shards in the metadata.
 //!
-//! Nothing else is in a file, no date and no host: the same sets give the same bytes, in one piece or merged.
+//! A file contains no date and no host, so identical sets give identical bytes, whether counted at once or merged.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -29,16 +29,16 @@ use corehop_plan::samples::parquet_sums::{self, SealedWriter, Verified, VerifyEr
 use corehop_plan::samples::store::{KIND, STUDY, VERSION};
 use corehop_plan::workload::task::Time;
 
-/// Why a file is no outcome of a study, or could not be written.
+/// Why a file contains no study counts, or could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// It is something else.
+    /// The file has another format.
     #[error("this file has no counts of a study: pass a file of `corehop check study … -o`")]
     NotOurs,
-    /// Of a later version.
+    /// The file has a later format version.
     #[error("this file has version {0} of study counts: use a newer corehop")]
     Later(u32),
-    /// It contradicts itself.
+    /// The contents of the file contradict each other.
     #[error("this file is damaged: {0}")]
     Damaged(String),
     /// The system could not read or write.
@@ -55,11 +55,11 @@ impl From<ParquetError> for StoreError {
     }
 }
 
-/// The version of this form.
+/// The format version that this module writes.
 const VERSION_HERE: u32 = 1;
 const ABOUT: &str = "corehop.study";
 
-/// The content of the metadata.
+/// The contents of the metadata.
 #[derive(Serialize, Deserialize)]
 struct About {
     description: String,
@@ -68,7 +68,7 @@ struct About {
     shards: String,
 }
 
-/// The identity of a row.
+/// The columns that identify a row.
 struct StudyRowKey<'a> {
     reading: &'a str,
     quantity: &'static str,
@@ -128,10 +128,10 @@ fn rows<'a>(
 }
 
 impl StudyCounts {
-    /// Writes it as Parquet.
+    /// Writes the counts as Parquet.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where `out` cannot be written.
+    /// [`StoreError::Io`] if `out` cannot be written.
     pub fn write(&self, out: impl Write + Send) -> Result<(), StoreError> {
         let batch = self.batch()?;
         let snappy = WriterProperties::builder()
@@ -143,10 +143,10 @@ impl StudyCounts {
         Ok(writer.end()?)
     }
 
-    /// A row for each count, as they stand in a file.
+    /// Returns the rows that a file contains, one per count.
     ///
     /// # Errors
-    /// None that are known of: a table that contradicts itself is reported as damaged.
+    /// No error is expected; inconsistent columns are reported as damaged.
     pub fn batch(&self) -> Result<RecordBatch, StoreError> {
         let pairs = self.study.readings.iter().zip(&self.readings);
         let all: Vec<StudyRowKey<'_>> =
@@ -206,7 +206,7 @@ impl StudyCounts {
         ]))
     }
 
-    /// Reads what [`StudyCounts::write`] wrote, and says whether checksums vouch for it.
+    /// Reads a file that [`StudyCounts::write`] wrote, and reports whether its checksums are valid.
     ///
     /// # Errors
     /// [`StoreError`]: another file, a later version, or one that contradicts itself.
@@ -260,7 +260,7 @@ impl StudyCounts {
 }
 
 impl ReadingCounts {
-    /// The next tallies as the counts of a reading; nothing where they run out.
+    /// Takes the next tallies as the counts of a reading; `None` if there are too few.
     fn of(about: &StudyReading, tallies: &mut impl Iterator<Item = SetMoments>) -> Option<Self> {
         let pairs = about.schedulers.len() * about.delays.len();
         let steps = about.crossovers.iter().map(|crossover| about.steps(crossover).len()).sum();

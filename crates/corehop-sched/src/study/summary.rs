@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An outcome in few numbers, for scripts.
+//! Summarises study counts in few numbers, for scripts.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,12 @@ use super::{Measure, Preferable, StudyCounts, StudyReading};
 use corehop_stats::costs::Selected;
 
 impl StudyCounts {
-    /// `{"id", "title", "seed", "sets", "complete", "readings": [{"name", "w": {SCHEDULER: {D_C: W}},
-    /// "w_interval": {SCHEDULER: {D_C: [low, high]}}, "crossover_us", "interval_us", "crossovers": […]}], "held"?, "warnings"?}`.
+    /// Returns `{"id", "title", "seed", "sets", "complete", "readings": [{"name", "w": {SCHEDULER: {D_C: W}},
+    /// "w_interval": {SCHEDULER: {D_C: [low, high]}}, "crossover_us", "interval_us", "crossovers": […]}], "held"?,
+    /// "warnings"?}`.
     ///
-    /// `crossover_us` and `interval_us` are those of the first crossover; null where there is none. A study
-    /// of breakdown utilisations has `breakdown` and `breakdown_interval` in place of `w`.
+    /// `crossover_us` and `interval_us` belong to the first crossover, and are null if there is none. A study of
+    /// breakdown utilisations has `breakdown` and `breakdown_interval` instead of `w`.
     pub fn json(&self) -> Value {
         let readings = self.study.readings.iter().enumerate();
         let mut value = json!({
@@ -32,9 +33,9 @@ impl StudyCounts {
         value
     }
 
-    /// The same; each reading has `"wss": [{"load", "statistic", "of", "against", "fixed", "fixed_interval",
-    /// "each_its_own", "each_its_own_interval"}]`, which says up to which working-set size the first is preferable at
-    /// these costs.
+    /// Returns the summary of [`StudyCounts::json`] with a field for each reading: `"wss": [{"load", "statistic",
+    /// "of", "against", "fixed", "fixed_interval", "each_its_own", "each_its_own_interval"}]`. The field says up to
+    /// which working set size the scheduler `of` is preferable at these costs.
     pub fn json_by_size(&self, costs: &[Selected<'_>]) -> Value {
         let mut value = self.json();
         let readings = value.get_mut("readings").and_then(Value::as_array_mut);

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of a study, as integers, and the shares with their intervals.
+//! Study counts as integers, and the shares with their intervals.
 
 use corehop_stats::binomial;
 
 /// The two-sided 95 % point of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
-/// The probability that an interval misses on either side.
+/// The probability that the true value lies beyond one given end of an interval.
 const TAIL: f64 = 0.025;
 
-/// The sum of some whole number over sets, and of its square.
+/// The number of sets, and the sums of a whole number per set and of its square.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetMoments {
     /// The number of sets.
     pub sets: u64,
-    /// The sum.
+    /// The sum of the numbers.
     pub sum: i64,
     /// The sum of the squares.
     pub square: i64,
@@ -24,31 +24,31 @@ pub struct SetMoments {
 pub struct ShareEstimate {
     /// The estimate.
     pub value: f64,
-    /// The lower end of its interval.
+    /// The lower end of the 95 % interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the 95 % interval.
     pub high: f64,
 }
 
 impl SetMoments {
-    /// Takes one set's number in.
+    /// Adds the number of one set.
     pub fn add(&mut self, value: i64) {
         self.sets += 1;
         self.sum += value;
         self.square += value * value;
     }
-    /// Takes another tally in.
+    /// Adds another tally.
     pub fn merge(&mut self, other: Self) {
         self.sets += other.sets;
         self.sum += other.sum;
         self.square += other.square;
     }
-    /// The mean; none of no sets.
+    /// The mean, or `None` without sets.
     pub fn mean(self) -> Option<f64> {
         (self.sets > 0).then(|| self.sum as f64 / self.sets as f64)
     }
-    /// Of a count: the share, with the interval of Clopper and Pearson (Biometrika 26, 1934), which
-    /// covers in at least 95 of 100 cases whatever the share is.
+    /// For a count: the share, with the interval of Clopper and Pearson (Biometrika 26, 1934), which covers the true
+    /// share in at least 95 of 100 cases.
     pub fn share(self) -> Option<ShareEstimate> {
         let value = self.mean()?;
         let (n, hits) = (self.sets as usize, self.sum.max(0) as usize);
@@ -56,9 +56,9 @@ impl SetMoments {
         let high = if hits >= n { 1.0 } else { solve(|p| binomial::at_most(n, p, hits) >= TAIL) };
         Some(ShareEstimate { value, low, high })
     }
-    /// The mean of numbers from 0 to `most`, as a share of it. Its interval is that of Agresti and Coull
-    /// (The American Statistician 52, 1998) carried over from counts: two observations of 0 and two of `most`
-    /// are added (`Z²/2` each, to be exact), so that it does not vanish where all are equal.
+    /// The mean of numbers from 0 to `most`, as a share of `most`. The interval is that of Agresti and Coull (The
+    /// American Statistician 52, 1998), generalised from counts. Two observations of 0 and two of `most` are added
+    /// (`Z²/2` each, to be exact), so the interval has a width even if all numbers are equal.
     pub fn mean_of(self, most: u64) -> Option<ShareEstimate> {
         let (mean, most) = (self.mean()?, most as f64);
         let count = self.sets as f64 + Z * Z;
@@ -69,8 +69,8 @@ impl SetMoments {
         let value = mean / most;
         Some(ShareEstimate { value, low: low.min(value), high: high.max(value) })
     }
-    /// The distance of the mean above zero, in standard errors; None where it is not known. Numbers that were
-    /// paired differ by at most `most`, and one pair of each such difference is added.
+    /// The distance of the mean above zero, in standard errors; `None` if unknown. Paired numbers differ by at most
+    /// `most`; one pair with the difference `most` and one with `-most` are added.
     pub(super) fn errors_above_zero(self, most: u64) -> Option<f64> {
         self.mean()?;
         let (count, most) = (self.sets as f64 + 2.0, most as f64);
@@ -78,11 +78,11 @@ impl SetMoments {
         let square = (self.square as f64 + 2.0 * most * most) / count;
         Some(mean / ((square - mean * mean) / count).sqrt())
     }
-    /// The interval's reach in standard errors.
+    /// The half-width of the interval in standard errors.
     pub(super) const REACH: f64 = Z;
 }
 
-/// The largest probability up to which `holds` does, which it does from 0 on.
+/// The largest probability up to which `holds` is true; `holds` must be true from 0 to that probability.
 fn solve(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..50 {
@@ -118,7 +118,7 @@ mod tests {
         assert!((0.990..0.998).contains(&mean.low), "{mean:?}");
     }
 
-    /// In how many of 10,000 repetitions the interval holds the true value.
+    /// The share of 10,000 repetitions in which the interval contains the true value.
     fn coverage(
         seed: u64,
         truth: f64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies as a whole: against the obvious way, in parts, and where the answer is known.
+//! Tests of whole studies: against the direct computation, in shards, and with known answers.
 
 use super::run::{VerdictMethod, run_by};
 use super::*;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies as TOML: what all readings have in common, and the choices that make them.
+//! Parses studies from TOML: the settings that all readings share, and the choices that distinguish
+//! the readings.
 
 use serde::Deserialize;
 use toml::{Table, Value};
@@ -17,28 +18,28 @@ use corehop_plan::platform::Platform;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{LONGEST, MOST_CPUS, Time};
 
-/// Why a text is no study.
+/// Why a text is not a study.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
-    /// It is no TOML, or a field is missing, unknown or of the wrong kind.
+    /// The text is not TOML, or a field is missing, unknown or of the wrong type.
     #[error("the study: {0}")]
     Form(String),
-    /// Something in it makes no sense.
+    /// A value in the description makes no sense.
     #[error("the study{reading}: {what}")]
     Sense {
-        /// In which reading, as a clause; empty where it is about all.
+        /// The reading with the problem, as a clause; empty if the problem affects all readings.
         reading: String,
-        /// The problem, and the expected form.
+        /// The problem, and the expected value.
         what: String,
     },
 }
 
-/// The most readings that choices may make.
+/// The largest number of readings that choices may produce.
 const MOST_READINGS: usize = 256;
-/// The most caps, delays, and steps of a crossover.
+/// The largest number of caps, of delays, and of steps of a crossover.
 const MOST_PLACES: usize = 4_096;
 
-/// The part that is said once for all readings.
+/// The settings that all readings share.
 #[derive(Deserialize)]
 struct StudyPreamble {
     id: String,
@@ -55,7 +56,7 @@ fn one() -> u64 {
     1
 }
 
-/// The parts of a reading.
+/// The settings of one reading.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct StudyText {
@@ -64,7 +65,7 @@ struct StudyText {
     cpus: Option<u32>,
     caps: CapsText,
     #[serde(default = "no_delay")]
-    /// Sets of a study are in microseconds, so that a tick is one.
+    /// The delays in microseconds; sets of a study use microseconds as ticks.
     delays_us: Vec<Time>,
     tasks: TaskLaws,
     schedulers: Table,
@@ -101,10 +102,10 @@ enum ClusterSize {
 }
 
 impl SchedulabilityStudy {
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// [`StudyError`], which says what is wrong, and what is expected.
+    /// [`StudyError`], which says what is wrong and what is expected.
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let form = |error: toml::de::Error| StudyError::Form(error.to_string());
         let mut table: Table = bounds::from_toml(text).map_err(form)?;
@@ -136,10 +137,10 @@ impl SchedulabilityStudy {
         Ok(study)
     }
 
-    /// The same with another seed or number of sets.
+    /// Returns the study with another seed or number of sets, if given.
     ///
     /// # Errors
-    /// If the number of sets is zero or so large that counts would overflow.
+    /// An error if the number of sets is zero or so large that counts would overflow.
     pub fn with(mut self, seed: Option<u64>, sets: Option<u64>) -> Result<Self, StudyError> {
         self.seed = seed.unwrap_or(self.seed);
         self.sets = sets.unwrap_or(self.sets);
@@ -164,7 +165,7 @@ impl SchedulabilityStudy {
     }
 }
 
-/// Every combination of the choices' options, each merged into what all have in common.
+/// Every combination of the choices' options, each merged into the shared settings.
 pub(crate) fn combined(base: Table, choices: &Table) -> Result<Vec<(String, Table)>, StudyError> {
     let wrong = |what: String| StudyError::Sense { reading: String::new(), what };
     let mut made = vec![(String::new(), base)];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verdicts of a scheduler on the sets of a family: by the fast path if there is one, by the test itself
-//! otherwise.
+//! Verdicts of a scheduler on the sets of a family: by the fast path if there is one, otherwise by the test itself.
 
 use super::bins::Bins;
 use super::family::{Family, FamilyMember};
@@ -13,17 +12,17 @@ use crate::verdict::Verdict;
 use corehop_plan::workload::generate::Deadline;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The way to ask a policy.
+/// How the verdicts of a scheduler are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PolicyQuery {
     /// By utilisations alone.
     Packed(PackingRule),
-    /// By its test, of each set.
+    /// By the scheduler's test, for each set.
     Asked { cpus: u32, test: &'static Test, clusters: Option<Clusters> },
 }
 
 impl PolicyQuery {
-    /// The quickest way to ask the policy.
+    /// The fastest method for the scheduler.
     pub(super) fn of(policy: SchedulerTest, reading: &StudyReading) -> Option<Self> {
         let cpus = reading.cpus;
         let packed = |clusters| Some(Self::Packed(PackingRule { cpus, clusters }));
@@ -41,13 +40,13 @@ impl PolicyQuery {
         }
     }
 
-    /// The obvious way: each set is made, and its test is run.
+    /// The direct method: each set is built, and its test runs.
     pub(super) fn asked(policy: SchedulerTest, cpus: u32) -> Option<Self> {
         let test = test(policy.test).ok()?;
         Some(Self::Asked { cpus, test, clusters: policy.clusters })
     }
 
-    /// The rule of a scheduler with one queue for all CPUs, to which a longer delay is never welcome.
+    /// The packing rule of a scheduler with one queue for all CPUs, under which a longer delay never helps.
     pub(super) fn one_bin(self) -> Option<PackingRule> {
         match self {
             Self::Packed(rule) if rule.bins() == 1 => Some(rule),
@@ -55,7 +54,7 @@ impl PolicyQuery {
         }
     }
 
-    /// The verdict on each member of the family, in their order; no for those that are left out.
+    /// The verdict on each set of the family, in their order; no for sets that are left out.
     pub(super) fn verdicts(
         self,
         family: &Family,
@@ -72,7 +71,7 @@ impl PolicyQuery {
         }
     }
 
-    /// The verdict on one member, with its execution times scaled by so many thousandths.
+    /// The verdict on one set, with its execution times scaled to `thousandths`.
     pub(super) fn verdict_scaled(
         self,
         family: &Family,

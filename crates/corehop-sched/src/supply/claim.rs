@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The reach of an observed supply: the windows that were seen, and the share of all windows that may lose more.
+//! What an observed supply proves: the number of observed windows, and the share of all windows that may lose more.
 
 use serde_json::{Value, json};
 
 use super::Supplies;
 use corehop_plan::workload::task::Time;
 
-/// The confidence of the bound on that share.
+/// The confidence of the bound on the share of windows that may lose more.
 const CONFIDENCE: f64 = 0.95;
-/// The largest share of windows above a bound with which it is still one, as for costs.
+/// The largest share of windows beyond a bound with which it still counts as a bound, as for costs.
 const MOST_BEYOND: f64 = 0.1;
 
-/// The basis of an observed supply, for windows up to a length.
+/// The observations behind a supply, for windows up to a length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SupplyClaim {
     /// The length of a window, in nanoseconds.
     pub window_ns: u64,
-    /// The most that is lost in it, in nanoseconds.
+    /// The largest time lost in a window of this length, in nanoseconds.
     pub lost_ns: u64,
-    /// The windows of that length that were watched, which have no part in common: of the CPU with the fewest.
+    /// The number of disjoint observed windows of that length, for the CPU with the fewest.
     pub windows: u64,
-    /// The windows that follow one another in the longest time that was asked about.
+    /// The number of consecutive windows in the longest time of the question.
     pub parts: u64,
     /// The share of such times that may lose more, at 95 % confidence, if windows are alike.
     pub beyond: f64,
 }
 
 impl SupplyClaim {
-    /// Whether few enough windows lose more for the supply to be a bound.
+    /// Whether so few windows may lose more that the supply counts as a bound.
     pub fn bounds(&self) -> bool {
         self.beyond <= MOST_BEYOND
     }
 
-    /// With times in microseconds.
+    /// Returns the claim as JSON with times in microseconds.
     pub fn json(&self) -> Value {
         json!({
             "window_us": self.window_ns as f64 / 1_000.0,
@@ -43,12 +43,12 @@ impl SupplyClaim {
         })
     }
 
-    /// The most that the longest windows lost: `up to 4 ms in 40 ms`.
+    /// Describes the most that the longest windows lost: `up to 4 ms in 40 ms`.
     pub fn most_lost(&self) -> String {
         format!("up to {} in {}", milliseconds(self.lost_ns), milliseconds(self.window_ns))
     }
 
-    /// As a condition, to follow "if".
+    /// Describes the claim as a condition, to follow "if".
     pub fn sentence(&self) -> String {
         let Self { window_ns, lost_ns, windows, parts, .. } = *self;
         let (window, lost) = (milliseconds(window_ns), milliseconds(lost_ns));
@@ -68,14 +68,15 @@ impl SupplyClaim {
     }
 }
 
-/// The share that may lie above the largest of `n`: with the confidence, no more than so much does (Wilks 1941; with no exceedance
-/// among `n` it is the bound of Clopper and Pearson).
+/// The share of values that may lie above the largest of `n` observations, at 95 % confidence (Wilks 1941; with no
+/// exceedance among `n`, this is the bound of Clopper and Pearson).
 fn beyond(n: u64) -> f64 {
     if n == 0 { 1.0 } else { 1.0 - (1.0 - CONFIDENCE).powf(1.0 / n as f64) }
 }
 
 impl Supplies {
-    /// The basis of an answer about times up to `longest`, in units of `unit_ns`; None where the supply is stated.
+    /// Returns the observations behind an answer about times up to `longest`, in units of `unit_ns`; `None` if the
+    /// supply is stated.
     pub fn claim(&self, longest: Time, unit_ns: u64) -> Option<SupplyClaim> {
         let asked = longest.ticks().saturating_mul(unit_ns).max(1);
         let known = self.watched.values().map(super::WindowCensus::longest).min()?;
@@ -88,7 +89,7 @@ impl Supplies {
     }
 }
 
-/// A share as percent, rounded up to two digits.
+/// Formats a share as percent, rounded up to two digits.
 fn percent(share: f64) -> String {
     let percent = share * 100.0;
     let digits = if percent >= 10.0 {
@@ -102,7 +103,7 @@ fn percent(share: f64) -> String {
     format!("{} %", (percent * scale).ceil() / scale)
 }
 
-/// Nanoseconds for reading, rounded up to microseconds.
+/// Formats nanoseconds as milliseconds, rounded up to microseconds.
 fn milliseconds(ns: u64) -> String {
     match ns.div_ceil(1_000) {
         us @ 0..1_000 => format!("{us} us"),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time that a CPU supplies, where it does not supply all: a host takes the CPU of its guest, an interrupt or the firmware
-//! takes it, or a server gives a budget in each period.
+//! The time that a CPU supplies if it is not always available: a hypervisor takes the CPU from its guest, an
+//! interrupt or the firmware takes it, or a server gives a budget in each period.
 //!
-//! `sbf(t)` is the least time supplied in any window of length `t` (Shin and Lee, RTSS 2003; Lipari and Bini, ECRTS 2003; Davis
-//! and Burns, RTSS 2005). A test of one CPU compares demand with supply where it compared demand with time: a response is the
-//! least `t` with `sbf(t) >= demand(t)`, and EDF meets all deadlines if `dbf(t) <= sbf(t)` for all `t`. Both need the inverse
-//! alone: [`Supply::time_for`].
+//! `sbf(t)` is the least time supplied in any window of length `t` (Shin and Lee, RTSS 2003; Lipari and Bini, ECRTS
+//! 2003; Davis and Burns, RTSS 2005). A test of one CPU then compares demand with supply instead of elapsed time: a
+//! response is the least `t` with `sbf(t) >= demand(t)`, and EDF meets all deadlines if `dbf(t) <= sbf(t)` for all
+//! `t`. Both conditions need only the inverse of `sbf`: [`Supply::time_for`].
 
 mod claim;
 mod resource;
@@ -24,38 +24,40 @@ use std::sync::Arc;
 use corehop_plan::workload::placement::TaskPlacement;
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
-/// No answer is later: far beyond any deadline, and far inside 64 bits.
+/// The largest time that any query returns: far beyond any deadline, and far inside 64 bits.
 const NEVER: u128 = 1 << 62;
-/// The part of a CPU that is to be left in the long run: busy windows of tasks that leave less may have no end in sight.
+/// The share of a CPU that must remain unused in the long run, because busy windows of tasks that leave less may not
+/// end soon.
 const SPARE: f64 = 1e-3;
-/// The parts of a whole for the speed of a CPU.
+/// The number that represents full speed of a CPU.
 const WHOLE: u128 = 1_000_000;
 
-/// A bound on the time that a CPU does not supply in windows of each length.
+/// A bound on the time that a CPU loses in windows of each length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Supply {
-    /// Windows that begin and end with a gap, in nanoseconds: length and the time lost, both rising.
+    /// Windows that begin and end with a gap, in nanoseconds: the length and the lost time, both rising.
     losses: Vec<(u64, u64)>,
-    /// For the windows from each place of `losses` on, the least time that one supplies.
+    /// For each index of `losses`: the least time that any window from this index on supplies.
     supplied: Vec<u64>,
-    /// Up to this length the windows are known, in nanoseconds.
+    /// The length up to which windows are known, in nanoseconds.
     longest: u64,
-    /// A window that is longer by the first loses at most the second more, in nanoseconds.
+    /// A window that is longer by the first value loses at most the second value more, in nanoseconds.
     step: (u64, u64),
-    /// The share of the time outside gaps that is lost as well, in millionths.
+    /// The share of the time outside gaps that is also lost, in millionths.
     slow: u64,
-    /// The nanoseconds in a unit of time.
+    /// The length of a time unit, in nanoseconds.
     unit: u64,
 }
 
-/// A CPU that supplies all of the time.
+/// The supply of a CPU that is always available.
 pub(crate) static FULL: Supply =
     Supply { losses: Vec::new(), supplied: Vec::new(), longest: 0, step: (0, 0), slow: 0, unit: 1 };
 
 impl Supply {
-    /// From windows that begin and end with a gap, each with its length and the time lost in it, in nanoseconds. Up to `longest`
-    /// they are all that is known; a window longer than that loses at most the second of `step` more for each time that it is
-    /// longer by the first. `slow` millionths of the rest are lost too.
+    /// Creates a supply from windows that begin and end with a gap, each with its length and its lost time, in
+    /// nanoseconds. Windows are known up to the length `longest`. A longer window loses at most the second value of
+    /// `step` more for each first value of `step` by which it is longer. `slow` millionths of the time outside gaps
+    /// are lost too.
     pub(crate) fn new(
         windows: impl IntoIterator<Item = (u64, u64)>,
         longest: u64,
@@ -90,37 +92,37 @@ impl Supply {
         Self { losses, supplied, longest, step, slow, unit: 1 }
     }
 
-    /// Whether all of the time is supplied.
+    /// Whether the CPU is always available.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.losses.is_empty() && self.slow == 0
     }
 
-    /// In units of so many nanoseconds.
+    /// Converts the supply to units of `ns` nanoseconds.
     #[must_use]
     pub fn in_units_of(&self, ns: u64) -> Self {
         Self { unit: ns, ..self.clone() }
     }
 
-    /// The share of the time that is supplied for certain in the long run.
+    /// The share of the time that is guaranteed in the long run.
     pub fn long_run(&self) -> f64 {
         let (step, lost) = self.step;
         let outside = if step == 0 { 1.0 } else { (step - lost) as f64 / step as f64 };
         outside * (1.0 - self.slow as f64 / WHOLE as f64)
     }
 
-    /// Whether the CPU supplies what tasks ask for in the long run, with so much to spare that busy windows end soon.
+    /// Whether the CPU supplies the long-run demand of the tasks, with enough to spare that busy windows end soon.
     pub(crate) fn sustains<'t>(&self, tasks: impl Iterator<Item = &'t Task>) -> bool {
         let load = || tasks.map(Task::u).map(|(c, t)| c as f64 / t as f64).sum::<f64>();
         self.is_full() || load() <= self.long_run() - SPARE
     }
 
-    /// The most that is lost in a window of this length, rounded up.
+    /// The largest time lost in a window of this length, rounded up.
     pub fn lost(&self, length: Time) -> Time {
         length - self.supplied_in(length)
     }
 
-    /// `sbf(t)`: the least that is supplied in a window of this length, rounded down.
+    /// `sbf(t)`: the least time supplied in a window of this length, rounded down.
     pub fn supplied_in(&self, length: Time) -> Time {
         if self.is_full() {
             return length;
@@ -130,7 +132,7 @@ impl Supply {
         Time::new((rest / u128::from(self.unit)) as u64)
     }
 
-    /// The least length of a window that supplies `work` for certain; far beyond all deadlines where none does.
+    /// The shortest window that is guaranteed to supply `work`; far beyond all deadlines if no window does.
     #[inline]
     pub fn time_for(&self, work: Time) -> Time {
         if self.is_full() { work } else { self.inverse(work) }
@@ -142,7 +144,7 @@ impl Supply {
         Time::new((self.length_for(need).min(NEVER).div_ceil(unit)) as u64)
     }
 
-    /// The time outside gaps in a window, at least.
+    /// The least time outside gaps in a window of this length.
     fn rest(&self, length: u128) -> u128 {
         let longest = u128::from(self.longest);
         let (step, lost) = (u128::from(self.step.0), u128::from(self.step.1));
@@ -160,7 +162,7 @@ impl Supply {
         (length - u128::from(lost)).min(cut)
     }
 
-    /// The least length with so much time outside gaps.
+    /// The shortest window with `need` time outside gaps.
     fn length_for(&self, need: u128) -> u128 {
         let (step, lost) = (u128::from(self.step.0), u128::from(self.step.1));
         let known = self.rest_within(u128::from(self.longest));
@@ -191,15 +193,15 @@ impl Supply {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Supplies {
     cpus: BTreeMap<u32, Supply>,
-    /// The least of all CPUs at each length.
+    /// At each length, the least supply of all CPUs.
     worst: Supply,
-    /// The observations of each CPU; empty where the supply is stated.
+    /// The observations of each CPU; empty if the supply is stated.
     watched: BTreeMap<u32, WindowCensus>,
-    /// The origin of the supply, as an assumption.
+    /// The source of the supply, as an assumption.
     note: String,
 }
 
-/// A set that needs a CPU whose supply is not known.
+/// The error for a set that needs a CPU whose supply is not known.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoSupply(String);
@@ -210,27 +212,27 @@ impl Supplies {
         self.cpus.keys().copied()
     }
 
-    /// The supply of a CPU.
+    /// The supply of a CPU, or `None` if it is not known.
     pub fn of_cpu(&self, cpu: u32) -> Option<&Supply> {
         self.cpus.get(&cpu)
     }
 
-    /// The least supply of all CPUs at each length.
+    /// At each length, the least supply of all CPUs.
     pub fn worst(&self) -> &Supply {
         &self.worst
     }
 
-    /// In units of so many nanoseconds.
+    /// Converts the supplies to units of `ns` nanoseconds.
     #[must_use]
     pub fn in_units_of(&self, ns: u64) -> Self {
         let cpus = self.cpus.iter().map(|(&cpu, it)| (cpu, it.in_units_of(ns))).collect();
         Self { cpus, worst: self.worst.in_units_of(ns), ..self.clone() }
     }
 
-    /// Whether the supply of the CPUs of a set is known: of those that the set names, otherwise of as many as the set has.
+    /// Checks that the supply is known for the CPUs that the set names, or else for as many CPUs as the set has.
     ///
     /// # Errors
-    /// [`NoSupply`] names the CPUs.
+    /// [`NoSupply`], which names the CPUs.
     pub fn check(&self, set: &TaskSet) -> Result<(), NoSupply> {
         let known: Vec<String> = self.cpus().map(|cpu| cpu.to_string()).collect();
         let known = known.join(", ");
@@ -253,7 +255,7 @@ impl Supplies {
         Self { note: format!("{} {more}", self.note), ..self }
     }
 
-    /// The origin of the supply, as an assumption.
+    /// The source of the supply, as an assumption.
     pub fn note(&self) -> &str {
         &self.note
     }
@@ -268,7 +270,7 @@ impl Supplies {
 }
 
 impl Supply {
-    /// The least that each of these supplies.
+    /// At each length, the least supply of these CPUs.
     fn worst_of<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
         let longest = all.clone().map(|it| it.longest).filter(|&it| it > 0).min().unwrap_or(0);
         let slow = all.clone().map(|it| it.slow).max().unwrap_or(0);
@@ -283,42 +285,42 @@ impl Supply {
     }
 }
 
-/// The supply of each CPU in the units that tests are asked in, for many questions.
+/// The supply of each CPU in both time units in which tests run, shared by many questions.
 #[derive(Debug, Clone)]
 pub struct InUnits(Arc<[Supplies; 2]>);
 
 impl InUnits {
-    /// In microseconds and in nanoseconds.
+    /// Converts the supplies to microseconds and to nanoseconds.
     pub fn of(supplies: &Supplies) -> Self {
         Self(Arc::new([1_000, 1].map(|ns| supplies.in_units_of(ns))))
     }
 
-    /// For times of which one is so many nanoseconds: 1,000 or 1.
+    /// The supplies in units of `ns` nanoseconds, which must be 1,000 or 1.
     pub fn of_unit(&self, ns: u64) -> &Supplies {
         &self.0[usize::from(ns == 1)]
     }
 }
 
-/// The supply as a test is to see it.
+/// The supply in the form that a test uses.
 #[derive(Debug, Clone, Copy)]
 pub struct Supplied<'a> {
     all: &'a Supplies,
     cpu: SupplyCpu,
 }
 
-/// The CPU whose supply counts.
+/// Which CPU's supply counts.
 #[derive(Debug, Clone, Copy)]
 enum SupplyCpu {
-    /// The one with the least supply: a test chooses CPUs, or the set names none.
+    /// The CPU with the least supply, because the test chooses CPUs or the set names none.
     Worst,
-    /// The CPU of each bin.
+    /// The CPU that corresponds to each bin.
     Own,
-    /// This one.
+    /// The CPU with this number.
     Of(u32),
 }
 
 impl<'a> Supplied<'a> {
-    /// The least supply of all CPUs; where the set puts all tasks on one CPU, the supply of that CPU.
+    /// The least supply of all CPUs, or the supply of a CPU if the set puts all tasks on that CPU.
     pub(crate) fn of(all: &'a Supplies, set: &TaskSet) -> Self {
         let mut places = set.placement().into_iter().flatten().map(TaskPlacement::cpus);
         let first = places.next().filter(|cpus| cpus.len() == 1);
@@ -326,12 +328,12 @@ impl<'a> Supplied<'a> {
         Self { all, cpu: cpu.map_or(SupplyCpu::Worst, |cpus| SupplyCpu::Of(cpus[0] as u32)) }
     }
 
-    /// The supply of the CPU that each bin is.
+    /// Selects, for each bin, the supply of the CPU that corresponds to the bin.
     pub(crate) fn own(self) -> Self {
         Self { cpu: SupplyCpu::Own, ..self }
     }
 
-    /// The same for the tasks of a bin.
+    /// Selects the supply for the tasks of a bin.
     pub(crate) fn at(self, bin: usize) -> Self {
         match self.cpu {
             SupplyCpu::Own => Self { cpu: SupplyCpu::Of(bin as u32), ..self },
@@ -339,7 +341,7 @@ impl<'a> Supplied<'a> {
         }
     }
 
-    /// The supply.
+    /// The selected supply.
     pub(crate) fn supply(self) -> &'a Supply {
         match self.cpu {
             SupplyCpu::Of(cpu) => self.all.cpus.get(&cpu).unwrap_or(&self.all.worst),

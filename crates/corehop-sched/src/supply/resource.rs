@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A supply that is stated: a periodic resource, as a guest whose virtual CPU has a quota (Shin and Lee, RTSS 2003).
+//! A stated supply: a periodic resource, like a guest whose virtual CPU has a quota (Shin and Lee, RTSS 2003).
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use corehop_plan::units::CpuList;
 /// The longest period, in microseconds.
 const LONGEST_US: f64 = 1e12;
 
-/// The origin of such a supply.
+/// The source text for a stated supply.
 const STATED: &str = "Each CPU has the stated budget in every period, at any time of the period.";
 
-/// A budget in each period, of each of these CPUs.
+/// A budget in each period, for each of the listed CPUs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Resource {
@@ -31,17 +31,17 @@ enum Resources {
     Some(Vec<Resource>),
 }
 
-/// A text that states no supply.
+/// The error for a text that states no supply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0}; expected {{\"cpus\": \"0-1\", \"period_us\": 10000, \"budget_us\": 8000}}, or a list of such"
 )]
 pub struct ResourceError(String);
 
-/// The supply that a text states: a budget that each CPU has in every period, at any time of the period.
+/// Parses the supply that a text states: a budget that each CPU has in every period, at any time of the period.
 ///
 /// # Errors
-/// [`ResourceError`] for what is not such a text, and for values that no CPU can have.
+/// [`ResourceError`] for other texts, and for values that no CPU can have.
 pub fn resources(text: &str) -> Result<Supplies, ResourceError> {
     let stated: Resources =
         bounds::from_json(text).map_err(|error| ResourceError(error.to_string()))?;
@@ -65,7 +65,7 @@ pub fn resources(text: &str) -> Result<Supplies, ResourceError> {
 }
 
 impl Resource {
-    /// At worst the budget comes first in one period and last in all that follow.
+    /// In the worst case the budget comes first in one period and last in all following periods.
     fn supply(&self) -> Result<Supply, ResourceError> {
         let Self { period_us, budget_us, .. } = *self;
         let wrong = |field: &str, value: f64, expected: &str| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of `measure supply` as windows: the supply of each CPU, and figures of it for people.
+//! Converts the rows of `measure supply` to windows: the supply of each CPU, and its figures for readers.
 
 use corehop_plan::workload::task::Time;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,69 +13,69 @@ use corehop_plan::samples::{FileError, Reader, RowKind, Rows, SupplyGap};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summarise::{FromFile, Summarise};
 
-/// The lengths of windows for which the most that was lost is shown, in milliseconds.
+/// The window lengths for which the largest loss is shown, in milliseconds.
 const SHOWN_MS: [u64; 3] = [1, 10, 40];
 
-/// Of a thread that had to share its CPU.
+/// The warning about a thread that had to share its CPU.
 const WITHOUT_FIFO: &str =
     "The watching thread was not under SCHED_FIFO: time in which other threads ran counts as gaps.";
 
 /// Why a file gives no supply.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSupplyInFile {
-    /// A file that cannot be read.
+    /// The file cannot be read.
     #[error(transparent)]
     File(#[from] FileError),
-    /// Rows of another experiment.
+    /// The rows belong to another experiment.
     #[error(
         "contains {0}, not the gaps of CPUs: `corehop measure supply -o FILE.parquet` records those"
     )]
     Other(String),
-    /// Rows that give none.
+    /// The rows contain no supply.
     #[error(transparent)]
     Rows(#[from] NoSupply),
 }
 
-/// Collects rows until all are there.
+/// Collects rows until the file ends.
 #[derive(Debug, Clone, Default)]
 pub struct ObservedSupply {
     windows: Vec<SupplyWindow>,
-    /// The numbers of the last window.
+    /// The numbers that identify the last window.
     last: Option<(u64, u64)>,
-    /// The gaps whose begin was not seen, by CPU.
+    /// For each CPU, the number of gaps whose beginning was not observed.
     cut: BTreeMap<u32, u64>,
-    /// The policies of the threads that watched.
+    /// The scheduling policies of the observing threads.
     policies: BTreeSet<String>,
     /// A row that does not belong to the window before it.
     astray: Option<u64>,
 }
 
-/// The figures of a CPU.
+/// The figures of one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SupplySummary {
     /// The CPU.
     pub cpu: u32,
-    /// The windows.
+    /// The number of observed windows.
     pub windows: usize,
-    /// The time for which it was watched, in seconds.
+    /// The observed time, in seconds.
     pub watched_s: f64,
-    /// The gaps.
+    /// The number of gaps.
     pub gaps: usize,
-    /// The gaps among them whose begin was not seen: they are no shorter than that.
+    /// The number of gaps whose beginning was not observed, so that their lengths are lower bounds.
     pub cut: u64,
-    /// The gaps in a second.
+    /// The number of gaps per second.
     pub gaps_per_s: f64,
-    /// The largest gap in microseconds; None without a gap.
+    /// The largest gap in microseconds; `None` if there is no gap.
     pub largest_us: Option<f64>,
-    /// The share of the time that was lost, in percent, with gaps too short for a row.
+    /// The share of the time that was lost, in percent, including gaps too short for a row.
     pub lost_percent: f64,
-    /// The most that any window of 1, 10 and 40 ms lost, in microseconds; None where no window is so long.
+    /// The largest time lost in any window of 1, 10 and 40 ms, in microseconds; `None` if no window is that long.
     pub most_lost_us: [Option<f64>; 3],
-    /// The policies of the threads that watched.
+    /// The scheduling policies of the observing threads.
     pub policies: Vec<String>,
 }
 
-/// The supply in a file of `measure supply`.
+/// Reads the supply from a file of `measure supply`.
 ///
 /// # Errors
 /// [`NoSupplyInFile`]: not such a file, damaged, or without a window.
@@ -110,7 +110,7 @@ impl Summarise for ObservedSupply {
 }
 
 impl ObservedSupply {
-    /// Takes some rows, in the order of the file.
+    /// Adds rows, in the order of the file.
     pub fn take(&mut self, rows: &[SupplyGap]) {
         for row in rows {
             let (cpu, of) = (row.cpu as u32, (row.window, row.cpu));
@@ -130,10 +130,10 @@ impl ObservedSupply {
         }
     }
 
-    /// The supply of each CPU.
+    /// Returns the supply of each CPU.
     ///
     /// # Errors
-    /// [`NoSupply`] where there is no window, or one lacks rows.
+    /// [`NoSupply`] if there is no window, or a window lacks rows.
     pub fn supplies(&self) -> Result<Supplies, NoSupply> {
         match self.astray {
             None if self.without_fifo() => {
@@ -146,12 +146,12 @@ impl ObservedSupply {
         }
     }
 
-    /// Whether a thread of another policy than SCHED_FIFO watched.
+    /// Whether an observing thread had a policy other than `SCHED_FIFO`.
     pub fn without_fifo(&self) -> bool {
         self.policies.iter().any(|policy| !policy.starts_with("fifo"))
     }
 
-    /// The figures of each CPU.
+    /// Returns the figures of each CPU.
     pub fn summaries(&self) -> Vec<SupplySummary> {
         let supplies = self.supplies().ok();
         let cpus: BTreeSet<u32> = self.windows.iter().map(|it| it.cpu).collect();

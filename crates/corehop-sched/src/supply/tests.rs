@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The supply against slow and obvious twins: all windows of a trace, and all lengths one after the other.
+//! Tests the supply against slow, simple computations: all windows of a trace, and all lengths one after the other.
 
 use super::trace::merged;
 use super::*;
 use corehop_plan::workload::draw::DrawStream;
 
-/// A trace unit by unit: whether the CPU supplies.
+/// A trace of unit intervals: whether the CPU is available in each.
 fn trace(draw: &mut DrawStream, length: usize) -> Vec<bool> {
     let mut trace = Vec::new();
     while trace.len() < length {
@@ -16,7 +16,7 @@ fn trace(draw: &mut DrawStream, length: usize) -> Vec<bool> {
     trace
 }
 
-/// Its gaps.
+/// The gaps of a trace.
 fn gaps(trace: &[bool]) -> Vec<Gap> {
     let mut gaps: Vec<Gap> = Vec::new();
     for (at, _) in (0..).zip(trace).filter(|it| !*it.1) {
@@ -33,7 +33,7 @@ fn window(trace: &[bool]) -> SupplyWindow {
     SupplyWindow { cpu: 0, asked: length, watched: length, short: 0, gaps: gaps(trace) }
 }
 
-/// The most that any window of this length loses, by looking at each.
+/// The largest loss in any window of this length, found by checking each window.
 fn most_lost(trace: &[bool], length: usize) -> u64 {
     let lost = |part: &[bool]| part.iter().filter(|it| !**it).count() as u64;
     trace.windows(length).map(lost).max().unwrap_or(0)

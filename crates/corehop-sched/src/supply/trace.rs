@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A supply from windows in which a CPU was watched: the most that any part of them lost, by its length.
+//! Computes a supply from observation windows of a CPU: the largest loss in any part of a window, by length.
 
 use std::collections::BTreeMap;
 
 use super::{NoSupply, Supplies, Supply, WHOLE};
 
-/// Of a window with more gaps those that are closest to each other count as one gap, with the time between them.
+/// The largest number of gaps per window. In a window with more gaps, the closest gaps are merged, including the time
+/// between them.
 const MOST_GAPS: usize = 512;
 
-/// A time in which a CPU did not supply, in nanoseconds since the beginning of its window.
+/// A time in which a CPU was not available, in nanoseconds since the beginning of its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
     /// The beginning.
@@ -23,46 +24,46 @@ impl Gap {
     }
 }
 
-/// A time in which a CPU was watched without a break, in nanoseconds.
+/// A time in which a CPU was observed without interruption, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SupplyWindow {
     /// The CPU.
     pub cpu: u32,
-    /// The length that was planned, from an instant that does not depend on gaps.
+    /// The planned length, from a starting instant that does not depend on gaps.
     pub asked: u64,
-    /// The length that was watched: the planned one, and more where a gap crossed an end of it.
+    /// The observed length: the planned length, and more if a gap crossed an end of the window.
     pub watched: u64,
-    /// The time that was lost in gaps too short to be told one by one.
+    /// The total time lost in gaps too short to be recorded individually.
     pub short: u64,
-    /// The gaps, in order and apart.
+    /// The recorded gaps, in order and disjoint.
     pub gaps: Vec<Gap>,
 }
 
-/// The windows in which a CPU was watched.
+/// The observation windows of one CPU.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WindowCensus {
-    /// The planned lengths of its windows, in nanoseconds, with how many there are of each.
+    /// The planned window lengths in nanoseconds, with the number of windows of each length.
     pub(super) asked: BTreeMap<u64, u64>,
 }
 
 impl WindowCensus {
-    /// The number of windows of this length in nanoseconds that were watched and have no part in common.
+    /// The number of disjoint observed windows of this length in nanoseconds.
     pub fn windows_of(&self, length: u64) -> u64 {
         let of = |(asked, count): (&u64, &u64)| (asked / length.max(1)).saturating_mul(*count);
         self.asked.iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// The longest window that was planned, in nanoseconds.
+    /// The longest planned window, in nanoseconds.
     pub fn longest(&self) -> u64 {
         self.asked.keys().next_back().copied().unwrap_or(0)
     }
 }
 
 impl Supplies {
-    /// The supply of each CPU that was watched.
+    /// Computes the supply of each observed CPU.
     ///
     /// # Errors
-    /// [`NoSupply`] where no window is there, or where one is not as long as it says.
+    /// [`NoSupply`] if there is no window, or a window is shorter than stated.
     pub fn watched(windows: &[SupplyWindow]) -> Result<Self, NoSupply> {
         let mut by_cpu: BTreeMap<u32, Vec<&SupplyWindow>> = BTreeMap::new();
         for window in windows {
@@ -84,7 +85,7 @@ impl Supplies {
         Ok(Self::of(supplies.collect(), watched, origin))
     }
 
-    /// The observations of each CPU; nothing where the supply is stated.
+    /// The observations of each CPU; empty if the supply is stated.
     pub fn observed(&self) -> &BTreeMap<u32, WindowCensus> {
         &self.watched
     }
@@ -107,7 +108,7 @@ impl SupplyWindow {
         )))
     }
 
-    /// The parts of the window that begin and end with a gap: length, and the time lost.
+    /// The parts of the window that begin and end with a gap: length, and lost time.
     fn parts(&self) -> Vec<(u64, u64)> {
         let gaps = merged(&self.gaps);
         let mut parts = Vec::new();
@@ -122,7 +123,7 @@ impl SupplyWindow {
     }
 }
 
-/// At most [`MOST_GAPS`] gaps, which lose no less.
+/// At most [`MOST_GAPS`] gaps that lose at least as much as `gaps`.
 pub(super) fn merged(gaps: &[Gap]) -> Vec<Gap> {
     let Some(excess) = gaps.len().checked_sub(MOST_GAPS).filter(|&it| it > 0) else {
         return gaps.to_vec();

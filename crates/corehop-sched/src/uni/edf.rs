@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemptive EDF on one CPU: is every deadline met?
+//! Tests for preemptive EDF on one CPU.
 
 use std::cmp::Ordering;
 
@@ -9,8 +9,8 @@ use crate::supply::{FULL, Supply};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The sum of `u` against 1. Exact where no deadline is before the end of its period (Liu and Layland
-/// 1973; Baruah, Mok and Rosier 1990), necessary otherwise.
+/// Compares the sum of `u` with 1. The test is exact if no deadline is before the end of its period (Liu and Layland
+/// 1973; Baruah, Mok and Rosier 1990), and necessary otherwise.
 pub fn utilisation(tasks: &[Task]) -> Verdict {
     match compare_sum(tasks.iter().map(Task::u), 1) {
         Ordering::Greater => Verdict::Unschedulable,
@@ -19,23 +19,23 @@ pub fn utilisation(tasks: &[Task]) -> Verdict {
     }
 }
 
-/// The sum of `C / min(D, T)` is at most 1: sufficient.
+/// Tests that the sum of `C / min(D, T)` is at most 1, which is sufficient.
 pub fn density(tasks: &[Task]) -> Verdict {
     Verdict::sufficient(compare_sum(tasks.iter().map(Task::delta), 1).is_le())
 }
 
-/// Quick processor-demand analysis (Zhang and Burns, IEEE TC 58(9), 2009): exact for any deadlines.
+/// Runs quick processor-demand analysis (Zhang and Burns, IEEE TC 58(9), 2009), which is exact for any deadlines.
 ///
-/// `DBF(t) <= t` has to hold at each deadline before some horizon. From the horizon down, what is
-/// demanded by `t` also covers every instant between `DBF(t)` and `t`, so these are skipped.
+/// `DBF(t) <= t` must hold at each deadline before some horizon. From the horizon down, the demand by `t` also covers
+/// every instant between `DBF(t)` and `t`, so the analysis skips these.
 ///
-/// With release jitter a job that arrives at `a` is due at `a + D` and can be released at `a + J`, so that the demand is that of tasks
-/// with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). With blocking see `qpa_held_up`.
+/// With release jitter, a job that arrives at `a` is due at `a + D` and can be released at `a + J`. So the demand is
+/// that of tasks with deadlines `D - J` (Baruah, Chen and Mok, RTSS 1997). For blocking see `qpa_held_up`.
 pub fn qpa(tasks: &[Task]) -> Verdict {
     qpa_on(tasks, &FULL)
 }
 
-/// The same on a CPU with this supply: `DBF(t) <= sbf(t)`.
+/// Runs [`qpa`] on a CPU with this supply: `DBF(t) <= sbf(t)`.
 pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
     let plain = |task: &Task| task.jitter == Time::ZERO && task.blocking == Time::ZERO;
     if tasks.iter().all(plain) {
@@ -45,7 +45,8 @@ pub fn qpa_on(tasks: &[Task], supply: &Supply) -> Verdict {
     }
 }
 
-/// The longest section of a job that is due `until` after its release, where jobs that are due within `from` use its resource.
+/// The longest section of a job that is due `until` after its release, if jobs that are due within `from` use the
+/// section's resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hold {
     pub from: Time,
@@ -53,8 +54,9 @@ pub(crate) struct Hold {
     pub longest: Time,
 }
 
-/// `DBF(t) + B(t) <= t` at each deadline (Baker 1991; Baruah, RTSS 2006), with `B(t)` the longest section of later jobs that holds up a
-/// job due within `t`, beside the blocking that the tasks state. A no is that of the demand alone.
+/// Tests `DBF(t) + B(t) <= t` at each deadline (Baker 1991; Baruah, RTSS 2006). `B(t)` is the longest section of
+/// later jobs that delays a job due within `t`, beside the stated blocking of tasks. A no comes only from the demand
+/// without `B(t)`.
 pub(crate) fn qpa_held_up(tasks: &[Task], holds: &[Hold], supply: &Supply) -> Verdict {
     if tasks.iter().any(|task| task.jitter >= task.deadline) {
         return Verdict::Unschedulable;
@@ -68,7 +70,7 @@ pub(crate) fn qpa_held_up(tasks: &[Task], holds: &[Hold], supply: &Supply) -> Ve
     verdict
 }
 
-/// A task whose deadlines count from the latest release.
+/// A task whose deadlines count from the latest possible release.
 pub(crate) fn released(task: &Task) -> Task {
     Task { deadline: task.deadline - task.jitter, jitter: Time::ZERO, ..*task }
 }
@@ -80,8 +82,8 @@ pub(crate) fn blocking_within(tasks: &[Task], holds: &[Hold], t: Time) -> Time {
     stated.max().unwrap_or(Time::ZERO) + held.max().unwrap_or(Time::ZERO)
 }
 
-/// Whether `DBF(t) + B(t) <= t` at each deadline. Between two instants at which `B` changes the sum grows with `t`, so that what is
-/// demanded by `t` covers what is before it, as in [`qpa`].
+/// Whether `DBF(t) + B(t) <= t` at each deadline. Between two instants at which `B` changes, the sum grows with `t`,
+/// so the demand by `t` also covers earlier instants, as in [`qpa`].
 fn blocked_demand_fits(tasks: &[Task], holds: &[Hold], supply: &Supply) -> bool {
     let mut changes: Vec<Time> = tasks.iter().map(|task| task.deadline).collect();
     changes.extend(holds.iter().flat_map(|it| [it.from, it.until]));
@@ -107,7 +109,7 @@ fn blocked_demand_fits(tasks: &[Task], holds: &[Hold], supply: &Supply) -> bool 
     true
 }
 
-/// [`qpa`] of tasks without jitter, whatever their blocking.
+/// [`qpa`] for tasks without jitter, ignoring their blocking.
 fn demanded(tasks: &[Task]) -> Verdict {
     if tasks.iter().any(|task| task.wcet > task.deadline) {
         return Verdict::Unschedulable;
@@ -119,8 +121,9 @@ fn demanded(tasks: &[Task]) -> Verdict {
     demanded_before(tasks, horizon(tasks, Time::ZERO), &FULL)
 }
 
-/// The same on a CPU with this supply: `DBF(t) <= sbf(t)` at each deadline within the synchronous busy period, which ends when
-/// all that came is supplied. What is demanded by `t` and supplied by `s <= t` is supplied at all instants between.
+/// Tests, for tasks without jitter on a CPU with this supply, `DBF(t) <= sbf(t)` at each deadline within the
+/// synchronous busy period. The period ends when the CPU has supplied all released work. Demand by `t` that the CPU
+/// supplies by `s <= t` is also supplied at all instants in between.
 fn demanded_on(tasks: &[Task], supply: &Supply) -> Verdict {
     if tasks.is_empty() || supply.is_full() || utilisation(tasks) == Verdict::Unschedulable {
         return demanded(tasks);
@@ -146,8 +149,8 @@ fn demanded_before(tasks: &[Task], horizon: Option<Time>, supply: &Supply) -> Ve
     }
 }
 
-/// An instant before which a first miss must lie, if there is one: the smaller of the length that
-/// follows from the slack `1 - U`, and of the synchronous busy period; after `blocking` by later jobs.
+/// An instant before which the first missed deadline must lie, if one exists. It is the smaller of the length that
+/// follows from the slack `1 - U` and the synchronous busy period, with `blocking` by later jobs.
 fn horizon(tasks: &[Task], blocking: Time) -> Option<Time> {
     let by_slack = slack_bound(tasks, blocking);
     let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(Time::ZERO);
@@ -161,8 +164,8 @@ fn horizon(tasks: &[Task], blocking: Time) -> Option<Time> {
     }
 }
 
-/// No less than `max(max(D - T), (B + sum of (T - D) u) / (1 - U))`, and more by a rounding error; none where
-/// the utilisation is 1, or too close to it.
+/// An upper bound on `max(max(D - T), (B + sum of (T - D) u) / (1 - U))`, including the rounding error; `None` if the
+/// utilisation is 1 or too close to 1.
 fn slack_bound(tasks: &[Task], blocking: Time) -> Option<Time> {
     let blocking = blocking.as_f64();
     let (mut spare, mut weighted, mut magnitude) = (1.0, blocking, blocking);
@@ -183,7 +186,7 @@ fn slack_bound(tasks: &[Task], blocking: Time) -> Option<Time> {
     (bound < (1_u64 << 60) as f64).then_some(Time::new(bound as u64).max(lead + Time::TICK))
 }
 
-/// The latest deadline before `t` when all tasks release at 0 and as often as they may.
+/// The latest deadline before `t` if all tasks release jobs at 0 and then as often as possible.
 #[inline]
 pub(crate) fn deadline_before(tasks: &[Task], t: Time) -> Option<Time> {
     let of = |task: &Task| {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact worst-case response times under preemptive EDF on one CPU.
 //!
-//! Spuri, "Analysis of deadline scheduled real-time systems", INRIA RR-2772, 1996. The worst response of
-//! task `i` is found in a busy period in which all other tasks are released at its start, and a job of
-//! `i` at `a`, with `a` such that its deadline meets another one, or an own earlier job starts the period.
+//! The source is Spuri, "Analysis of deadline scheduled real-time systems", INRIA RR-2772, 1996. The worst response
+//! of task `i` occurs in a busy period at whose start all other tasks are released, with a job of `i` arriving at
+//! `a`. Only arrivals `a` matter at which the job's deadline coincides with another deadline, or an earlier job of
+//! `i` starts the period.
 
 use super::edf::{Hold, blocking_within, released};
 use super::{STEPS, busy_period_on};
@@ -14,26 +15,27 @@ use corehop_plan::workload::task::{Task, Time};
 /// Whether jobs may be preempted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preemption {
-    /// At any time.
+    /// Jobs may be preempted at any time.
     Free,
-    /// Never: a job that began runs to its end.
+    /// Jobs are never preempted: a job that began runs to its end.
     None,
 }
 
-/// Each task's worst-case response time; nothing where the utilisation is above 1, or where it takes
-/// more than `STEPS` steps to find them.
+/// Returns each task's worst-case response time; `None` if the utilisation is above 1, or the search takes more than
+/// `STEPS` steps.
 pub fn response_times(tasks: &[Task], preemption: Preemption) -> Option<Vec<Time>> {
     response_times_held_up(tasks, preemption, &[], &FULL)
 }
 
-/// The same with free preemption on a CPU with this supply: a response is the least time that supplies what is served before.
+/// Returns each task's worst-case response time with preemption on a CPU with this supply: a response is the shortest
+/// time that supplies all work executed before the job's end.
 pub fn response_times_on(tasks: &[Task], supply: &Supply) -> Option<Vec<Time>> {
     response_times_held_up(tasks, Preemption::Free, &[], supply)
 }
 
-/// The same where jobs that are due later hold others up by sections ([`qpa_held_up`](super::edf::qpa_held_up)), and jobs are released
-/// up to their jitter late (Spuri 1996, sections 5 and 6): bounds. A response counts from the arrival. Jitter and sections are those of
-/// jobs that may be preempted.
+/// Bounds on response times if jobs that are due later delay others by sections
+/// ([`qpa_held_up`](super::edf::qpa_held_up)), and jobs are released late by up to their jitter (Spuri 1996, sections
+/// 5 and 6). A response counts from the job's arrival. Jitter and sections apply only with preemption.
 pub(crate) fn response_times_held_up(
     tasks: &[Task],
     preemption: Preemption,
@@ -65,16 +67,16 @@ pub(crate) fn response_times_held_up(
     (0..tasks.len()).map(|i| Some(search.worst_response(i)?.0)).collect()
 }
 
-/// A busy period in which the worst response of a task is attained.
+/// A busy period that attains the worst response of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Busiest {
-    /// The arrival of the job in question, counted from the start of the period.
+    /// The arrival of the analysed job, relative to the start of the period.
     pub(crate) arrival: Time,
-    /// The number of jobs that each task has done by the end of that job; tasks without are left out.
+    /// The number of jobs that each task completes by the end of the analysed job; tasks without jobs are left out.
     pub(crate) jobs: Vec<(usize, u64)>,
 }
 
-/// The busiest period of task `i` on a CPU with this supply, where jobs may be preempted and have no jitter; nothing as for
+/// The busiest period of task `i` on a CPU with this supply, with preemption and without jitter; `None` as for
 /// [`response_times`].
 pub(crate) fn busiest(tasks: &[Task], i: usize, supply: &Supply) -> Option<Busiest> {
     let plain = tasks.iter().all(|task| task.jitter == Time::ZERO);
@@ -94,9 +96,9 @@ pub(crate) fn busiest(tasks: &[Task], i: usize, supply: &Supply) -> Option<Busie
 }
 
 struct ResponseSearch<'a> {
-    /// Their deadlines count from the latest release.
+    /// The tasks, whose deadlines count from the latest possible release.
     tasks: &'a [Task],
-    /// Of each.
+    /// The release jitter of each task.
     jitter: &'a [Time],
     holds: &'a [Hold],
     busy: Time,
@@ -106,7 +108,8 @@ struct ResponseSearch<'a> {
 }
 
 impl ResponseSearch<'_> {
-    /// Over every `a` that can matter, with the first `a` of the longest; none where no other job holds the task up.
+    /// The worst response over every relevant `a`, with the first `a` that attains it; no `a` if no other job delays
+    /// the task.
     fn worst_response(&mut self, i: usize) -> Option<(Time, Option<Time>)> {
         let own = self.tasks[i];
         let mut worst = (self.supply.time_for(own.wcet) + self.jitter[i], None);
@@ -133,7 +136,8 @@ impl ResponseSearch<'_> {
         Some(worst)
     }
 
-    /// The response time of the job of `i` that arrives `a - J` after the start of the busy period, and is released then or at the start.
+    /// The response time of the job of `i` that arrives `a - J` after the start of the busy period and is released
+    /// then, or at the start.
     fn response_at(&mut self, i: usize, a: Time) -> Option<Time> {
         let own = self.tasks[i];
         let blocking = self.blocking(a + own.deadline);
@@ -158,12 +162,12 @@ impl ResponseSearch<'_> {
         Some((end + self.jitter[i]).saturating_sub(a).max(own.wcet))
     }
 
-    /// Work with deadlines up to that of the job, of what was released before `length`.
+    /// Work of jobs released before `length` whose deadlines are at most that of the analysed job.
     fn completion(&self, i: usize, a: Time, length: Time) -> Time {
         self.jobs(i, a, length).map(|(j, jobs)| jobs * self.tasks[j].wcet).sum()
     }
 
-    /// The jobs of each task with deadlines up to that of the job, of those that were released before `length`.
+    /// The number of jobs of each task that are released before `length` and due no later than the analysed job.
     fn jobs(&self, i: usize, a: Time, length: Time) -> impl Iterator<Item = (usize, u64)> {
         let own = self.tasks[i];
         let due = a + own.deadline;
@@ -181,7 +185,7 @@ impl ResponseSearch<'_> {
         others.chain([(i, released.min(a / own.period + 1))])
     }
 
-    /// Work that begins before the job does, where it would begin at `length` (nothing is preempted).
+    /// Work that begins before the analysed job, if that job begins at `length` (without preemption).
     fn started(&self, i: usize, a: Time, length: Time) -> Time {
         let own = self.tasks[i];
         let due = a + own.deadline;
@@ -193,7 +197,8 @@ impl ResponseSearch<'_> {
         others.sum::<Time>() + a / own.period * own.wcet
     }
 
-    /// The longest rest of a job that began just before the period, or of its section, and is due after `due`.
+    /// The longest remaining execution of a job (or of its section) that began just before the period and is due
+    /// after `due`.
     fn blocking(&self, due: Time) -> Time {
         if self.preemption == Preemption::Free {
             return blocking_within(self.tasks, self.holds, due);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tasks that share a priority on one CPU, as under SCHED_FIFO: an equal is not preempted, and jobs of one priority are
-//! served in the order of their releases.
+//! Tasks that share a priority on one CPU, as under `SCHED_FIFO`: a task of equal priority is not preempted, and jobs
+//! of one priority run in the order of their releases.
 //!
-//! A job released at `t` of a busy period waits for the jobs of its priority released until `t`, and for those of higher
-//! priority released until it is done. The period begins with a job of each other task; the worst `t` is a release of some
-//! task of that priority (Martin, Minet and George, "FP/FIFO scheduling: deterministic versus probabilistic QoS
-//! guarantees", 2005). That is exact where the deadlines of the equals are within their periods. A job that is released
-//! before the one before it ends does not queue up again (its thread never slept), so that it may overtake: where a deadline
-//! is beyond a period, each equal counts as if its priority were higher, which is a bound and need not be attained.
+//! A job released at `t` in a busy period waits for the jobs of its priority released until `t`, and for jobs of
+//! higher priority released until its own end. The busy period begins with a job of each other task, and the worst
+//! `t` is a release of some task of that priority (Martin, Minet and George, "FP/FIFO scheduling: deterministic
+//! versus probabilistic QoS guarantees", 2005). The bound is exact if the deadlines of tasks of equal priority are
+//! within their periods. A job that is released before the previous job of its task ends does not queue again,
+//! because its thread never slept. So it may overtake other jobs. If a deadline is beyond a period, each task of
+//! equal priority counts as higher, which gives a bound that need not be attained.
 
 use super::fixed::{self, ResponseOutcome};
 use super::{busy_period_on, nonpreemptive};
@@ -15,7 +16,7 @@ use crate::exact::{compare_sum, gcd};
 use crate::supply::{FULL, Supply};
 use corehop_plan::workload::task::{LONGEST, Task, Time};
 
-/// The worst response of task `i`, one of `level`, below the tasks `above`.
+/// The worst response of task `i`, a member of `level`, below the tasks `above`.
 pub(crate) fn response(
     tasks: &[Task],
     above: &[usize],
@@ -32,7 +33,7 @@ pub(crate) fn response(
     level.confirmed(bound, steps)
 }
 
-/// The same where no job is preempted, and one of lower priority may have `rest` to do when it is not.
+/// The worst response without preemption, where a job of lower priority that has begun may have `rest` left to do.
 pub(crate) fn response_without_preemption(
     tasks: &[Task],
     above: &[usize],
@@ -51,8 +52,8 @@ pub(crate) fn response_without_preemption(
     level.confirmed(bound, steps)
 }
 
-/// The longest response of task `i`, whatever its deadline: where not all deadlines of the priority are within periods, of its
-/// first job with one of each equal before it.
+/// The longest response of task `i`, whatever its deadline. If some deadline at this priority is beyond its period,
+/// the response is that of the first job with one job of each equal task before it.
 pub(crate) fn longest(
     tasks: &[Task],
     above: &[usize],
@@ -73,22 +74,22 @@ pub(crate) fn longest(
         .map_or_else(|found| found, |done| ResponseOutcome::Bound(done + tasks[i].jitter))
 }
 
-/// The tasks of a priority, and those that hold them up.
+/// The tasks of one priority, and the tasks that delay them.
 struct PriorityLevel<'a> {
     tasks: &'a [Task],
     above: &'a [usize],
     /// All tasks of the priority, `i` among them.
     equals: &'a [usize],
     i: usize,
-    /// The work of a job of lower priority that began before.
+    /// The remaining work of a job of lower priority that began before.
     rest: Time,
     preemptive: bool,
-    /// The supply of the CPU; all of the time where no job is preempted.
+    /// The supply of the CPU; always available without preemption.
     supply: &'a Supply,
 }
 
 impl<'a> PriorityLevel<'a> {
-    /// The priority of task `i` where jobs are preempted: none of a lower one has work to do before.
+    /// The priority level of task `i` with preemption, where no job of lower priority has work left.
     fn preemptive(
         tasks: &'a [Task],
         above: &'a [usize],
@@ -99,7 +100,7 @@ impl<'a> PriorityLevel<'a> {
         Self { tasks, above, equals, i, rest: Time::ZERO, preemptive: true, supply }
     }
 
-    /// Whether each job queues up after its release.
+    /// Whether each job queues at its release.
     fn is_fifo(&self) -> bool {
         self.equals.iter().all(|&j| self.tasks[j].deadline <= self.tasks[j].period)
     }
@@ -113,7 +114,8 @@ impl<'a> PriorityLevel<'a> {
         self.above.iter().copied().chain(equal).collect()
     }
 
-    /// A miss of the bound as a miss only if the job with one of each equal before it is late.
+    /// Reports a missed deadline only if the job with one job of each equal task before it is late; otherwise the
+    /// missed bound is a doubt.
     fn confirmed(&self, bound: ResponseOutcome, steps: &mut u64) -> ResponseOutcome {
         if bound != ResponseOutcome::Miss {
             return bound;
@@ -124,7 +126,7 @@ impl<'a> PriorityLevel<'a> {
         }
     }
 
-    /// The worst response over every release of the priority within the longest busy period.
+    /// The worst response over every release at this priority within the longest busy period.
     fn worst(&self, steps: &mut u64) -> ResponseOutcome {
         // Where the period has no end in sight, a miss may still be found among its first jobs.
         let end = self.end();
@@ -143,7 +145,7 @@ impl<'a> PriorityLevel<'a> {
         ResponseOutcome::Bound(worst)
     }
 
-    /// By when the job that task `i` releases at `t` is done, which is not before `from`.
+    /// The end of the job that task `i` releases at `t`, searched from `from` on.
     fn done(&self, t: Time, from: Time, steps: &mut u64) -> Result<Time, ResponseOutcome> {
         let own = self.own();
         let before =
@@ -164,23 +166,23 @@ impl<'a> PriorityLevel<'a> {
         }
     }
 
-    /// The work of lower priority that may hold up the jobs of this one.
+    /// The work of lower priority that may delay the jobs of this priority.
     fn blocking(&self) -> Time {
         self.equals.iter().map(|&j| self.tasks[j].blocking).fold(self.rest, Time::max)
     }
 
-    /// By how much the first release of a task of this priority may be late: that of task `i` is the one looked at.
+    /// The possible lateness of the first release of task `j`; for task `i` the analysed job determines it.
     fn jitter(&self, j: usize) -> Time {
         if j == self.i { Time::ZERO } else { self.tasks[j].jitter }
     }
 
-    /// The work of a task of this priority that is released until `t`.
+    /// The work of task `j` of this priority that is released until `t`.
     fn released(&self, j: usize, t: Time) -> Time {
         let task = &self.tasks[j];
         (1 + (t + self.jitter(j)) / task.period) * task.wcet
     }
 
-    /// The work of a task of higher priority that comes before the end of a job at `done`, or before its start.
+    /// The work of task `j` of higher priority that comes before the end of a job at `done`, or before its start.
     fn preempting(&self, j: usize, done: Time) -> Time {
         let task = &self.tasks[j];
         let jobs = if self.preemptive {
@@ -191,7 +193,7 @@ impl<'a> PriorityLevel<'a> {
         jobs * task.wcet
     }
 
-    /// The next release of a task of this priority.
+    /// The next release of a task of this priority after `t`.
     fn next_release(&self, t: Time) -> Time {
         let next = |&j: &usize| {
             let (period, jitter) = (self.tasks[j].period, self.jitter(j));
@@ -200,8 +202,8 @@ impl<'a> PriorityLevel<'a> {
         self.equals.iter().map(next).min().unwrap_or(Time::MAX)
     }
 
-    /// After which releases responses repeat: the longest busy period, or at full utilisation, where it may have no end, the
-    /// least common multiple of the periods (as in [`fixed`]). None where it takes too long to find.
+    /// The end of the releases to check: the longest busy period, or, at full utilisation, where a busy period may
+    /// never end, the least common multiple of the periods (as in [`fixed`]). `None` if the search takes too long.
     fn end(&self) -> Option<Time> {
         let all: Vec<Task> = self.above.iter().chain(self.equals).map(|&j| self.tasks[j]).collect();
         let utilisations: Vec<_> = all.iter().map(Task::u).collect();
@@ -236,8 +238,8 @@ mod tests {
         TaskParameters { wcet, period, deadline, priority, ..TaskParameters::default() }
     }
 
-    /// The schedule, unit by unit, of periodic releases from `offsets` on: the longest response of `watched`, which comes
-    /// last of what is released at one instant. A job goes on in place of its task's earlier one.
+    /// Simulates periodic releases from `offsets` on, unit by unit: the longest response of `watched`, which comes
+    /// last among simultaneous releases. A job takes the queue position of its task's earlier job.
     fn longest_response(
         tasks: &[Task],
         offsets: &[Time],
@@ -274,7 +276,7 @@ mod tests {
         queue[watched].iter().map(|&(release, _)| until - release).fold(longest, Time::max)
     }
 
-    /// Whether it is more than one CPU can do: then a backlog grows, perhaps beyond the slow schedule.
+    /// Whether the tasks need more than one CPU; then a backlog grows, possibly beyond the slow simulation.
     fn overloaded(tasks: &[Task]) -> bool {
         compare_sum(tasks.iter().map(Task::u).collect::<Vec<_>>().into_iter(), 1).is_gt()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemptive fixed priorities on one CPU.
+//! Tests for preemptive fixed priorities on one CPU.
 
 use super::{STEPS, fifo};
 use crate::exact::{Natural, compare_sum, gcd};
@@ -8,10 +8,10 @@ use crate::supply::{FULL, Supply};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{LONGEST, Task, Time};
 
-/// `U <= n (2^(1/n) - 1)` (Liu and Layland 1973): sufficient for rate-monotonic priorities and D >= T.
+/// Tests `U <= n (2^(1/n) - 1)` (Liu and Layland 1973), which is sufficient for rate-monotonic priorities and D >= T.
 ///
-/// It is asked as `(U/n + 1)^n <= 2`, so that no root is rounded; that is the hyperbolic bound of `n`
-/// tasks with the mean utilisation.
+/// The test computes `(U/n + 1)^n <= 2`, so that no root is rounded. This is the hyperbolic bound of `n` tasks with
+/// the mean utilisation.
 pub fn liu_layland(tasks: &[Task]) -> Verdict {
     if !rate_monotonic(tasks) {
         return Verdict::Unknown;
@@ -23,8 +23,8 @@ pub fn liu_layland(tasks: &[Task]) -> Verdict {
     Verdict::sufficient(power * (1.0 + growth(tasks.len())) <= 2.0 || is_single(tasks))
 }
 
-/// The product of `u + 1` is at most 2 (Bini and Buttazzo 2001): sufficient as [`liu_layland`], and it
-/// accepts what that accepts.
+/// Tests that the product of `u + 1` is at most 2 (Bini and Buttazzo 2001). The test is sufficient like
+/// [`liu_layland`], and accepts every set that [`liu_layland`] accepts.
 pub fn hyperbolic(tasks: &[Task]) -> Verdict {
     if !rate_monotonic(tasks) {
         return Verdict::Unknown;
@@ -32,17 +32,19 @@ pub fn hyperbolic(tasks: &[Task]) -> Verdict {
     Verdict::sufficient(product_at_most_two(tasks))
 }
 
-/// The possible error of a product of so many rounded factors, with plenty to spare.
+/// A generous bound on the rounding error of a product of `terms` factors.
 fn growth(terms: usize) -> f64 {
     (terms * terms + 12 * terms + 12) as f64 * f64::EPSILON
 }
 
-/// One task fits exactly as u <= 1, which every task satisfies: the bound of one task is 1.
+/// Whether there is only one task, which always fits because every task satisfies u <= 1 and the bound for one task
+/// is 1.
 fn is_single(tasks: &[Task]) -> bool {
     tasks.len() == 1
 }
 
-/// Whether the product of `u + 1` is at most 2; in doubt, in whole numbers: `prod (C + T) <= 2 prod T`.
+/// Whether the product of `u + 1` is at most 2; doubtful cases are decided in whole numbers: `prod (C + T) <= 2 prod
+/// T`.
 fn product_at_most_two(tasks: &[Task]) -> bool {
     let rounded: f64 =
         tasks.iter().map(|task| task.wcet.as_f64() / task.period.as_f64() + 1.0).product();
@@ -57,8 +59,8 @@ fn product_at_most_two(tasks: &[Task]) -> bool {
     product(|task| task.wcet + task.period, 1) <= product(|task| task.period, 2)
 }
 
-/// Whether the priorities are rate-monotonic and distinct, deadlines not before the period's end, and nothing
-/// else holds a job up: what the utilisation bounds assume.
+/// Whether the assumptions of the utilisation bounds hold: priorities are rate-monotonic and distinct, deadlines are
+/// not before the period's end, and nothing else delays a job.
 fn rate_monotonic(tasks: &[Task]) -> bool {
     let plain = |task: &Task| {
         task.deadline >= task.period && task.jitter == Time::ZERO && task.blocking == Time::ZERO
@@ -68,18 +70,19 @@ fn rate_monotonic(tasks: &[Task]) -> bool {
     tasks.iter().all(plain) && rising
 }
 
-/// Response-time analysis with blocking, jitter and arbitrary deadlines (Joseph and Pandya 1986; Audsley
-/// et al. 1993; Lehoczky 1990; Tindell, Burns and Wellings 1994), and tasks that share a priority in the order of
-/// their releases ([`fifo`]).
+/// Runs response-time analysis with blocking, jitter and arbitrary deadlines (Joseph and Pandya 1986; Audsley et al.
+/// 1993; Lehoczky 1990; Tindell, Burns and Wellings 1994). Tasks that share a priority run in the order of their
+/// releases ([`fifo`]).
 ///
-/// The verdict is exact where no task has blocking (a bound on blocking need not be attained), and deadlines of tasks
-/// that share a priority are within periods. The
-/// responses, where asked for, are written in the tasks' order; a task beyond its deadline has none.
+/// The verdict is exact if no task has blocking (a bound on blocking need not be attained) and tasks that share a
+/// priority have deadlines within periods. `responses` receives the response times in the tasks' order, but none for
+/// a task beyond its deadline.
 pub fn response_time_analysis(tasks: &[Task], responses: Option<&mut [Time]>) -> Verdict {
     response_time_analysis_on(tasks, &FULL, responses)
 }
 
-/// The same on a CPU with this supply: a response is the least time that supplies the work of the window.
+/// Runs response-time analysis on a CPU with this supply: a response is the shortest time that supplies the work of
+/// the window.
 pub fn response_time_analysis_on(
     tasks: &[Task],
     supply: &Supply,
@@ -90,7 +93,7 @@ pub fn response_time_analysis_on(
     levels(tasks, &ranking, responses, |at| at_place(tasks, &ranking, at, supply, &mut steps))
 }
 
-/// The worst response of the task at this place of the ranking.
+/// The worst response of the task at index `place` of the ranking.
 fn at_place(
     tasks: &[Task],
     ranking: &Ranking,
@@ -105,8 +108,8 @@ fn at_place(
     }
 }
 
-/// The tasks that can miss their deadlines, from the highest priority down, each with its longest response; None where that is
-/// not known, or where a backlog grows without end.
+/// The tasks that can miss their deadlines, from the highest priority down, each with its longest response; `None` if
+/// that response is not known or a backlog grows without limit.
 pub(crate) fn late(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>)> {
     let ranking = Ranking::of(tasks);
     let mut steps = STEPS;
@@ -117,7 +120,7 @@ pub(crate) fn late(tasks: &[Task], supply: &Supply) -> Vec<(usize, Option<Time>)
     places.into_iter().map(of).collect()
 }
 
-/// The longest response of the task at this place of the ranking, whatever its deadline.
+/// The longest response of the task at index `at` of the ranking, whatever its deadline.
 fn longest(tasks: &[Task], ranking: &Ranking, at: usize, supply: &Supply) -> Option<Time> {
     let i = ranking.order()[at];
     let load: Vec<_> = ranking.down_to(at).iter().map(|&j| tasks[j].u()).collect();
@@ -139,9 +142,10 @@ fn longest(tasks: &[Task], ranking: &Ranking, at: usize, supply: &Supply) -> Opt
     }
 }
 
-/// The same, where each preemption by `j` in a busy window of `i` costs the largest of `delays` in `aff(i, j)`: the tasks
-/// of higher priority than `i`, and `i`, that `j` may preempt (Altmeyer, Davis and Maiza 2012, section 2). `delays` may be
-/// shorter than `tasks`: interrupts, which come after the tasks, cost no cache.
+/// Runs response-time analysis where each preemption by `j` in a busy window of `i` costs the largest of `delays` in
+/// `aff(i, j)`: the tasks that `j` may preempt among `i` and the tasks of higher priority than `i` (Altmeyer, Davis
+/// and Maiza 2012, section 2). `delays` may be shorter than `tasks`: interrupts are listed after the tasks and cost
+/// no cache reloads.
 pub fn response_time_analysis_with_delays(
     tasks: &[Task],
     delays: &[Time],
@@ -157,9 +161,11 @@ pub fn response_time_analysis_with_delays(
     })
 }
 
-/// Whether all deadlines are still met with the task `newest`, where all were without it and the utilisation is at most 1.
+/// Whether all deadlines are still met with the task `newest`, if all were met without it and the utilisation is at
+/// most 1.
 ///
-/// Tasks of higher priority do not notice it. Of the others the lowest is asked first: a task too many shows there.
+/// Tasks of higher priority are not affected. The task of lowest priority is checked first, because an overload shows
+/// there.
 pub(crate) fn still_meet(tasks: &[Task], newest: usize) -> bool {
     let ranking = Ranking::of(tasks);
     let at = ranking.order().iter().position(|&i| i == newest).unwrap_or(0);
@@ -170,8 +176,8 @@ pub(crate) fn still_meet(tasks: &[Task], newest: usize) -> bool {
     (ranking.above(at).len()..tasks.len()).rev().all(&mut meets)
 }
 
-/// Charges the preemptions by each task of at least the priority of the one at this place, within a busy window of that
-/// one. Tasks of the same priority do not preempt each other.
+/// Charges preemptions within a busy window of the task at this index, by each task of at least its priority. Tasks
+/// of the same priority do not preempt each other.
 fn charge_affected(
     charged: &mut [Task],
     tasks: &[Task],
@@ -190,7 +196,7 @@ fn charge_affected(
     }
 }
 
-/// Each level of priority from the highest down, by what is `found` of it.
+/// Analyses each level of priority from the highest down, with the result of `found`.
 fn levels(
     tasks: &[Task],
     ranking: &Ranking,
@@ -221,16 +227,16 @@ fn levels(
     verdict
 }
 
-/// The end of the analysis of one task.
+/// The result of analysing one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ResponseOutcome {
-    /// Its worst response, which is not after its deadline.
+    /// The worst response of the task, which is not after its deadline.
     Bound(Time),
-    /// It may respond after its deadline.
+    /// The task may respond after its deadline.
     Miss,
-    /// Its bound is after its deadline, and need not be attained.
+    /// The bound is after the task's deadline, but need not be attained.
     Doubt,
-    /// More steps than are allowed.
+    /// The analysis needs more steps than are allowed.
     OutOfSteps,
 }
 
@@ -283,8 +289,8 @@ pub(crate) fn response(
     }
 }
 
-/// The busy window in which the bound of task `i` below the tasks `above` is attained: the number of its jobs there, and when the
-/// last of them is done. None where the task has no bound.
+/// The busy window that attains the bound of task `i` below the tasks `above`: the number of the task's jobs in the
+/// window, and the end of the last of them. `None` if the task has no bound.
 pub(crate) fn worst_window(
     tasks: &[Task],
     above: &[usize],
@@ -316,8 +322,8 @@ pub(crate) fn worst_window(
     None
 }
 
-/// The tasks with what is charged for the preemptions in a busy window of task `i`, as
-/// [`response_time_analysis_with_delays`] charges it.
+/// The tasks including the charges for preemptions in a busy window of task `i`, as
+/// [`response_time_analysis_with_delays`] computes them.
 pub(crate) fn charged_for(tasks: &[Task], delays: &[Time], i: usize) -> Vec<Task> {
     let ranking = Ranking::of(tasks);
     let mut charged = tasks.to_vec();
@@ -327,12 +333,12 @@ pub(crate) fn charged_for(tasks: &[Task], delays: &[Time], i: usize) -> Vec<Task
     charged
 }
 
-/// The number of jobs of a task that a busy window holds before it repeats itself. At a utilisation of 1 with
-/// jitter it never ends; but `H` later, the least common multiple of the periods, `w(q + H / T) = w(q) + H`
-/// solves the same equation, and each `w(q + H / T)` is at least `H`, so the responses repeat. Below that
-/// utilisation it ends by itself.
+/// The number of a task's jobs after which a busy window repeats. At a utilisation of 1 with jitter the window never
+/// ends. With `H`, the least common multiple of the periods, `w(q + H / T) = w(q) + H` solves the recurrence again,
+/// and each `w(q + H / T)` is at least `H`, so the responses repeat. Below a utilisation of 1 the window ends by
+/// itself.
 ///
-/// On a CPU that does not supply all of the time the window of such a utilisation ends with a miss alone.
+/// At a utilisation of 1 on a CPU that is not always available, the window ends only with a missed deadline.
 fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task, supply: &Supply) -> u64 {
     if !supply.is_full() {
         return u64::MAX;
@@ -351,20 +357,20 @@ fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task, supply: &Supply)
         .map_or(u64::MAX, |cycle| cycle / own.period)
 }
 
-/// Audsley's assignment (1991): from the lowest priority up, any task that meets its deadline below all
-/// that are left gets it. Optimal for this analysis.
+/// Runs Audsley's priority assignment (1991): from the lowest priority up, each priority goes to any task that meets
+/// its deadline below all unassigned tasks. The assignment is optimal for this analysis.
 ///
 /// # Errors
-/// If no order passes: [`Verdict::Unschedulable`], or [`Verdict::Unknown`] where blocking or a limit on steps
-/// leaves a doubt.
+/// If no order passes: [`Verdict::Unschedulable`], or [`Verdict::Unknown`] if blocking or a limit on steps leaves a
+/// doubt.
 pub fn audsley(tasks: &[Task]) -> Result<Vec<usize>, Verdict> {
     audsley_on(tasks, &FULL)
 }
 
-/// The same on a CPU with this supply.
+/// Runs [`audsley`] on a CPU with this supply.
 ///
 /// # Errors
-/// As [`audsley`].
+/// The errors of [`audsley`].
 pub fn audsley_on(tasks: &[Task], supply: &Supply) -> Result<Vec<usize>, Verdict> {
     let mut steps = STEPS;
     let mut out_of_steps = false;
@@ -380,8 +386,8 @@ pub fn audsley_on(tasks: &[Task], supply: &Supply) -> Result<Vec<usize>, Verdict
     })
 }
 
-/// The tasks in an order of priority, highest first, such that `fits(i, above)` holds of each; it
-/// must not depend on the order of those above.
+/// The tasks in a priority order, the highest first, such that `fits(i, above)` holds for each task; `fits` must not
+/// depend on the order of `above`.
 pub(crate) fn optimal_assignment(
     n: usize,
     mut fits: impl FnMut(usize, &[usize]) -> bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One CPU: earliest deadline first and fixed priorities, preemptive and not.
+//! Tests for one CPU: EDF and fixed priorities, preemptive and non-preemptive.
 
 pub mod edf;
 pub mod edf_response;
@@ -11,20 +11,21 @@ pub mod suspension;
 use crate::supply::{FULL, Supply};
 use corehop_plan::workload::task::{Task, Time};
 
-/// The number of steps after which an analysis answers that it does not know. A count, not a clock: the
-/// verdict is the same on every machine.
+/// The number of steps after which an analysis answers "unknown". The limit is a count, not a time, so the verdict is
+/// the same on every machine.
 pub(crate) const STEPS: u64 = 1 << 24;
 
-/// Beyond this a busy period is given up: far beyond any deadline, and far inside 64 bits.
+/// The length at which a busy period is given up: far beyond any deadline, and far inside 64 bits.
 const HORIZON: Time = Time::new(1 << 61);
 
-/// The longest synchronous busy period, `L = sum of ceil(L / T) C`, started with `first` work beside
-/// the tasks' own; none where it takes too long to find. Needs a utilisation of at most 1.
+/// The longest synchronous busy period, `L = sum of ceil(L / T) C`, starting with `first` work beside the tasks' own;
+/// `None` if the search takes too long. The utilisation must be at most 1.
 pub(crate) fn busy_period(tasks: &[Task], first: Time) -> Option<Time> {
     busy_period_on(tasks, first, &FULL)
 }
 
-/// The same on a CPU with this supply: the least `L` with `sbf(L) >= sum of ceil(L / T) C`.
+/// The longest synchronous busy period on a CPU with this supply: the least `L` with `sbf(L) >= sum of ceil(L / T)
+/// C`.
 pub(crate) fn busy_period_on(tasks: &[Task], first: Time, supply: &Supply) -> Option<Time> {
     if !supply.sustains(tasks.iter()) {
         return None;

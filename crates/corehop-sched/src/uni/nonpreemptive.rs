@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One CPU without preemption: a job that began runs to its end.
+//! Tests for one CPU without preemption: a job that began runs to its end.
 
 use std::cmp::Ordering;
 
@@ -10,10 +10,10 @@ use crate::ranking::Ranking;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Non-preemptive EDF (Jeffay, Stanat and Martel 1991; George, Rivierre and Spuri 1996): exact for
-/// sporadic tasks in integer time and without inserted idle time.
+/// Tests non-preemptive EDF (Jeffay, Stanat and Martel 1991; George, Rivierre and Spuri 1996), exactly for sporadic
+/// tasks in integer time and without inserted idle time.
 ///
-/// `DBF(t) + max of (C_j - 1) over D_j > t` is at most `t` at every deadline.
+/// The condition is that `DBF(t) + max of (C_j - 1) over D_j > t` is at most `t` at every deadline.
 pub fn edf(tasks: &[Task]) -> Verdict {
     if tasks.iter().any(|task| task.wcet > task.deadline) {
         return Verdict::Unschedulable;
@@ -44,9 +44,10 @@ fn blocking(tasks: &[Task], t: Time) -> Time {
     later.map(|task| task.wcet - Time::TICK).max().unwrap_or(Time::ZERO)
 }
 
-/// Non-preemptive fixed priorities (George, Rivierre and Spuri 1996, in the form that Davis, Burns, Bril and
-/// Lukkien, "Controller Area Network (CAN) schedulability analysis", 2007, put right), and equals in the order of
-/// their releases ([`fifo`]): exact without jitter and blocking, and with deadlines of equals within periods.
+/// Tests non-preemptive fixed priorities (George, Rivierre and Spuri 1996, as corrected by Davis, Burns, Bril and
+/// Lukkien, "Controller Area Network (CAN) schedulability analysis", 2007). Tasks of equal priority run in the order
+/// of their releases ([`fifo`]). The test is exact without jitter and blocking, if tasks of equal priority have
+/// deadlines within periods.
 pub fn fixed(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
     if compare_sum(tasks.iter().map(Task::u), 1) == Ordering::Greater {
         return Verdict::Unschedulable;
@@ -118,7 +119,7 @@ pub(super) fn response(
     ResponseOutcome::Bound(worst)
 }
 
-/// The number of jobs of `i` in the longest busy period of its own and of all above it.
+/// The number of jobs of `i` in the longest busy period of `i` and all tasks above it.
 fn busy_jobs(tasks: &[Task], above: &[usize], i: usize, blocking: Time) -> Option<u64> {
     let level: Vec<Task> = above.iter().chain([&i]).map(|&j| tasks[j]).collect();
     let busy = busy_period(&level, blocking)?;

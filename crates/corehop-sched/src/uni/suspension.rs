@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fixed priorities on one CPU, where jobs suspend themselves: at any instants, up to `S` in all.
+//! Fixed priorities on one CPU with jobs that suspend themselves, at any instants, up to `S` in total.
 //!
-//! Several published analyses of suspension are wrong (Chen, Nelissen, Huang, Yang, Brandenburg, Bletsas, Liu, Richard, Ridouard,
-//! Audsley, Rajkumar, de Niz and von der Brüggen, "Many suspensions, many problems", Real-Time Systems 55(1), 2019). Three that hold, for
-//! deadlines within periods; the response of task k is at most the least of them:
+//! Several published analyses of suspension are wrong (Chen, Nelissen, Huang, Yang, Brandenburg, Bletsas, Liu,
+//! Richard, Ridouard, Audsley, Rajkumar, de Niz and von der Brüggen, "Many suspensions, many problems", Real-Time
+//! Systems 55(1), 2019). Three published bounds are correct for deadlines within periods, and the response of task k
+//! is at most the least of them:
 //!
-//! - *Oblivious*: suspension is execution, `C + S` of every task (section 4.1 there).
-//! - *As jitter*: the own suspension is execution, and a suspending task of higher priority comes late by up to `R - C`, since it can put
-//!   off its execution until its response ends (Huang, Chen, Zhou and Liu, DAC 2015; section 4.2.2 there). `R` counts from the
-//!   arrival, so that release jitter is contained.
-//! - *As blocking*: the own suspension is execution, and each task of higher priority holds k up once more by `min(C, S)` (Liu 2000;
-//!   proof by Chen, Huang and Nelissen 2016, for tasks without release jitter).
+//! - *Oblivious*: suspension counts as execution, `C + S` for every task (section 4.1 of Chen et al. 2019).
+//! - *As jitter*: the task's own suspension counts as execution. A suspending task of higher priority has up to `R -
+//!   C` of jitter, because it can postpone its execution until its response ends (Huang, Chen, Zhou and Liu, DAC
+//!   2015; section 4.2.2 of Chen et al. 2019). `R` counts from the arrival, so it includes release jitter.
+//! - *As blocking*: the task's own suspension counts as execution, and each task of higher priority delays k once
+//!   more by `min(C, S)` (Liu 2000; proof by Chen, Huang and Nelissen 2016, for tasks without release jitter).
 
 use super::STEPS;
 use super::fixed::{self, ResponseOutcome, response};
@@ -19,7 +20,8 @@ use crate::supply::FULL;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The verdict, and a bound on the response of each task that has one. Priorities are distinct, and deadlines within periods.
+/// The verdict, and a bound on the response of each task that has one. Priorities must be distinct, and deadlines
+/// within periods.
 pub(crate) fn response_times(tasks: &[Task]) -> (Verdict, Vec<Time>) {
     let mut responses = vec![Time::ZERO; tasks.len()];
     let mut steps = STEPS;
@@ -39,7 +41,8 @@ pub(crate) fn meets_below(tasks: &[Task], above: &[usize], k: usize, steps: &mut
     bound(tasks, above, k, |j| tasks[j].deadline, steps).is_some()
 }
 
-/// Jobs need not suspend themselves: a no of the set without suspension is one.
+/// The verdict for a set that no bound accepts: if the set without suspension is rejected, the set is rejected too,
+/// because jobs need not suspend themselves.
 fn refused(tasks: &[Task]) -> Verdict {
     let never: Vec<Task> =
         tasks.iter().map(|task| Task { suspension: Time::ZERO, ..*task }).collect();
@@ -49,7 +52,7 @@ fn refused(tasks: &[Task]) -> Verdict {
     }
 }
 
-/// The least of the bounds on the response of task `k` below the tasks `above`, whose responses are at most `of`.
+/// The least bound on the response of task `k` below the tasks `above`, whose responses are at most `of`.
 fn bound(
     tasks: &[Task],
     above: &[usize],
@@ -77,7 +80,7 @@ fn bound(
     bounds.min()
 }
 
-/// The tasks with the suspension of `k` as execution, and each of those above as `how` has it.
+/// The tasks with the suspension of `k` counted as execution, and each task above changed by `how`.
 fn with(
     tasks: &[Task],
     above: &[usize],

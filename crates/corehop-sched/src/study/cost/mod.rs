@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies of what preemptions cost: on random sets with working sets, what does a finer charge accept, and what does
-//! limited preemption save?
+//! Studies of preemption costs: on random sets with working sets, how many more sets does a finer charge accept, and
+//! how much does limited preemption save?
 //!
-//! Every set is asked twice, with what is compared and without, so the counts are of pairs: beside how many sets each of two
-//! tests accepts stands how many only one of them does. Sets follow from the seed and their index alone.
+//! Every set is tested twice, with and without the compared feature. So the counts are paired: for each of two tests,
+//! how many sets the test accepts, and how many only this test accepts. The random sets depend only on the seed and
+//! their index.
 
 mod text;
 mod saved;
@@ -25,129 +26,129 @@ use corehop_plan::workload::generate::{Capped, FixedSum};
 use corehop_plan::workload::task::{TaskError, TaskParameters, TaskSet};
 use corehop_stats::costs::{Cost, EventCosts, NoCost};
 
-/// A study: what is drawn, and what is compared.
+/// A study of preemption costs: which sets are drawn, and what is compared.
 #[derive(Debug, Clone)]
 pub struct CostStudy {
-    /// A name for tables and files.
+    /// The name of the study in tables and files.
     pub id: String,
-    /// The question, with its source.
+    /// The question of the study, with its source.
     pub title: String,
     /// The seed of every draw.
     pub seed: u64,
     /// The number of sets drawn for each cap.
     pub sets: u64,
-    /// The ways to read it, at least one.
+    /// The readings of the study, at least one.
     pub readings: Vec<CostReading>,
 }
 
-/// One way to read a study.
+/// One reading of a study of preemption costs.
 #[derive(Debug, Clone)]
 pub struct CostReading {
-    /// Its name.
+    /// The name of the reading.
     pub name: String,
-    /// The number of CPUs that serve a set.
+    /// The number of CPUs on which a set runs.
     pub cpus: u32,
-    /// The utilisations, together, of the sets.
+    /// The total utilisations of the sets.
     pub caps: Caps,
-    /// The way to draw tasks.
+    /// The generator of tasks.
     pub generator: Generator,
-    /// The least and the largest working set in KiB; between them they are log-uniform.
+    /// The smallest and the largest working set in KiB; sizes are log-uniform between them.
     pub wss_kib: [u64; 2],
-    /// The cost of a preemption for each KiB of the smaller of both working sets, in microseconds, where no
-    /// other costs are given.
+    /// The cost of a preemption for each KiB of the smaller of both working sets, in microseconds, if no other costs
+    /// are given.
     pub us_per_kib: Option<f64>,
-    /// The tests that are set side by side.
+    /// The pairs of tests that are compared.
     pub compared: Vec<TestPair>,
-    /// The ways to limit preemptions, on each CPU after packing by utilisation (worst fit decreasing).
+    /// The ways to limit preemptions, applied to each CPU after packing by utilisation (worst fit decreasing).
     pub limits: Vec<Limit>,
 }
 
-/// Two tests for one scheduler.
+/// Two tests for one scheduler that are compared.
 #[derive(Debug, Clone)]
 pub struct TestPair {
-    /// As tables have it.
+    /// The name of the pair in tables.
     pub name: String,
-    /// The finer one.
+    /// The test with the finer charge.
     pub test: &'static Test,
-    /// The other one.
+    /// The test that is compared with the finer test.
     pub against: &'static Test,
 }
 
-/// Why a study has no outcome.
+/// Why a study of preemption costs has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CostStudyError {
-    /// Neither the study nor the user says what a preemption costs.
+    /// Neither the study nor the user states the cost of a preemption.
     #[error(
         "the cost of a preemption is missing: pass a table, a model or samples with --costs, or set costs.us_per_kib in the study"
     )]
     NoCosts,
-    /// The cost of a working set is not known.
+    /// The cost for a working set size is not known.
     #[error("reading {reading}: a working set of {wss_kib} KiB: {why}")]
     Size {
-        /// In which reading.
+        /// The name of the reading.
         reading: String,
-        /// The size.
+        /// The working set size in KiB.
         wss_kib: u64,
-        /// Why.
+        /// The reason why the cost is not known.
         why: NoCost,
     },
-    /// There are no such sets.
+    /// No sets with these parameters exist.
     #[error(transparent)]
     Sum(#[from] NoSuchSum),
-    /// A set that is none.
+    /// A drawn set is invalid.
     #[error(transparent)]
     Set(#[from] TaskError),
 }
 
-/// The result of a study.
+/// The result of a study of preemption costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostStudyResult {
-    /// By reading.
+    /// The results of the readings.
     pub readings: Vec<ReadingResult>,
 }
 
-/// The result of a reading.
+/// The result of one reading.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReadingResult {
-    /// The reading.
+    /// The name of the reading.
     pub name: String,
-    /// By cap, ascending.
+    /// The counts at each cap, ascending.
     pub rows: Vec<CapCounts>,
-    /// All caps together.
+    /// The counts over all caps.
     pub all: CapCounts,
 }
 
-/// The counts at a cap.
+/// The counts at one utilisation cap, or over all caps.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct CapCounts {
-    /// The cap; none of all together.
+    /// The utilisation cap; `None` for all caps together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<f64>,
-    /// The sets that have a task.
+    /// The number of sets with at least one task.
     pub sets: u64,
-    /// For each comparison.
+    /// The acceptance counts of each comparison.
     pub compared: Vec<AcceptanceCounts>,
-    /// For each way to limit preemptions.
+    /// The savings for each way to limit preemptions.
     pub limited: Vec<Saved>,
 }
 
-/// The numbers of sets that two tests accept.
+/// How many sets each of two tests accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct AcceptanceCounts {
-    /// The comparison.
+    /// The name of the comparison.
     pub name: String,
-    /// The finer test accepts.
+    /// The number of sets that the finer test accepts.
     pub with: u64,
-    /// The other one accepts.
+    /// The number of sets that the other test accepts.
     pub without: u64,
-    /// Only the finer one does.
+    /// The number of sets that only the finer test accepts.
     pub only_with: u64,
-    /// Only the other one does.
+    /// The number of sets that only the other test accepts.
     pub only_without: u64,
 }
 
 impl CostStudy {
-    /// The same with another seed or number of sets.
+    /// Returns the study with another seed or number of sets, if given.
     #[must_use]
     pub fn with(mut self, seed: Option<u64>, sets: Option<u64>) -> Self {
         self.seed = seed.unwrap_or(self.seed);
@@ -155,10 +156,10 @@ impl CostStudy {
         self
     }
 
-    /// Draws the sets and asks. `costs` go before those of the study.
+    /// Draws the sets and runs the tests. `costs` take precedence over the costs of the study.
     ///
     /// # Errors
-    /// [`CostStudyError`] where costs are missing or do not reach, or sets cannot be drawn.
+    /// [`CostStudyError`] if costs are missing or do not cover a size, or sets cannot be drawn.
     pub fn run(&self, costs: Option<&dyn EventCosts>) -> Result<CostStudyResult, CostStudyError> {
         let of = |reading: &CostReading| self.read(reading, costs);
         Ok(CostStudyResult { readings: self.readings.iter().map(of).collect::<Result<_, _>>()? })
@@ -222,7 +223,7 @@ impl CostReading {
         Ok(tasks)
     }
 
-    /// The cost of preemptions to every size that can be drawn.
+    /// The cost of preemptions for every working set size that can be drawn.
     fn tabulated(
         &self,
         costs: Option<&dyn EventCosts>,
@@ -250,10 +251,10 @@ impl CostReading {
     }
 }
 
-/// Sets the stream of working sets apart from that of tasks.
+/// Separates the random stream of working sets from the random stream of tasks.
 const SIZES: u64 = 0x5749_5353;
 
-/// Sizes of preemptors for which a linear cost is tabulated: that many for each doubling.
+/// For a linear cost, the number of tabulated preempting sizes per doubling.
 const STEPS: u32 = 4;
 
 fn linear(each: f64, kib: u64) -> Cost {
@@ -261,7 +262,8 @@ fn linear(each: f64, kib: u64) -> Cost {
     Cost { us, low_us: Some(us), high_us: Some(us) }
 }
 
-/// The cost of the smaller of both sets, for preemptors from the least size to what all tasks may touch together.
+/// The cost of the smaller of both working sets, for preempting sizes from the smallest size to the sum that all
+/// tasks may touch together.
 fn by_smaller(each: f64, kib: u64, low: u64, high: u64) -> Vec<(f64, Cost)> {
     let factor = 2_f64.powf(1.0 / f64::from(STEPS));
     let mut sizes = vec![low];
@@ -276,7 +278,7 @@ fn by_smaller(each: f64, kib: u64, low: u64, high: u64) -> Vec<(f64, Cost)> {
     sizes.into_iter().map(|size| (size as f64, linear(each, kib.min(size)))).collect()
 }
 
-/// The cost of preemptions by size, looked up beforehand.
+/// Preemption costs by working set size, computed in advance.
 #[derive(Debug)]
 struct PreemptionCostTable {
     least: u64,
@@ -307,7 +309,7 @@ impl EventCosts for &PreemptionCostTable {
 }
 
 impl CapCounts {
-    /// Asks about a set.
+    /// Tests one set and adds it to the counts.
     fn take(
         &mut self,
         reading: &CostReading,

@@ -11,22 +11,24 @@ use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{Task, TaskSet};
 use corehop_stats::costs::{Cost, EventCosts};
 
-/// Sums over sets, before and after.
+/// Sums over sets before and after preemptions are limited.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saved {
     /// The way to limit preemptions.
     pub limit: Limit,
-    /// Sets that are schedulable fully preemptive, with all preemptions that jobs may suffer then paid for.
+    /// The number of sets that are schedulable with full preemption, where jobs pay for all preemptions that they may
+    /// suffer.
     pub before: u64,
-    /// Those that are schedulable so limited, with what remains paid for.
+    /// The number of sets that are schedulable with limited preemption, where jobs pay for the remaining preemptions.
     pub after: u64,
-    /// Of the latter: the preemptions that jobs may suffer at most in a second, fully preemptive, on all CPUs, summed up.
+    /// For the sets counted in `after`: the largest number of preemptions per second with full preemption, on all
+    /// CPUs, summed up.
     pub preemptions_before: f64,
-    /// The most that remain.
+    /// For the sets counted in `after`: the largest number of preemptions per second that remain, summed up.
     pub preemptions_after: f64,
-    /// The greatest cost of the former, in CPUs, summed up.
+    /// The largest cost of the preemptions in `preemptions_before`, in CPUs, summed up.
     pub cpus_before: f64,
-    /// The greatest cost of the latter.
+    /// The largest cost of the preemptions in `preemptions_after`, in CPUs, summed up.
     pub cpus_after: f64,
 }
 
@@ -43,7 +45,7 @@ impl Saved {
         }
     }
 
-    /// A set, packed by utilisation (worst fit decreasing), each CPU on its own.
+    /// Adds a set, packed by utilisation (worst fit decreasing), with each CPU analysed separately.
     pub(super) fn take(&mut self, set: &TaskSet, known: &PreemptionCostTable) {
         let admission = Admission::Utilisation;
         let packing = Packing { fit: Fit::Worst, decreasing: true, admission, cluster: 1 };
@@ -73,10 +75,10 @@ impl Saved {
     }
 }
 
-/// Preemptions in a second and what they cost in CPUs, each before and after.
+/// Preemptions per second, and their cost in CPUs, each before and after limiting.
 type PreemptionSums = [[f64; 2]; 2];
 
-/// Whether a CPU is schedulable fully preemptive; and the sums where it is so limited.
+/// Whether a CPU is schedulable with full preemption, and the sums if the CPU is schedulable with limited preemption.
 fn treated(
     set: &TaskSet,
     cpu: &[usize],

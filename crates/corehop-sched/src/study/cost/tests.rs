@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies of costs: what is drawn, what is counted, and what is refused.
+//! Tests of the cost studies: the sets drawn, the counts, and the rejected descriptions.
 
 use super::*;
 use crate::test;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies of costs as TOML, with the choices of other studies.
+//! Parses studies of preemption costs from TOML, with the choices that other studies also have.
 
 use serde::Deserialize;
 use toml::Table;
@@ -13,10 +13,10 @@ use crate::study::text::{CapsText, caps, combined};
 use corehop_plan::bounds;
 use corehop_plan::workload::task::MOST_CPUS;
 
-/// The table that makes a study one of costs.
+/// The TOML table that marks a study of preemption costs.
 const SIZES: &str = "working_sets";
 
-/// The largest working set: sizes are looked up one by one.
+/// The largest working set in KiB; the costs of sizes are looked up one by one.
 const MOST_KIB: u64 = 1 << 16;
 
 #[derive(Deserialize)]
@@ -69,15 +69,15 @@ struct ComparedTests {
 }
 
 impl CostStudy {
-    /// Whether a description is one of such a study: it states working sets.
+    /// Whether a description is a study of preemption costs, because it states working sets.
     pub fn is_described(text: &str) -> bool {
         text.parse::<Table>().is_ok_and(|table| table.contains_key(SIZES))
     }
 
-    /// Reads a description.
+    /// Parses a description.
     ///
     /// # Errors
-    /// [`StudyError`], which says what is wrong, and what is expected.
+    /// [`StudyError`], which says what is wrong and what is expected.
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let form = |error: toml::de::Error| {
             StudyError::Form(error.to_string().trim_end().replace('\n', " "))
@@ -142,7 +142,7 @@ fn reading(name: String, body: CostStudyText) -> Result<CostReading, String> {
     })
 }
 
-/// A test whose scheduler preempts jobs and does not move them.
+/// Finds a test whose scheduler preempts jobs and does not migrate them.
 fn preempted(name: &str) -> Result<&'static Test, String> {
     let test = catalogue::test(name).map_err(|error| error.to_string())?;
     let stays = matches!(test.suffers, Suffers::Nothing | Suffers::Preemptions);
