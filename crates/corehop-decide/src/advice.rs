@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice for one machine, from a model of its costs: let a thread whose CPU is wanted wait for that CPU, or move it
-//! (Wächtler 2012, section 6.4, for the machine at hand).
+//! Advises, for one machine and from a model of its costs, whether a thread should wait for its CPU when another
+//! thread has it, or move to another CPU (Wächtler 2012, section 6.4, applied to this machine).
 //!
-//! To stay costs the wait and a preemption of that length. To move at once costs a migration, and no wait. So the answer is
-//! the expected wait from which a move pays, by working set and class of migration ([`AdvisedMove::pays_from`]). Both costs
-//! have intervals, and so has that wait: below its low end staying surely costs less, above its high end moving does, and
-//! between the two the samples do not tell.
+//! Staying costs the wait plus a preemption of the wait's length. Moving immediately costs a migration without a
+//! wait. So the answer is the expected wait from which a move costs less, by working set size and class of migration
+//! ([`AdvisedMove::pays_from`]). Both costs have intervals, and so does this wait. Below the low end staying surely
+//! costs less, and above the high end moving surely costs less. Between the two ends the samples do not decide.
 //!
-//! The preemptions are those in one [`Company`]. A migration at once needs none: the one after the shortest absence
-//! that was measured is taken, if possible one during which nothing ran. An absence in company costs a migration more
-//! than none does, so such a migration bounds a move at once from above only.
+//! The preemption costs are measured in one [`Company`], the activity on the CPU while the thread is away. An
+//! immediate migration has no absence, so the advice uses the migration after the shortest measured absence, if
+//! possible one during which nothing ran. A migration after an absence in company costs at least as much as an
+//! immediate migration, so its cost is only an upper bound.
 
 mod asking;
 mod prices;
@@ -28,161 +29,163 @@ use corehop_stats::cpmd::{CostEstimate, DelayModel, NoAnswer};
 pub use program::ProgramAdvice;
 pub use waiting::WaitOrigin;
 
-/// The options of the advice.
+/// The options for advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AdviceQuery {
-    /// The sizes; those of the preemptions that were measured where it is empty.
+    /// The working set sizes; if empty, the sizes of the measured preemptions.
     pub wss: Vec<Bytes>,
-    /// The expected wait: the preemption length if the thread stays. Advice on the usual waits where there is none.
+    /// The expected wait, which is the preemption length if the thread stays. If `None`, the advice covers the usual
+    /// waits.
     pub length: Option<Nanos>,
-    /// Other fields of the series, as names and values.
+    /// Filters on further fields of the series, as names and values.
     pub only: Vec<(String, String)>,
 }
 
-/// The advice.
+/// The advice for one machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Advice {
-    /// For each load, company and size, from which wait on to move.
+    /// For each load, company and size: the wait from which moving costs less.
     pub rules: Vec<AdviceRule>,
-    /// The cost of company to a job that stays.
+    /// The cost of company to a job that stays on its CPU.
     pub isolation: Vec<Isolation>,
-    /// The constants that schedulers ask for, by load and company.
+    /// Constants for the configuration of schedulers, by load and company.
     pub constants: Vec<Constants>,
-    /// The savings of dividing the cache, if simulated.
+    /// The savings of partitioning the cache, if the costs were simulated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitioning: Vec<Saving>,
-    /// The reasons for missing advice.
+    /// The reasons why some advice is missing.
     pub silent: Vec<String>,
-    /// The measurements whose lack leaves an answer wide, with the commands that take them.
+    /// The missing measurements that leave an answer wide, with the commands that take them.
     pub lacking: Vec<String>,
 }
 
 /// The advice for one working set under one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdviceRule {
-    /// The load.
+    /// The background load.
     pub load: String,
-    /// The company that has the CPU while the thread waits for it.
+    /// The activity on the CPU while the thread waits for it.
     pub company: Company,
-    /// The size.
+    /// The working set size in bytes.
     pub wss_bytes: u64,
-    /// The migrations that were measured, from near to far.
+    /// The measured classes of migration, from near to far.
     pub moves: Vec<AdvisedMove>,
-    /// The advice for the wait that was asked for, or for the usual ones, ascending.
+    /// The advice for the requested wait, or for the usual waits, ascending.
     pub waits: Vec<AdvisedWait>,
 }
 
-/// A migration at once, in place of the wait.
+/// An immediate migration instead of the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AdvisedMove {
-    /// The migration.
+    /// The class of the migration.
     pub event: Event,
-    /// Its cost, in the median.
+    /// The median cost of the migration.
     #[serde(flatten)]
     pub cost: CostEstimate,
-    /// The absence after which it was measured, in microseconds; 0 where the thread moved at once.
+    /// The absence after which the migration was measured, in microseconds; 0 if the thread moved immediately.
     pub length_us: f64,
-    /// Whether the thread was away in company that long, so that a move at once costs at most this.
+    /// Whether the thread was away in company for that long, so that `cost` is an upper bound for an immediate
+    /// migration.
     pub at_most: bool,
-    /// Samples that it is read off: at this size, or the fewer of those at the two around it.
+    /// The number of samples behind the cost: at this size, or the smaller number of the two neighbouring sizes.
     pub n: usize,
-    /// Their replicates; None in models of before there were any.
+    /// The number of replicates of these samples; `None` in models from versions without replicates.
     pub replicates: Option<usize>,
-    /// The expected wait from which the move pays, in microseconds.
+    /// The expected wait from which the move costs less than staying, in microseconds.
     pub pays_from: CostEstimate,
-    /// The place of that wait among the measured preemptions.
+    /// How that wait relates to the lengths of the measured preemptions.
     pub known_by: WaitOrigin,
 }
 
-/// The advice for an expected wait.
+/// The advice for one expected wait.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AdvisedWait {
     /// The wait, in microseconds.
     pub wait_us: f64,
-    /// The cost of staying beyond the wait: that of a preemption of that length, in the median.
+    /// The cost of staying beyond the wait: the median cost of a preemption of the wait's length.
     pub stay: CostEstimate,
-    /// The advice.
+    /// The advice: stay, move, or unknown.
     pub verdict: Preference,
 }
 
-/// The preference by the evidence.
+/// Which choice costs less according to the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
     /// Every move surely costs more than staying.
     Stay,
-    /// This move surely costs less than staying, and does so from a shorter wait on than any other.
+    /// Moving in this class surely costs less than staying, and does so from a shorter wait than in any other class.
     Move(Event),
-    /// It cannot be told.
+    /// The samples do not decide.
     Unknown,
 }
 
-/// The greatest saving of keeping company out of the job's cache lines: a preemption in that company less an
-/// absence of the same length in which nothing else runs.
+/// The largest possible saving if other activity does not evict the job's cache lines: the cost of a preemption in
+/// company minus the cost of an equally long absence in which nothing else runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Isolation {
-    /// The load.
+    /// The background load.
     pub load: String,
-    /// The company while the job was away.
+    /// The activity on the CPU while the job was away.
     pub company: Company,
-    /// The size.
+    /// The working set size in bytes.
     pub wss_bytes: u64,
-    /// The preemption length of both, in microseconds.
+    /// The length of both absences, in microseconds.
     pub length_us: f64,
-    /// The saving, in the median.
+    /// The median saving.
     pub saves: CostEstimate,
-    /// Samples of the cell with fewer.
+    /// The number of samples in the smaller of both cells.
     pub n: usize,
-    /// Replicates of the cell with fewer.
+    /// The number of replicates in the smaller of both cells.
     pub replicates: Option<usize>,
 }
 
-/// Constants for schedulers.
+/// Constants that schedulers use as parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Constants {
-    /// The load.
+    /// The background load.
     pub load: String,
-    /// The company while jobs were away.
+    /// The activity on the CPU while jobs were away.
     pub company: Company,
-    /// The size they are for: the largest measured that the job's own caches hold.
+    /// The working set size in bytes: the largest measured size that fits into the core's private caches.
     pub wss_bytes: u64,
-    /// The cost of a migration beyond staying; None where it is not known to be above zero.
+    /// The additional cost of a migration compared with staying; `None` if that cost is not known to be above zero.
     pub migration: Option<Extra>,
-    /// Why there is none.
+    /// The reason why there is no migration constant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// The time after which a job that was switched out still finds half of its lines, in microseconds: the
-    /// warm budget of a sched_ext scheduler; None where the measured lengths do not tell.
+    /// The time for which a job that was switched out still finds half of its cache lines, in microseconds. A
+    /// sched_ext scheduler can use this time as its warm budget. `None` if the measured lengths do not show it.
     pub warm_budget_us: Option<f64>,
-    /// The fewest samples and replicates of a length that the budget is read off.
+    /// The smallest numbers of samples and replicates among the lengths that determine the warm budget.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_budget_n: Option<(usize, Option<usize>)>,
 }
 
-/// The cost of the nearest measured migration beyond resuming in place after an absence of the same length in
-/// the same company: the meaning of Linux's `sched_migration_cost_ns`.
+/// The additional cost of the nearest measured migration, compared with resuming in place after an equally long
+/// absence in the same company. Linux calls this cost `sched_migration_cost_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Extra {
-    /// The migration.
+    /// The class of the migration.
     pub event: Event,
-    /// The event that was subtracted: `idle_leave` where nothing else runs, otherwise the preemption.
+    /// The event whose cost was subtracted: `idle_leave` if nothing else runs, otherwise the preemption.
     pub beyond: Event,
-    /// The preemption length of both, in microseconds.
+    /// The length of both absences, in microseconds.
     pub length_us: f64,
-    /// The difference, as measured; its interval excludes zero.
+    /// The measured difference; its interval excludes zero.
     #[serde(flatten)]
     pub cost: CostEstimate,
-    /// Samples of the cell with fewer.
+    /// The number of samples in the smaller of both cells.
     pub n: usize,
-    /// Replicates of the cell with fewer.
+    /// The number of replicates in the smaller of both cells.
     pub replicates: Option<usize>,
 }
 
-/// The advice that `model` carries.
+/// Returns the advice that `model` supports.
 ///
 /// # Errors
-/// [`NoAnswer::Several`] where several series fit, or whatever else makes a question of `wanted` unclear;
-/// what was simply not measured goes to [`Advice::silent`].
+/// [`NoAnswer::Several`] if several series match, or another error if `wanted` is unclear. Missing measurements are
+/// no error, but are listed in [`Advice::silent`].
 pub fn advise(model: &DelayModel, wanted: &AdviceQuery) -> Result<Advice, NoAnswer> {
     let mut loads: Vec<&str> = Vec::new();
     for curve in &model.curves {
@@ -207,7 +210,7 @@ pub fn advise(model: &DelayModel, wanted: &AdviceQuery) -> Result<Advice, NoAnsw
     Ok(advice)
 }
 
-/// `60 in 20`: samples, and in how many replicates.
+/// Formats numbers of samples and replicates as `60 in 20`.
 pub fn counted(n: usize, replicates: Option<usize>) -> String {
     replicates.map_or_else(|| n.to_string(), |replicates| format!("{n} in {replicates}"))
 }

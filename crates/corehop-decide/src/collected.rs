@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quantities of each kind of result that can be compared: their values, their replicates, and the replicate of every row.
+//! Collects the comparable quantities of each kind of result: their values, their replicates, and the replicate of
+//! every row.
 //!
-//! Every value is a time in microseconds, so that more is slower. A rate of progress counts as the time that one unit of progress
-//! takes.
+//! Every value is a time in microseconds, so that more is slower. A rate of progress counts as the time that one unit
+//! of progress takes.
 
 use super::comparison::{Quantities, Quantity};
 use super::hyperfine::HyperfineCommand;
@@ -11,7 +12,7 @@ use super::program_runs::{RunFigures, RunQuantity};
 use corehop_plan::kinds::RowTime;
 use corehop_plan::samples::Rows;
 
-/// Nanoseconds in a microsecond.
+/// The number of nanoseconds in a microsecond.
 const MICROS: f64 = 1e3;
 
 /// A quantity of this experiment.
@@ -21,7 +22,7 @@ fn quantity(experiment: &str, group: String, place: u64, name: String) -> Quanti
 }
 
 impl Quantities {
-    /// Takes the rows of a file, of whatever kind. Recordings have their runs in several files, and are taken by
+    /// Adds the rows of a file of any kind. The runs of recordings are in several files; add them with
     /// [`Quantities::take_runs`].
     pub fn take_rows(&mut self, rows: &Rows) {
         self.take(&rows.samples);
@@ -35,7 +36,7 @@ impl Quantities {
         }
     }
 
-    /// Takes the runs of a recorded program: wall time, CPU time and waiting of each arm.
+    /// Adds the runs of a recorded program: wall time, CPU time and waiting time of each arm.
     pub fn take_runs(&mut self, runs: &[RunFigures]) {
         for (number, run) in (0..).zip(runs) {
             let arm = run.changed().map_or_else(String::new, |arm| format!(", {arm}"));
@@ -53,7 +54,8 @@ impl Quantities {
         }
     }
 
-    /// Takes the windows of a placer's log in which the program's progress is known; false where it is known of none.
+    /// Adds the windows of a placer's log in which the program's progress is known; returns false if no window has a
+    /// known progress.
     pub fn take_placement(&mut self, log: &PlacementLog) -> bool {
         let (mut any, mut before_s) = (false, 0.0);
         for (window, rate) in (0..).zip(&log.rates) {
@@ -70,7 +72,7 @@ impl Quantities {
         any
     }
 
-    /// Takes the runs of a command that hyperfine timed, each a replicate, under a `name`.
+    /// Adds the runs of a command that hyperfine timed, under `name`, with each run as a replicate.
     pub fn take_command(&mut self, command: &HyperfineCommand, name: &str) {
         let of = quantity("hyperfine", "wall time of commands".to_owned(), 0, name.to_owned());
         for (run, &us) in (0..).zip(&command.us) {
@@ -78,8 +80,8 @@ impl Quantities {
         }
     }
 
-    /// Takes an answer of `offload`, one replicate: the mean time of each call here and on the OS core. False where it has no
-    /// time, or is no such answer.
+    /// Adds an answer of `offload` as one replicate: the mean time of each call on the local core and on the OS core.
+    /// Returns false if the JSON value is not such an answer or contains no time.
     pub fn take_offload(&mut self, answer: &serde_json::Value) -> bool {
         let calls = answer["by_call"].as_array().map_or(&[][..], Vec::as_slice);
         let mut any = false;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two results side by side: two kernels, two hosts, before and after.
+//! Compares two results, for example of two kernels, of two hosts, or from before and after a change.
 //!
-//! A result has quantities: the delays of a cell, the times of a mechanism, of an overhead, of a task set. Of each quantity that
-//! both results have, the replicates are tested against the margin ([`super::gate`]), with the replicate as the unit. The interval
-//! beside a difference is that of its quantity alone, unadjusted.
+//! A result has quantities: the delays of a cell, or the times of a mechanism, an overhead or a task set. Each
+//! quantity in both results is tested against the margin ([`super::gate`]), with the replicate as the statistical
+//! unit. The interval of a difference belongs to that quantity alone, without adjustment for multiple comparisons.
 //!
-//! The detectable change says which slowdown would have been found with a power of 80 %. The floor is what the same comparison
-//! finds within the first result, its replicates dealt out in turn. A result compared with itself is equal: the same samples do
-//! not differ.
+//! The detectable change is the slowdown that the comparison would have found with a power of 80 %. The floor is the
+//! difference that the comparison finds within the first result, whose replicates are dealt alternately into two
+//! groups. A result compared with itself is equal, because identical samples do not differ.
 
 mod aside;
 mod renewals;
@@ -34,34 +34,34 @@ use corehop_stats::replicates::{
 };
 use corehop_stats::summary::{is_control, replicate_of};
 
-/// A quantity of a result. Its values are times in microseconds: less is better.
+/// A comparable quantity of a result. The values of a quantity are times in microseconds, so less is better.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Quantity {
-    /// The file in its folder; empty if two files are compared.
+    /// The name of the file in its folder; empty if two files are compared.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub file: String,
-    /// The experiment.
+    /// The name of the experiment.
     pub experiment: String,
-    /// The common properties of the quantities of one table.
+    /// The properties that all quantities of one table share.
     pub group: String,
-    /// The cell, of samples of delays, without the machine.
+    /// The cell without the machine, for samples of delays.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<CellKey>,
-    /// The package of the CPUs, where its replicates ran on several and are compared package by package.
+    /// The package of the CPUs, if the replicates ran on several packages and are compared package by package.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub package: Option<u64>,
-    /// The place among those of its group.
+    /// The position of the quantity in its group.
     #[serde(skip)]
     pub place: u64,
-    /// The name in its group.
+    /// The name of the quantity in its group.
     pub name: String,
-    /// The reason for which its outcome is shown and fails no gate; None for a quantity that a gate judges.
+    /// The reason why the outcome is shown but fails no gate; `None` if a gate judges the quantity.
     #[serde(skip)]
     pub aside: Option<&'static str>,
 }
 
 impl Quantity {
-    /// The delays of a cell.
+    /// The quantity for the delays of a cell.
     fn of_cell(mut cell: CellKey) -> Self {
         cell.machine = "".into();
         let pages = cell.page.word();
@@ -79,18 +79,18 @@ impl Quantity {
         }
     }
 
-    /// Differences below so many microseconds do not count, unless the user says otherwise: a delay is the difference of two
-    /// walks, and is as small as the noise of a clock; the other times are not.
+    /// The difference in microseconds below which differences do not count by default. Delays are differences of two
+    /// walks and as small as clock noise, so they have such a limit; other times have none.
     const fn least_us(&self) -> f64 {
         if self.cell.is_some() { 1.0 } else { 0.0 }
     }
 
-    /// The run that it belongs to.
+    /// The run to which the quantity belongs, as file and experiment.
     fn run(&self) -> (String, String) {
         (self.file.clone(), self.experiment.clone())
     }
 
-    /// Whether nothing happened between the two touches of its samples.
+    /// Whether nothing happened between the two touches of the quantity's samples.
     fn is_control(&self) -> bool {
         self.cell.as_ref().is_some_and(is_control)
     }
@@ -101,17 +101,17 @@ impl Quantity {
 pub struct Quantities {
     estimator: Estimator,
     file: String,
-    /// The number of replicates of the files before.
+    /// The number of replicates in the files before.
     first: u64,
     next: u64,
     packages: CpuGroups,
     renewals: Renewals,
-    /// The cells that could not be measured, by the reason.
+    /// The cells that could not be measured, by reason.
     not_measured: BTreeMap<String, BTreeSet<String>>,
     all: BTreeMap<Quantity, QuantityValues>,
 }
 
-/// The cell of a sample before anything was measured: a run can choose the CPUs and not how far apart they are.
+/// The cell that was planned for a sample: a run can choose CPUs, but not their measured distance.
 fn planned(sample: &Sample) -> CellKey {
     let event = sample.declared_event.unwrap_or(sample.event);
     CellKey { event, pair_class: None, ..CellKey::of(sample) }
@@ -120,7 +120,7 @@ fn planned(sample: &Sample) -> CellKey {
 /// The values of a quantity, each with its replicate and the package of its CPU.
 #[derive(Debug, Clone, Default)]
 struct QuantityValues {
-    /// The quantities that were planned where these values came out.
+    /// The planned quantities for which these values were measured.
     planned: BTreeSet<Quantity>,
     us: Vec<f64>,
     replicates: Vec<u64>,
@@ -128,33 +128,33 @@ struct QuantityValues {
 }
 
 impl Quantities {
-    /// None yet.
+    /// Creates an empty collection.
     pub fn new(estimator: Estimator) -> Self {
         let (file, packages, all) = (String::new(), CpuGroups::default(), BTreeMap::new());
         let (renewals, not_measured) = (Renewals::default(), BTreeMap::new());
         Self { estimator, file, first: 0, next: 0, packages, renewals, not_measured, all }
     }
 
-    /// Names the packages of the machine on which the values that follow were measured.
+    /// Sets the packages of the machine on which the following values were measured.
     pub fn of_packages(&mut self, packages: &CpuGroups) {
         self.packages = packages.clone();
     }
 
-    /// The package of a CPU, where it is known.
+    /// The package of a CPU, if known.
     fn package_of(&self, cpu: u64) -> Option<u64> {
         let cpu = Cpu(u32::try_from(cpu).ok()?);
         self.packages.iter().position(|cpus| cpus.contains(cpu)).map(|place| place as u64)
     }
 
-    /// Begins a further file: its replicates are others than those before. Quantities of files of different names
-    /// are apart.
+    /// Begins a further file, whose replicates are separate from those before. Quantities from files with different
+    /// names are kept apart.
     pub fn begin(&mut self, file: &str) {
         file.clone_into(&mut self.file);
         self.first = self.next;
         self.renewals = Renewals::default();
     }
 
-    /// Takes some more samples; those that are not valid are left out.
+    /// Adds samples; invalid samples are left out.
     pub fn take(&mut self, samples: &[Sample]) {
         for (sample, delay) in self.estimator.delays_us(samples) {
             let package = self.package_of(sample.from_cpu);
@@ -168,17 +168,17 @@ impl Quantities {
         }
     }
 
-    /// Takes the name of what could not be measured, with the reason.
+    /// Adds the name of a cell that could not be measured, with the reason.
     pub(super) fn lacks(&mut self, name: String, why: &str) {
         self.not_measured.entry(why.to_owned()).or_default().insert(name);
     }
 
-    /// Takes a value of a replicate.
+    /// Adds a value of one replicate.
     pub(super) fn add(&mut self, quantity: Quantity, replicate: u64, us: f64) {
         self.put([quantity.clone(), quantity], replicate, us, None);
     }
 
-    /// Takes a value of a quantity where another, or the same, was planned.
+    /// Adds a value of a measured quantity together with the planned quantity.
     fn put(&mut self, of: [Quantity; 2], replicate: u64, us: f64, package: Option<u64>) {
         let [quantity, planned] = of.map(|it| Quantity { file: self.file.clone(), ..it });
         let replicate = self.first + replicate;
@@ -190,23 +190,23 @@ impl Quantities {
         values.packages.push(package);
     }
 
-    /// Whether there are delays, of which an estimator decides how they are computed.
+    /// Whether there are delays, whose values depend on the estimator.
     pub fn has_delays(&self) -> bool {
         self.all.keys().any(|it| it.cell.is_some())
     }
 
-    /// Whether there is no value.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The planned quantities, of all that a gate judges.
+    /// The planned quantities of all judged quantities.
     fn planned(&self) -> BTreeSet<Quantity> {
         let judged = self.all.iter().filter(|(it, _)| it.aside.is_none());
         judged.flat_map(|(_, values)| values.planned.iter().cloned()).collect()
     }
 
-    /// The quantities by replicate.
+    /// The values of each quantity, grouped by replicate.
     fn nested(&self) -> Result<BTreeMap<&Quantity, Nested>, BadInput> {
         let of = |(quantity, values): (_, &QuantityValues)| {
             let nested = Nested::from_labelled(&values.us, &values.replicates)?;
@@ -215,7 +215,7 @@ impl Quantities {
         self.all.iter().map(of).collect()
     }
 
-    /// The number of replicates in a row that count for one, as all quantities of a run show together.
+    /// The number of consecutive replicates that count as one, estimated from all quantities of a run.
     fn dependence(&self) -> Result<Dependence, BadInput> {
         let mut runs: BTreeMap<_, Vec<(bool, Nested)>> = BTreeMap::new();
         for (quantity, nested) in self.nested()? {
@@ -228,7 +228,7 @@ impl Quantities {
     }
 }
 
-/// The dependence of replicates by run: file and experiment.
+/// The dependence between replicates, by file and experiment.
 struct Dependence(BTreeMap<(String, String), SharedDependence>);
 
 impl Dependence {
@@ -242,7 +242,7 @@ impl Dependence {
 }
 
 impl QuantityValues {
-    /// The number of replicates on each package; None where a package is not known.
+    /// The number of replicates on each package; `None` if a package is not known.
     fn by_package(&self) -> Option<BTreeMap<u64, usize>> {
         let mut all: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
         for (package, &replicate) in self.packages.iter().zip(&self.replicates) {
@@ -262,9 +262,9 @@ impl QuantityValues {
     }
 }
 
-/// The packages by which a quantity is to be compared; empty for all together. Memory is nearer to one package than to another,
-/// so that replicates on two of them have two costs, of which a change may concern one: like is compared with like, where either
-/// package has replicates enough on either side to fail at this level.
+/// The packages by which a quantity is compared; empty if all replicates are compared together. Memory is nearer to
+/// one package than to another, so replicates on two packages have two costs, and a change may affect only one of
+/// them. A quantity is split by package if each package has enough replicates on one side to fail at this level.
 fn packages_apart(
     a: &QuantityValues,
     b: &QuantityValues,
@@ -278,7 +278,7 @@ fn packages_apart(
     if alike && of_a.iter().all(could_fail) { of_a.into_keys().collect() } else { Vec::new() }
 }
 
-/// Two results whose quantities are package by package where that is possible.
+/// Splits the quantities of two results by package if possible.
 fn by_packages(
     [a, b]: [&Quantities; 2],
     dependence: [&Dependence; 2],
@@ -302,22 +302,24 @@ fn by_packages(
     [left, right]
 }
 
-/// The difference that matters.
+/// The smallest difference that matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct EquivalenceMargin {
-    /// As a share of the first result.
+    /// The margin as a share of the first result.
     pub share: f64,
-    /// In microseconds; the larger of the two counts. None for what is usual of the quantity: 1 of a delay, 0 of other times.
+    /// The margin in microseconds; the larger of both margins counts. `None` selects the default: 1 for a delay, 0
+    /// for other times.
     pub least_us: Option<f64>,
 }
 
 impl EquivalenceMargin {
-    /// At this value of the first result, in microseconds.
+    /// The margin in microseconds for a quantity with this value in the first result.
     fn at(self, us: f64, quantity: &Quantity) -> f64 {
         self.of(us, quantity.least_us())
     }
 
-    /// At this value of the first result, where differences below `usual_us` do not count unless the user says otherwise.
+    /// The margin in microseconds for this value of the first result. Without a user setting, differences below
+    /// `usual_us` do not count.
     pub(super) fn of(self, us: f64, usual_us: f64) -> f64 {
         (self.share * us.abs()).max(self.least_us.unwrap_or(usual_us))
     }
@@ -326,90 +328,93 @@ impl EquivalenceMargin {
 /// Two results, compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ResultComparison {
-    /// The quantities that both have.
+    /// The comparisons of the quantities in both results.
     pub cells: Vec<QuantityComparison>,
-    /// The number of quantities that only the first one has.
+    /// The number of quantities that only the first result has.
     pub only_a: usize,
-    /// The number of quantities that only the second one has.
+    /// The number of quantities that only the second result has.
     pub only_b: usize,
-    /// The quantities that were planned in the first one and have no valid value in the second.
+    /// The quantities that were planned in the first result and have no valid value in the second.
     pub lacking: Vec<Quantity>,
     /// The cells that the first and the second result could not measure, with the reasons.
     pub not_measured: [BTreeMap<String, BTreeSet<String>>; 2],
-    /// The probability that two equal results show nothing slower or faster, and the confidence of each interval by itself.
+    /// The probability that two equal results show nothing slower or faster, and the confidence of each single
+    /// interval.
     pub confidence: f64,
-    /// The one-sided level at which the quantity with the least p-value is tested: half of what `confidence` leaves, shared by
-    /// all quantities.
+    /// The one-sided level at which the quantity with the smallest p-value is tested: half of 1 − `confidence`,
+    /// divided among all quantities.
     pub first_level: f64,
 }
 
-/// A quantity of both.
+/// The comparison of one quantity in both results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QuantityComparison {
     /// The quantity.
     #[serde(flatten)]
     pub quantity: Quantity,
-    /// Samples of the first.
+    /// The number of samples in the first result.
     pub n_a: usize,
-    /// Samples of the second.
+    /// The number of samples in the second result.
     pub n_b: usize,
-    /// Replicates of the first.
+    /// The number of replicates in the first result.
     pub replicates_a: usize,
-    /// Replicates of the second.
+    /// The number of replicates in the second result.
     pub replicates_b: usize,
-    /// The reason for which there is no interval, where there is none.
+    /// The reason why there is no interval; `None` if there is one.
     pub no_interval: Option<String>,
-    /// The reason for which the outcome fails no gate; None where a gate judges it.
+    /// The reason why the outcome fails no gate; `None` if a gate judges the quantity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_gated: Option<&'static str>,
-    /// The first one's median, in microseconds.
+    /// The median of the first result, in microseconds.
     pub a_us: f64,
-    /// The second one's.
+    /// The median of the second result, in microseconds.
     pub b_us: f64,
-    /// Second less first.
+    /// The median of the second result minus that of the first, in microseconds.
     pub difference_us: f64,
-    /// The difference's interval, from the replicates of this quantity alone, unadjusted; None where there are too few.
+    /// The interval of the difference, from the replicates of this quantity alone, without adjustment; `None` if
+    /// there are too few replicates.
     pub interval: Option<Interval>,
-    /// The difference that does not matter here, in microseconds.
+    /// The difference that does not matter for this quantity, in microseconds.
     pub margin_us: f64,
-    /// The difference that the comparison finds within the first result, where there is none, in
+    /// The difference that the comparison finds within the first result, in which there is no real difference, in
     /// microseconds.
     pub floor_us: Option<f64>,
-    /// The slowdown that would have been found with a power of 80 %, in microseconds; None where none would have been.
+    /// The slowdown that would have been found with a power of 80 %, in microseconds; `None` if no slowdown would
+    /// have been found.
     pub detectable_us: Option<f64>,
-    /// The number of replicates on either side, roughly, that would tell, if both cost the same; for what these replicates
-    /// cannot tell apart. None where it is told, or replicates that are all alike say nothing of how they vary.
+    /// The approximate number of replicates on either side that would decide an undecided quantity if both results
+    /// cost the same. `None` if the quantity is decided, or if identical replicates show no variation.
     pub replicates_needed: Option<u64>,
-    /// The p-values and the outcome.
+    /// The p-values and the outcome of the comparison.
     #[serde(flatten)]
     pub decided: GateDecision,
 }
 
 impl QuantityComparison {
-    /// The replicates of the side that has fewer.
+    /// The number of replicates on the side with fewer.
     fn replicates(&self) -> u64 {
         self.replicates_a.min(self.replicates_b) as u64
     }
 }
 
 impl ResultComparison {
-    /// The quantities that a gate judges.
+    /// Returns the comparisons that a gate judges.
     pub fn gated(&self) -> impl Iterator<Item = &QuantityComparison> {
         self.cells.iter().filter(|it| it.not_gated.is_none())
     }
 
-    /// The answer of a gate that fails on these outcomes.
+    /// Returns the answer of a gate that fails on the outcomes `fail_on`.
     pub fn gate(&self, fail_on: &[FailOn]) -> Gate {
         let decided: Vec<&GateDecision> = self.gated().map(|it| &it.decided).collect();
         Gate::over(&decided, !self.lacking.is_empty(), fail_on)
     }
 
-    /// Those whose silence says nothing: they are not told, and could not have failed.
+    /// Returns the undecided comparisons that could not have failed.
     pub fn mute(&self) -> impl Iterator<Item = &QuantityComparison> {
         self.gated().filter(|it| it.decided.is_mute())
     }
 
-    /// The replicates of a run that would let every one of these fail.
+    /// Returns the number of replicates with which each of these comparisons could fail.
     pub fn replicates_to_fail(&self) -> u64 {
         let fewest = replicates_for(self.first_level);
         let needed = |it: &QuantityComparison| {
@@ -422,28 +427,29 @@ impl ResultComparison {
         self.mute().map(needed).fold(fewest, u64::max)
     }
 
-    /// The replicates of the quantity of a run that has most.
+    /// The largest number of replicates of a quantity in a run.
     fn replicates_of(&self, run: &(String, String)) -> u64 {
         let of_run = self.cells.iter().filter(|it| it.quantity.run() == *run);
         of_run.map(QuantityComparison::replicates).max().unwrap_or(0).max(1)
     }
 
-    /// The one that takes the most replicates to be told; None where all are told, or none says how it varies.
+    /// Returns the comparison that needs the most replicates for a decision, and that number; `None` if all are
+    /// decided or no comparison shows its variation.
     pub fn least_certain(&self) -> Option<(&QuantityComparison, u64)> {
         let open = self.gated().filter_map(|it| Some((it, it.replicates_needed?)));
         open.max_by_key(|(_, needed)| *needed)
     }
 
-    /// The number of judged ones with this outcome.
+    /// Returns the number of judged comparisons with this outcome.
     pub fn count(&self, outcome: CostChange) -> usize {
         self.gated().filter(|it| it.decided.outcome == outcome).count()
     }
 }
 
-/// Compares `b` with `a`: two equal results show something slower or faster with probability `alpha` at most.
+/// Compares `b` with `a`. Two equal results show a slower or faster quantity with probability `alpha` at most.
 ///
 /// # Errors
-/// [`BadInput`] where `alpha` is no probability.
+/// [`BadInput`] if `alpha` is not a probability.
 pub fn compare(
     a: &Quantities,
     b: &Quantities,
@@ -475,8 +481,8 @@ pub fn compare(
     })
 }
 
-/// The decisions about the judged ones, and about those that are only shown: two families, for what is shown makes no judgement
-/// less sharp.
+/// Decides the judged comparisons and the shown comparisons as two separate families, so that shown comparisons do
+/// not weaken a judgement.
 fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<GateDecision>, BadInput> {
     let of = |shown: bool| {
         let family = evidence.iter().zip(aside).filter(|it| *it.1 == shown);
@@ -486,7 +492,7 @@ fn apart(evidence: &[Evidence], aside: &[bool], alpha: f64) -> Result<Vec<GateDe
     Ok(aside.iter().filter_map(|&it| if it { shown.next() } else { judged.next() }).collect())
 }
 
-/// The quantities of both results, each a result with its replicates.
+/// The quantities that both results have, with the replicates of each result.
 fn pairs_of<'a>(
     [(all_a, of_a), (all_b, of_b)]: [(&'a Quantities, &'a BTreeMap<&Quantity, Nested>); 2],
     margin: EquivalenceMargin,
@@ -499,29 +505,29 @@ fn pairs_of<'a>(
     of_a.iter().filter_map(pair).collect()
 }
 
-/// The levels of a comparison.
+/// The significance levels of a comparison.
 #[derive(Debug, Clone, Copy)]
 struct SignificanceLevels {
-    /// Two-sided, of an interval.
+    /// The two-sided level of an interval.
     alpha: f64,
-    /// One-sided, of the quantity with the least p-value.
+    /// The one-sided level of the quantity with the smallest p-value.
     first: f64,
 }
 
-/// A quantity of both results, before it is judged.
+/// A quantity that both results have, before the decision.
 struct ComparedQuantity<'a> {
     quantity: &'a Quantity,
-    /// The quantities that were planned where the values of either side came out.
+    /// The planned quantities behind the values of either side.
     planned: [&'a BTreeSet<Quantity>; 2],
     a: &'a Nested,
     b: &'a Nested,
     margin: EquivalenceMargin,
-    /// The reason for which a gate does not judge it.
+    /// The reason why no gate judges the quantity.
     aside: Option<&'static str>,
 }
 
 impl ComparedQuantity<'_> {
-    /// The replicates of the side that has fewer.
+    /// The number of replicates on the side with fewer.
     fn replicates(&self) -> usize {
         self.a.replicates().min(self.b.replicates())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Made-up answers, to be varied. For tests, here and where answers are shown.
+//! Invented answers that tests can vary. Tests in this crate and in crates that print answers use them.
 
 #![expect(clippy::missing_panics_doc, reason = "what is made up is sound")]
 
@@ -18,7 +18,7 @@ use crate::placer::terrain::{Terrain, WakeCosts};
 use crate::placer::trial::{TrialOutcome, TrialVerdict};
 use crate::validation::host::{HostSheet, cells_of, sheet};
 
-/// `count` batches around a cost, 1 % apart at most.
+/// `count` batches around one cost, differing by at most 1 %.
 pub(crate) fn batches(arm: WakeArm, ns: f64, idle: Option<bool>, count: usize) -> Vec<WakeBatch> {
     let one = |at: usize| WakeBatch {
         arm,
@@ -29,7 +29,7 @@ pub(crate) fn batches(arm: WakeArm, ns: f64, idle: Option<bool>, count: usize) -
     (0..count).map(one).collect()
 }
 
-/// The costs in ns on one CPU, on an idle one, and on one that is kept awake.
+/// Wake-up batches with these costs in ns: on one CPU, on an idle CPU, and on a CPU that is kept awake.
 pub fn seen(costs: [f64; 3]) -> WakeBatches {
     let [same, idle, awake] = costs;
     WakeBatches {
@@ -46,7 +46,7 @@ pub fn seen(costs: [f64; 3]) -> WakeBatches {
     }
 }
 
-/// An idle CPU that halts at once, and the setting that lets it poll.
+/// An idle CPU that halts immediately, and the setting that lets it poll.
 pub fn halts() -> IdleWait {
     IdleWait {
         how: "an idle CPU halts at once (governor haltpoll, guest_halt_poll_ns 0)".to_owned(),
@@ -59,7 +59,7 @@ pub fn halts() -> IdleWait {
     }
 }
 
-/// The costs of a wake-up on the host of [`placed`].
+/// The wake-up costs on the host of [`placed`].
 const COSTS: WakeCosts =
     WakeCosts { same_cpu_ns: 2_000.0, shared_cache_ns: 6_000.0, separate_ns: 10_000.0 };
 
@@ -67,7 +67,7 @@ fn list(text: &str) -> CpuList {
     text.parse().expect("a list of CPUs")
 }
 
-/// Six pairs with a clear gain.
+/// The outcome of six pairs with a clear gain.
 pub const OUTCOME: TrialOutcome =
     TrialOutcome { pairs: 6, ratio: 2.41, low: 2.1, high: 2.66, floor: 1.1, set_aside: 1 };
 
@@ -76,7 +76,7 @@ fn proposal(moves: &[(u32, &str)]) -> Proposal {
     Proposal { moves, saved: Some(0.4), cost: 0.0, seen: true, ratio: None }
 }
 
-/// The answer of a placer that tried a placement of threads 7 and 8 of process 7, and of thread 21 of process 20.
+/// The findings of a placer that tried a placement for threads 7 and 8 of process 7, and for thread 21 of process 20.
 pub fn placed(moves: &[(u32, &str)], verdict: TrialVerdict, kept: bool) -> PlacementFindings {
     let terrain = Terrain::new(&[list("0-1")], COSTS);
     let settings = Settings { may_move: true, ..Settings::default() };
@@ -105,7 +105,7 @@ pub fn placed(moves: &[(u32, &str)], verdict: TrialVerdict, kept: bool) -> Place
     answer
 }
 
-/// The residences of the processes of [`placed`].
+/// The residences of the processes in [`placed`].
 pub fn residences() -> Vec<Residence> {
     let of = |pid, name: &str, unit: Option<&str>, threads: &[u32]| Residence {
         pid,
@@ -118,13 +118,13 @@ pub fn residences() -> Vec<Residence> {
     vec![of(7, "redis", Some("redis.service"), &[7, 8, 9]), of(20, "bench", None, &[21])]
 }
 
-/// The kept placement of these threads, by what a file says of the processes.
+/// The kept placement of these threads, using the names in the executable files.
 pub fn pin(moves: &[(u32, &str)]) -> Pin {
     let answer = placed(moves, TrialVerdict::Better(OUTCOME), true);
     answer.pin(&residences(), "a file", PinHost::default()).expect("the placement is kept")
 }
 
-/// Live samples beside simulated ones, all of the host as declared.
+/// Live samples compared with simulated ones, with all samples taken on the host as declared.
 pub fn held_against(declared: &Platform, live: &[Sample], simulated: &[Sample]) -> HostSheet {
     sheet(declared, cells_of(declared, live, simulated, false))
 }

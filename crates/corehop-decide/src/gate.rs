@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A gate over comparisons: from p-values to outcomes, and from outcomes to "did it get slower?".
+//! A gate over comparisons: converts p-values to outcomes, and outcomes to the answer to "did it get slower?".
 //!
-//! Three hypotheses are tested of each comparison: that B costs no more than A and the margin (rejected: *slower*), that B costs
-//! no less than A less the margin (rejected: *faster*), and that the two differ by more than the margin (both of its sides
-//! rejected: *equivalent*; Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987). A comparison of which none is
-//! rejected cannot be told. The p-values of each hypothesis are adjusted over all comparisons (Holm 1979), so that two equal
-//! results show a slower or a faster one with probability `alpha` at most, however many there are.
+//! Each comparison tests three hypotheses. If "B costs at most A plus the margin" is rejected, B is *slower*. If "B
+//! costs at least A minus the margin" is rejected, B is *faster*. If "A and B differ by more than the margin" is
+//! rejected on both sides, they are *equivalent* (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15,
+//! 1987). A comparison with no rejected hypothesis is undecided. The p-values of each hypothesis are adjusted over
+//! all comparisons (Holm 1979), so two equal results show a slower or faster quantity with probability `alpha` at
+//! most, however many comparisons there are.
 //!
-//! Silence is an answer only if something could have been heard. A comparison *could have failed* if the least p-value that its
-//! replicates allow lies at or below the level at which the first of all comparisons is tested. A gate that asks "did it get
+//! The absence of a failure counts only if a failure was possible. A comparison *could have failed* if its replicates
+//! allow a p-value at or below the level at which the first comparison is tested. A gate that asks "did it get
 //! slower?" passes only comparisons that could have failed.
 
 use serde::Serialize;
@@ -21,22 +22,22 @@ use corehop_stats::replicates::{Nested, least_p_value};
 words! {
     /// The outcome that fails a gate.
     FailOn, "an outcome to fail on" {
-        /// A cell of the second result costs more than the same cell of the first result.
+        /// The second result costs more in some comparison.
         Slower = "slower",
-        /// A cell of the second result costs more or less than the same cell of the first result.
+        /// The second result costs more or less in some comparison.
         Different = "different",
-        /// The samples do not decide whether the cost of a cell changed.
+        /// Some comparison is undecided.
         Unknown = "unknown",
     }
 }
 
 impl FailOn {
-    /// Whether a gate that fails on this outcome passes only what could have failed.
+    /// Whether a gate that fails on this outcome passes only comparisons that could have failed.
     const fn needs_power(self) -> bool {
         matches!(self, Self::Slower | Self::Different)
     }
 
-    /// Whether an outcome is such.
+    /// Whether `outcome` fails a gate with this setting.
     const fn is(self, outcome: CostChange) -> bool {
         match self {
             Self::Slower => matches!(outcome, CostChange::Slower),
@@ -50,13 +51,13 @@ impl FailOn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostChange {
-    /// The second costs more, by more than the margin.
+    /// The second result costs more than the first, by more than the margin.
     Slower,
-    /// The second costs less, by more than the margin.
+    /// The second result costs less than the first, by more than the margin.
     Faster,
-    /// They differ by no more than the margin.
+    /// Both results differ by no more than the margin.
     Equivalent,
-    /// It cannot be told.
+    /// The comparison is undecided.
     CannotTell,
 }
 
@@ -64,7 +65,7 @@ impl CostChange {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Equivalent, Self::CannotTell];
 
-    /// In words.
+    /// The outcome in words.
     pub const fn words(self) -> &'static str {
         match self {
             Self::Slower => "slower",
@@ -79,31 +80,32 @@ impl CostChange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Gate {
-    /// No comparison has an outcome to fail on, and every one could have had it.
+    /// No comparison has a failing outcome, and every comparison could have failed.
     Passes,
-    /// At least one comparison has such an outcome.
+    /// At least one comparison has a failing outcome.
     Fails,
-    /// None has one, but some could not have had one: too few replicates for so many comparisons.
+    /// No comparison has a failing outcome, but some could not have failed: there are too few replicates for this
+    /// number of comparisons.
     Mute,
-    /// None has one, but the first result has quantities that the second one lacks.
+    /// No comparison has a failing outcome, but the second result lacks quantities of the first.
     Incomplete,
-    /// The results have nothing in common.
+    /// The results have no quantity in common.
     Nothing,
 }
 
 /// The p-values of the three hypotheses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct PValues {
-    /// Of "B costs no more than A and the margin".
+    /// The p-value of "B costs no more than A and the margin".
     pub slower: f64,
-    /// Of "B costs no less than A less the margin".
+    /// The p-value of "B costs no less than A less the margin".
     pub faster: f64,
-    /// Of "B and A differ by more than the margin".
+    /// The p-value of "B and A differ by more than the margin".
     pub equivalent: f64,
 }
 
 impl PValues {
-    /// Those of no evidence.
+    /// The p-values without any evidence.
     const NONE: Self = Self { slower: 1.0, faster: 1.0, equivalent: 1.0 };
 
     fn outcome(self, alpha: f64) -> CostChange {
@@ -119,25 +121,25 @@ impl PValues {
 /// The evidence about one comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Evidence {
-    /// The p-values of this comparison alone; None where its replicates are too few for any.
+    /// The p-values of this comparison alone; `None` if it has too few replicates.
     pub(super) p_values: Option<PValues>,
-    /// The least p-value that its replicates allow.
+    /// The smallest p-value that the comparison's replicates allow.
     pub(super) least: Option<f64>,
-    /// Whether both sides are the same measurement, which does not differ from itself.
+    /// Whether both sides are one measurement, which cannot differ from itself.
     pub(super) same: bool,
 }
 
-/// The decision about one comparison among all.
+/// The decision about one comparison, adjusted for all comparisons.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GateDecision {
     /// The p-values, adjusted over all comparisons; None with fewer than six replicates on a side.
     pub p_values: Option<PValues>,
-    /// The least p-value that these replicates allow; None likewise.
+    /// The smallest p-value that these replicates allow; `None` with fewer than six replicates on a side.
     pub least_p_value: Option<f64>,
-    /// Whether the least p-value lies at or below the level at which the first comparison is tested: a comparison that could
-    /// not have failed says nothing by its silence.
+    /// Whether the smallest possible p-value is at or below the level at which the first comparison is tested.
+    /// Otherwise the absence of a failure proves nothing.
     pub could_have_failed: bool,
-    /// Whether both sides are the same measurement.
+    /// Whether both sides are one measurement.
     #[serde(skip)]
     pub same: bool,
     /// The outcome.
@@ -145,24 +147,25 @@ pub struct GateDecision {
 }
 
 impl GateDecision {
-    /// Whether its silence says nothing.
+    /// Whether the comparison is undecided and could not have failed.
     pub fn is_mute(&self) -> bool {
         self.outcome == CostChange::CannotTell && !self.could_have_failed
     }
 }
 
-/// The least p-value that the replicates of either side allow, as far as they are independent.
+/// The smallest p-value that the replicates of both sides allow, counting only independent replicates.
 pub(super) fn least(a: &Nested, b: &Nested) -> Option<f64> {
     let in_a_row = a.in_a_row_of_medians().max(b.in_a_row_of_medians());
     least_p_value(a.replicates(), b.replicates(), in_a_row)
 }
 
-/// The one-sided level at which the comparison with the least p-value is tested, of so many.
+/// The one-sided level at which the comparison with the smallest p-value is tested, for this number of comparisons.
 pub(super) fn first_level(alpha: f64, comparisons: usize) -> f64 {
     alpha / 2.0 / comparisons.max(1) as f64
 }
 
-/// The outcomes of all comparisons together: of equal ones one is slower or faster with probability `alpha` at most.
+/// The outcomes of all comparisons together. If both results are equal, one of them is slower or faster with
+/// probability `alpha` at most.
 pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<GateDecision>, BadInput> {
     let adjusted = |part: fn(&PValues) -> f64| {
         // A comparison without p-values is asked all the same.
@@ -188,7 +191,8 @@ pub(super) fn decide(all: &[Evidence], alpha: f64) -> Result<Vec<GateDecision>, 
 }
 
 impl Gate {
-    /// The answer of a gate that fails on these outcomes; `lacking` says whether the second result lacks something of the first.
+    /// The answer of a gate that fails on `fail_on`; `lacking` says whether the second result lacks quantities of the
+    /// first.
     pub(super) fn over(decided: &[&GateDecision], lacking: bool, fail_on: &[FailOn]) -> Self {
         let fails = |it: &&&GateDecision| fail_on.iter().any(|on| on.is(it.outcome));
         let needs_power = fail_on.iter().any(|on| on.needs_power());

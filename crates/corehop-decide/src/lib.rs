@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Decisions: pure functions of models.
+//! Decisions as pure functions of models: advice, comparison, placement, calibration and
+//! validation.
 #![forbid(unsafe_code)]
 
 pub mod kept;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Questions to a model under one load, about absences in one company.
+//! Queries the cost model under one load, about absences in one company.
 
 use super::{Advice, AdviceQuery, Company};
 use corehop_plan::units::{Bytes, Nanos};
@@ -12,29 +12,29 @@ use corehop_stats::cpmd::{
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AdviceChoice {
     pub(super) event: Event,
-    /// The median, off the curve.
+    /// The median cost on the fitted curve.
     pub(super) cost: CostEstimate,
-    /// The measured median, where the curve pools it with its neighbours to stay monotone.
+    /// The measured median, if the curve pooled it with neighbouring values to stay monotone.
     measured: Option<CostEstimate>,
-    /// Samples that it is read off: at this size, or the fewer of those at the two around it.
+    /// The number of samples behind the cost: at this size, or the smaller number of the two neighbouring sizes.
     pub(super) n: usize,
-    /// Their replicates; None in models of before there were any.
+    /// The number of replicates of these samples; `None` in models from versions without replicates.
     pub(super) replicates: Option<usize>,
 }
 
 impl AdviceChoice {
-    /// The measured cost, or the curve's value where nothing was pooled.
+    /// The measured cost, or the curve's value if nothing was pooled.
     pub(super) fn seen(&self) -> CostEstimate {
         self.measured.unwrap_or(self.cost)
     }
 
-    /// Whether it surely costs less than another: off the curve, and as measured.
+    /// Whether this event surely costs less than `other`, both on the curve and as measured.
     pub(super) fn surely_less(&self, other: &Self) -> bool {
         self.cost.surely_less(&other.cost) && self.seen().surely_less(&other.seen())
     }
 }
 
-/// The command that measures what is missing, as the end of a sentence.
+/// The command that takes the missing measurement, as the end of a sentence.
 pub(super) fn remedy(load: &str, events: &str, length: &str) -> String {
     let command = if load == "realistic" { " --command COMMAND" } else { "" };
     format!(
@@ -43,13 +43,13 @@ pub(super) fn remedy(load: &str, events: &str, length: &str) -> String {
     )
 }
 
-/// The subject of a question.
+/// The load, company and model that queries are about.
 pub(super) struct AdviceSubject<'a> {
     pub(super) model: &'a DelayModel,
     pub(super) wanted: &'a AdviceQuery,
     pub(super) load: &'a str,
     pub(super) company: Company,
-    /// The measured series of each event in that company.
+    /// The measured series of each event in this company.
     series: Vec<(Event, &'a DelaySeries)>,
 }
 
@@ -57,7 +57,7 @@ pub(super) const MIGRATIONS: [Event; 4] =
     [Event::SmtMigration, Event::L2Migration, Event::L3Migration, Event::MemoryMigration];
 
 impl<'a> AdviceSubject<'a> {
-    /// Absences in a company under a load.
+    /// Prepares queries about absences in a company under a load.
     ///
     /// # Errors
     /// [`NoAnswer::Several`] and [`NoAnswer::NoField`].
@@ -77,15 +77,15 @@ impl<'a> AdviceSubject<'a> {
         Ok(it)
     }
 
-    /// The same in another company.
+    /// The queries with another company.
     ///
     /// # Errors
-    /// As for [`Self::new`].
+    /// The errors of [`Self::new`].
     pub(super) fn in_company(&self, company: Company) -> Result<Self, NoAnswer> {
         Self::new(self.model, self.wanted, self.load, company)
     }
 
-    /// Adds what can be said of every size.
+    /// Adds the advice for every size.
     pub(super) fn advise(&self, advice: &mut Advice) -> Result<(), NoAnswer> {
         self.wait_or_move(advice)?;
         let stays = self.company.stays().iter().filter_map(|&event| self.series(event));
@@ -93,7 +93,8 @@ impl<'a> AdviceSubject<'a> {
         self.price(&sizes, advice)
     }
 
-    /// The median cost of an event in this company; after the longest length where there is none.
+    /// A query for the median cost of an event in this company, after `length_us`, or after the longest length if
+    /// `None`.
     pub(super) fn asked(&self, event: Event, wss: Bytes, length_us: Option<f64>) -> DelayQuery {
         let fields = self.company.fields(event);
         // A company is measured beside another one, whatever the choice says of that.
@@ -110,12 +111,13 @@ impl<'a> AdviceSubject<'a> {
         }
     }
 
-    /// The measured series of an event; None without one.
+    /// The measured series of an event; `None` if it was not measured.
     pub(super) fn series(&self, event: Event) -> Option<&'a DelaySeries> {
         self.series.iter().find(|(of, _)| *of == event).map(|(_, series)| *series)
     }
 
-    /// The cost of an event after a length, off the curve, with its samples and replicates; None beyond the largest size.
+    /// The cost of an event after an absence, on the curve, with its samples and replicates; `None` beyond the
+    /// largest size.
     pub(super) fn cost(
         &self,
         event: Event,
@@ -126,7 +128,7 @@ impl<'a> AdviceSubject<'a> {
         Some((it.curve.unwrap_or(it.cost), it.n, it.replicates))
     }
 
-    /// An event after a length; None where no absence of about that length was measured.
+    /// The cost of an event after an absence; `None` if no absence of about that length was measured.
     pub(super) fn choice(&self, event: Event, wss: Bytes, us: f64) -> Option<AdviceChoice> {
         let seen = self.points(event, wss).iter().any(|point| point.saw(us));
         let asked = self.asked(event, wss, Some(us));
@@ -140,12 +142,12 @@ impl<'a> AdviceSubject<'a> {
         })
     }
 
-    /// The first of `events` that was measured for so long.
+    /// The cost of the first of `events` that was measured after about this length.
     pub(super) fn first(&self, events: &[Event], wss: Bytes, us: f64) -> Option<AdviceChoice> {
         events.iter().find_map(|&event| self.choice(event, wss, us))
     }
 
-    /// The sizes to advise on: those asked for, or those of these series.
+    /// The sizes to advise on: the requested sizes, or the sizes of these series.
     pub(super) fn sizes_of(&self, series: &[&DelaySeries]) -> Vec<Bytes> {
         if !self.wanted.wss.is_empty() {
             return self.wanted.wss.clone();
@@ -156,7 +158,7 @@ impl<'a> AdviceSubject<'a> {
         sizes.into_iter().map(Bytes::new).collect()
     }
 
-    /// The measured points of an event at a size, or the next larger one.
+    /// The measured points of an event at a size, or at the next larger size.
     pub(super) fn points(&self, event: Event, wss: Bytes) -> &'a [DelayPoint] {
         let points = self.series(event).map_or(&[][..], |series| &series.points);
         let from = points.partition_point(|point| point.wss_bytes < wss.get());
@@ -164,7 +166,7 @@ impl<'a> AdviceSubject<'a> {
         &points[from..points.partition_point(|point| point.wss_bytes <= size).max(from)]
     }
 
-    /// The lengths for which a job both stayed and moved, in microseconds, ascending.
+    /// The absence lengths after which jobs both stayed and moved, in microseconds, ascending.
     pub(super) fn lengths(&self, wss: Bytes) -> Vec<f64> {
         let moved = |us: f64| MIGRATIONS.iter().any(|&it| self.choice(it, wss, us).is_some());
         let stays = self.company.stays().iter().flat_map(|&event| self.points(event, wss));
@@ -177,7 +179,7 @@ impl<'a> AdviceSubject<'a> {
     }
 }
 
-/// An answer; None where nothing like it was measured.
+/// Converts a missing measurement to `None`.
 fn unless_missing<T>(answer: Result<T, NoAnswer>) -> Result<Option<T>, NoAnswer> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

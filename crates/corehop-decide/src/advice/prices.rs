@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Differences that have a price: what company costs a job that stays, what a migration costs beyond
-//! staying, and how soon a job is cold. Each is of absences of one length.
+//! Cost differences between events: the cost of company to a job that stays, the additional cost of a migration, and
+//! the time after which a job is cold. Each difference compares absences of one length.
 
 use super::asking::{AdviceChoice, AdviceSubject, MIGRATIONS};
 use super::{Advice, Company, Constants, Extra, Isolation};
@@ -8,14 +8,14 @@ use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Absence, Event};
 use corehop_stats::cpmd::NoAnswer;
 
-/// Resuming in place after nothing ran, by the control first.
+/// The events that resume in place after nothing ran, with the control first.
 const UNDISTURBED: [Event; 2] = [Event::IdleLeave, Event::Preemption];
 
-/// A length in microseconds, with samples and replicates.
+/// An absence length in microseconds, with its samples and replicates.
 type SampledLength = (f64, (usize, Option<usize>));
 
 impl AdviceSubject<'_> {
-    /// Adds what company costs at every size, and the constants.
+    /// Adds the cost of company at every size, and the constants.
     pub(super) fn price(&self, sizes: &[Bytes], advice: &mut Advice) -> Result<(), NoAnswer> {
         if self.company.preempted_by != Absence::Nothing {
             let alone = self.in_company(Company::nothing())?;
@@ -26,7 +26,8 @@ impl AdviceSubject<'_> {
         Ok(())
     }
 
-    /// The cost of a preemption beyond an absence in which nothing ran, after the longest length of both.
+    /// The cost of a preemption minus the cost of an absence in which nothing ran, after the longest length that both
+    /// have.
     fn isolation(&self, alone: &Self, wss: Bytes) -> Option<Isolation> {
         let lengths = self.points(Event::Preemption, wss).iter().map(|point| point.length_us);
         let both = |length_us: f64| {
@@ -46,7 +47,8 @@ impl AdviceSubject<'_> {
         })
     }
 
-    /// At the largest size measured that a core's own caches hold; None where there is nothing to say.
+    /// The constants at the largest measured size that fits into a core's private caches; `None` if there are no
+    /// constants.
     fn constants(&self, sizes: &[Bytes]) -> Option<Constants> {
         let stay = self.company.stays().iter().find_map(|&event| self.series(event))?;
         let own = self.model.machines.get(&stay.key.machine).and_then(|caches| caches.own);
@@ -65,7 +67,7 @@ impl AdviceSubject<'_> {
         })
     }
 
-    /// The cost of the nearest migration beyond staying, after the longest length of both.
+    /// The cost of the nearest migration minus the cost of staying, after the longest length that both have.
     fn extra(&self, wss: Bytes) -> Option<Extra> {
         let length_us = *self.lengths(wss).last()?;
         let stays: &[Event] = match self.company.preempted_by {
@@ -79,9 +81,9 @@ impl AdviceSubject<'_> {
         Some(Extra { event: migration.event, beyond: stay.event, length_us, cost, n, replicates })
     }
 
-    /// The shortest length measured after which half of the greatest cost has been reached, with the fewest
-    /// samples and replicates of a length. None where that is the shortest one of all, or the greatest cost
-    /// is not known to be above zero, or that of the length before not known to be below it.
+    /// The shortest measured length after which half of the largest cost is reached, with the smallest numbers of
+    /// samples and replicates of a length. `None` if that is the shortest measured length, if the largest cost is not
+    /// known to be above zero, or if the cost at the length before is not known to be below half.
     fn warm_budget(&self, wss: Bytes) -> Option<SampledLength> {
         let points = self.points(Event::Preemption, wss).iter();
         let costs: Vec<(f64, AdviceChoice)> = points
@@ -101,12 +103,12 @@ impl AdviceSubject<'_> {
     }
 }
 
-/// Samples and replicates of the one with fewer.
+/// The samples and replicates of the choice with fewer.
 fn fewer(a: &AdviceChoice, b: &AdviceChoice) -> (usize, Option<usize>) {
     (a.n.min(b.n), a.replicates.zip(b.replicates).map(|(a, b)| a.min(b)))
 }
 
-/// Why what a migration costs beyond staying is no constant; None where it is one.
+/// Why the additional cost of a migration is not a constant; `None` if it is.
 fn why_withheld(extra: &Extra) -> Option<String> {
     let Extra { event, beyond, cost, n, replicates, .. } = extra;
     let what = format!("{event} less {beyond}");

@@ -7,7 +7,8 @@ use corehop_plan::workload::Event;
 use corehop_stats::cpmd::CostEstimate;
 
 impl Advice {
-    /// Whether it has any: a wait that was asked for is decided for some size, or, without such a wait, there are rules.
+    /// Whether there is advice: some size has a decision for the requested wait, or, if no wait was requested, there
+    /// are rules.
     pub fn is_any(&self) -> bool {
         self.rules.iter().any(|rule| match rule.waits.as_slice() {
             [asked] => asked.verdict != Preference::Unknown,
@@ -15,7 +16,7 @@ impl Advice {
         })
     }
 
-    /// The advice in one sentence, for the load and company that stand first.
+    /// Returns the advice in one sentence, for the first load and company.
     pub fn sentence(&self) -> String {
         let Some(first) = self.rules.first() else {
             let why = self.silent.first().map(String::as_str);
@@ -40,8 +41,8 @@ impl Advice {
         )
     }
 
-    /// ` sched_migration_cost_ns: 60792 [52145, 61640] (256 KiB, load idle).`, or that the samples give none; None where
-    /// no constant was asked for.
+    /// The clause ` sched_migration_cost_ns: 60792 [52145, 61640] (256 KiB, load idle).`, or a clause that the
+    /// samples give no constant; `None` if no constant was computed.
     fn constant(&self) -> Option<String> {
         let of = self.constants.iter().find_map(|it| Some((it, it.migration?.cost)));
         let Some((it, cost)) = of else {
@@ -61,8 +62,8 @@ impl Advice {
     }
 }
 
-/// `moving by l3_migration pays from 3.00 us [1.00, 4.00] (16 KiB) of expected wait on`: for each class of migration the
-/// shortest wait of all sizes, and the longest.
+/// `moving by l3_migration pays from 3.00 us [1.00, 4.00] (16 KiB) of expected wait on`: for each class of migration,
+/// the shortest and the longest wait over all sizes.
 fn thresholds(rules: &[&AdviceRule]) -> String {
     let mut classes: Vec<Event> =
         rules.iter().flat_map(|rule| &rule.moves).map(|it| it.event).collect();
@@ -90,8 +91,8 @@ fn size(rule: &AdviceRule) -> String {
     Bytes::new(rule.wss_bytes).to_string()
 }
 
-/// `3.00 us [1.00, 4.00]`: the wait from which a move pays.
-pub(super) fn pays_from(it: &AdvisedMove) -> String {
+/// `3.00 us [1.00, 4.00]`: the wait from which a move costs less.
+fn pays_from(it: &AdvisedMove) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), three_digits);
     let CostEstimate { estimate_us, low_us, high_us } = it.pays_from;
     let bound = it.at_most || matches!(it.known_by, WaitOrigin::BeyondAll { .. });
@@ -99,7 +100,7 @@ pub(super) fn pays_from(it: &AdvisedMove) -> String {
     format!("{bound}{} us [{}, {}]", three_digits(estimate_us), end(low_us), end(high_us))
 }
 
-/// `for a wait of 25 ms, move (l3_migration)`: a clause for each verdict, and the costs beside the wait.
+/// `for a wait of 25 ms, move (l3_migration)`: a clause for each verdict, with the costs beside the wait.
 fn decided(rules: &[&AdviceRule], asked: &AdvisedWait) -> String {
     let mut verdicts: Vec<Preference> =
         rules.iter().filter_map(|rule| Some(rule.waits.first()?.verdict)).collect();
@@ -128,15 +129,15 @@ fn decided(rules: &[&AdviceRule], asked: &AdvisedWait) -> String {
     )
 }
 
-/// `3.00 to 4.00 us`.
+/// Formats a range of costs, for example `3.00 to 4.00 us`.
 fn range_us(costs: impl Iterator<Item = f64> + Clone) -> String {
     let low = three_digits(costs.clone().fold(f64::INFINITY, f64::min));
     let high = three_digits(costs.fold(f64::NEG_INFINITY, f64::max));
     if low == high { format!("{low} us") } else { format!("{low} to {high} us") }
 }
 
-/// The advice, in words.
-pub(super) fn word(verdict: Preference) -> String {
+/// The advice as a word.
+fn word(verdict: Preference) -> String {
     match verdict {
         Preference::Stay => "stay".to_owned(),
         Preference::Move(event) => format!("move ({event})"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice on costs made up by hand.
+//! Tests of the advice on invented costs.
 
 use super::*;
 use corehop_plan::samples::Sample;
@@ -8,7 +8,8 @@ use corehop_plan::workload::Absence;
 use corehop_stats::cpmd::DelayFitter;
 use corehop_stats::estimator::Estimator;
 
-/// A cell: event, what had the CPU, size, length, and its delays: where, and how wide.
+/// A cell with invented delays: event, activity on the CPU, size, length, and the centre and spread
+/// of the delays.
 #[derive(Debug, Clone, Copy)]
 struct Of {
     event: Event,
@@ -19,17 +20,17 @@ struct Of {
     spread: f64,
 }
 
-/// 64 KiB after 4 ms in which nothing ran.
+/// A cell of 64 KiB after 4 ms in which nothing ran.
 const fn quiet(event: Event, us: f64) -> Of {
     Of { event, by: Absence::Nothing, kib: 64, ms: 4, us, spread: 0.1 }
 }
 
-/// The same below a load.
+/// A cell of 64 KiB after 4 ms under a load.
 const fn loaded(event: Event, us: f64) -> Of {
     Of { by: Absence::Load, ..quiet(event, us) }
 }
 
-/// 41 samples, a replicate each, in an order without a trend.
+/// 41 samples with one replicate each, in an order without a trend.
 fn samples(cell: &Of) -> Vec<Sample> {
     let &Of { event, by, kib, ms, us, spread } = cell;
     let of = |k: u32| {
@@ -70,12 +71,12 @@ fn advice(cells: &[Of]) -> Advice {
     advise(&model(cells), &wanted()).unwrap()
 }
 
-/// 64 KiB after a preemptor had the CPU for so long.
+/// A cell of 64 KiB after a preempting thread had the CPU for `ms`.
 const fn preempted(ms: u32, us: f64) -> Of {
     Of { by: Absence::Preemptor, ms, ..quiet(Event::Preemption, us) }
 }
 
-/// A rule at a wait of so many microseconds.
+/// The rule for a wait of `wait_us` microseconds.
 fn at(cells: &[Of], wait_us: u64) -> AdviceRule {
     let wanted = AdviceQuery { length: Some(Nanos::from_micros(wait_us)), ..wanted() };
     advise(&model(cells), &wanted).unwrap().rules.remove(0)

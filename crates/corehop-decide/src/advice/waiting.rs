@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! To wait for the CPU or to move at once: what a wait costs, and from which wait on a move pays.
+//! Compares waiting for the CPU with moving immediately: the cost of a wait, and the wait from which a move costs
+//! less.
 
 use super::asking::{AdviceSubject, MIGRATIONS, remedy};
 use super::{Advice, AdviceRule, AdvisedMove, AdvisedWait, Company, Preference};
@@ -8,23 +9,25 @@ use corehop_plan::workload::{Absence, Event};
 use corehop_stats::cpmd::{CostEstimate, NoAnswer};
 use serde::Serialize;
 
-/// The waits for which advice is given if none is asked for, in microseconds.
+/// The waits covered by the advice if the user requests none, in microseconds.
 const USUAL_WAITS_US: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4];
 
-/// The place of a wait among the lengths of the measured preemptions.
+/// How a wait relates to the lengths of the measured preemptions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitOrigin {
-    /// Between measured lengths, or at one.
+    /// The wait is between two measured lengths, or equals one.
     Measured,
-    /// Below all of them: a preemption of that length costs no more than the shortest, down to nothing.
+    /// The wait is shorter than all measured lengths: a preemption of that length costs between nothing and the cost
+    /// at the shortest length.
     BelowAll {
-        /// The shortest one measured, in microseconds.
+        /// The shortest measured length, in microseconds.
         shortest_us: f64,
     },
-    /// Beyond all of them: a preemption of that length costs no less than the longest.
+    /// The wait is longer than all measured lengths: a preemption of that length costs at least as much as at the
+    /// longest length.
     BeyondAll {
-        /// The longest one measured, in microseconds.
+        /// The longest measured length, in microseconds.
         longest_us: f64,
     },
 }
@@ -51,8 +54,8 @@ impl StayCurve {
         self.0[self.0.len() - 1]
     }
 
-    /// The costs at the measured lengths, from the cost of no wait on. Beyond the longest length the cost stays as it is: a
-    /// longer preemption costs no less.
+    /// The costs at the measured lengths as line segments, starting at the cost of no wait. Beyond the longest length
+    /// the cost stays constant, because a longer preemption costs at least as much.
     fn lines(&self, at_once: f64, costs: impl Iterator<Item = f64>) -> Vec<CostLine> {
         let points = self.0.iter().map(|(length, _)| *length).zip(costs);
         let all: Vec<(f64, f64)> = std::iter::once((0.0, at_once)).chain(points).collect();
@@ -61,13 +64,13 @@ impl StayCurve {
         all.windows(2).map(|pair| (pair[0], pair[1])).chain([to_the_end]).collect()
     }
 
-    /// The estimates: an absence of no length costs nothing.
+    /// The line of estimates; an absence of length zero costs nothing.
     fn estimates(&self) -> Vec<CostLine> {
         self.lines(0.0, self.0.iter().map(|(_, cost)| cost.estimate_us))
     }
 
-    /// The lower ends. What is shorter than all that were measured may cost nothing, and a length without an end costs no
-    /// less than the one before it.
+    /// The line of lower ends. Lengths below all measured lengths may cost nothing. A length without a lower end
+    /// costs at least as much as the length before.
     fn lows(&self) -> Vec<CostLine> {
         let (length, shortest) = self.shortest();
         let least = shortest.low_us.unwrap_or(0.0).min(0.0);
@@ -80,8 +83,8 @@ impl StayCurve {
         lines
     }
 
-    /// The upper ends. What is shorter than all that were measured costs at most what the shortest does, a length without an
-    /// end at most what the one after it does, and nothing bounds a longer one.
+    /// The line of upper ends. Lengths below all measured lengths cost at most as much as the shortest. A length
+    /// without an upper end costs at most as much as the length after it, and longer lengths have no bound.
     fn highs(&self) -> Vec<CostLine> {
         let mut known: Vec<f64> = self
             .0
@@ -101,8 +104,8 @@ impl StayCurve {
         lines
     }
 
-    /// The wait from which a move of this cost pays, in microseconds: its low end is the shortest wait after which staying
-    /// may cost as much, its high end the shortest from which on staying surely does.
+    /// The wait from which a move of cost `moved` costs less, in microseconds. The low end is the shortest wait after
+    /// which staying may cost as much, and the high end is the shortest wait from which staying surely does.
     pub(super) fn pays_from(&self, moved: &CostEstimate) -> CostEstimate {
         CostEstimate {
             estimate_us: last_missed(&self.estimates(), moved.estimate_us),
@@ -137,7 +140,8 @@ impl StayCurve {
     }
 }
 
-/// The end of the last waits for which a wait and its cost are together less than `cost`; 0 where there are none.
+/// The end of the last range of waits for which wait and cost together are less than `cost`; 0 if there is no such
+/// range.
 fn last_missed(lines: &[CostLine], cost: f64) -> f64 {
     let end = |&((x0, y0), (x1, y1)): &CostLine| {
         if x1 + y1 < cost {
@@ -149,7 +153,7 @@ fn last_missed(lines: &[CostLine], cost: f64) -> f64 {
     lines.iter().filter_map(end).fold(0.0, f64::max)
 }
 
-/// The first wait that is together with its cost no less than `cost`.
+/// The first wait for which wait and cost together are at least `cost`.
 fn first_reached(lines: &[CostLine], cost: f64) -> f64 {
     let start = |&((x0, y0), (x1, y1)): &CostLine| {
         if x0 + y0 >= cost {
@@ -161,7 +165,7 @@ fn first_reached(lines: &[CostLine], cost: f64) -> f64 {
     lines.iter().find_map(start).unwrap_or(f64::INFINITY)
 }
 
-/// The wait on a line that begins below `cost` and reaches it.
+/// The wait on a segment that starts below `cost` and reaches `cost`.
 fn crossing(((x0, y0), (x1, y1)): CostLine, cost: f64) -> f64 {
     if x1.is_infinite() {
         return cost - y0;
@@ -169,12 +173,7 @@ fn crossing(((x0, y0), (x1, y1)): CostLine, cost: f64) -> f64 {
     x0 + (x1 - x0) * (cost - x0 - y0) / (x1 + y1 - x0 - y0)
 }
 
-/// The advice for a wait.
-pub(super) fn advised(curve: &StayCurve, moves: &[AdvisedMove], wait_us: f64) -> AdvisedWait {
-    AdvisedWait { wait_us, stay: curve.at(wait_us), verdict: verdict(moves, wait_us) }
-}
-
-/// The advice for a wait, by the moves: of those that surely pay, the first to do so.
+/// The advice for a wait: among the moves that surely cost less, the one that does so from the shortest wait.
 fn verdict(moves: &[AdvisedMove], wait_us: f64) -> Preference {
     let pays = |it: &AdvisedMove| {
         let from = it.pays_from.high_us.filter(|high| *high <= wait_us)?;
@@ -190,7 +189,7 @@ fn verdict(moves: &[AdvisedMove], wait_us: f64) -> Preference {
 }
 
 impl AdviceSubject<'_> {
-    /// Adds from which wait on to move, for every size, and what the samples lack for that.
+    /// Adds the wait from which to move, for every size, and the measurements that are missing.
     pub(super) fn wait_or_move(&self, advice: &mut Advice) -> Result<(), NoAnswer> {
         let Some(preempted) = self.series(Event::Preemption) else { return Ok(()) };
         let quiet = self.in_company(Company::nothing())?;
@@ -239,20 +238,20 @@ impl AdviceSubject<'_> {
         })
     }
 
-    /// The companies in which a migration was measured: nothing running, and this one.
+    /// The companies in which a migration was measured: without activity, and this company.
     fn away<'b>(&'b self, quiet: &'b Self, event: Event) -> impl Iterator<Item = &'b Self> {
         let leads = self.company.leads(event);
         [quiet, self].into_iter().filter(move |from| leads && from.series(event).is_some())
     }
 
-    /// The advice for the wait that was asked for, or for the usual ones.
+    /// The advice for the requested wait, or for the usual waits.
     fn waits(&self, curve: &StayCurve, moves: &[AdvisedMove]) -> Vec<AdvisedWait> {
         let asked = self.wanted.length.map(|wait| vec![wait.micros()]);
         let wait = |wait_us| advised(curve, moves, wait_us);
         asked.unwrap_or_else(|| USUAL_WAITS_US.to_vec()).into_iter().map(wait).collect()
     }
 
-    /// The migrations at a size, each after the shortest absence that was measured.
+    /// The migrations at a size, each after the shortest measured absence.
     fn moves(&self, quiet: &Self, curve: &StayCurve, wss: Bytes) -> Vec<AdvisedMove> {
         let measured = |event| {
             let shortest = |from: &'_ Self| from.points(event, wss).first().map(|it| it.length_us);
@@ -277,7 +276,7 @@ impl AdviceSubject<'_> {
         MIGRATIONS.into_iter().filter_map(measured).collect()
     }
 
-    /// The reason for the lack of a migration to compare with, and the remedy.
+    /// Why no migration is available for comparison, and the command that measures one.
     fn no_migration(&self) -> String {
         match self.classes() {
             none if none.is_empty() => "that machine has no other CPU to move to".to_owned(),
@@ -285,7 +284,7 @@ impl AdviceSubject<'_> {
         }
     }
 
-    /// The classes of migration that can be measured, as an option has them.
+    /// The classes of migration that can be measured, in the form of an option.
     fn classes(&self) -> String {
         let machine = self.series(Event::Preemption).map(|series| &series.key.machine);
         let known = machine.and_then(|it| self.model.machines.get(it)?.events.as_ref());
@@ -295,7 +294,7 @@ impl AdviceSubject<'_> {
         words.join(",")
     }
 
-    /// The measurements whose lack leaves answers wide, and the commands that take them.
+    /// The missing measurements that leave answers wide, with the commands that take them.
     fn lacking(&self, rules: &[AdviceRule]) -> impl Iterator<Item = String> {
         let all: Vec<AdvisedMove> = rules.iter().flat_map(|rule| rule.moves.clone()).collect();
         let longest = |known: fn(&AdvisedMove) -> bool| {
@@ -336,7 +335,8 @@ impl AdviceSubject<'_> {
     }
 }
 
-/// A time of one digit, as an option takes it; at least 10 us, the shortest preemption that a timer makes.
+/// Formats a time with one significant digit for an option, and at least 10 us, the shortest preemption that a timer
+/// produces.
 fn one_digit(us: f64) -> String {
     let us = us.max(10.0);
     let unit = 10_f64.powi(us.log10().floor() as i32);

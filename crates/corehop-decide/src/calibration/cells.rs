@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cells of a calibration: those of the quick experiment, and its own.
+//! The cells of a calibration experiment: the cells of the quick experiment, and additional calibration cells.
 
 use corehop_plan::experiment::{Length, Preset, SamplingGroup, Synthetic, migrations};
 use corehop_plan::platform::{Cache, Fact, Latency, Platform};
@@ -7,32 +7,32 @@ use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{Absence, Event, Load, Page, WorkingSet};
 use corehop_stats::cell::CellKey;
 
-/// The sizes of working sets that are flushed and left alone; the quick experiment has others.
+/// The working set sizes that are flushed or left alone; the quick experiment uses other sizes.
 pub(super) const SIZES: [Bytes; 3] =
     [Bytes::from_kib(32), Bytes::from_kib(512), Bytes::from_mib(2)];
-/// Those that migrate: into private caches they fit.
+/// The sizes that migrate; they fit into private caches.
 pub(super) const SMALL: [Bytes; 2] = [SIZES[0], SIZES[1]];
-/// The lengths of absences in which no preemptor runs; the quick experiment has others.
+/// The lengths of absences without a preemptor; the quick experiment uses other lengths.
 pub(super) const LENGTHS: [Nanos; 3] =
     [Nanos::from_micros(500), Nanos::from_millis(2), Nanos::from_millis(8)];
-/// Samples of a cell, and of one whose working set is a large one.
+/// The number of samples of a normal cell, and of a cell with a large working set.
 const SAMPLES: [u32; 2] = [60, 12];
-/// Samples of an absence: its loss is a distribution.
+/// The number of samples of an absence cell, which needs more because its loss is a distribution.
 const OF_ABSENCE: u32 = 100;
-/// The largest working set: a walk takes some milliseconds.
+/// The largest working set; touching it takes some milliseconds.
 const LARGEST: Bytes = Bytes::from_mib(24);
-/// The sizes of the quick experiment among the large ones.
+/// The sizes of the quick experiment that count as large.
 const QUICK: [Bytes; 2] = [Bytes::from_mib(1), Bytes::from_mib(4)];
 
-/// The live experiment of a calibration: the quick one's cells, and those that give the numbers.
+/// Returns the live experiment of a calibration: the cells of the quick experiment, and the calibration cells.
 pub fn experiment(platform: &Platform) -> Synthetic {
     let mut quick = Preset::Quick.synthetic(platform, None, None);
     quick.groups.extend(own(platform));
     quick
 }
 
-/// Groups as `described` can run them: a class of migration that it lacks becomes the farthest one, which it is while a host
-/// has put its cores apart.
+/// Changes groups so that `described` can run them. A class of migration that `described` lacks becomes the farthest
+/// class, as on a host whose cores are apart.
 pub(crate) fn on_described(groups: &mut [SamplingGroup], described: &Platform) {
     let classes = migrations(described);
     for group in groups {
@@ -45,7 +45,7 @@ pub(crate) fn on_described(groups: &mut [SamplingGroup], described: &Platform) {
     }
 }
 
-/// The groups that give the numbers.
+/// The groups of calibration cells.
 pub(super) fn own(platform: &Platform) -> Vec<SamplingGroup> {
     let classes = migrations(platform);
     let near = near_second(platform).map(|wss| [set(wss, Page::Base), set(wss, Page::Transparent)]);
@@ -65,7 +65,7 @@ pub(super) fn own(platform: &Platform) -> Vec<SamplingGroup> {
     groups
 }
 
-/// A cache of the first usable CPU, on which jobs begin: its place, and its stated size.
+/// A cache of the first usable CPU, on which jobs begin: its index and its stated size.
 fn cache_of(platform: &Platform, is: impl Fn(&Cache) -> bool) -> Option<(usize, Bytes)> {
     let cpu = platform.usable().first()?;
     let mut caches = platform.caches.iter().enumerate();
@@ -73,12 +73,12 @@ fn cache_of(platform: &Platform, is: impl Fn(&Cache) -> bool) -> Option<(usize, 
     Some((place, cache.size.as_ref()?.value))
 }
 
-/// The second level of cache.
+/// The index and the stated size of the second cache level.
 pub(super) fn second_level(platform: &Platform) -> Option<(usize, Bytes)> {
     cache_of(platform, |cache| cache.level == 2)
 }
 
-/// The last level of cache.
+/// The index and the stated size of the last cache level.
 pub(super) fn last_level(platform: &Platform) -> Option<(usize, Bytes)> {
     let last = platform.caches.iter().map(|cache| cache.level).max()?;
     cache_of(platform, |cache| cache.level == last)
@@ -88,7 +88,7 @@ fn second_size(platform: &Platform) -> Bytes {
     second_level(platform).map_or(Bytes::from_mib(1), |(_, size)| size)
 }
 
-/// The sizes that tell what the second level has room for: below its stated size, and above.
+/// The sizes that reveal the room in the second cache level: below its stated size, and above.
 pub(super) fn near_second(platform: &Platform) -> [Bytes; 2] {
     let kib = second_size(platform).get() >> 10;
     // In whole pages.
@@ -104,8 +104,8 @@ fn set(wss: Bytes, page: Page) -> WorkingSet {
     WorkingSet { page, ..WorkingSet::list(wss, 0.5) }
 }
 
-/// The sizes that tell the capacity of the last level: by half octaves from twice the second level to twice what is
-/// stated of the last one.
+/// The sizes that reveal the capacity of the last cache level: by half octaves from twice the second level to twice
+/// the stated size of the last level.
 pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
     let last = last_level(platform).map_or(LARGEST, |(_, size)| size);
     let second = second_size(platform);
@@ -116,8 +116,8 @@ pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
     Bytes::half_octaves(20).filter(fits).collect()
 }
 
-/// Assumes the time of a hit in each data cache of which no plateau was seen, so that the machine can be simulated: what each
-/// is called, and nanoseconds.
+/// Assumes a hit time for each data cache without an observed plateau, so that the machine can be simulated. Returns
+/// the cache names and the assumed nanoseconds.
 pub fn complete(platform: &mut Platform) -> Vec<(String, u32)> {
     let mut assumed = Vec::new();
     for cache in
@@ -131,10 +131,10 @@ pub fn complete(platform: &mut Platform) -> Vec<(String, u32)> {
     assumed
 }
 
-/// The usual time of a hit by level, in nanoseconds.
+/// Typical hit times by cache level, in nanoseconds.
 const USUAL_NS: [u32; 4] = [1, 4, 15, 40];
 
-/// Whether a cell belongs to the calibration, and not to the quick experiment.
+/// Whether a cell is a calibration cell and not a cell of the quick experiment.
 pub fn is_own(cell: &CellKey, platform: &Platform) -> bool {
     let size = Bytes::new(cell.wss_bytes);
     &*cell.load == Load::Idle.word()

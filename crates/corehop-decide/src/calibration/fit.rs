@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers of a description, each found where the simulated machine shows what the live one showed.
+//! Fits the numbers of a platform description: each number is chosen so that the simulated machine reproduces the
+//! live measurement.
 
 use serde::Serialize;
 
@@ -16,60 +17,61 @@ use super::lost::losses;
 use super::solve::{Solved, solve};
 use super::trial::{IdleLineTimes, MedianEstimate, simulated};
 
-/// Samples of a simulated cell: nothing but frames and orders differs between them.
+/// The number of samples of a simulated cell; simulated samples differ only in page frames and orders.
 const SAMPLES: u32 = 8;
-/// Fewer valid live samples of a cell tell nothing.
+/// The fewest valid live samples with which a cell is used.
 const FEWEST: usize = 4;
-/// No line takes longer.
+/// The largest time that a cache line may take, in nanoseconds.
 pub(super) const LONGEST_NS: f64 = 2_000.0;
 const NO_LENGTH: Nanos = Nanos::new(0);
 
-/// A description whose numbers were found, and how sure each is.
+/// A calibrated description, with the uncertainty of each number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
     /// The description.
     pub platform: Platform,
-    /// The numbers, in the order in which they were found.
+    /// The calibrated numbers, in the order in which they were determined.
     pub numbers: Vec<FactEstimate>,
-    /// The numbers that could not be found, each with the reason.
+    /// The numbers that could not be determined, each with the reason.
     pub notes: Vec<String>,
 }
 
-/// A number of a description.
+/// One calibrated number of a description.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FactEstimate {
-    /// The fact, as the file has it.
+    /// The name of the number in the platform file.
     pub fact: String,
-    /// Its value.
+    /// The value of the number.
     pub value: String,
-    /// Two values between which it lies: at the ends of the 95 % intervals of the live medians; of a loss, its quartiles.
+    /// The two values between which the number lies: at the ends of the 95 % intervals of the live medians. For a
+    /// loss, these are its quartiles.
     pub interval: Option<[String; 2]>,
-    /// The live cells that give it.
+    /// The live cells that determine the number.
     pub cells: String,
-    /// Their valid samples.
+    /// The number of valid samples in these cells.
     pub n: usize,
 }
 
 /// Why a description cannot be calibrated.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
-    /// The machine that it describes cannot be simulated.
+    /// The described machine cannot be simulated.
     #[error(transparent)]
     Machine(#[from] MachineError),
-    /// The cells are not possible on it.
+    /// The cells are not possible on the described machine.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// It was asked to stop.
+    /// The caller stopped the calibration.
     #[error("interrupted")]
     Stopped,
 }
 
-/// Finds the numbers of `described` that live `samples` of [`super::experiment`] tell, which ran on the host as `declared`:
-/// the same, or the same with its cores apart ([`Platform::apart`]). `progress` is told what is being done, and says whether
-/// to go on.
+/// Fits the numbers of `described` to live `samples` of [`super::experiment`]. The samples ran on the host as
+/// `declared`, which is the same platform, or that platform with its cores apart ([`Platform::apart`]). `progress`
+/// receives the current step and returns whether to continue.
 ///
 /// # Errors
-/// [`CalibrationError`] where the platform cannot be simulated at all, or `progress` asks for the end.
+/// [`CalibrationError`] if the platform cannot be simulated, or `progress` stops the calibration.
 pub fn calibrate(
     declared: &Platform,
     described: Platform,
@@ -111,25 +113,25 @@ pub fn calibrate(
     Ok(Calibrated { platform, numbers, notes })
 }
 
-/// A step on the way to a description.
+/// One step of the calibration.
 type CalibrationStep = fn(&mut CalibrationFit) -> Result<(), CalibrationError>;
 
-/// A description on its way.
+/// A calibration in progress.
 pub(super) struct CalibrationFit {
     pub(super) live: IdleLineTimes,
-    /// The host as the cells were planned for it.
+    /// The host for which the cells were planned.
     pub(super) declared: Platform,
     pub(super) platform: Platform,
-    /// The room in the last level, once it was found.
+    /// The room in the last cache level, once known.
     pub(super) room: Option<Bytes>,
-    /// The walks of the page tables by what the last TLB holds, once they were simulated.
+    /// The page-table walks by number of translations in the last TLB, once simulated.
     pub(super) reaches: Vec<TlbReach>,
     pub(super) numbers: Vec<FactEstimate>,
     pub(super) notes: Vec<String>,
 }
 
 impl CalibrationFit {
-    /// The own groups with this event, of these sizes.
+    /// The calibration groups with this event and these sizes.
     pub(super) fn groups(&self, event: Event, sizes: &[Bytes]) -> Vec<SamplingGroup> {
         let mut groups = own(&self.declared);
         on_described(&mut groups, &self.platform);
@@ -141,7 +143,7 @@ impl CalibrationFit {
         groups
     }
 
-    /// Enters a number, in place of what was found of the same fact before.
+    /// Adds a number, replacing an earlier value for that fact.
     pub(super) fn enter(&mut self, number: FactEstimate) {
         match self.numbers.iter_mut().find(|it| it.fact == number.fact) {
             Some(before) => *before = number,
@@ -154,13 +156,13 @@ impl CalibrationFit {
             .push(format!("{fact}: fewer than {FEWEST} valid samples of {samples_of}; unchanged"));
     }
 
-    /// The sizes among these of which there are live samples.
+    /// Those of `sizes` for which there are live samples.
     fn seen(&self, event: Event, sizes: &[Bytes]) -> Vec<Bytes> {
         let seen = |wss: &Bytes| self.live.delay(event, *wss, NO_LENGTH).is_some();
         sizes.iter().copied().filter(seen).collect()
     }
 
-    /// The time of memory at which flushes cost what they cost live.
+    /// Fits the memory latency at which simulated flushes cost as much as live ones.
     fn memory(&mut self) -> Result<(), CalibrationError> {
         let sizes = self.seen(Event::Flush, &SIZES);
         let Some(live) = self.live.mean_delay(Event::Flush, &sizes, NO_LENGTH) else {
@@ -183,8 +185,8 @@ impl CalibrationFit {
         Ok(())
     }
 
-    /// For each class of migration, the time of a line from a core so far away at which migrations that resume at once cost
-    /// what they cost live.
+    /// Fits, for each class of migration, the latency of a line from a core at that distance at which simulated
+    /// immediate migrations cost as much as live ones.
     fn peers(&mut self) -> Result<(), CalibrationError> {
         for (event, distances) in CLASSES {
             let fact = format!("latency of a peer, {}", distances[0]);
@@ -216,7 +218,7 @@ impl CalibrationFit {
         Ok(())
     }
 
-    /// The losses while a job is away.
+    /// Fits the losses while a job is away.
     fn losses(&mut self) -> Result<(), CalibrationError> {
         let groups = self.groups(Event::Flush, &SIZES);
         let flushed = simulated(&self.platform, groups, SAMPLES)?;
@@ -243,7 +245,7 @@ impl CalibrationFit {
         Ok(())
     }
 
-    /// Enters a number in nanoseconds, with the live interval moved to it.
+    /// Adds a number in nanoseconds, with the live interval converted to that number.
     fn told(&mut self, fact: &str, solved: Solved, live: MedianEstimate, cells: &str) {
         let ends = interval(solved, live).map(|end| format!("{end:.1} ns"));
         self.enter(FactEstimate {
@@ -256,14 +258,14 @@ impl CalibrationFit {
     }
 }
 
-/// Classes of migration, with the distances of the core that has the lines.
+/// The classes of migration, with the distances of the core that has the lines.
 const CLASSES: [(Event, &[Distance]); 3] = [
     (Event::L2Migration, &[Distance::L2]),
     (Event::L3Migration, &[Distance::L3]),
     (Event::MemoryMigration, &[Distance::Package, Distance::Machine]),
 ];
 
-/// The mean over some sizes of what an event costs a line on the simulated machine.
+/// The simulated cost of an event per line, averaged over some sizes.
 fn mean(
     platform: &Platform,
     groups: &[SamplingGroup],
@@ -274,7 +276,7 @@ fn mean(
     Ok(times.mean_delay(event, sizes, NO_LENGTH).map_or(0.0, |told| told.median))
 }
 
-/// States the time of a line from a core at these distances.
+/// Sets the latency of a line from a core at these distances.
 fn state_peer(platform: &mut Platform, distances: &[Distance], time: &Fact<Latency>) {
     for &distance in distances {
         let own =
@@ -299,7 +301,7 @@ fn interval_text(solved: Solved, live: MedianEstimate) -> String {
     }
 }
 
-/// `32 KiB, 512 KiB and 2 MiB`.
+/// Formats a list of sizes as `32 KiB, 512 KiB and 2 MiB`.
 pub(super) fn listed(sizes: &[Bytes]) -> String {
     let words: Vec<String> = sizes.iter().map(ToString::to_string).collect();
     match &words[..] {
@@ -309,7 +311,7 @@ pub(super) fn listed(sizes: &[Bytes]) -> String {
     }
 }
 
-/// Nanoseconds of a latency that is stated as a time.
+/// A latency in nanoseconds, if it is stated as a time.
 pub(super) fn stated_ns(latency: Option<&Fact<Latency>>) -> Option<f64> {
     match latency?.value {
         Latency::Picos(picos) => Some(picos as f64 / 1e3),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The last level of cache and walks of the page tables, by how long warm touches of large working sets take.
+//! Fits the last cache level and the page-table walks to the durations of warm touches of large working sets.
 
 use corehop_plan::experiment::SamplingGroup;
 use corehop_plan::parallel::side_by_side;
@@ -12,17 +12,17 @@ use super::fit::{CalibrationError, CalibrationFit, FactEstimate, LONGEST_NS, sta
 use super::rooms::{ALIKE, set_capacity, share_of};
 use super::trial::{MedianEstimate, exactly};
 
-/// Simulated samples of a large working set: frames and orders hardly matter.
+/// The number of simulated samples of a large working set; page frames and orders hardly matter.
 const OF_LARGE: u32 = 1;
-/// The parts of the stated last level that may be a guest's own.
+/// The tried fractions of the stated last level that may belong to a guest.
 const PARTS: [u64; 10] = [64, 48, 32, 24, 16, 12, 8, 6, 4, 2];
-/// Capacities larger than the largest working set by this factor are all alike.
+/// Capacities above the largest working set by this factor are indistinguishable.
 const BEYOND: f64 = 1.3;
 
 impl CalibrationFit {
-    /// The room in the last level, the time of its hits, and that of a walk of the page tables, at which warm touches take as
-    /// long as live: the first decides where they become slow, the second how long they take before, the third how slow they
-    /// become beyond what the TLBs hold.
+    /// Fits the room in the last level, its hit time, and the time of a page-table walk, so that simulated warm
+    /// touches take as long as live ones. The room decides at which size touches become slow. The hit time decides
+    /// how long they take below that size, and the walk time how slow they become beyond the reach of the TLBs.
     pub(super) fn capacity(&mut self) -> Result<(), CalibrationError> {
         let sizes = large(&self.declared);
         let live: Vec<(Bytes, MedianEstimate)> =
@@ -66,7 +66,7 @@ impl CalibrationFit {
         Ok(())
     }
 
-    /// Enters the room. What holds all that was walked is only known to be so large.
+    /// Adds the room. If the room holds all touched working sets, only a lower bound is known.
     fn room(&mut self, found: &LastLevelFindings) {
         let &LastLevelFindings { place, stated, largest, ref cells, n, .. } = found;
         let capacity = found.all[0].capacity;
@@ -89,7 +89,7 @@ impl CalibrationFit {
         });
     }
 
-    /// Enters the time of a hit: a list as large as the stated size would have told that of memory too.
+    /// Adds the hit time; a list as large as the stated size would also have included memory time.
     fn hits(&mut self, found: &LastLevelFindings) {
         let Some(ns) = found.all[0].hit_ns else { return };
         let cache = &mut self.platform.caches[found.place];
@@ -98,7 +98,7 @@ impl CalibrationFit {
         self.enter(found.number(fact, ns, &|it| it.hit_ns.unwrap_or(ns)));
     }
 
-    /// Enters the translations of the last TLB of base pages, and its penalty: the time of a walk of the page tables.
+    /// Adds the number of translations in the last TLB of base pages, and its penalty: the time of a page-table walk.
     fn walks(&mut self, found: &LastLevelFindings) {
         let CapacityFit { walk_ns: ns, entries, .. } = found.all[0];
         self.reach(found, entries);
@@ -110,7 +110,7 @@ impl CalibrationFit {
         self.enter(found.number("tlb, penalty of a walk".to_owned(), ns, &|it| it.walk_ns));
     }
 
-    /// Enters a number of translations that is not the stated one.
+    /// Adds the number of translations if it differs from the stated number.
     fn reach(&mut self, found: &LastLevelFindings, entries: Option<u32>) {
         let stated = last_tlb(&self.declared).map(|tlb| tlb.entries.clone());
         let Some((entries, stated)) = entries.zip(stated) else { return };
@@ -133,26 +133,26 @@ impl CalibrationFit {
     }
 }
 
-/// The findings about the last level.
+/// The results of the fit of the last level.
 struct LastLevelFindings {
     place: usize,
     stated: Bytes,
-    /// The largest working set that was walked.
+    /// The largest working set that was touched.
     largest: Bytes,
-    /// By the live medians, and by either end of their intervals.
+    /// The fits to the live medians, and to either end of their intervals.
     all: [CapacityFit; 3],
     cells: String,
     n: usize,
 }
 
 impl LastLevelFindings {
-    /// The least and the largest of a value.
+    /// The smallest and the largest of a value over the three fits.
     fn between(&self, of: &dyn Fn(&CapacityFit) -> f64) -> [f64; 2] {
         let values = self.all.iter().map(of);
         [values.clone().fold(f64::INFINITY, f64::min), values.fold(0.0, f64::max)]
     }
 
-    /// A number in nanoseconds.
+    /// Creates a calibrated number in nanoseconds.
     fn number(&self, fact: String, ns: f64, of: &dyn Fn(&CapacityFit) -> f64) -> FactEstimate {
         FactEstimate {
             fact,
@@ -164,7 +164,7 @@ impl LastLevelFindings {
     }
 }
 
-/// The capacities to try, the largest first: of those that hold every working set one.
+/// The capacities to try, the largest first; only one of those that hold every working set.
 fn candidates(stated: Bytes, largest: Bytes) -> Vec<Bytes> {
     let all = PARTS.map(|part| share_of(stated, part));
     let beyond = |it: &Bytes| it.get() as f64 > BEYOND * largest.get() as f64;
@@ -172,7 +172,7 @@ fn candidates(stated: Bytes, largest: Bytes) -> Vec<Bytes> {
     held.into_iter().chain(all.into_iter().filter(|it| !beyond(it))).collect()
 }
 
-/// Of candidates those a few steps around what was found before.
+/// The candidates within a few steps of an earlier result.
 fn near(candidates: Vec<Bytes>, found: Option<Bytes>) -> Vec<Bytes> {
     let place = found.and_then(|found| candidates.iter().position(|it| *it == found));
     match place {
@@ -183,57 +183,57 @@ fn near(candidates: Vec<Bytes>, found: Option<Bytes>) -> Vec<Bytes> {
     }
 }
 
-/// The steps from a capacity that was found to those that are tried again.
+/// The number of steps around an earlier result that are tried again.
 const STEPS: usize = 2;
 
-/// A warm touch of a machine with some capacity of its last level.
+/// A simulated warm touch with some capacity of the last level.
 #[derive(Debug, Clone, Copy)]
 struct WarmTouch {
     wss: Bytes,
-    /// Nanoseconds a line, without a time of walks.
+    /// Nanoseconds per line, without the time of walks.
     ns: f64,
-    /// Hits of the last level for a line.
+    /// Hits in the last level per line.
     hits: f64,
 }
 
-/// The warm touches of a machine with some capacity of its last level.
+/// The simulated warm touches with some capacity of the last level.
 struct CapacityTrial {
     capacity: Bytes,
-    /// The time of a hit with which they are told, where it is stated as a time.
+    /// The hit time used in the simulation, if stated as a time.
     hit_ns: Option<f64>,
-    /// The times between which that of a hit must lie: those of the cache inside and of memory.
+    /// The bounds of the hit time: the hit time of the next inner cache, and memory latency.
     bounds: [f64; 2],
     touches: Vec<WarmTouch>,
 }
 
-/// Walks of the page tables for a line, by size of the working set, with so many translations in the last TLB of base pages.
+/// Page-table walks per line, by working set size, with this number of translations in the last TLB of base pages.
 pub(super) struct TlbReach {
-    /// None where no TLB is stated.
+    /// The number of translations; `None` if no TLB is stated.
     entries: Option<u32>,
     walks: Vec<(Bytes, f64)>,
 }
 
-/// The best that a capacity can do.
+/// The best fit for one capacity.
 #[derive(Debug, Clone, Copy)]
 struct CapacityFit {
     capacity: Bytes,
     entries: Option<u32>,
     walk_ns: f64,
-    /// None where hits tell nothing.
+    /// The fitted hit time; `None` if the hits do not determine it.
     hit_ns: Option<f64>,
-    /// The squares of relative errors.
+    /// The sum of squared relative errors.
     off: f64,
 }
 
-/// The additional time of a walk, and of a hit, with which their numbers are told.
+/// The additional time of a walk, and of a hit, that is simulated to measure their influence.
 const MORE_NS: [f64; 2] = [50.0, 10.0];
-/// With fewer hits a line than this in every working set, nothing tells how long they take.
+/// The fewest hits per line with which the hit time can be determined.
 const FEWEST_HITS: f64 = 0.2;
-/// The quarters of the stated translations that a guest may have.
+/// The tried quarters of the stated translations that a guest may have.
 const QUARTERS: [u32; 4] = [4, 3, 2, 1];
 
 impl CapacityTrial {
-    /// Every set of every cache is simulated: of a page all lines come.
+    /// Simulates every set of every cache, because all lines of a page are touched.
     fn of(
         platform: &Platform,
         (place, capacity): (usize, Bytes),
@@ -259,7 +259,7 @@ impl CapacityTrial {
         Ok(Self { capacity, hit_ns, bounds: bounds(&platform, place), touches })
     }
 
-    /// The times of walks and hits at which it comes nearest to these times of a line, by least squares of relative errors.
+    /// Fits the times of walks and hits to these times per line, by least squares of relative errors.
     fn fit(&self, reach: &TlbReach, wanted: &[(Bytes, f64)]) -> CapacityFit {
         let all: Vec<RegressionRow> = wanted
             .iter()
@@ -278,7 +278,7 @@ impl CapacityTrial {
     }
 }
 
-/// The best that any capacity can do, with the translations that are stated unless others do better.
+/// The best fit over all capacities, with the stated translations unless another number fits better.
 fn best(
     trials: &[CapacityTrial],
     reaches: &[TlbReach],
@@ -293,7 +293,7 @@ fn best(
     all.into_iter().find(|it| it.off <= least + ALIKE)
 }
 
-/// The walks with the translations that are stated, and with parts of them. They do not depend on the caches.
+/// The page-table walks with the stated translations, and with fractions of them. Walks do not depend on the caches.
 fn reaches(
     platform: &Platform,
     stated: Option<&Tlb>,
@@ -323,19 +323,20 @@ fn reaches(
     side_by_side(0..all.len(), reach).into_iter().collect()
 }
 
-/// So many quarters of the translations of a TLB, in whole sets.
+/// This many quarters of a TLB's translations, in whole sets.
 fn quarters_of(stated: u32, ways: Option<u32>, quarters: u32) -> u32 {
     let ways = ways.unwrap_or(1).max(1);
     (stated / 4 * quarters / ways).max(1) * ways
 }
 
-/// A value, and what each of two factors multiplies to come to it.
+/// A target value, and the multipliers of the two factors.
 type RegressionRow = (f64, [f64; 2]);
 
-/// The two factors within bounds with which these columns come nearest to the first value of each row, and the sum of the
-/// squares that are left.
+/// The two factors within bounds that minimise the squared differences to the target values, and the remaining sum of
+/// squares.
 ///
-/// The sum is convex: its least value is where both are free, or where one is at a bound and the other free or at one.
+/// The sum is convex. Its minimum is where both factors are free, or where one factor is at a bound and the other is
+/// free or at a bound.
 fn least_squares(rows: &[RegressionRow], bounds: [[f64; 2]; 2]) -> ([f64; 2], f64) {
     let sum = |of: &dyn Fn(&RegressionRow) -> f64| rows.iter().map(of).sum::<f64>();
     let squares = [0, 1].map(|at| sum(&|it| it.1[at] * it.1[at]));
@@ -366,7 +367,7 @@ fn least_squares(rows: &[RegressionRow], bounds: [[f64; 2]; 2]) -> ([f64; 2], f6
     all.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or(([0.0; 2], f64::INFINITY))
 }
 
-/// The times between which a hit of the cache at `place` must lie.
+/// The bounds of the hit time of the cache at index `place`.
 fn bounds(platform: &Platform, place: usize) -> [f64; 2] {
     let cpu = platform.caches[place].instances.value.cpus().first();
     let level = platform.caches[place].level;
@@ -377,7 +378,7 @@ fn bounds(platform: &Platform, place: usize) -> [f64; 2] {
     [low, high.max(low)]
 }
 
-/// The number of the last TLB's translations.
+/// The name of the number of translations in the last TLB.
 const ENTRIES: &str = "tlb, entries";
 
 /// The last TLB of base pages.
@@ -392,7 +393,8 @@ fn last_tlb_place(platform: &Platform) -> Option<usize> {
     of_base.max_by_key(|(_, tlb)| tlb.level).map(|(place, _)| place)
 }
 
-/// States the time of a walk for the pages of 4 KiB. False where the platform states no TLB for them.
+/// Sets the time of a page-table walk for pages of 4 KiB. Returns false if the platform states no TLB for these
+/// pages.
 fn set_walk(platform: &mut Platform, ns: f64, how: &str) -> bool {
     let place = last_tlb_place(platform);
     if let Some(place) = place {
@@ -401,7 +403,7 @@ fn set_walk(platform: &mut Platform, ns: f64, how: &str) -> bool {
     place.is_some()
 }
 
-/// States the translations of that TLB.
+/// Sets the number of translations in the last TLB of base pages.
 fn set_entries(platform: &mut Platform, entries: Fact<u32>) {
     if let Some(place) = last_tlb_place(platform) {
         platform.tlbs[place].entries = entries;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The share that is lost while a job is away: the time that a touch took longer, over the time that losing everything costs the machine
-//! as it is described. (Live, a flush costs a small working set more than others losing it for the job does: its lines are read
-//! while they are still being written back.)
+//! The share of its working set that a job loses while it is away: the additional time of a touch, divided by the
+//! time that losing every line costs the described machine. Live flushes are not used for this: a flush costs a small
+//! working set more than losing all its lines, because the lines are read while they are still being written back.
 
 use corehop_plan::platform::{Fact, Loss};
 use corehop_plan::units::{Bytes, Nanos};
@@ -12,16 +12,17 @@ use corehop_stats::quantile::quantile;
 use super::cells::{LENGTHS, SIZES};
 use super::trial::IdleLineTimes;
 
-/// The quantiles of a loss that a platform keeps.
+/// The number of quantiles of a loss in a platform file.
 const QUANTILES: usize = 20;
 
-/// Fewer absences have no quantiles.
+/// The fewest absences for which quantiles are computed.
 const FEWEST: usize = 20;
-/// A working set has none to lose where losing every line costs less a line, in nanoseconds.
+/// The lowest full cost per line, in nanoseconds, with which a loss is computed. At smaller costs a working set has
+/// nothing to lose.
 const LEAST_NS: f64 = 5.0;
 
-/// The losses of every length and size that was measured live, in the order of sizes; `flushed` are flushes on the machine as
-/// it is described.
+/// The losses of every length and size that was measured live, in the order of sizes; `flushed` contains flushes on
+/// the described machine.
 pub(super) fn losses(live: &IdleLineTimes, flushed: &IdleLineTimes) -> Vec<Loss> {
     let all = SIZES.iter().flat_map(|&wss| LENGTHS.map(|length| (wss, length)));
     all.filter_map(|(wss, length)| loss(live, flushed, wss, length)).collect()

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calibrating: a description of this host on which its own experiments come out as they do live.
+//! Calibrates a platform description of this host, so that simulated experiments give the results of live
+//! experiments.
 //!
-//! One live experiment, [`experiment`], has the cells of the quick one and a few of its own, mixed in the same replicates,
-//! so that a host that changes in the course of minutes changes for both. The own cells give the numbers of the
-//! description ([`calibrate`]); they are of sizes and lengths that the quick experiment does not have, and judge nothing.
-//! The others judge ([`crate::validation::host`]).
+//! One live experiment, [`experiment`], contains the cells of the quick experiment and its own calibration cells.
+//! Both kinds are mixed in the same replicates, so a host that changes within minutes affects both. The calibration
+//! cells determine the numbers of the description ([`calibrate`]). Their sizes and lengths do not occur in the quick
+//! experiment, and they are not used for validation. The cells of the quick experiment validate the description
+//! ([`crate::validation::host`]).
 //!
-//! Each number is the one at which the simulated machine shows what the live one showed, found with the simulator in the
-//! loop:
+//! Each number is chosen so that the simulated machine reproduces the live measurement, with the simulator in the
+//! search loop:
 //!
 //! | number | cells that give it |
 //! |---|---|
@@ -17,8 +19,8 @@
 //! | time of a line from another core, by class | migrations that resume at once |
 //! | loss while away | absences of three lengths without a preemptor |
 //!
-//! A host may put the virtual CPUs of a guest apart and together again in the course of seconds. Such a guest is two
-//! machines, and each has its description ([`States`]).
+//! A hypervisor may place the virtual CPUs of a guest on separate caches and on a shared cache again within seconds.
+//! Such a guest behaves like two machines, and each machine has its own description ([`States`]).
 
 mod cells;
 mod fit;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The room that working sets find in the second level of cache, by how long their warm touches take.
+//! Fits the room that working sets find in the second cache level to the durations of warm touches.
 
 use corehop_plan::parallel::side_by_side;
 use corehop_plan::platform::{Check, Fact, Platform, Replacement};
@@ -10,18 +10,20 @@ use super::cells::{SIZES, last_level, near_second, second_level};
 use super::fit::{CalibrationError, CalibrationFit, FactEstimate, listed};
 use super::trial::{IdleLineTimes, simulated};
 
-/// Simulated samples of a working set near the size of the second level: frames and orders matter.
+/// The number of simulated samples of a working set near the size of the second level, where page frames and orders
+/// matter.
 const OF_SECOND: u32 = 3;
-/// The whole of a stated size, in parts.
+/// The number of parts into which a stated size is divided.
 const WHOLE: u64 = 64;
-/// The parts of the stated second level.
+/// The tried parts of the stated second level.
 const PARTS_OF_SECOND: [u64; 6] = [64, 56, 48, 32, 16, 8];
-/// Squares of logarithms, summed: below this difference two descriptions are alike.
+/// Two descriptions are alike if their sums of squared logarithms differ by less than this.
 pub(super) const ALIKE: f64 = 0.02;
 
 impl CalibrationFit {
-    /// The room in the second level, and how it replaces: the capacity and the policy with which warm touches near its stated
-    /// size take as long as live. Another guest's thread may have a part of it, and few caches replace strictly by age.
+    /// Fits the room in the second level and its replacement: the capacity and policy with which simulated warm
+    /// touches near the stated size take as long as live ones. A thread of another guest may occupy a part of the
+    /// cache, and few caches replace strictly by age.
     pub(super) fn second_level(&mut self) -> Result<(), CalibrationError> {
         let near = near_second(&self.declared);
         let sizes = [near[0], near[1], SIZES[0], SIZES[1]];
@@ -88,8 +90,8 @@ impl CalibrationFit {
 }
 
 impl CalibrationFit {
-    /// Whether the host backs a guest's memory with small pages: then a working set of the size of the second level is no
-    /// faster on a huge page.
+    /// Determines whether the host backs a guest's memory with small pages: then a working set near the size of the
+    /// second level is no faster on a huge page.
     fn backing(&mut self, near: &[Bytes; 2]) {
         let on = |wss, page| Some(self.live.warm_on(wss, page)?.median);
         let gain = |&wss: &Bytes| Some((on(wss, Page::Transparent)? / on(wss, Page::Base)?).ln());
@@ -109,10 +111,10 @@ impl CalibrationFit {
     }
 }
 
-/// The logarithm of the time on huge pages over that on small ones above which there is no gain.
+/// The logarithm of the time on huge pages divided by the time on small pages, above which huge pages bring no gain.
 const NO_FASTER: f64 = -0.15;
 
-/// The distance of warm touches: the sum of the squared logarithms of ratios.
+/// The distance between warm touches: the sum of the squared logarithms of ratios.
 fn off(live: &[(Bytes, Page, f64)], times: &IdleLineTimes) -> f64 {
     let each = live
         .iter()
@@ -120,7 +122,7 @@ fn off(live: &[(Bytes, Page, f64)], times: &IdleLineTimes) -> f64 {
     each.sum()
 }
 
-/// States the room in a cache, and how it replaces.
+/// Sets the room in a cache, and its replacement policy.
 fn set_room(
     platform: &mut Platform,
     place: usize,
@@ -136,7 +138,7 @@ pub(super) fn share_of(stated: Bytes, part: u64) -> Bytes {
     Bytes::new(stated.get() * part / WHOLE)
 }
 
-/// Enters what working sets find room in.
+/// Sets the capacity that working sets find.
 pub(super) fn set_capacity(platform: &mut Platform, place: usize, found: Bytes, stated: Bytes) {
     let cache = &mut platform.caches[place];
     let how =

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The place at which a function that grows reaches a value.
+//! Finds the argument at which an increasing function reaches a value.
 
-/// Evaluations at most: each is a simulation.
+/// The largest number of evaluations; each one is a simulation.
 const MOST: usize = 8;
-/// A value this near to the one that is wanted will do.
+/// The relative error at which the search stops.
 const NEAR: f64 = 2e-3;
-/// A smaller slope is none.
+/// Slopes below this count as zero.
 const LEAST_SLOPE: f64 = 0.05;
 
-/// A place, and how steep the function is there.
+/// The found argument, and the slope of the function there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Solved {
     pub(super) x: f64,
     pub(super) slope: f64,
 }
 
-/// The `x` between two bounds at which `f`, which grows, comes to `target`, by secants from `first`; a bound where it comes
-/// to it nowhere between them.
+/// Finds the `x` between two bounds at which the increasing `f` reaches `target`, by secants from `first`; if `f`
+/// does not reach it between them, returns a bound.
 ///
 /// # Errors
-/// That of `f`.
+/// The error of `f`.
 pub(super) fn solve<E>(
     bounds: [f64; 2],
     first: f64,

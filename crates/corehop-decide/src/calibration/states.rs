@@ -1,49 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The two machines that a guest may be by turns: its CPUs share the last level of cache as they are declared to, or the host
-//! has put them apart. Each has a description of its own.
+//! A guest may alternate between two machines: either its CPUs share the last cache level as declared, or the
+//! hypervisor has placed them on separate caches. Each of the two machines has its own description.
 
 use corehop_plan::platform::{Affinity, Platform};
 use corehop_plan::samples::Sample;
 use corehop_plan::units::Cpu;
 use corehop_plan::workload::Event;
 
-/// A state that was met for less than this share of the samples is not described.
+/// The smallest share of the samples with which a state is described.
 const LEAST_SHARE: f64 = 0.2;
 
-/// The samples of a live run by the state of the host.
+/// The samples of a live run, separated by the state of the host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct States {
-    /// Those taken while CPUs were as declared.
+    /// The samples taken while CPUs shared caches as declared.
     pub declared: Vec<Sample>,
-    /// Those taken while CPUs that are declared to share a cache did not.
+    /// The samples taken while CPUs that are declared to share a cache did not.
     pub apart: Vec<Sample>,
 }
 
 impl States {
-    /// Sorts valid samples that were taken on `platform`.
+    /// Separates the valid samples that were taken on `platform`.
     pub fn of(platform: &Platform, samples: &[Sample]) -> Self {
         let valid = samples.iter().filter(|sample| sample.valid).cloned();
         let (apart, declared) = valid.partition(|sample| is_apart(platform, sample));
         Self { declared, apart }
     }
 
-    /// The share of the samples that were taken apart.
+    /// The share of the samples that were taken with CPUs apart.
     pub fn share_apart(&self) -> f64 {
         self.apart.len() as f64 / (self.apart.len() + self.declared.len()).max(1) as f64
     }
 
-    /// Whether there are enough of those to describe that state.
+    /// Whether there are enough samples with CPUs apart to describe that state.
     pub fn is_met_apart(&self) -> bool {
         self.share_apart() >= LEAST_SHARE
     }
 
-    /// Whether there are enough of the others.
+    /// Whether there are enough samples with CPUs as declared.
     pub fn is_met_declared(&self) -> bool {
         self.share_apart() <= 1.0 - LEAST_SHARE
     }
 }
 
-/// Whether the CPU of a sample and its partner, declared to share a cache, were measured to share none.
+/// Whether a sample's CPU and its partner CPU, which are declared to share a cache, were measured to share none.
 fn is_apart(platform: &Platform, sample: &Sample) -> bool {
     let cpu = |number: u64| u32::try_from(number).ok().map(Cpu);
     let pair = cpu(sample.from_cpu).zip(sample.exchange_cpu.and_then(cpu));

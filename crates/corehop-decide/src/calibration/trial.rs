@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The times of a line in the cells of a calibration, live and simulated.
+//! The times per cache line in the cells of a calibration, live and simulated.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ use corehop_stats::summary::replicate_of;
 use super::cells::SMALL;
 use super::fit::CalibrationError;
 
-/// The event, the size, the requested length and the pages of a cell.
+/// The event, the size, the requested length and the page kind of a cell.
 type TrialCellKey = (Event, u64, u64, Page);
 
-/// With a smaller share on huge pages, a working set has none.
+/// A working set with a smaller share of huge pages counts as having none.
 pub(crate) const HUGE: f64 = 0.5;
 
-/// Nanoseconds a line, sample by sample, with the replicate of each.
+/// Nanoseconds per line for each sample, with the replicate of each sample.
 #[derive(Debug, Clone, Default)]
 struct LineSamples {
     delays: Vec<f64>,
@@ -31,7 +31,7 @@ struct LineSamples {
     replicates: Vec<u64>,
 }
 
-/// The times of a line by cell, of idle machines.
+/// The times per line by cell, on idle machines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct IdleLineTimes(BTreeMap<TrialCellKey, LineSamples>);
 
@@ -39,13 +39,13 @@ pub(super) struct IdleLineTimes(BTreeMap<TrialCellKey, LineSamples>);
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct MedianEstimate {
     pub(super) median: f64,
-    /// Both ends; the median itself where there is no interval.
+    /// Both ends of the interval; the median itself if there is no interval.
     pub(super) ends: [f64; 2],
     pub(super) n: usize,
 }
 
 impl IdleLineTimes {
-    /// Those of valid samples.
+    /// Collects the valid samples.
     pub(super) fn of(samples: &[Sample]) -> Self {
         let mut times = Self::default();
         // What asked for huge pages and has none is of no kind.
@@ -62,7 +62,7 @@ impl IdleLineTimes {
         times
     }
 
-    /// Without the cells of which there are fewer samples.
+    /// Removes the cells with fewer samples than `fewest`.
     pub(super) fn with_at_least(mut self, fewest: usize) -> Self {
         self.0.retain(|_, values| values.delays.len() >= fewest);
         self
@@ -72,29 +72,29 @@ impl IdleLineTimes {
         self.0.get(&(event, wss.get(), length.get(), Page::Base))
     }
 
-    /// The delays of a cell, in the order in which they were taken; none of an empty one.
+    /// The delays of a cell, in the order of the samples; empty if the cell has none.
     pub(super) fn delays(&self, event: Event, wss: Bytes, length: Nanos) -> &[f64] {
         self.values(event, wss, length).map_or(&[], |it| &it.delays)
     }
 
-    /// The median delay of a line in a cell.
+    /// The median delay per line in a cell.
     pub(super) fn delay(&self, event: Event, wss: Bytes, length: Nanos) -> Option<MedianEstimate> {
         let values = self.values(event, wss, length)?;
         told(&values.delays, &values.replicates)
     }
 
-    /// The median time of a line in a warm touch, where nothing happens afterwards.
+    /// The median time per line of a warm touch in cells without an event afterwards.
     pub(super) fn warm(&self, wss: Bytes) -> Option<MedianEstimate> {
         self.warm_on(wss, Page::Base)
     }
 
-    /// The same on pages of a kind.
+    /// The median time per line of a warm touch on pages of this kind, in cells without an event afterwards.
     pub(super) fn warm_on(&self, wss: Bytes, page: Page) -> Option<MedianEstimate> {
         let values = self.0.get(&(Event::None, wss.get(), 0, page))?;
         told(&values.warm, &values.replicates)
     }
 
-    /// The samples of cells that nothing follows, on any pages.
+    /// The number of samples of an event at these sizes without an absence, on any pages.
     pub(super) fn samples_of(&self, event: Event, sizes: &[Bytes]) -> usize {
         let of = |(place, _): &(&TrialCellKey, &LineSamples)| {
             place.0 == event && sizes.iter().any(|it| it.get() == place.1)
@@ -102,7 +102,7 @@ impl IdleLineTimes {
         self.0.iter().filter(of).map(|(_, values)| values.warm.len()).sum()
     }
 
-    /// The median delays of a line in cells of several sizes, on average, with the mean of their intervals.
+    /// The mean of the median delays per line over several sizes, with the mean of their intervals.
     pub(super) fn mean_delay(
         &self,
         event: Event,
@@ -128,7 +128,7 @@ fn told(values: &[f64], replicates: &[u64]) -> Option<MedianEstimate> {
     Some(MedianEstimate { median: between.estimate, ends, n: values.len() })
 }
 
-/// Simulates some groups on a platform, so many samples of each cell.
+/// Simulates groups on a platform, with `samples` samples of each cell.
 ///
 /// # Errors
 /// If the platform cannot be simulated.
@@ -140,10 +140,10 @@ pub(super) fn simulated(
     run(platform, groups, samples, Sampling::Most)
 }
 
-/// The same, with every set of every cache.
+/// Simulates groups on a platform with every set of every cache.
 ///
 /// # Errors
-/// As [`simulated`].
+/// The errors of [`simulated`].
 pub(super) fn exactly(
     platform: &Platform,
     groups: Vec<SamplingGroup>,
@@ -167,11 +167,12 @@ fn run(
     Ok(IdleLineTimes::of(&samples_of(&mut machine, &plan)?))
 }
 
-/// Touches of private caches that differ by more from the first half of a run to the second.
+/// The relative change of private-cache touches, from the first half of a run to the second, above which the core's
+/// speed has changed.
 const OTHER_SPEED: f64 = 0.1;
 
-/// Whether the core's speed changed while the samples were taken, in words: the warm touches of the smallest working set in
-/// the earlier replicates and in the later ones.
+/// Describes a change of the core's speed while the samples were taken, if there was one. The warm touches of the
+/// smallest working set in earlier replicates are compared with those in later replicates.
 pub fn change_of_speed(samples: &[Sample]) -> Option<String> {
     let times = IdleLineTimes::of(samples);
     let values = times.values(Event::None, SMALL[0], Nanos::new(0))?;
@@ -187,7 +188,7 @@ pub fn change_of_speed(samples: &[Sample]) -> Option<String> {
     })
 }
 
-/// The seed of every simulation here: the same samples always give the same numbers.
+/// The seed of every calibration simulation, so that given samples always give the same numbers.
 const SEED: u64 = 1;
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quantities that are shown and that no gate judges.
+//! Decides which quantities are shown but not judged by a gate.
 //!
-//! A gate stays silent about what could not have failed, and its silence is no pass. Two kinds of quantities never could, however
-//! often the run is repeated, and say nothing about it: what a run measures once by its nature, and what the run did not ask for.
+//! A comparison that could not have failed keeps a gate from passing, because the absence of a failure proves
+//! nothing. Two kinds of quantities could never fail, however often the run is repeated: quantities that a run
+//! measures only once by nature, and quantities that the run did not plan. These quantities are set aside.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +11,14 @@ use super::{ComparedQuantity, Quantity};
 use crate::gate::{first_level, least};
 use corehop_stats::replicates::FEWEST_REPLICATES;
 
-/// The reason not to judge a quantity that its run measures once.
+/// Why a quantity that its run measures once is not judged.
 const ONCE: &str =
     "measured once in a run whose other cells have replicates, so its variation is unknown";
 
-/// The reason not to judge a class of migrations that came out in a few replicates.
+/// Why a class of migrations that occurred only in a few replicates is not judged.
 const CHANCE: &str = "reached by chance: the CPUs were that far apart only in a few replicates. Most planned replicates have another class, which is judged";
 
-/// Sets aside what no number of replicates would let a gate judge.
+/// Sets aside the quantities that no number of replicates would let a gate judge.
 pub(super) fn set_aside(pairs: &mut [ComparedQuantity<'_>], alpha: f64) {
     let once = measured_once(pairs);
     let chance = by_chance(pairs, first_level(alpha, pairs.len()));
@@ -27,7 +28,7 @@ pub(super) fn set_aside(pairs: &mut [ComparedQuantity<'_>], alpha: f64) {
     }
 }
 
-/// Marks those with one replicate in a run whose other quantities have several.
+/// Marks quantities with one replicate in a run whose other quantities have several.
 fn measured_once(pairs: &[ComparedQuantity<'_>]) -> Vec<bool> {
     let several = pairs.iter().filter(|it| it.replicates() >= FEWEST_REPLICATES);
     let replicated: BTreeSet<_> = several.map(|it| it.quantity.run()).collect();
@@ -35,7 +36,8 @@ fn measured_once(pairs: &[ComparedQuantity<'_>]) -> Vec<bool> {
     pairs.iter().map(|it| once(it) && replicated.contains(&it.quantity.run())).collect()
 }
 
-/// Marks those that could not fail at this level, while of everything that was planned there another one came out more often and could.
+/// Marks quantities that could not fail at this level, if another measured quantity of the same plan occurred more
+/// often and could fail.
 fn by_chance(pairs: &[ComparedQuantity<'_>], level: f64) -> Vec<bool> {
     let could_fail =
         |it: &ComparedQuantity<'_>| least(it.a, it.b).is_some_and(|least| least <= level);

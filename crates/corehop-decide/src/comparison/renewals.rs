@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The replicates of a run of `conditions`.
+//! Defines the replicates of a run of `conditions`.
 
 use corehop_plan::experiment::Renewed;
 
-/// The complete renewals of a run of `conditions`, whose steps in between keep most of what the step before drew: the steps from
-/// one complete renewal to the next are one replicate.
+/// Counts the complete renewals of a run of `conditions`. Steps between them keep most of the previous step's random
+/// choices, so all steps from one complete renewal to the next are one replicate.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Renewals {
     step: Option<u64>,
@@ -12,7 +12,7 @@ pub(super) struct Renewals {
 }
 
 impl Renewals {
-    /// The replicate of a sample whose step renewed `renewed`; steps come in their order.
+    /// The replicate of a sample whose step renewed `renewed`; steps must be given in order.
     pub(super) fn replicate(&mut self, step: Option<u64>, renewed: Renewed) -> u64 {
         if renewed == Renewed::Everything && self.step != step {
             self.complete += 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The variation of a difference, and what it takes to see through it.
+//! The variation of a difference, and the number of replicates needed to detect a change.
 
 use super::SignificanceLevels;
 use corehop_stats::compare::t_quantile;
@@ -14,22 +14,22 @@ pub(super) struct DifferenceVariation {
 }
 
 impl DifferenceVariation {
-    /// The standard error for which a normal law would have this interval, by so many replicates.
+    /// The standard error for which a normal distribution would have this interval, with these numbers of replicates.
     pub(super) fn of(interval: Interval, a: &Nested, b: &Nested) -> Self {
         let error = interval.width() / 2.0 / exceeded((1.0 - interval.level) / 2.0);
         let worth = |of: &Nested| of.replicates() as f64 / of.in_a_row();
         Self { error, freedom: (worth(a) + worth(b) - 2.0).max(1.0) }
     }
 
-    /// The distance that a test at this one-sided level sees with a power of 80 %.
+    /// The difference that a test at this one-sided level detects with a power of 80 %.
     pub(super) fn beyond(&self, level: f64) -> f64 {
         self.error * (t_quantile(self.freedom, 2.0 * level) + exceeded(1.0 - POWER))
     }
 }
 
-/// The number of replicates a side that would tell two equal quantities apart from different ones, where so many vary so much: the
-/// standard error shrinks as the root of their number, and is to leave the margin as far away as the first test of equivalence
-/// and its power ask for. Without an interval, as many as let the first comparison fail.
+/// The number of replicates per side with which two equal quantities would be found equivalent. The standard error
+/// shrinks with the root of their number until the margin is as far away as the first equivalence test and its power
+/// require. Without an interval, the number with which the first comparison could fail.
 pub(super) fn needed(
     replicates: usize,
     spread: Option<&DifferenceVariation>,

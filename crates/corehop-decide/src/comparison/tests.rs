@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities of which is known what a comparison should say.
+//! Tests of comparisons between quantities with known differences.
 
 use super::*;
 use corehop_plan::samples::example::sample;
@@ -14,7 +14,7 @@ fn delays(us: f64, spread: f64, n: u64, kib: u64) -> Quantities {
     drawn(us, spread, n, kib, 37)
 }
 
-/// The same in an order of its own by `step`.
+/// `n` delays that spread by `spread` around `us`, in an order determined by `step`.
 fn drawn(us: f64, spread: f64, n: u64, kib: u64, step: u64) -> Quantities {
     let of = |k: u64| {
         let place = (k * step % n) as f64 / n as f64 - 0.5;
@@ -109,7 +109,7 @@ fn a_gate_fails_on_what_it_is_told_to() {
     assert_eq!(open.mute().count(), 1);
 }
 
-/// Many cells, of which the last is slower by this factor in the second result.
+/// Many cells; the last one is slower by this factor in the second result.
 fn many_cells(cells: u64, replicates: u64, factor: f64) -> (Quantities, Quantities) {
     let mut draw = corehop_fixtures::designs::SeededSource::new(17);
     let mut run = |factor: f64| {
@@ -214,8 +214,8 @@ fn two_hosts_are_compared_whatever_they_are_called() {
     assert_eq!(compare(&here, &there, MARGIN, 0.05).unwrap().cells.len(), 1);
 }
 
-/// The results of two runs that draw the package of each replicate: on the second one all costs twice as much. In the second run
-/// the first package is slower by this factor.
+/// Two runs that draw the package of each replicate. Everything costs twice as much on the second package. In the
+/// second run the first package is slower by this factor.
 fn of_two_packages(factor: f64) -> (Quantities, Quantities) {
     let packages: CpuGroups = serde_json::from_str("\"0-1 by 1\"").unwrap();
     let run = |first: f64, step: u64| {
@@ -255,7 +255,8 @@ fn what_b_has_no_valid_sample_of_is_no_pass() {
     assert_eq!(compare(&b, &a, MARGIN, 0.05).unwrap().gate(&GATE), Gate::Passes);
 }
 
-/// Planted changes among ten cells of twenty replicates that vary by 4 %: the power, and the false alarms.
+/// The test plants changes among ten cells of twenty replicates that vary by 4 %, and counts detections and false
+/// alarms.
 #[test]
 fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
     use corehop_fixtures::designs::{Design, SeededSource, StandardLaw};
@@ -302,7 +303,8 @@ fn planted_changes_are_found_and_equal_results_raise_few_alarms() {
     assert!(alarms <= 4, "{alarms} of 20");
 }
 
-/// Twenty replicates of a planned migration below one cache, of which these came out in memory; the latter cost `us`.
+/// Twenty replicates of a planned migration below one cache. The replicates `in_memory` were measured as memory
+/// migrations and cost `us`.
 fn with_chance(in_memory: &[u64], us: f64) -> Quantities {
     use corehop_plan::workload::Event;
     let mut draw = corehop_fixtures::designs::SeededSource::new(23);

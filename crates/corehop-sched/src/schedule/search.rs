@@ -139,7 +139,8 @@ impl ScheduleSearch {
         Some((found, Releases::Random))
     }
 
-    /// Tries tasks that share a priority: each task in turn begins later, together with another task.
+    /// Tries tasks that share a priority: each task in turn begins later than the others, at an offset where it meets
+    /// another job.
     fn equals(&mut self, scene: &Scene) -> Option<Hit> {
         let shares =
             |at: &usize| scene.ranks.iter().filter(|it| **it == scene.ranks[*at]).count() > 1;

@@ -6,7 +6,7 @@
 
 use crate::partition::Fit;
 
-/// The outcome of packing: the bin of the last task, or the first task that fits no bin.
+/// The outcome of packing: all tasks fit, a task fits in no bin, or rounding leaves a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PackOutcome {
     In,

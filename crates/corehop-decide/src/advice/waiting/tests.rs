@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine solved by hand: the cost of a preemption by its length, and the wait from which a move pays.
+//! Tests on a machine solved by hand: the cost of a preemption by its length, and the wait from which a move costs
+//! less.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +13,7 @@ fn exactly(us: f64) -> CostEstimate {
     cost(us, us, us)
 }
 
-/// Preemptions of 100 us cost 10 us and those of 200 us 30 us.
+/// Preemptions of 100 us cost 10 us, and preemptions of 200 us cost 30 us.
 fn curve() -> StayCurve {
     StayCurve(vec![(100.0, exactly(10.0)), (200.0, exactly(30.0))])
 }
@@ -127,7 +128,7 @@ fn a_length_to_measure_has_one_digit_and_is_one_that_a_timer_makes() {
     assert_eq!([0.3, 14.0, 57.3, 4_020.0].map(one_digit), ["10us", "10us", "50us", "4ms"]);
 }
 
-/// Lengths, with costs that grow and intervals that do.
+/// Curves whose costs and intervals grow with the length.
 fn curves() -> impl Strategy<Value = StayCurve> {
     let step = (1_u16..500, 0_u16..80, 0_u16..20);
     prop::collection::vec(step, 1..6).prop_map(|steps| {
@@ -152,7 +153,7 @@ fn curves() -> impl Strategy<Value = StayCurve> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// The obvious twin: step from wait to wait, and compare both sides.
+    /// The slow check steps from wait to wait, and compares both sides.
     #[test]
     fn the_ends_are_where_the_two_intervals_meet(curve in curves(), low in 0_u16..900, wide in 0_u16..50) {
         let moved = cost(f64::from(low), f64::from(low) + f64::from(wide) / 2.0, f64::from(low + wide));
