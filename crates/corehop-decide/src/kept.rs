@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bounds on response times against the jobs of a set that ran: which jobs took longer than their bounds, and why.
+//! Compares bounds on response times with recorded jobs: which jobs took longer than their bounds, and why.
 //!
-//! The cause follows from the recording alone. While a job waits or runs, its CPU executes the job, other jobs of the set, or
-//! neither. The work of a job beyond its WCET, the work of others beyond theirs, and the time in which no job of the set executed
-//! (a gap in the supply of a guest, an interrupt, another thread) are what a bound may not have charged; the largest is named.
+//! The cause is derived from the recording alone. While a job waits or runs, its CPU executes the job, other jobs of
+//! the set, or no job of the set. Three times may exceed what a bound has charged: the job's work beyond its WCET,
+//! other jobs' work beyond their WCETs, and the time in which no job of the set executed (a gap in the supply of a
+//! guest, an interrupt, another thread). The largest of the three is reported as the cause.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +12,18 @@ use serde::Serialize;
 
 use corehop_plan::samples::TaskJob;
 
-/// The verdict about a task. Times are in nanoseconds.
+/// The response-time bound of one task. Times are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bound {
-    /// The longest response time.
+    /// The bound on the response time.
     pub response_ns: u64,
-    /// The longest that a job executes.
+    /// The longest execution time of a job.
     pub wcet_ns: u64,
-    /// The CPU on which its jobs run.
+    /// The CPU on which the task's jobs run.
     pub cpu: usize,
 }
 
-/// The cause of a job that took longer than its bound.
+/// Why a job took longer than its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Excess {
@@ -30,22 +31,22 @@ pub enum Excess {
     OwnWork,
     /// Other jobs executed for longer than their WCETs.
     OthersWork,
-    /// No job of the set executed.
+    /// No job of the set executed on the CPU.
     NoJob,
-    /// Nothing of this: the bound is below what the jobs need together.
+    /// None of the other causes applies: the bound is below what the jobs need together.
     Unexplained,
 }
 
 /// A job that took longer than its bound. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Exceeding {
-    /// The run of the recording.
+    /// The number of the run in the recording.
     pub run: u64,
     /// The background load.
     pub load: String,
-    /// The task, from 0.
+    /// The index of the task, from 0.
     pub task: usize,
-    /// The job of the task, from 0.
+    /// The index of the job in its task, from 0.
     pub job: u64,
     /// The response time.
     pub response_us: f64,
@@ -53,36 +54,36 @@ pub struct Exceeding {
     pub beyond_us: f64,
     /// The cause.
     pub cause: Excess,
-    /// The size of the cause.
+    /// The duration that this cause accounts for.
     pub cause_us: f64,
 }
 
-/// A task as it ran.
+/// One task compared with its bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KeptTask {
     /// The bound on the response time in microseconds.
     pub bound_us: f64,
-    /// The longest response seen in microseconds; None without a job.
+    /// The longest observed response in microseconds; `None` without a job.
     pub longest_us: Option<f64>,
-    /// The bound over the longest response.
+    /// The bound divided by the longest response.
     pub ratio: Option<f64>,
-    /// The jobs that ended.
+    /// The number of jobs that ended.
     pub jobs: u64,
-    /// The jobs among them that took longer than the bound.
+    /// The number of ended jobs that took longer than the bound.
     pub above: u64,
 }
 
-/// The bounds of a set against its jobs.
+/// The bounds of a set compared with its recorded jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BoundCheck {
-    /// Of each task.
+    /// The result for each task.
     pub tasks: Vec<KeptTask>,
-    /// The jobs above their bounds, in the order of the recording.
+    /// The jobs that took longer than their bounds, in the order of the recording.
     pub exceeding: Vec<Exceeding>,
 }
 
 impl Excess {
-    /// The cause as a clause; the size goes before.
+    /// Returns the cause as a clause that follows the duration.
     pub const fn clause(self) -> &'static str {
         match self {
             Self::OwnWork => {
@@ -100,7 +101,7 @@ impl Excess {
 }
 
 impl BoundCheck {
-    /// Compares. The jobs of tasks without a bound are left out.
+    /// Compares bounds with recorded jobs. Jobs of tasks without a bound are left out.
     pub fn of(bounds: &[Bound], jobs: &[TaskJob]) -> Self {
         let mut runs: BTreeMap<u64, Vec<&TaskJob>> = BTreeMap::new();
         for job in jobs.iter().filter(|job| (job.task as usize) < bounds.len()) {
@@ -127,7 +128,7 @@ impl BoundCheck {
         Self { tasks, exceeding }
     }
 
-    /// The jobs that ended.
+    /// Returns the number of jobs that ended.
     pub fn jobs(&self) -> u64 {
         self.tasks.iter().map(|it| it.jobs).sum()
     }
@@ -141,7 +142,7 @@ fn bound<'a>(bounds: &'a [Bound], job: &TaskJob) -> &'a Bound {
     &bounds[job.task as usize]
 }
 
-/// A job that is late, with the cause; `all` are the jobs of its run.
+/// A job that exceeded its bound, with the cause; `all` are the jobs of its run.
 fn exceeds(bounds: &[Bound], job: &TaskJob, all: &[&TaskJob]) -> Exceeding {
     let own = bound(bounds, job);
     let end = job.release_ns as f64 + job.response_ns;
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
     use corehop_plan::samples::example;
 
-    /// A job of `task`: released, begun and ended at, executed for, in microseconds.
+    /// A job of `task` with its release, start, end and execution time, in microseconds.
     fn job(task: u64, [release, begun, ended, executed]: [u64; 4]) -> TaskJob {
         TaskJob {
             run: 0,

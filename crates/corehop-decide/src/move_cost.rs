@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of moving a thread to another CPU, from fitted costs or assumed.
+//! The cost of migrating a thread, fitted or assumed.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,40 +7,40 @@ use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 use corehop_stats::costs::{Cost, EventCosts};
 
-/// The assumed cost of a move, in nanoseconds: as if some thousand lines came from afar.
+/// The assumed cost of a migration, in nanoseconds, equivalent to fetching some thousand cache lines from far away.
 pub const ASSUMED_NS: f64 = 200_000.0;
 
 words! {
-    /// The origin of the cost of a move.
+    /// How the cost of a migration is known.
     CostOrigin, "an origin of a cost" {
-        /// No measured cost applies to the move, so corehop assumes 200 µs.
+        /// The cost of such a migration is not known, so 200 µs are assumed.
         Assumed = "assumed",
-        /// A curve fitted to measured costs gives the cost for the size of the thread's working set.
+        /// The cost was fitted for the size of the thread's working set.
         Fitted = "fitted",
-        /// The size of the thread's working set is unknown, so corehop takes the upper end of the cost at the largest
-        /// measured size, which bounds the costs of smaller working sets.
+        /// The working set size is not known. The cost is the upper end at the largest measured size, which bounds
+        /// the cost of smaller sizes.
         LargestMeasured = "largest_measured",
-        /// The thread's working set is larger than every measured size, so corehop takes the cost at the largest
-        /// measured size, although the true cost can be higher.
+        /// The working set is larger than all measured sizes. The cost is that of the largest measured size, so the
+        /// actual cost may be higher.
         AtLeast = "at_least",
     }
 }
 
-/// The cost of one move.
+/// The cost of one migration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MoveCost {
     /// The cost, in nanoseconds.
     pub ns: f64,
-    /// The origin.
+    /// How the cost is known.
     pub origin: CostOrigin,
 }
 
-/// The costs of moves by their class.
+/// The costs of migrations by class.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct MoveCosts {
-    /// Below one cache.
+    /// The cost of a migration between CPUs that share a cache.
     pub same_cache: MoveCost,
-    /// From one cache to another.
+    /// The cost of a migration from one cache to another.
     pub across: MoveCost,
 }
 
@@ -49,11 +49,11 @@ impl MoveCost {
 }
 
 impl MoveCosts {
-    /// Nothing is known.
+    /// The assumed costs for a host without fitted costs.
     pub const ASSUMED: Self = Self { same_cache: MoveCost::ASSUMED, across: MoveCost::ASSUMED };
 
-    /// The cost on a host with so many caches: where there are several, where a move leads is not known yet, and the dearer
-    /// of the two counts.
+    /// Returns the cost on a host with `caches` last-level caches. If there are several, the target of a migration is
+    /// not known yet, so the higher of both costs counts.
     pub fn on(self, caches: usize) -> MoveCost {
         if caches < 2 || self.across.ns < self.same_cache.ns {
             self.same_cache
@@ -62,8 +62,9 @@ impl MoveCosts {
         }
     }
 
-    /// From what was fitted, for a working set of so many KiB, if that is known. The cost is that of touching it again
-    /// elsewhere; what the kernel needs for the move itself is not in it. A class that was not measured has the assumed cost.
+    /// Returns the fitted costs for a working set of `wss_kib` KiB, or for an unknown size. The cost covers touching
+    /// the working set on another CPU, but not the kernel's work for the migration itself. A class that was not
+    /// measured has the assumed cost.
     pub fn of(costs: &dyn EventCosts, wss_kib: Option<f64>) -> Self {
         let of = |events: &[Event]| move_cost(costs, events, wss_kib).unwrap_or(MoveCost::ASSUMED);
         let across = of(&[Event::MemoryMigration]);
@@ -71,7 +72,7 @@ impl MoveCosts {
     }
 }
 
-/// The dearest of these events.
+/// The cost of the most expensive of these events.
 fn move_cost(costs: &dyn EventCosts, events: &[Event], wss_kib: Option<f64>) -> Option<MoveCost> {
     let known: Vec<Event> =
         events.iter().copied().filter(|&it| !costs.measured(it).is_empty()).collect();
@@ -94,7 +95,7 @@ mod tests {
     use super::*;
     use corehop_stats::costs::{CostSource, CostTable, Selection};
 
-    /// Means of two sizes in a summary table, with no migration across caches.
+    /// A summary table with the means of two sizes, without migrations across caches.
     const TABLE: &str = "\
 platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us
 x,uma,idle,l2_migration,uniform,0.25,avg,64,5

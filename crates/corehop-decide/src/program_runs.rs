@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs of a program side by side: does a change of how it runs pay?
+//! Compares runs of a program with and without a change of how it runs.
 //!
-//! Arms of one recording are compared by pairs: a run with the change and one without from the same block.
-//! Of times the median of the ratios is taken, of counts the median of the differences, each with the
-//! interval of the sign test, which assumes no distribution. The floor is the same comparison of the command
-//! as it is with itself. Half of the floor's interval is the smallest effect that could have been seen.
+//! Arms of one recording are compared in pairs: a run with the change and a run without, from one block. For times
+//! the median of the ratios is used, for counts the median of the differences. Each has the interval of the sign
+//! test, which assumes no distribution. The floor is the comparison of two unchanged runs of the command. Half of the
+//! floor's interval is the smallest effect that the comparison could have detected.
 //!
-//! Two recordings have no pairs: their medians are compared, with intervals from their runs.
+//! Two recordings have no pairs, so their medians are compared, with intervals from their runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use corehop_stats::quantile::{median, median_interval};
 use corehop_stats::replicates::{BeyondShift, FEWEST_REPLICATES, Nested, median_difference};
 
 words! {
-    /// A quantity of a run.
+    /// A quantity of a program run.
     RunQuantity, "a quantity of a run" {
         /// The wall time of a run of the program.
         WallTime = "wall_time",
@@ -38,25 +38,25 @@ words! {
         RefillLeast = "refill_least",
         /// The upper bound of the time that the program spent refilling caches after preemptions and migrations.
         RefillMost = "refill_most",
-        /// The number of preemptions of the program in a run.
+        /// The number of preemptions.
         Preemptions = "preemptions",
-        /// The number of migrations of the program in a run.
+        /// The number of migrations.
         Migrations = "migrations",
     }
 }
 
 impl RunQuantity {
-    /// Whether it is a time, in microseconds; otherwise a count.
+    /// Returns whether the quantity is a time in microseconds; otherwise it is a count.
     pub const fn is_time(self) -> bool {
         !matches!(self, Self::Preemptions | Self::Migrations)
     }
 
-    /// Whether it is a time that two recordings are tested for.
+    /// Returns whether two recordings are tested for this quantity.
     pub const fn is_tested(self) -> bool {
         matches!(self, Self::WallTime | Self::CpuTime | Self::Waited)
     }
 
-    /// Why a gate does not judge it; None of the wall time, which is what a user waits for.
+    /// Returns why a gate does not judge the quantity; `None` for the wall time, the time that a user waits.
     pub const fn aside(self) -> Option<&'static str> {
         match self {
             Self::WallTime => None,
@@ -64,38 +64,39 @@ impl RunQuantity {
         }
     }
 
-    /// Whether its ratio is meant, and not its difference. The others may be 0.
+    /// Whether the quantity is compared by ratio and not by difference. Other quantities may be 0.
     const fn by_ratio(self) -> bool {
         matches!(self, Self::WallTime | Self::CpuTime)
     }
 }
 
 words! {
-    /// A change as far as it was seen.
+    /// Whether a change was detected.
     Seen, "a change" {
         /// The arm increases the quantity.
         More = "more",
         /// The arm decreases the quantity.
         Less = "less",
-        /// The comparison shows no change: its interval contains zero, or the change is no larger than the A/A floor.
+        /// No change was detected: the interval includes no change, or the change is no larger than the floor.
         Nothing = "nothing",
-        /// The comparison has no interval, so a change can neither be shown nor excluded.
+        /// The quantity has no interval.
         CannotTell = "cannot_tell",
     }
 }
 
-/// The quantities of one run, as far as they are known.
+/// The known quantities of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunFigures {
     arm: String,
     block: u64,
     values: BTreeMap<RunQuantity, f64>,
-    /// The CPUs that its words bind it to, those that it ran on, and those that it was allowed to, where all are known.
+    /// The CPUs that the run's command line names, the CPUs that it used, and the CPUs that it was allowed to use, if
+    /// all are known.
     bound: Option<[CpuList; 3]>,
 }
 
 impl RunFigures {
-    /// Of a run, with the cost of refilling its caches if that is known.
+    /// Returns the quantities of a run, with the cost of refilling its caches if known.
     pub fn of(run: &RecordedRun, refill: Option<CostBounds>) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         // From nothing to anything is not known.
@@ -118,7 +119,7 @@ impl RunFigures {
         Self { arm: run.arm.to_string(), block: run.block, values: values.collect(), bound }
     }
 
-    /// Of the runs of a recording that did not fail, with the costs that are known by run.
+    /// Returns the quantities of the runs that did not fail, with the known costs by run.
     pub fn of_recording(recording: &Recording, refills: &BTreeMap<u64, CostBounds>) -> Vec<Self> {
         let runs = recording.ended_runs().into_iter();
         let succeeded = runs.filter(|run| run.status.is_none_or(|status| status == 0));
@@ -130,63 +131,63 @@ impl RunFigures {
         succeeded.map(of).collect()
     }
 
-    /// The same with times alone.
+    /// The quantities without the counts.
     fn without_counts(mut self) -> Self {
         self.values.retain(|quantity, _| quantity.is_time());
         self
     }
 
-    /// The value of a quantity, if it is known.
+    /// Returns the value of a quantity, if known.
     pub fn value(&self, quantity: RunQuantity) -> Option<f64> {
         self.values.get(&quantity).copied()
     }
 
-    /// Whether the command ran as it is.
+    /// Whether the command ran without a change.
     fn is_unchanged(&self) -> bool {
         [Arm::PLAIN, Arm::AGAIN].contains(&self.arm.as_str())
     }
 
-    /// The arm, if the command did not run as it is.
+    /// The name of the arm, if the command ran with a change.
     pub(super) fn changed(&self) -> Option<&str> {
         Some(&*self.arm).filter(|_| !self.is_unchanged())
     }
 }
 
-/// A quantity with a change and without.
+/// A quantity with and without a change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
     /// The quantity.
     pub quantity: RunQuantity,
-    /// Its median without the change: microseconds of a time.
+    /// The median without the change; microseconds for a time.
     pub without: f64,
-    /// Its median with the change.
+    /// The median with the change.
     pub with: f64,
-    /// Whether `change` and what follows are shares of `without`; otherwise they have its unit.
+    /// Whether `change` and the following fields are shares of `without`; otherwise they have its unit.
     pub relative: bool,
-    /// The change: 0 is none.
+    /// The size of the change; 0 means none.
     pub change: f64,
-    /// Its interval; None with too few runs.
+    /// The interval of the change; `None` with too few runs.
     pub interval: Option<Interval>,
-    /// Pairs of runs, or, of two recordings, the smaller number of runs.
+    /// The number of pairs of runs; for two recordings, the smaller number of runs.
     pub pairs: usize,
-    /// The change that the command as it is showed against itself.
+    /// The change between unchanged runs of the command.
     pub floor: Option<f64>,
-    /// The smallest change that could have been seen.
+    /// The smallest change that could have been detected.
     pub smallest: Option<f64>,
-    /// The change as far as it was seen.
+    /// Whether a change was detected.
     pub seen: Seen,
-    /// The values without the change and with it, by block; empty of two recordings.
+    /// The values without and with the change, by block; empty for two recordings.
     #[serde(skip)]
     pairs_us: Vec<(f64, f64)>,
 }
 
 impl Effect {
-    /// The largest change, either way, that the interval does not exclude.
+    /// Returns the largest change, in either direction, that the interval does not exclude.
     pub fn largest_possible(&self) -> Option<f64> {
         self.interval.map(|it| it.low.abs().max(it.high.abs()))
     }
 
-    /// The evidence against differences of this margin of the time without the change.
+    /// The evidence against differences of at least this margin from the time without the change.
     fn evidence(&self, margin: EquivalenceMargin) -> Evidence {
         let (up, down) = (|us: f64| us + margin.of(us, 0.0), |us: f64| us - margin.of(us, 0.0));
         let (more, less) = (signs(&self.pairs_us, up), signs(&self.pairs_us, down));
@@ -199,7 +200,7 @@ impl Effect {
         Evidence { p_values: Some(p_values), least, same: false }
     }
 
-    /// The slowdown, a share, that a test at this one-sided level with this margin sees with a power of 80 %.
+    /// The slowdown, as a share, that a test at this one-sided level and margin detects with a power of 80 %.
     fn detectable(&self, margin: EquivalenceMargin, level: f64) -> Option<f64> {
         let it = self.interval.filter(|_| self.relative)?;
         let error = it.width() / 2.0 / exceeded((1.0 - it.level) / 2.0);
@@ -209,12 +210,12 @@ impl Effect {
     }
 }
 
-/// The blocks whose least p-value is at most `level`.
+/// The number of blocks whose smallest p-value is at most `level`.
 fn blocks_for(level: f64) -> u64 {
     (-level.log2()).ceil().max(FEWEST_REPLICATES as f64) as u64
 }
 
-/// The signs of pairs whose first values are moved.
+/// The signs of the pairs after `moved` was applied to the first values.
 fn signs(pairs: &[(f64, f64)], moved: impl Fn(f64) -> f64) -> BeyondShift {
     let count = |is: fn(f64, f64) -> bool| {
         pairs.iter().filter(|&&(without, with)| is(with, moved(without))).count()
@@ -223,30 +224,31 @@ fn signs(pairs: &[(f64, f64)], moved: impl Fn(f64) -> f64) -> BeyondShift {
     BeyondShift { above: p_value(count(|x, y| x > y)), below: p_value(count(|x, y| x < y)) }
 }
 
-/// An arm against the baseline.
+/// The comparison of an arm with the baseline.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArmEffects {
     /// The name of the arm, or of the second recording.
     pub name: String,
-    /// The quantities that are known of both.
+    /// The quantities that are known in both.
     pub effects: Vec<Effect>,
-    /// The CPUs to which its words did not bind the program; None if they did, or do not say where to.
+    /// The CPUs to which the arm's command failed to bind the program; `None` if the binding worked, or the command
+    /// names no CPUs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_bound: Option<NotBound>,
 }
 
-/// An arm that does not bind its program to the CPUs that it names: the program sets its own.
+/// An arm that does not bind its program to the named CPUs, because the program sets its own CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NotBound {
-    /// The CPUs that the words of the arm name.
+    /// The CPUs that the arm's command names.
     pub named: CpuList,
-    /// The CPUs that threads of the program ran on, each for at least 5 % of the CPU time of a run.
+    /// The CPUs on which threads of the program ran, each for at least 5 % of the CPU time of a run.
     pub ran_on: CpuList,
-    /// The runs in which they ran on other CPUs than those named, or had allowed themselves to.
+    /// The number of runs in which threads ran on other CPUs than named, or allowed themselves to.
     pub runs: usize,
 }
 
-/// The binding of an arm, where it did not hold in most of its runs.
+/// The failed binding of an arm, if the binding failed in most of its runs.
 fn not_bound(runs: &[RunFigures], arm: &str) -> Option<NotBound> {
     let known = runs.iter().filter(|run| run.arm == arm).filter_map(|run| run.bound.as_ref());
     let (bound, free): (Vec<_>, Vec<_>) =
@@ -262,33 +264,33 @@ impl ArmEffects {
         self.effects.iter().filter(|it| it.quantity.aside().is_none())
     }
 
-    /// The effect on the wall time, which every run has.
+    /// Returns the effect on the wall time, which every run has.
     pub fn wall_time(&self) -> Option<&Effect> {
         self.effects.iter().find(|it| it.quantity == RunQuantity::WallTime)
     }
 }
 
-/// Runs, compared.
+/// A comparison of program runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunComparison {
     /// The name of the baseline.
     pub baseline: String,
     /// The arms, in the order of their names.
     pub arms: Vec<ArmEffects>,
-    /// The command as it is against itself, in arms.
+    /// In recordings with arms: the comparison of the unchanged command with itself.
     pub itself: Option<ArmEffects>,
-    /// Whether runs were compared by pairs.
+    /// Whether runs were compared in pairs.
     pub paired: bool,
-    /// The confidence with which the intervals of one quantity hold together.
+    /// The confidence with which all intervals of one quantity hold together.
     pub confidence: f64,
 }
 
 impl RunComparison {
-    /// The answer of a gate that fails on these outcomes of the quantities that a gate judges; differences within the margin do not
+    /// Returns the answer of a gate that fails on the outcomes `fail_on`; differences within the margin do not
     /// matter.
     ///
     /// # Errors
-    /// [`BadInput`] for a margin that is no number.
+    /// [`BadInput`] for a margin that is not a number.
     pub fn judged(
         &self,
         fail_on: &[FailOn],
@@ -312,8 +314,8 @@ impl RunComparison {
         Ok(WallTimeGate { gate, margin, least_us, runs_to_fail, arms })
     }
 
-    /// The number of pairs that have an interval at this confidence, if these have none: all of so few lie on
-    /// one side of their median with probability `2 / 2^n`.
+    /// Returns the number of pairs that would give an interval at this confidence, if the present pairs give none.
+    /// `n` pairs all lie on one side of their median with probability `2 / 2^n`.
     pub fn pairs_needed(&self) -> Option<u64> {
         let lacks = |arm: &ArmEffects| arm.wall_time().is_some_and(|it| it.interval.is_none());
         let each = (1.0 - self.confidence) / self.arms.len().max(1) as f64;
@@ -322,39 +324,40 @@ impl RunComparison {
     }
 }
 
-/// The answer of a gate over the wall times.
+/// The answer of a gate that judges wall times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WallTimeGate {
-    /// The answer.
+    /// The gate's answer.
     pub gate: Gate,
     /// The difference that does not matter, as a share.
     pub margin: f64,
-    /// The difference that does not matter, in microseconds, where it is larger.
+    /// The difference that does not matter in microseconds, used if it is larger.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_us: Option<f64>,
-    /// The blocks that would let every arm fail.
+    /// The number of blocks with which every arm could fail.
     pub runs_to_fail: u64,
-    /// The arms.
+    /// The judged arms.
     pub arms: Vec<JudgedArm>,
 }
 
-/// An arm, judged by its wall time.
+/// An arm judged by its wall time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JudgedArm {
     /// The name of the arm, or of the second recording.
     pub name: String,
-    /// The slowdown, a share, that would have been found with a power of 80 %; None where none would have been.
+    /// The slowdown, as a share, that would have been found with a power of 80 %; `None` if no slowdown would have
+    /// been found.
     pub detectable: Option<f64>,
-    /// The p-values and the outcome.
+    /// The p-values and the outcome of the comparison.
     #[serde(flatten)]
     pub decided: GateDecision,
 }
 
-/// Compares the arms of a recording with the command as it is, by pairs; the intervals of each quantity hold
-/// together at confidence `1 - alpha`. Without an arm there is nothing to compare.
+/// Compares the arms of a recording with the unchanged command, in pairs. All intervals of one quantity hold together
+/// at confidence `1 - alpha`. A recording without arms gives an empty comparison.
 ///
 /// # Errors
-/// [`BadInput`] where `alpha` is no probability.
+/// [`BadInput`] if `alpha` is not a probability.
 pub fn arms(runs: &[RunFigures], alpha: f64) -> Result<RunComparison, BadInput> {
     let changed: BTreeSet<&str> =
         runs.iter().filter(|run| !run.is_unchanged()).map(|run| run.arm.as_str()).collect();
@@ -371,7 +374,7 @@ pub fn arms(runs: &[RunFigures], alpha: f64) -> Result<RunComparison, BadInput> 
     })
 }
 
-/// The effects of an arm, by pairs of its runs with those of the command as it is.
+/// The effects of an arm, from pairs of its runs with runs of the unchanged command.
 fn effects(
     runs: &[RunFigures],
     arm: &str,
@@ -392,7 +395,7 @@ fn effects(
     Ok(ArmEffects { name: arm.to_owned(), effects, not_bound: not_bound(runs, arm) })
 }
 
-/// The values of an arm by block. A block has several only if an interrupted recording was resumed: their
+/// The values of an arm by block. A block has several values only if an interrupted recording was resumed; then their
 /// mean counts.
 fn by_block(runs: &[RunFigures], arm: &str, quantity: RunQuantity) -> BTreeMap<u64, f64> {
     let mut blocks: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
@@ -405,7 +408,7 @@ fn by_block(runs: &[RunFigures], arm: &str, quantity: RunQuantity) -> BTreeMap<u
     blocks.into_iter().map(|(block, values)| (block, mean(values))).collect()
 }
 
-/// The effect that pairs show.
+/// The effect computed from pairs.
 fn paired(
     quantity: RunQuantity,
     pairs: &[(f64, f64)],
@@ -437,10 +440,10 @@ fn paired(
     })
 }
 
-/// Compares the runs of two recordings, arm by arm; of each quantity the interval holds at confidence `1 - alpha`.
+/// Compares the runs of two recordings, arm by arm; each interval holds at confidence `1 - alpha`.
 ///
 /// # Errors
-/// [`BadInput`] where `alpha` is no probability.
+/// [`BadInput`] if `alpha` is not a probability.
 pub fn recordings(
     [a, b]: [&[RunFigures]; 2],
     [name_a, name_b]: [&str; 2],
@@ -469,7 +472,7 @@ pub fn recordings(
     Ok(RunComparison { baseline, arms, itself: None, paired: false, confidence })
 }
 
-/// The effect that runs without pairs show. Each run is a replicate.
+/// The effect computed from runs without pairs. Each run is a replicate.
 fn unpaired(
     quantity: RunQuantity,
     without: &[f64],
@@ -501,7 +504,7 @@ fn unpaired(
     })
 }
 
-/// A change counts as seen if its interval leaves out 0, and it is larger than what nothing causes.
+/// Whether a change counts as detected: its interval excludes 0, and the change exceeds the floor.
 fn seen(change: f64, interval: Option<Interval>, floor: Option<f64>) -> Seen {
     let above_floor = floor.is_none_or(|floor| change.abs() > floor.abs());
     match interval {
@@ -515,9 +518,9 @@ fn seen(change: f64, interval: Option<Interval>, floor: Option<f64>) -> Seen {
 /// The scale on which values are subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DifferenceScale {
-    /// Logarithms, of which a difference is a ratio.
+    /// The scale of logarithms, where a difference is a ratio.
     Ratio,
-    /// The values themselves.
+    /// The scale of the values themselves.
     Difference,
 }
 
@@ -535,7 +538,7 @@ impl DifferenceScale {
         if self.is_ratio() { value.ln() } else { value }
     }
 
-    /// A difference on this scale as a change: a share of the first value, or the difference itself.
+    /// Converts a difference on this scale to a change: a share of the first value, or the difference itself.
     fn back(self, difference: f64) -> f64 {
         if self.is_ratio() { difference.exp_m1() } else { difference }
     }

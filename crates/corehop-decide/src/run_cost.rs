@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of cache affinity for a recorded run: its preemptions and migrations times a model.
+//! The cost of lost cache affinity in a recorded run: its preemptions and migrations, priced by a cost model.
 //!
-//! The working set of an unknown program is a range, and so is the answer. Blocking and
-//! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
-//! the scheduler's doing. What comes first is older than any cost of caches: the time that threads waited
-//! for a CPU, and who had it meanwhile ([`Waits`]).
+//! The working set of an unknown program is known only as a range, so the cost is a range too. A thread that blocks
+//! and returns to its CPU is not charged, because the scheduler did not cause what other threads did to the cache
+//! meanwhile. The report begins with a more basic cost than caches: the time that threads waited for a CPU, and which
+//! threads had the CPU meanwhile ([`Waits`]).
 //!
-//! Absences come counted by thread, class and octave of lengths ([`Absences`](corehop_plan::samples::Absences)), so that
-//! the work and the memory do not grow with their number.
+//! Absences are counted by thread, class and octave of lengths ([`Absences`](corehop_plan::samples::Absences)), so
+//! work and memory do not grow with the number of absences.
 
 mod happened;
 mod waits;
@@ -27,25 +27,26 @@ use corehop_stats::quantile::median_interval;
 use happened::{Happened, ThreadCpuTimes, events, sum};
 pub use waits::{Occupant, ProcessCost, Waits};
 
-/// The working-set sizes that the program may have had.
+/// The range of working set sizes that the program may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WssRange {
-    /// The smallest.
+    /// The smallest working set size.
     pub low: Bytes,
-    /// The largest.
+    /// The largest working set size.
     pub high: Bytes,
 }
 
 impl WssRange {
-    /// Of a program of which only its resident set is known: from nothing to that, or to the last-level
-    /// cache where that is smaller (what does not fit into it is lost without a preemption too).
+    /// Returns the range for a program of which only the resident set is known. The range is from nothing to the
+    /// resident set or to the last-level cache, whichever is smaller, because data beyond the last-level cache is
+    /// lost without a preemption too.
     pub fn unknown(rss: Option<u64>, platform: &Platform) -> Self {
         let cache = platform.llc_size().map_or(u64::MAX, Bytes::get);
         Self { low: Bytes::new(0), high: Bytes::new(rss.unwrap_or(u64::MAX).min(cache)) }
     }
 
-    /// From samples of what the program touched within a while: the 95 % interval of their median. None
-    /// where there are too few for one.
+    /// Returns the range from samples of what the program touched within a time: the 95 % interval of their median.
+    /// `None` if there are too few samples for an interval.
     pub fn sampled(touched_bytes: &[u64]) -> Option<Self> {
         let bytes: Vec<f64> = touched_bytes.iter().map(|&bytes| bytes as f64).collect();
         let median = median_interval(&Ordered::new(&bytes).ok()?, 0.05).ok()?;
@@ -54,32 +55,33 @@ impl WssRange {
         Some(Self { low: size(interval.low), high: size(interval.high) })
     }
 
-    /// Just this size.
+    /// Returns the range that contains only this size.
     pub const fn known(wss: Bytes) -> Self {
         Self { low: wss, high: wss }
     }
 }
 
-/// An amount between two bounds, in microseconds.
+/// A cost between two bounds, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct CostBounds {
-    /// The expected amount; None where only bounds are known, as for an unknown working set.
+    /// The expected cost; `None` if only bounds are known, as for an unknown working set.
     pub us: Option<f64>,
-    /// The lower bound.
+    /// The lower bound of the cost.
     pub low_us: f64,
-    /// The upper bound; None if none is known, as for working sets beyond the measured ones.
+    /// The upper bound; `None` if there is none, as for working sets beyond the measured sizes.
     pub high_us: Option<f64>,
 }
 
 impl CostBounds {
     const NOTHING: Self = Self { us: Some(0.0), low_us: 0.0, high_us: Some(0.0) };
 
-    /// The upper bound, infinite if none is known.
+    /// Returns the upper bound, or infinity if there is none.
     pub fn most_us(&self) -> f64 {
         self.high_us.unwrap_or(f64::INFINITY)
     }
 
-    /// These bounds with a lower one that is not above the upper one, and an expected amount between them.
+    /// Reorders the bounds so that the lower bound is not above the upper bound and the expected cost is between
+    /// them.
     fn in_order(self) -> Self {
         let (low_us, most_us) = (self.low_us.min(self.most_us()), self.most_us());
         Self { us: self.us.map(|us| us.max(low_us).min(most_us)), low_us, ..self }
@@ -91,12 +93,12 @@ impl CostBounds {
         self.high_us = self.high_us.zip(other.high_us).map(|(one, other)| one + other);
     }
 
-    /// The cost of events of which these are all, or some.
+    /// The cost of events if these are all events (`is_all`), or only some of them.
     fn of_all(self, is_all: bool) -> Self {
         if is_all { self } else { Self { us: None, high_us: None, ..self } }
     }
 
-    /// The smallest range with both.
+    /// The smallest range that contains both.
     fn or(self, other: Self) -> Self {
         Self {
             us: self.us.filter(|_| self == other),
@@ -106,116 +108,116 @@ impl CostBounds {
     }
 }
 
-/// The absences of one class.
+/// The absences of one class, and their cost.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClassCost {
-    /// The event of resuming.
+    /// The event by which the thread resumes.
     pub event: Event,
-    /// The number.
+    /// The number of absences.
     pub count: u64,
-    /// Of these, those that began with a preemption; the others had blocked.
+    /// How many of the absences began with a preemption; the others began with blocking.
     pub preempted: u64,
-    /// Of these, moves that the thread's affinity made necessary.
+    /// How many of the absences were moves that the thread's affinity required.
     pub pinned: u64,
-    /// Of these, brief preemptions that were counted and not recorded one by one: each counts with their mean
-    /// length in its thread.
+    /// How many of the absences were brief preemptions that were counted but not recorded individually; each has the
+    /// mean length of its thread's brief preemptions.
     pub brief: u64,
-    /// The median of their lengths, in microseconds.
+    /// The median length of the absences, in microseconds.
     pub median_length_us: f64,
-    /// The share by which the median may be wrong, as of many different lengths only the leading bits are kept; 0
-    /// where it is exact.
+    /// The possible relative error of the median, because only the leading bits of many different lengths are kept; 0
+    /// if the median is exact.
     pub median_error: f64,
-    /// The longest, in microseconds.
+    /// The longest absence, in microseconds.
     pub longest_us: f64,
-    /// Their cost; None where costs were not given, or are not known.
+    /// The cost of the absences; `None` if no costs were given, or the cost is not known.
     pub cost: Option<CostBounds>,
-    /// Why it is not known, where that is so.
+    /// The reason why the cost is not known.
     pub why_not: Option<String>,
 }
 
-/// The cost to one thread.
+/// The cost to one thread of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadCost {
-    /// The thread.
+    /// The thread ID.
     pub tid: u32,
-    /// Its name.
+    /// The name of the thread.
     pub name: String,
-    /// Its CPU time, in nanoseconds; None if unknown.
+    /// The thread's CPU time, in nanoseconds; `None` if unknown.
     pub cpu_ns: Option<u64>,
-    /// The time it waited for a CPU, in nanoseconds; None if unknown.
+    /// The time that the thread waited for a CPU, in nanoseconds; `None` if unknown.
     pub waited_ns: Option<u64>,
-    /// Times it was preempted.
+    /// The number of times the thread was preempted.
     pub preemptions: u64,
-    /// Times it came back to another CPU.
+    /// The number of times the thread resumed on another CPU.
     pub cpu_changes: u64,
-    /// The cost, as far as it is known.
+    /// The known cost to the thread.
     pub cost: Option<CostBounds>,
 }
 
-/// The cost of cache affinity to a run.
+/// The cost of lost cache affinity in one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunCost {
-    /// The waiting for CPUs.
+    /// The time that threads waited for CPUs.
     pub waits: Waits,
     /// Whether costs were given.
     pub priced: bool,
-    /// Whether they were caused in the program itself, so that no working set is supposed.
+    /// Whether the costs were measured in the program itself, so that no working set is assumed.
     pub own: bool,
-    /// The sizes that were supposed.
+    /// The assumed working set sizes.
     pub wss: WssRange,
-    /// The largest size with a cost, where that is smaller than the largest supposed.
+    /// The largest size with a known cost, if that is smaller than the largest assumed size.
     pub clipped_to: Option<Bytes>,
-    /// By class, nearest first.
+    /// The costs by class, nearest class first.
     pub classes: Vec<ClassCost>,
-    /// By thread, those first that waited the longest; None where the rows of the threads are not there.
+    /// The costs by thread, longest waiting first; `None` if the rows of the threads are missing.
     pub threads: Option<Vec<ThreadCost>>,
-    /// By process, likewise.
+    /// The costs by process, longest waiting first; `None` if the rows of the threads are missing.
     pub processes: Option<Vec<ProcessCost>>,
-    /// All of it; none without costs.
+    /// The total cost; `None` without costs.
     pub total: Option<CostBounds>,
-    /// The same as shares of the time the run took.
+    /// The total cost as lower and upper shares of the run time.
     pub share: Option<(f64, Option<f64>)>,
 }
 
-/// The cost of a recording as its end told it, among the facts of its file.
+/// The cost of a recording, stored in the metadata of its file when the recording ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChargedRecording {
-    /// The cost.
+    /// The cost of the recording.
     pub cost: RunCost,
-    /// The cost of refilled caches in each run, by its number, where the recording has several.
+    /// The cost of refilled caches in each run, by run number, if the recording has several runs.
     pub refills: BTreeMap<u64, CostBounds>,
-    /// The origin of the costs of events, in a sentence; the reason, where there are none.
+    /// A sentence about the origin of the event costs, or the reason why there are none.
     pub costs: String,
 }
 
 impl ChargedRecording {
-    /// The name of the fact.
+    /// The name of the metadata entry.
     pub const FACT: &'static str = "charged";
 
-    /// The cost among the facts of a file, if its recording was charged.
+    /// Returns the cost from the metadata of a file, if the recording was charged.
     pub fn of(facts: &serde_json::Map<String, serde_json::Value>) -> Option<Self> {
         Self::deserialize(facts.get(Self::FACT)?).ok()
     }
 }
 
-/// Costs, as a user names them.
+/// The costs to use, as the user named them.
 #[derive(Debug)]
 pub struct Prices<'a> {
-    /// Their origin.
+    /// The source of the costs.
     pub source: &'a CostSource,
-    /// The part to use.
+    /// The selected part of the source.
     pub selection: Selection,
 }
 
-/// The event of resuming after `absence`.
+/// Returns the event by which a thread resumes after `absence`.
 pub fn event(platform: &Platform, absence: &Absence) -> Event {
     Event::resuming(platform, absence.from, absence.to)
 }
 
-/// The cost of a run's absences.
+/// Returns the cost of a run's absences.
 ///
 /// # Errors
-/// If the requested costs are not in their source.
+/// An error if the requested costs are not in their source.
 pub fn run_cost(
     recording: &Recording,
     prices: Option<&Prices<'_>>,
@@ -231,11 +233,11 @@ pub fn run_cost(
     Ok(RunCost { own, clipped_to, ..summed(recording, &events, prices.is_some(), wss) })
 }
 
-/// The cost of each run of a recording that has several, by its number. It has no upper bound where the rows of
-/// the threads, which count brief preemptions, are not there.
+/// Returns the cost of each run of a recording with several runs, by run number. The cost has no upper bound if the
+/// rows of the threads, which count brief preemptions, are missing.
 ///
 /// # Errors
-/// If the requested costs are not in their source.
+/// An error if the requested costs are not in their source.
 pub fn refills(
     recording: &Recording,
     prices: &Prices<'_>,
@@ -253,7 +255,7 @@ pub fn refills(
     Ok(refills)
 }
 
-/// The events of a run by class, thread and process, without costs.
+/// Returns the events of a run by class, thread and process, without costs.
 pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
     let wss = WssRange::unknown(recording.facts.rss_bytes, platform);
     let events = all_events(recording);
@@ -352,10 +354,10 @@ fn threads(
     rows
 }
 
-/// A cost, or why it is not known, and the shortest absence that was measured, in microseconds.
+/// A cost, or why it is not known, and the shortest measured absence, in microseconds.
 type KnownCost = (Result<CostBounds, String>, Option<f64>);
 
-/// Costs by class and length, found once for each octave of lengths.
+/// Costs by class and length, computed once for each octave of lengths.
 struct Pricing<'a> {
     prices: &'a Prices<'a>,
     wss: WssRange,
@@ -371,7 +373,7 @@ impl<'a> Pricing<'a> {
         Ok(pricing)
     }
 
-    /// The same events with their costs.
+    /// Adds costs to the events.
     fn priced(&mut self, mut events: Vec<Happened>) -> Result<Vec<Happened>, SelectError> {
         for event in &mut events {
             event.cost = Some(self.cost(event)?.map(|each| event.all_at(each)));
@@ -379,7 +381,8 @@ impl<'a> Pricing<'a> {
         Ok(events)
     }
 
-    /// A table knows no lengths; the others are asked with the middle of the octave, unless a length was asked for.
+    /// The costs for an octave of lengths. A table has no lengths; other sources are queried at the middle of the
+    /// octave, unless the user requested a length.
     fn selected(&self, octave: u32) -> Result<Selected<'a>, SelectError> {
         let mut wanted = self.prices.selection.clone();
         if wanted.length.is_none() && !matches!(self.prices.source, CostSource::Table(_)) {
@@ -406,8 +409,8 @@ impl<'a> Pricing<'a> {
         Ok(found)
     }
 
-    /// The smallest and the largest cost of the sizes in the range: its ends, and the measured ones between.
-    /// Sizes beyond the largest measured one cost at least as much as that, and have no upper bound.
+    /// The smallest and the largest cost in the range of sizes: at its ends, and at the measured sizes in between.
+    /// Sizes beyond the largest measured size cost at least as much as that size, and have no upper bound.
     fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<CostBounds, String> {
         if selected.costs.is_of_one_set() {
             return self.bounds_at(selected, event, 0.0);
@@ -435,7 +438,8 @@ impl<'a> Pricing<'a> {
         Ok(found)
     }
 
-    /// The cost of an event at one size. A table states a cost; a measured one without an interval, of too few samples, bounds nothing.
+    /// The cost of an event at one size. A table states a cost. A measured cost without an interval, from too few
+    /// samples, bounds nothing.
     fn bounds_at(
         &self,
         selected: &Selected<'_>,

@@ -94,7 +94,7 @@ impl IdleLineTimes {
         told(&values.warm, &values.replicates)
     }
 
-    /// The number of samples of an event at these sizes without an absence, on any pages.
+    /// The number of warm samples of an event at these sizes, on any pages.
     pub(super) fn samples_of(&self, event: Event, sizes: &[Bytes]) -> usize {
         let of = |(place, _): &(&TrialCellKey, &LineSamples)| {
             place.0 == event && sizes.iter().any(|it| it.get() == place.1)

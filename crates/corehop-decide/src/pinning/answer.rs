@@ -7,40 +7,40 @@ use super::arms::{LeftOutArm, PinArm, ProgramLoad};
 use super::contest::{ArmGain, ContestVerdict, TrialQuantity};
 use corehop_plan::units::CpuList;
 
-/// The averages of a contender.
+/// The average results of the default or of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArmFigures {
-    /// The whole runs of a command, or the stretches of a process.
+    /// The number of complete runs of a command, or of measured intervals of a process.
     pub runs: usize,
-    /// The mean wall time of a command in seconds, or the mean progress in a second.
+    /// The mean wall time of a command in seconds, or the mean progress per second.
     pub mean: f64,
-    /// The mean CPU time in seconds; None where it is not known.
+    /// The mean CPU time in seconds; `None` if unknown.
     pub cpu_s: Option<f64>,
 }
 
 /// An arm that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TriedArm {
-    /// The arm.
+    /// The set of CPUs that was tried.
     #[serde(flatten)]
     pub arm: PinArm,
-    /// Its averages; None where it had no turn.
+    /// The arm's average results; `None` if the arm never ran.
     pub figures: Option<ArmFigures>,
-    /// Its gain over the default; None with too few rounds.
+    /// The arm's gain over the default; `None` with too few rounds.
     pub gain: Option<ArmGain>,
 }
 
-/// The program that was tried.
+/// The program for which arms were tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TriedProgram {
-    /// A command, in words that a shell takes.
+    /// A command line in shell syntax.
     Command(String),
-    /// A process that runs.
+    /// A running process, by process ID.
     Process(u32),
 }
 
-/// The whole answer.
+/// The complete answer to a pinning trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PinAnswer {
     /// The program.
@@ -49,38 +49,38 @@ pub struct PinAnswer {
     pub platform: String,
     /// The quantity by which the arms were compared.
     pub quantity: TrialQuantity,
-    /// The CPUs that the program may use if it is left alone.
+    /// The CPUs that the program may use without pinning.
     pub default_cpus: CpuList,
-    /// The load that it puts on them.
+    /// The load that the program puts on these CPUs.
     pub load: ProgramLoad,
-    /// The seed of the order.
+    /// The seed for the order of the turns.
     pub seed: u64,
-    /// The whole rounds.
+    /// The number of complete rounds.
     pub rounds: usize,
     /// The time that the trial took, in seconds.
     pub seconds: f64,
     /// The time that a round of all arms takes, in seconds.
     pub round_s: f64,
-    /// The kernel's default.
+    /// The results of the kernel's default placement.
     pub default: Option<ArmFigures>,
-    /// The default once more: the control.
+    /// The results of the second default turn, which serves as the control.
     pub again: Option<ArmFigures>,
-    /// The default against itself.
+    /// The gain of the control over the default.
     pub floor: Option<ArmGain>,
-    /// The arms.
+    /// The arms that were tried.
     pub arms: Vec<TriedArm>,
     /// The arms that were left out.
     pub left_out: Vec<LeftOutArm>,
-    /// The verdict.
+    /// The verdict of the contest.
     #[serde(flatten)]
     pub verdict: ContestVerdict,
 }
 
-/// A trial needs more time than its rounds: the first run, and rounds that take longer than the others.
+/// The factor by which a trial takes longer than its rounds, because of the first run and of slow rounds.
 const ROOM: f64 = 1.5;
 
 impl PinAnswer {
-    /// The time that is enough for an answer, in seconds, up to whole tens; 0 where there is one.
+    /// Returns the time that suffices for an answer, in seconds, rounded up to tens; 0 if there is an answer.
     pub fn enough_s(&self) -> f64 {
         match self.verdict {
             ContestVerdict::TooFew { needed, .. } => {

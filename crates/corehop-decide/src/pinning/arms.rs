@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arms of a trial: sets of CPUs that a program can be pinned to, from the topology of its host.
+//! Derives the arms of a pinning trial: sets of CPUs to which a program can be pinned, from the topology of its host.
 //!
-//! An arm pins the program as a whole. Single threads are the business of `place`; a set of CPUs is what `taskset`, a unit, a
-//! container and a launcher of games can express, and threads that a program starts later inherit the set.
+//! An arm pins the program as a whole, while `place` moves single threads. `taskset`, a systemd unit, a container and
+//! a game launcher can express a set of CPUs, and threads that a program starts later inherit the set.
 
 use std::collections::BTreeSet;
 
@@ -23,16 +23,16 @@ words! {
         OneCache = "one-cache",
         /// The program runs on a single CPU.
         OneCpu = "one-cpu",
-        /// The program gets as many CPUs as its threads need at the same time. corehop fills one cache after the
-        /// other, and takes distinct cores before SMT siblings.
+        /// As many CPUs as threads want to run simultaneously: filled cache by cache, with distinct cores before SMT
+        /// siblings.
         CpuPerThread = "cpu-per-thread",
     }
 }
 
-/// A set of CPUs to try.
+/// A set of CPUs that a pinning trial tries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PinArm {
-    /// The way in which the CPUs were chosen.
+    /// How the CPUs were chosen.
     pub kind: ArmKind,
     /// The CPUs.
     pub cpus: CpuList,
@@ -41,31 +41,32 @@ pub struct PinArm {
 /// An arm that is not tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOutArm {
-    /// The way in which its CPUs would have been chosen.
+    /// How the CPUs would have been chosen.
     pub kind: ArmKind,
-    /// The reason.
+    /// The reason why the arm is not tried.
     pub why: String,
 }
 
-/// The load that a program puts on its CPUs when it is left alone.
+/// The load that an unpinned program puts on its CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ProgramLoad {
-    /// The most threads that were seen to want a CPU at the same time; at least 1.
+    /// The largest number of threads that wanted a CPU simultaneously; at least 1.
     pub threads: usize,
-    /// The CPU time over the wall time: the CPUs that the program used on average; None where the CPU time is not known.
+    /// The CPU time divided by the wall time: the number of CPUs that the program used on average; `None` if the CPU
+    /// time is unknown.
     pub busy_cpus: Option<f64>,
 }
 
-/// The arms that make sense, and those that do not.
+/// The arms worth trying, and the arms that are left out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinArms {
-    /// The arms to try; each has other CPUs than all others and than the program's own.
+    /// The arms to try. Each arm's CPUs differ from those of all other arms and from the program's own CPUs.
     pub arms: Vec<PinArm>,
     /// The arms that are not tried, with the reasons.
     pub left_out: Vec<LeftOutArm>,
 }
 
-/// The arms for a program that may run on the CPUs `inherited` and that puts this load on them.
+/// Derives the arms for a program that may run on the CPUs `inherited` and puts `load` on them.
 pub fn derive(platform: &Platform, inherited: &CpuList, load: &ProgramLoad) -> PinArms {
     let ground = CpuGround::of(platform, inherited);
     let mut found = PinArms { arms: Vec::new(), left_out: Vec::new() };
@@ -86,8 +87,8 @@ pub fn derive(platform: &Platform, inherited: &CpuList, load: &ProgramLoad) -> P
     found
 }
 
-/// Refuses CPUs of which the program used well over twice as many: a run on them would take twice as long at least, and
-/// on a large machine a hundred times as long.
+/// Rejects a set of CPUs if the program used well over twice as many, because a run on the set would take at least
+/// twice as long, and on a large machine a hundred times as long.
 fn too_small(cpus: &CpuList, load: &ProgramLoad) -> Result<(), String> {
     match load.busy_cpus.filter(|&busy| busy > CROWDED * cpus.len() as f64) {
         Some(busy) => Err(format!(
@@ -98,10 +99,11 @@ fn too_small(cpus: &CpuList, load: &ProgramLoad) -> Result<(), String> {
     }
 }
 
-/// A set of CPUs for a program that uses so many times as many is no arm. Two CPUs are always tried as one.
+/// A set of CPUs is rejected if the program used more than this factor times as many. A program on two CPUs is always
+/// tried on one.
 const CROWDED: f64 = 2.5;
 
-/// `1 CPU`, `4 CPUs`.
+/// Formats a number of CPUs as `1 CPU` or `4 CPUs`.
 fn many(cpus: &CpuList) -> String {
     format!("{} CPU{}", cpus.len(), if cpus.len() == 1 { "" } else { "s" })
 }
@@ -115,7 +117,7 @@ impl PinArms {
     }
 }
 
-/// The CPUs that the program may run on, by what they share.
+/// The CPUs that the program may use, grouped by what they share.
 struct CpuGround {
     cpus: CpuList,
     nodes: Vec<CpuList>,
@@ -134,7 +136,7 @@ impl CpuGround {
         Self { cpus, nodes, caches, cores }
     }
 
-    /// The CPUs of an arm, or why it makes no sense.
+    /// The CPUs of an arm, or why the arm makes no sense.
     fn choose(&self, kind: ArmKind, threads: usize) -> Result<CpuList, String> {
         match kind {
             ArmKind::OneNode => one_of(&self.nodes, "the CPUs are in one NUMA node"),
@@ -160,7 +162,8 @@ impl CpuGround {
         Ok(first)
     }
 
-    /// So many CPUs: in the order of the caches, the largest first, and of each cache one CPU of every core before siblings.
+    /// Chooses `count` CPUs: cache by cache, the largest first, and within each cache one CPU of every core before
+    /// SMT siblings.
     fn packed(&self, count: usize) -> CpuList {
         let whole = [self.cpus.clone()];
         let caches = if self.caches.is_empty() { &whole[..] } else { &self.caches };
@@ -176,7 +179,7 @@ impl CpuGround {
     }
 }
 
-/// The groups that the usable CPUs are in, the largest first; usable CPUs alone.
+/// The groups that contain usable CPUs, the largest first, reduced to usable CPUs.
 fn groups<'a>(cpus: &CpuList, of: impl Fn(Cpu) -> Option<&'a CpuList>) -> Vec<CpuList> {
     let found: BTreeSet<Vec<Cpu>> =
         cpus.iter().filter_map(of).map(|it| it.intersection(cpus).iter().collect()).collect();
@@ -185,7 +188,7 @@ fn groups<'a>(cpus: &CpuList, of: impl Fn(Cpu) -> Option<&'a CpuList>) -> Vec<Cp
     groups
 }
 
-/// The largest group of several.
+/// The largest group, if there are several groups.
 fn one_of(groups: &[CpuList], otherwise: &str) -> Result<CpuList, String> {
     match groups {
         [first, _, ..] => Ok(first.clone()),
@@ -200,7 +203,7 @@ mod tests {
 
     use super::*;
 
-    /// A machine whose CPUs share cores, last-level caches and nodes in these groups.
+    /// A machine whose CPUs share cores, last-level caches and nodes as given.
     fn machine(cores: &str, caches: &str, nodes: &str) -> Platform {
         let list = |text: &str| format!("[\"{}\"]", text.replace(' ', "\", \""));
         let assumed = |value: &str| format!("{{ value = {value}, source = \"assumed: by hand\" }}");
@@ -229,7 +232,7 @@ mod tests {
         ProgramLoad { threads, busy_cpus: None }
     }
 
-    /// `one-cache=0-3`, in the order of the arms.
+    /// The arms in the form `one-cache=0-3`, in their order.
     fn arms(machine: &Platform, inherited: &str, load: &ProgramLoad) -> Vec<String> {
         let found = derive(machine, &cpus(inherited), load);
         assert_eq!(found.arms.len() + found.left_out.len(), ArmKind::ALL.len());

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arms against the kernel's default, in rounds: which one is better beyond doubt, or that none is.
+//! Compares arms with the kernel's default in rounds, and decides which arm is surely faster, or that none is.
 //!
-//! A round has one turn of each arm and two of the default, in random order, so that what drifts, and what comes first, favours
-//! none. An arm that changes nothing is as likely to be ahead in a round as behind it, by any amount: the sign flips of
-//! [`ratio_of_means`] need no more. There are two looks, as in a trial of the placer: the first as soon as an interval can exist,
-//! the last after 15 rounds, or when the time is over. Both looks and all arms share an error of 5 %, so that the intervals
-//! hold together, however many arms there are.
+//! A round has one turn of each arm and two turns of the default, in random order, so that drift and order effects
+//! favour none of them. An arm without effect is as likely to be faster than the default in a round as slower, by any
+//! amount. The sign flips of [`ratio_of_means`] need only this symmetry. As in a trial of the placer, there are two
+//! looks at the data: the first as soon as an interval can exist, and the last after 15 rounds or when the time is
+//! over. Both looks and all arms share an error of 5 %, so all intervals hold together, however many arms there are.
 //!
-//! The second turn of the default is the control: what it differs from the first by, nothing causes. An arm wins only if its gain is
-//! larger than that. An arm that can gain no more than 2 % by its interval at the first look has no further rounds.
+//! The second turn of the default is the control: its difference from the first turn has no cause. An arm wins only
+//! if its gain is larger than the control's difference. An arm whose interval at the first look excludes gains above
+//! 2 % gets no further rounds.
 
 use serde::Serialize;
 
@@ -19,11 +20,11 @@ use corehop_stats::ratio::ratio_of_means;
 use crate::placer::trial::{ALPHA, FIRST_LOOK, LAST_LOOK};
 
 words! {
-    /// The quantity that arms are compared by.
+    /// The quantity by which arms are compared.
     TrialQuantity, "a quantity of a trial" {
         /// The wall time of a command; a shorter time is better.
         WallTime = "wall_time",
-        /// The progress of a program per second; more progress is better.
+        /// The progress of a program per second: more is better.
         Progress = "progress",
     }
 }
@@ -31,57 +32,57 @@ words! {
 /// The smallest gain that justifies pinning a program.
 pub const SMALL: f64 = 0.02;
 
-/// A turn in a round.
+/// What runs in one turn of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
-    /// The kernel's default.
+    /// The program with the kernel's default placement.
     Default,
-    /// The default once more: the control.
+    /// The second turn of the default, which serves as the control.
     Again,
-    /// An arm, by its place in the list of arms.
+    /// An arm, by its index in the list of arms.
     Arm(usize),
 }
 
-/// A contender against the default.
+/// The gain of an arm or of the control over the default.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ArmGain {
-    /// The rounds that it had.
+    /// The number of rounds with this arm.
     pub rounds: usize,
-    /// The speed over that of the default, less 1: 0.1 is 10 % faster.
+    /// The speed relative to the default, minus 1: 0.1 means 10 % faster.
     pub gain: f64,
-    /// The lower end of the interval; the intervals of all arms hold together with 95 %.
+    /// The lower end of the interval; the intervals of all arms hold together with 95 % confidence.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
-/// The end of a contest.
+/// The result of a contest.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum ContestVerdict {
-    /// An arm is faster than the default, beyond doubt.
+    /// An arm is surely faster than the default.
     Winner {
-        /// Its place in the list of arms.
+        /// The index of the winning arm in the list of arms.
         arm: usize,
     },
-    /// No arm is.
+    /// No arm is surely faster than the default.
     Nothing {
-        /// No gain is larger than this share: the largest upper end of an interval, or what the control could not have told
-        /// apart, if that is larger.
+        /// The share that no gain exceeds: the largest upper end of an interval, or the control's difference if that
+        /// is larger.
         at_most: f64,
     },
-    /// There is no arm to try.
+    /// There are no arms to try.
     NoArm,
-    /// There were too few rounds for any interval.
+    /// There were too few rounds for an interval.
     TooFew {
-        /// The rounds that there were.
+        /// The number of rounds so far.
         rounds: usize,
-        /// The rounds after which there is one.
+        /// The number of rounds from which an interval exists.
         needed: usize,
     },
 }
 
-/// Arms against the default.
+/// A contest between arms and the default.
 #[derive(Debug, Clone)]
 pub struct ArmContest {
     quantity: TrialQuantity,
@@ -91,24 +92,24 @@ pub struct ArmContest {
     arms: Vec<ArmRecord>,
 }
 
-/// The values of an arm.
+/// The results of one arm.
 #[derive(Debug, Clone, Default)]
 struct ArmRecord {
-    /// By round.
+    /// The values of the arm, by round.
     values: Vec<f64>,
-    /// The result of the last look.
+    /// The gain at the last look.
     gain: Option<ArmGain>,
-    /// Whether it has no further rounds.
+    /// Whether the arm gets no further rounds.
     is_out: bool,
 }
 
 impl ArmContest {
-    /// Of so many arms. The order within rounds follows from the seed.
+    /// Creates a contest between `arms` arms. The seed determines the order within rounds.
     pub fn new(quantity: TrialQuantity, arms: usize, seed: u64) -> Self {
         Self { quantity, seed, plain: Vec::new(), arms: vec![ArmRecord::default(); arms] }
     }
 
-    /// The turns of the next round, in their order.
+    /// Returns the turns of the next round, in their order.
     pub fn order(&self) -> Vec<Contender> {
         let in_play = |at: &usize| !self.arms[*at].is_out;
         let arms = (0..self.arms.len()).filter(in_play).map(Contender::Arm);
@@ -118,7 +119,7 @@ impl ArmContest {
         turns
     }
 
-    /// Takes the values of a whole round, and ends the contest at a look that decides.
+    /// Adds the values of a complete round. Returns a verdict if a look at this point decides the contest.
     pub fn take(&mut self, round: &[(Contender, f64)]) -> Option<ContestVerdict> {
         let mut plain = [f64::NAN; 2];
         for &(turn, value) in round {
@@ -136,28 +137,28 @@ impl ArmContest {
         }
     }
 
-    /// The rounds so far.
+    /// Returns the number of rounds so far.
     pub const fn rounds(&self) -> usize {
         self.plain.len()
     }
 
-    /// The rounds at which the contest may end; the second number is the most.
+    /// Returns the numbers of rounds after which the contest may end: at the first look, and at the latest.
     pub fn looks(&self) -> (usize, usize) {
         (self.needed(0), LAST_LOOK)
     }
 
-    /// The gain of each arm at the last look at it; None before its first.
+    /// Returns the gain of each arm at its last look; `None` before its first look.
     pub fn gains(&self) -> Vec<Option<ArmGain>> {
         self.arms.iter().map(|arm| arm.gain).collect()
     }
 
-    /// The control against the default; None with too few rounds.
+    /// Returns the gain of the control over the default; `None` with too few rounds.
     pub fn floor(&self) -> Option<ArmGain> {
         let again: Vec<f64> = self.plain.iter().map(|plain| plain[1]).collect();
         self.gain(&again, ALPHA[0] + ALPHA[1])
     }
 
-    /// The end, because the time is over.
+    /// Ends the contest because the time is over.
     pub fn last_look(&mut self) -> ContestVerdict {
         let (rounds, needed) = (self.rounds(), self.needed(1));
         if rounds < needed {
@@ -167,7 +168,7 @@ impl ArmContest {
         self.best(|_| true).map_or_else(|| self.nothing(), |arm| ContestVerdict::Winner { arm })
     }
 
-    /// The first look: it ends the contest if the arm that is ahead of all wins, or if no arm can gain much.
+    /// The first look. The contest ends if the leading arm wins, or if no arm can gain much.
     fn first_look(&mut self) -> Option<ContestVerdict> {
         self.look(0);
         let gain = |arm: usize| self.arms[arm].gain.map_or(0.0, |it| it.gain);
@@ -181,19 +182,19 @@ impl ArmContest {
         self.arms.iter().all(|arm| arm.is_out).then(|| self.nothing())
     }
 
-    /// The error of a look for each arm.
+    /// The error probability of a look for each arm.
     fn level(&self, look: usize) -> f64 {
         ALPHA[look] / self.arms.len().max(1) as f64
     }
 
-    /// The rounds from which on a look has intervals: of so few pairs that all agree, the signs agree by chance with twice
-    /// the probability `2^-n`.
+    /// The number of rounds from which a look has intervals. With `n` pairs, all signs agree by chance with
+    /// probability `2^-n` on each side.
     fn needed(&self, look: usize) -> usize {
         let least = (2.0 / self.level(look)).log2().ceil() as usize;
         least.clamp(FIRST_LOOK, LAST_LOOK)
     }
 
-    /// Looks at all arms that are in play.
+    /// Updates the gains of all remaining arms.
     fn look(&mut self, look: usize) {
         let level = self.level(look);
         let gains: Vec<Option<ArmGain>> =
@@ -203,7 +204,7 @@ impl ArmContest {
         }
     }
 
-    /// The gain that values show over the default of the same rounds.
+    /// The gain of an arm's values over the default in the corresponding rounds.
     fn gain(&self, values: &[f64], alpha: f64) -> Option<ArmGain> {
         let pairs: Vec<[f64; 2]> = self
             .plain
@@ -220,7 +221,7 @@ impl ArmContest {
         })
     }
 
-    /// Two values as the pair of which the ratio of the second over the first is a speed.
+    /// Orders two values so that the second divided by the first is a speed ratio.
     const fn pair(&self, default: f64, value: f64) -> [f64; 2] {
         match self.quantity {
             TrialQuantity::WallTime => [value, default],
@@ -228,7 +229,7 @@ impl ArmContest {
         }
     }
 
-    /// The arm with the largest gain of those that are better beyond doubt and by more than the control differs.
+    /// The arm with the largest gain among the arms that are surely faster and exceed the control's difference.
     fn best(&self, is_among: impl Fn(f64) -> bool) -> Option<usize> {
         let floor = self.floor().map_or(0.0, |it| it.gain.abs());
         let wins = |it: &ArmGain| it.low > 0.0 && it.gain > floor && is_among(it.gain);
@@ -250,7 +251,8 @@ mod tests {
 
     use super::*;
 
-    /// A machine on which each arm has a gain, every turn varies by a share, and all of it becomes slower.
+    /// A simulated machine on which each arm has a gain, every turn varies by a share, and everything slows down over
+    /// time.
     struct Bench {
         gains: Vec<f64>,
         noise: f64,
@@ -271,7 +273,7 @@ mod tests {
             100.0 * (1.0 + gain) * drift * (self.noise * self.draw.normal()).exp()
         }
 
-        /// The contest to its end.
+        /// Runs the contest to its end.
         fn contest(&mut self, quantity: TrialQuantity, seed: u64) -> (ContestVerdict, ArmContest) {
             let (mut contest, mut turns) = (ArmContest::new(quantity, self.gains.len(), seed), 0);
             loop {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pinning a whole program: the sets of CPUs that are worth a try, and whether one of them pays.
+//! Pinning a whole program: which sets of CPUs are worth trying, and whether one of them makes the program faster.
 //!
-//! [`arms`] derives the sets from a platform, [`contest`] decides between them round by round, and [`answer`] is what came of
-//! it. All of it is pure: who runs the program, and on which host, is the caller's.
+//! [`arms`] derives the sets from a platform, [`contest`] decides between them round by round, and [`answer`]
+//! describes the result. These modules are pure: the caller runs the program and chooses the host.
 
 pub mod answer;
 pub mod arms;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A placement from ties and loads: clusters under capacity, innermost first.
+//! Computes a placement from ties and loads: clusters of threads under capacity limits, innermost level first.
 //!
-//! Ties are taken in the order of their rates. First they join threads that fit onto one CPU together, then those that fit
-//! below one cache (single-linkage clustering with a bound, as in Tam, Azimi and Stumm, "Thread Clustering", EuroSys
-//! 2007, section 4.4, on other evidence). Clusters go where most of their threads are already, and a cluster changes its
-//! cache where its ties to the others weigh more there. A thread without a tie is not placed: it stays the kernel's.
+//! Ties between threads are processed in the order of their rates. A tie first joins threads that fit onto one CPU
+//! together, then threads that fit below one cache. This is single-linkage clustering with a bound, as in Tam, Azimi
+//! and Stumm, "Thread Clustering", EuroSys 2007, section 4.4, on other evidence. Clusters go where most of their
+//! threads already are. A cluster moves to another cache if its ties to clusters there weigh more. A thread without a
+//! tie is not placed; the kernel continues to schedule it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,84 +24,86 @@ pub(super) use savings::{changes, gainful, savable};
 pub struct CrowdMember {
     /// The share of a CPU that it uses.
     pub busy: f64,
-    /// Its working set, in bytes; 0 where that is not known.
+    /// The thread's working set, in bytes; 0 if unknown.
     pub bytes: f64,
-    /// The CPUs that it may run on, by place in [`Crowd::lists`].
+    /// The CPUs that the thread may run on, as an index into [`Crowd::lists`].
     pub list: usize,
 }
 
 /// Two members that wake each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bond {
-    /// The one, by its place in [`Crowd::members`].
+    /// The first member, as an index into [`Crowd::members`].
     pub a: usize,
-    /// The other.
+    /// The second member, as an index into [`Crowd::members`].
     pub b: usize,
-    /// The wake-ups per second, both ways.
+    /// The wake-ups per second, in both directions.
     pub wakes: f64,
-    /// The lines that one takes over from the other without a wake-up, per second.
+    /// The cache lines that one member takes over from the other without a wake-up, per second.
     pub lines: f64,
-    /// The distances at which both ran; None where the host does not say: then they are taken to run anywhere they may.
+    /// The distances at which both members ran; `None` if the host does not report CPUs. Then both are assumed to run
+    /// anywhere in their allowed CPUs.
     pub ran: Option<Ran>,
 }
 
 impl Bond {
-    /// The CPU time per second that it costs, in CPUs, where a wake-up and a line cost so many nanoseconds.
+    /// The CPU time per second that the tie costs, in CPUs, if a wake-up and a line cost these nanoseconds.
     fn cost(&self, (wake, line): (f64, f64)) -> f64 {
         (self.wakes * wake + self.lines * line) * 1e-9
     }
 }
 
-/// Threads and their ties.
+/// Threads and the ties between them.
 #[derive(Debug, Clone, Default)]
 pub struct Crowd {
-    /// Lists of CPUs, none twice.
+    /// Distinct lists of CPUs.
     pub lists: Vec<CpuList>,
     /// The threads.
     pub members: Vec<CrowdMember>,
-    /// Their ties.
+    /// The ties between the threads.
     pub bonds: Vec<Bond>,
 }
 
-/// Members that are to run on a list of CPUs.
+/// Members that should run on a list of CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadCluster {
-    /// The members, ascending.
+    /// The indexes of the members, ascending.
     pub members: Vec<usize>,
     /// The CPUs.
     pub cpus: CpuList,
 }
 
-/// A placement.
+/// A proposed placement of clusters.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PlacementProposal {
-    /// Clusters, and where they go. Members that are in none stay as they are.
+    /// The clusters with their target CPUs. Members in no cluster are not moved.
     pub placed: Vec<ThreadCluster>,
-    /// The predicted gain: CPU time per second, in CPUs.
+    /// The predicted saving: CPU time per second, in CPUs.
     pub saved: f64,
 }
 
-/// Threads that take turns can fill a CPU. Those that fill more of it than this do not fit onto it together: it allows for
-/// the error of what was measured.
+/// The largest load of threads placed on one CPU, in CPUs. Threads that take turns can fill a CPU; the excess above 1
+/// allows for measurement error.
 const FULL_CPU: f64 = 1.05;
-/// A cache's CPUs are filled up to here.
+/// The largest load of a cache's CPUs, as a share of these CPUs.
 const FULL_CACHE: f64 = 0.9;
-/// A tie is worth that much CPU time, or it is not looked at.
+/// The smallest CPU time that a tie must cost to be considered, in CPUs.
 const LEAST_TIE: f64 = 1e-4;
 
-/// The room that threads take, or that there is.
+/// The capacity that threads need, or that a CPU or cache has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ResourceDemand {
-    /// In CPUs.
+    /// The CPU load, in CPUs.
     busy: f64,
     bytes: f64,
 }
 
 impl ResourceDemand {
-    /// Room on a CPU, whatever the size of the data: threads that take turns use a cache one after the other.
+    /// The capacity of a CPU, without a limit on data, because threads that take turns use a cache one after the
+    /// other.
     const CPU: Self = Self { busy: FULL_CPU, bytes: f64::INFINITY };
 
-    /// Room below a cache. One whose size is not known holds everything.
+    /// The capacity below a cache. A cache of unknown size has no limit on data.
     fn below(terrain: &Terrain, cache: usize) -> Self {
         let bytes = terrain.size(cache).map_or(f64::INFINITY, |it| it.get() as f64);
         Self { busy: FULL_CACHE * terrain.capacity(cache), bytes }
@@ -118,17 +121,17 @@ impl ResourceDemand {
         other.busy <= self.busy && other.bytes <= self.bytes
     }
 
-    /// The larger of each.
+    /// The larger value of each field.
     fn or(self, other: Self) -> Self {
         Self { busy: self.busy.max(other.busy), bytes: self.bytes.max(other.bytes) }
     }
 }
 
-/// Sets of numbers that are joined (disjoint-set forest with path halving, by weight).
+/// Joined sets of numbers (disjoint-set forest with path halving, by weight).
 struct DisjointSets {
     parent: Vec<usize>,
     takes: Vec<ResourceDemand>,
-    /// The CPUs that all of a set may run on, by number of their region.
+    /// The region number of the CPUs that all members of a set may use.
     allowed: Vec<usize>,
 }
 
@@ -145,7 +148,7 @@ impl DisjointSets {
         it
     }
 
-    /// Joins the sets of both if there is room for both and they have a CPU in common.
+    /// Joins the sets of `a` and `b` if there is capacity for both and they have an allowed CPU in common.
     fn join(&mut self, a: usize, b: usize, room: ResourceDemand, regions: &mut Regions<'_>) {
         let (a, b) = (self.find(a), self.find(b));
         if a == b || !room.holds(self.takes[a].and(self.takes[b])) {
@@ -162,7 +165,7 @@ impl DisjointSets {
         self.allowed[low] = common;
     }
 
-    /// The number of each one's set, counted from 0 in the order of their first members; the sets by their roots.
+    /// The number of each element's set, counted from 0 in the order of first members, and the roots of the sets.
     fn numbered(&mut self) -> (Vec<usize>, Vec<usize>) {
         let (mut number, mut roots) = (vec![usize::MAX; self.parent.len()], Vec::new());
         let sets = (0..self.parent.len()).map(|thread| {
@@ -178,7 +181,7 @@ impl DisjointSets {
     }
 }
 
-/// The best placement that is found; empty where none saves anything.
+/// Returns the best placement found; empty if no placement saves CPU time.
 pub fn assign(crowd: &Crowd, terrain: &Terrain) -> PlacementProposal {
     ClusterAssignment::new(crowd, terrain).placement()
 }
@@ -187,13 +190,13 @@ struct ClusterAssignment<'a> {
     crowd: &'a Crowd,
     terrain: &'a Terrain,
     regions: Regions<'a>,
-    /// The ties that count, the strongest first.
+    /// The relevant ties, the strongest first.
     bonds: Vec<Bond>,
-    /// The cluster that fits onto one CPU, of each member.
+    /// For each member, its cluster that fits onto one CPU.
     cluster: Vec<usize>,
-    /// The room that each cluster takes.
+    /// The capacity that each cluster needs.
     takes: Vec<ResourceDemand>,
-    /// The CPUs that all of a cluster may run on, by number of their region.
+    /// The region number of the CPUs that all members of a cluster may use.
     allowed: Vec<usize>,
 }
 
@@ -247,7 +250,7 @@ impl<'a> ClusterAssignment<'a> {
         if saved > 0.0 { PlacementProposal { placed, saved } } else { PlacementProposal::default() }
     }
 
-    /// The clusters that have a tie, or more members than one.
+    /// Marks the clusters that have a tie, or more than one member.
     fn tied(&self) -> Vec<bool> {
         let mut tied = vec![false; self.takes.len()];
         for it in &self.bonds {
@@ -294,8 +297,8 @@ impl<'a> ClusterAssignment<'a> {
         caches
     }
 
-    /// The order in which groups of clusters get a cache: as they come; on a host with several nodes those with
-    /// the strongest ties to one that has a cache follow it, so that they find room in its node.
+    /// The order in which groups of clusters get a cache: their original order, or, on a host with several nodes,
+    /// next the group with the strongest ties to a group that has a cache, so that it finds capacity in that node.
     fn order(&self, groups: &[Vec<usize>], near: &[Neighbours]) -> Vec<usize> {
         if self.terrain.nodes() < 2 {
             return (0..groups.len()).collect();
@@ -326,13 +329,14 @@ impl<'a> ClusterAssignment<'a> {
         order
     }
 
-    /// The room that some clusters take.
+    /// The capacity that the given clusters need.
     fn taken(&self, clusters: &[usize]) -> ResourceDemand {
         let none = ResourceDemand { busy: 0.0, bytes: 0.0 };
         clusters.iter().fold(none, |sum, &it| sum.and(self.takes[it]))
     }
 
-    /// The cache with room for all of these clusters that their ties lead to, or where most of them may already be found.
+    /// The cache with capacity for all of these clusters to which their ties lead, or on which most of them may
+    /// already run.
     fn best_cache(
         &self,
         clusters: &[usize],
@@ -362,12 +366,13 @@ impl<'a> ClusterAssignment<'a> {
         caches.max_by(better).map(|(cache, _)| cache)
     }
 
-    /// The CPUs that all of a cluster may run on.
+    /// The CPUs that all members of a cluster may use.
     fn allowed_in(&self, cluster: usize) -> &CpuRegion {
         self.regions.get(self.allowed[cluster])
     }
 
-    /// Two passes in which each cluster goes to the cache, or at least the node, that its ties lead to, if there is room.
+    /// Moves each cluster, in two passes, to the cache (or at least the node) to which its ties lead, if there is
+    /// capacity.
     fn change_caches(
         &self,
         caches: &mut [Option<usize>],
@@ -396,7 +401,8 @@ impl<'a> ClusterAssignment<'a> {
         }
     }
 
-    /// Of each cluster those that it has ties to, with what it gains by their cache, and by their node.
+    /// For each cluster, the clusters that it has ties to, with the savings from a common cache and from a common
+    /// node.
     fn neighbours(&self) -> Vec<Neighbours> {
         let steps = self.terrain.steps();
         let mut near = vec![Vec::new(); self.takes.len()];
@@ -411,7 +417,7 @@ impl<'a> ClusterAssignment<'a> {
         near
     }
 
-    /// The CPUs of each cluster: one, where its members gain by sharing it; else those of its cache.
+    /// The CPUs of each cluster: one CPU if its members gain by sharing it, otherwise the CPUs of its cache.
     fn cpus(&mut self, tied: &[bool], caches: &[Option<usize>]) -> Vec<Option<CpuList>> {
         let mut sizes = vec![0_usize; self.takes.len()];
         self.cluster.iter().for_each(|&it| sizes[it] += 1);
@@ -441,10 +447,10 @@ impl<'a> ClusterAssignment<'a> {
     }
 }
 
-/// The clusters that one has ties to, with what it gains by their cache, and by their node.
+/// The clusters to which a cluster has ties, with the savings from a common cache and from a common node.
 type Neighbours = Vec<(usize, [f64; 2])>;
 
-/// The pull of a cluster's ties to each cache, and to each node.
+/// The total savings of a cluster's ties in each cache, and in each node.
 struct Pull<'t> {
     terrain: &'t Terrain,
     caches: Vec<f64>,
@@ -457,7 +463,7 @@ impl<'t> Pull<'t> {
         Self { terrain, caches: vec![0.0; caches], nodes: vec![0.0; nodes] }
     }
 
-    /// The pull to clusters that have a cache.
+    /// Adds up the savings towards clusters that have a cache.
     fn set<'a>(
         &mut self,
         near: impl IntoIterator<Item = &'a (usize, [f64; 2])>,
@@ -484,7 +490,7 @@ impl<'t> Pull<'t> {
     }
 }
 
-/// The load of each CPU, by its number. What runs on an SMT sibling counts in part.
+/// The load of each CPU, by its number. The load of an SMT sibling counts in part.
 struct TerrainLoad<'t> {
     terrain: &'t Terrain,
     own: Vec<f64>,

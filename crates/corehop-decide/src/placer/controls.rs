@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The states from which controls begin.
+//! The states in which control intervals of a trial begin.
 //!
-//! Threads that were placed on one CPU and are let go stay there for a while, because the kernel wakes a thread where it ran
-//! last: a stretch that begins so is no control. Each control therefore begins in a state in which the kernel had the threads by itself,
-//! in the looks before the trial, and in each of these about equally often.
+//! Threads that were placed on one CPU and released stay there for a while, because the kernel wakes a thread where
+//! it ran last. An interval that begins in this way is not a control. So each control begins in a state that the
+//! kernel itself produced in the looks before the trial, and each of these states is used about equally often.
 
 use super::looks::Looks;
 use corehop_plan::host::Move;
 use corehop_plan::units::{Cpu, CpuList};
 
-/// States that controls begin in before the first of them comes again.
+/// The number of states that controls use before they start over.
 const TURNS: usize = 8;
 
-/// The states of some threads before they were placed, in turns.
+/// The recorded states of some threads before they were placed, used in turn.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Controls {
     threads: Vec<u32>,
@@ -22,8 +22,8 @@ pub(super) struct Controls {
 }
 
 impl Controls {
-    /// The states of the threads of these moves in each look at all of them. None where they never ran all before one look: controls
-    /// begin then where the threads are.
+    /// The states of the threads of these moves in each look that shows all of them. Empty if no look shows all
+    /// threads; then controls begin where the threads are.
     pub(super) fn of(moves: &[Move], alone: &Looks) -> Self {
         let threads: Vec<u32> = moves.iter().map(|it| it.tid).collect();
         Self { states: alone.together(&threads), threads, begun: 0 }

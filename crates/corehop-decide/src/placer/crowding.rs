@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether others have come to the CPUs of a kept placement: its threads wait longer for a CPU than when it was judged.
+//! Detects whether other threads now use the CPUs of a kept placement: the placed threads wait longer for a CPU than
+//! when the placement was judged.
 //!
-//! Threads that take turns on one CPU wait for each other in any case. The measure is their time in the run queue over their CPU
-//! time, against that of the first windows after the judgement.
+//! Threads that take turns on one CPU wait for each other in any case. So the measure is the placed threads' time in
+//! the run queue divided by their CPU time, compared with the first windows after the judgement.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,21 +12,21 @@ use corehop_plan::units::CpuList;
 use corehop_stats::ordered::Ordered;
 use corehop_stats::quantile::median;
 
-/// Windows in a median: half a second.
+/// The number of windows in a median: half a second.
 const WINDOWS: usize = 5;
-/// Threads that wait so many times as long, and so much longer, have company.
+/// Placed threads share their CPUs with others if they wait this many times as long, and longer by this share.
 const TIMES: f64 = 1.5;
 const MORE: f64 = 0.25;
-/// Windows after a reaction before the next, at first; twice as many each time, up to the most.
+/// The number of windows between two reactions at first. The number doubles each time, up to a maximum.
 const REST: u64 = 20;
 const MOST_REST: u64 = 600;
 
-/// The waiting of placed threads of late, and when their placement was judged.
+/// The recent waiting of placed threads, and their waiting when the placement was judged.
 #[derive(Debug, Clone)]
 pub(super) struct Crowding {
     basis: Option<f64>,
     recent: VecDeque<f64>,
-    /// The window from which on company counts, and the length of the rest after it.
+    /// The window from which crowding counts again, and the length of the pause after it.
     next: (u64, u64),
 }
 
@@ -36,13 +37,13 @@ impl Default for Crowding {
 }
 
 impl Crowding {
-    /// A placement was judged: the next windows are what it has to compare with.
+    /// Records that a placement was judged: the next windows become the reference.
     pub(super) fn judged(&mut self) {
         self.basis = None;
         self.recent.clear();
     }
 
-    /// Takes a window; whether the placed threads have company in it that they had not.
+    /// Adds a window; returns whether the placed threads are newly crowded.
     pub(super) fn has_come(
         &mut self,
         window: u64,
@@ -69,7 +70,7 @@ impl Crowding {
     }
 }
 
-/// The time that placed threads waited over the time that they ran; None where they did neither.
+/// The placed threads' waiting time divided by their running time; `None` if they did neither.
 fn waiting(activity: &Activity, placed: &BTreeMap<u32, CpuList>) -> Option<f64> {
     let threads = activity.threads.iter().filter(|it| placed.contains_key(&it.tid));
     let sum = |(ran, waited): (u64, u64), it: &corehop_plan::host::ActiveThread| {
@@ -89,7 +90,7 @@ mod tests {
         [1, 2].into_iter().map(|tid| (tid, CpuList::new([Cpu(0)]))).collect()
     }
 
-    /// The windows in which company is noticed, where each thread waits so long in 50 ms.
+    /// The windows in which crowding is detected, if each thread waits for this long per 50 ms.
     fn noticed(waited_ms: impl Fn(u64) -> u64, windows: u64) -> Vec<u64> {
         let (mut crowding, placed) = (Crowding::default(), placed());
         let is_noticed = |&at: &u64| {

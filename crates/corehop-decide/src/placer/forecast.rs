@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The predicted gain of groups of threads, before anything is tried: the model of a pair, asked for each.
+//! Predicts the gain of groups of threads before a trial, by the model for each pair.
 
 use super::looks::Looks;
 use super::search::MoveCandidate;
@@ -11,7 +11,7 @@ use corehop_stats::contacts::Tie;
 use corehop_stats::machine_gain::{MachineGain, PredictedRatio};
 use corehop_stats::pair_gain::{SharingContext, ThreadPairWindow, WorkingSetPair, ratio};
 
-/// A window, the looks until its end, the host around it, and what was fitted on it.
+/// A window, the looks up to its end, the host, and the model fitted on this host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PlacementForecast<'a> {
     terrain: &'a Terrain,
@@ -36,8 +36,8 @@ impl<'a> PlacementForecast<'a> {
         Self { terrain, looks, activity, around, far, fitted }
     }
 
-    /// The ratio of the pair that gains least, on one CPU or below a cache; None where a group is no pair, or nothing is
-    /// known of one.
+    /// The predicted ratio of the pair that gains least, on one CPU or below a cache; `None` if a group is not a
+    /// pair, or a pair has no prediction.
     pub(super) fn of(
         self,
         groups: &[Vec<MoveCandidate<'_>>],

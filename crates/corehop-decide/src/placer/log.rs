@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The log of a placer: lines of JSON that are written as things happen, and what they come to.
+//! The log of a placer: JSON lines written as events happen, and the findings computed from them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
@@ -22,36 +22,37 @@ use corehop_plan::units::CpuList;
 use corehop_stats::contacts::{ContactGraph, Tie};
 use corehop_stats::misses::{self, MissRates};
 
-/// The version of the lines.
+/// The format version of the log lines.
 const VERSION: u32 = 1;
-/// The beginning of every log.
+/// The bytes with which every log begins.
 const MAGIC: &[u8] = b"{\"corehop_placement\":";
-/// No line is longer: a window of ten thousand threads has a hundredth of it.
+/// The longest accepted line, in bytes: a window of ten thousand threads needs a hundredth of this.
 const LONGEST: u64 = 64 << 20;
 
-/// The first line: the placer at its beginning.
+/// The first line of a log, which describes the placer at its start.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlacementLogHeader {
-    /// The version of the lines.
+    /// The format version of the log lines.
     pub corehop_placement: u32,
-    /// The targets: processes, a cgroup, or a command.
+    /// The targets of the placer: processes, a cgroup, or a command.
     pub targets: Vec<String>,
     /// The settings of the placer.
     pub settings: Settings,
     /// The CPUs below each last-level cache.
     pub caches: Vec<CpuList>,
-    /// The costs of wake-ups.
+    /// The measured costs of wake-ups.
     pub wake_costs: WakeCosts,
-    /// The sources of evidence. A log that names none was written when there was one.
+    /// The sources of evidence. If the list is missing, the log is from a version that had only one source.
     #[serde(default = "wakes_alone")]
     pub sources: Vec<Evidence>,
-    /// All of the CPUs that the placer decides by; None in a log of a version that did not record them.
+    /// The CPUs and costs on which the placer's decisions rely; `None` in a log of a version that did not record
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terrain: Option<Terrain>,
-    /// The places of the threads at the beginning, where they were put somewhere.
+    /// The initial placement of the threads, if the placer set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<InitialPlacement>,
-    /// The costs of wake-ups with their reasons; None in a log of a version that did not measure those.
+    /// The costs of wake-ups with their reasons; `None` in a log of a version that did not measure reasons.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<WakeCost>,
 }
@@ -60,37 +61,37 @@ fn wakes_alone() -> Vec<Evidence> {
     vec![Evidence::Wakes]
 }
 
-/// The last line.
+/// The last line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct End {
-    /// The windows.
+    /// The number of windows.
     pub windows: u64,
-    /// Wake-ups by devices and timers, which are of no pair.
+    /// The number of wake-ups by devices and timers, which belong to no pair of threads.
     #[serde(default)]
     pub wakes_by_interrupts: u64,
 }
 
-/// A line.
+/// One line of a log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PlacementLogEntry {
-    /// The first.
+    /// The first line.
     Head(Box<PlacementLogHeader>),
-    /// A window.
+    /// A window with the placer's actions.
     Window {
-        /// The activity in it.
+        /// The activity in the window.
         window: Activity,
-        /// The placer's actions after it.
+        /// The placer's actions after the window.
         actions: Vec<Action>,
     },
     /// A move that the host refused.
     Refused {
-        /// The reason.
+        /// The reason why the host refused the move.
         refused: String,
     },
-    /// The last.
+    /// The last line.
     End {
-        /// The totals.
+        /// The totals of the log.
         end: End,
     },
 }
@@ -101,20 +102,20 @@ pub struct TrialJudgement {
     /// The verdict.
     #[serde(flatten)]
     pub verdict: TrialVerdict,
-    /// Whether the threads stayed where they were placed.
+    /// Whether the threads kept their placed CPUs.
     pub kept: bool,
 }
 
-/// Two threads in the last looks before which both ran.
+/// Two threads, and how often they ran together in the last looks that show both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Together {
-    /// The thread with the lower number.
+    /// The thread with the lower thread ID.
     pub a: u32,
-    /// The other.
+    /// The thread with the higher thread ID.
     pub b: u32,
-    /// The looks.
+    /// The number of looks.
     pub looks: usize,
-    /// The looks in which both ran on one CPU.
+    /// The number of looks in which both threads ran on one CPU.
     pub on_one_cpu: usize,
 }
 
@@ -125,34 +126,34 @@ pub struct PlacementFindings {
     pub targets: Vec<String>,
     /// The costs of wake-ups.
     pub wake_costs: WakeCosts,
-    /// The same with intervals and reasons, and the setting that is expected to help all programs.
+    /// The costs of wake-ups with intervals and reasons, and the setting that is expected to help all programs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<WakeCost>,
     /// The sources of evidence.
     pub sources: Vec<Evidence>,
-    /// The windows.
+    /// The number of windows.
     pub windows: u64,
-    /// Whether threads might be moved.
+    /// Whether the placer was allowed to move threads.
     pub may_move: bool,
-    /// The placements that were proposed, in turn.
+    /// The proposed placements, in order.
     pub proposals: Vec<Proposal>,
-    /// The ends of their trials, in turn.
+    /// The results of the proposals' trials, in order.
     pub trials: Vec<TrialJudgement>,
-    /// The reasons of moves that were refused.
+    /// The reasons of refused moves.
     pub refused: Vec<String>,
-    /// The threads that wake each other, at the end; the closest first.
+    /// The threads that wake each other at the end, the closest tie first.
     pub ties: Vec<Tie>,
-    /// The looks at the threads of each tie, in turn.
+    /// For each tie, how often its threads ran together.
     pub together: Vec<Together>,
-    /// Wake-ups by devices and timers.
+    /// The number of wake-ups by devices and timers.
     pub wakes_by_interrupts: u64,
-    /// The misses of the program, where hardware counters count them.
+    /// The cache misses of the program, if hardware counters count them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misses: Option<MissRates>,
     /// The names of the threads.
     #[serde(skip)]
     pub names: BTreeMap<u32, String>,
-    /// The windows before a proposal.
+    /// The number of windows before a proposal.
     #[serde(skip)]
     pub least_windows: u64,
     /// The CPUs below each last-level cache.
@@ -169,7 +170,7 @@ pub struct PlacementFindings {
 }
 
 impl PlacementLogHeader {
-    /// The first line of a placer with these settings on these CPUs.
+    /// Creates the first line for a placer with these settings on these CPUs.
     pub fn new(
         settings: Settings,
         terrain: &Terrain,
@@ -192,7 +193,7 @@ impl PlacementLogHeader {
 }
 
 impl PlacementFindings {
-    /// Nothing has been seen.
+    /// Creates empty findings.
     pub fn new(head: &PlacementLogHeader) -> Self {
         Self {
             targets: head.targets.clone(),
@@ -218,7 +219,7 @@ impl PlacementFindings {
         }
     }
 
-    /// Takes a further line.
+    /// Adds the next line of a log.
     pub fn take(&mut self, line: &PlacementLogEntry) {
         match line {
             PlacementLogEntry::Head(_) => {}
@@ -250,7 +251,7 @@ impl PlacementFindings {
         }
     }
 
-    /// Draws up the ties.
+    /// Computes the ties from the collected windows.
     fn settle(&mut self) {
         self.misses = self.counted.as_ref().and_then(MissRates::of);
         self.ties = self.graph.ties();
@@ -263,83 +264,83 @@ impl PlacementFindings {
         self.together = self.ties.iter().map(looks).collect();
     }
 
-    /// The CPUs on which the threads of a tie were seen, in words; None if no look told.
+    /// Returns in words on which CPUs the threads of a tie ran; `None` if no look shows both.
     pub fn seen_together(&self, tie: &Tie) -> Option<String> {
         let of = self.together.iter().find(|it| (it.a, it.b) == (tie.a, tie.b));
         let Together { looks, on_one_cpu, .. } = of.filter(|it| it.looks > 0)?;
         Some(format!("on one CPU in {on_one_cpu} of {looks} looks"))
     }
 
-    /// Whether the threads of a tie ran on one CPU in nine of ten looks or more.
+    /// Returns whether the threads of a tie ran on one CPU in at least nine of ten looks.
     pub fn ran_together(&self, tie: &Tie) -> bool {
         let of = self.together.iter().find(|it| (it.a, it.b) == (tie.a, tie.b));
         of.is_some_and(|it| it.looks > 0 && 10 * it.on_one_cpu >= 9 * it.looks)
     }
 
-    /// The name of a thread, with its number.
+    /// Returns the name of a thread with its thread ID.
     pub fn name(&self, tid: u32) -> String {
         let name = self.names.get(&tid).map_or("?", String::as_str);
         format!("{} ({tid})", shown::line(name))
     }
 }
 
-/// A log that was read.
+/// A log that was read completely.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlacementLog {
-    /// Its first line.
+    /// The first line of the log.
     pub head: PlacementLogHeader,
-    /// Its answer.
+    /// The findings computed from the log.
     pub answer: PlacementFindings,
-    /// The rate of progress in each window, per second, and whether threads were placed by the placer in it.
+    /// The rate of progress in each window, per second, and whether the placer had placed threads in it.
     pub rates: Vec<ProgressRate>,
-    /// Whether it has its last line.
+    /// Whether the log contains its last line.
     pub is_whole: bool,
 }
 
-/// The progress of a window.
+/// The rate of progress in one window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ProgressRate {
-    /// The end of the window, in seconds since the first began.
+    /// The end of the window, in seconds since the first window began.
     pub end_s: f64,
-    /// The progress per second; None where it is not known.
+    /// The progress per second; `None` if unknown.
     pub per_second: Option<f64>,
-    /// Whether threads were placed.
+    /// Whether threads were placed in this window.
     pub placed: bool,
 }
 
-/// A file that is no log, or a damaged one.
+/// Why a file cannot be read as a log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// It begins in another way.
+    /// The file does not begin like a log.
     #[error("this is not the log of a placer")]
     NotOurs,
-    /// It was written by a later version.
+    /// A later version wrote the file.
     #[error("the log has version {0}, and this corehop reads {VERSION}: use a newer corehop")]
     Version(u32),
-    /// A line that is not the last one is damaged.
+    /// A line before the last is damaged.
     #[error("line {number} is damaged: {why}")]
     Line {
-        /// The line, counted from 1.
+        /// The number of the line, counted from 1.
         number: usize,
-        /// The problem.
+        /// The parse error.
         why: serde_json::Error,
     },
-    /// A line without an end.
+    /// A line exceeds the length limit.
     #[error("line {number} is damaged: it is longer than {LONGEST} bytes")]
     Long {
-        /// The line, counted from 1.
+        /// The number of the line, counted from 1.
         number: usize,
     },
-    /// It cannot be read.
+    /// Reading the file failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 impl PlacementLog {
-    /// Reads a log. A last line that was torn off, with a placer that was killed, is left out.
+    /// Reads a log. An incomplete last line, as a killed placer leaves behind, is ignored.
     ///
     /// # Errors
-    /// [`LogError`] says what is wrong where.
+    /// [`LogError`], which names the problem and the line.
     pub fn read(from: impl BufRead) -> Result<Self, LogError> {
         let mut lines = lines_of(from)?;
         let head = lines.head.clone();
@@ -377,16 +378,16 @@ impl PlacementLog {
     }
 }
 
-/// The lines of a log, one after the other.
+/// Reads a log line by line.
 pub(super) struct PlacementLogReader<R> {
-    /// The first.
+    /// The first line of the log.
     pub(super) head: PlacementLogHeader,
     from: R,
     number: usize,
     line: Vec<u8>,
 }
 
-/// Reads the first line.
+/// Reads the first line of a log.
 pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<PlacementLogReader<R>, LogError> {
     let mut line = Vec::new();
     // Another file may have no line at all.
@@ -404,7 +405,7 @@ pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<PlacementLogReader<R>,
 }
 
 impl<R: BufRead> PlacementLogReader<R> {
-    /// The next one; None at the end, and at a last line that was torn off.
+    /// Reads the next line; `None` at the end, and at an incomplete last line.
     pub(super) fn next_line(&mut self) -> Result<Option<PlacementLogEntry>, LogError> {
         self.line.clear();
         self.number += 1;
@@ -420,19 +421,19 @@ impl<R: BufRead> PlacementLogReader<R> {
     }
 }
 
-/// The value of a line of JSON, whose numbers are within bounds.
+/// Parses a JSON line and checks that its numbers are within bounds.
 fn of_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, serde_json::Error> {
     let text = std::str::from_utf8(line).map_err(serde_json::Error::custom)?;
     bounds::from_json(text)
 }
 
-/// Reads on to the end of a line; the number of bytes.
+/// Reads up to the end of a line; returns the number of bytes.
 fn line_of(from: &mut impl BufRead, line: &mut Vec<u8>, number: usize) -> Result<usize, LogError> {
     let read = from.take(LONGEST).read_until(b'\n', line)?;
     if read as u64 == LONGEST { Err(LogError::Long { number }) } else { Ok(read) }
 }
 
-/// The time and the progress at the end of the last window.
+/// The time and the progress at the end of the previous window.
 #[derive(Debug, Default)]
 struct WindowProgress {
     end_s: f64,

@@ -1,33 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs on which threads ran, look by look: predictions start from them, and not from the CPUs that threads may use.
+//! Records, window by window, the CPUs on which threads ran. Predictions start from these CPUs instead of the CPUs
+//! that threads may use.
 
 use std::collections::HashMap;
 
 use corehop_plan::host::Activity;
 use corehop_plan::units::Cpu;
 
-/// The number of looks that are remembered: two seconds of windows of 100 ms.
+/// The number of remembered looks: two seconds of windows of 100 ms.
 const KEPT: usize = 20;
 
-/// A thread at the end of a window.
+/// The state of a thread at the end of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct ThreadLook {
     cpu: Cpu,
-    /// The wake-ups of the thread in the window, of it and by it.
+    /// The number of wake-ups in the window, of and by the thread.
     wakes: u64,
 }
 
-/// The last looks at each thread, one at the end of each window.
+/// The last looks at each thread; a look is the state at the end of a window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Looks {
     /// The number of looks so far.
     number: usize,
-    /// The CPU of each thread in each look; None in a look before which the thread did not run, or whose host does not say.
+    /// The state of each thread in each look; `None` if the thread did not run before the look, or the host does not
+    /// report CPUs.
     of: HashMap<u32, [Option<ThreadLook>; KEPT]>,
 }
 
 impl Looks {
-    /// Takes the look at the end of a window. Threads that have ended are forgotten.
+    /// Adds the look at the end of a window. Threads that have ended are removed.
     pub(super) fn take(&mut self, activity: &Activity) {
         let at = self.number % KEPT;
         self.number += 1;
@@ -50,7 +52,7 @@ impl Looks {
         self.of = of;
     }
 
-    /// Forgets all looks: from now on threads may run elsewhere.
+    /// Removes all looks, because threads may now run elsewhere.
     pub(super) fn forget(&mut self) {
         self.of.clear();
     }
@@ -63,9 +65,10 @@ impl Looks {
         (0..KEPT).filter_map(at).collect()
     }
 
-    /// The CPUs of two threads in the looks before which both ran, with the weight of each look: the most wake-ups that both
-    /// can have had in common in its window. On two CPUs threads wake each other more rarely than on one, so that looks
-    /// of one weight would charge the dear distance for the wake-ups of the cheap one.
+    /// The CPUs of two threads in the looks before which both ran, with the weight of each look: the largest number
+    /// of wake-ups that both can have had in common in that window. Threads on two CPUs wake each other more rarely
+    /// than on one CPU. With equal weights, the wake-ups at the cheap distance would be charged at the expensive
+    /// distance.
     pub(super) fn of(&self, a: u32, b: u32) -> impl Iterator<Item = ([Cpu; 2], f64)> {
         let both = self.of.get(&a).zip(self.of.get(&b));
         let weighed =

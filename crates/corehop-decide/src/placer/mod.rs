@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placing threads that belong together: where they are to run, and whether that has paid.
+//! Placing threads that belong together: where they should run, and whether the placement made the program faster.
 //!
-//! [`assign`] computes a placement from ties and loads, [`trial`] whether one is better than leaving alone, and
-//! [`step`](Placer::step) goes from one window to the next: it watches, proposes, tries, keeps or takes back. All of it is
-//! pure: recorded windows give the same actions again ([`replay`]). A [`Session`] carries the actions out on a host, live or simulated, and a
-//! [`rehearsal`] shows what comes of them on a simulated one.
+//! [`assign`] computes a placement from ties and loads. [`trial`] tests whether a placement is better than the
+//! kernel's. [`step`](Placer::step) processes one window after another: it watches, proposes, tries, and keeps or
+//! reverts placements. All of this is pure: recorded windows lead to the recorded actions again ([`replay`]). A
+//! [`Session`] applies the actions to a live or simulated host, and a [`rehearsal`] shows their results on a
+//! simulated host.
 
 pub mod assign;
 pub mod log;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a program, or the host below it, has entered another phase: what was judged before is then judged again.
+//! Detects whether a program, or the host below it, has entered another phase, so that earlier judgements must be
+//! repeated.
 //!
-//! A phase has a rate of progress and a time of a line. Both are medians over some windows, so that one window changes
-//! nothing; a phase is another one when either is more than twice or less than half of what it was.
+//! A phase is characterised by a rate of progress and a time per cache line. Both are medians over several windows,
+//! so one window changes nothing. A new phase begins when either value is more than twice or less than half its
+//! earlier value.
 
 use std::collections::VecDeque;
 
@@ -10,12 +12,12 @@ use corehop_plan::host::{Activity, LineTimes};
 use corehop_stats::ordered::Ordered;
 use corehop_stats::quantile::median;
 
-/// Windows in a median.
+/// The number of windows in a median.
 const WINDOWS: usize = 9;
-/// The change that makes another phase.
+/// The factor of change that starts another phase.
 const CHANGED: f64 = 2.0;
 
-/// The windows of late, and the phase in which placements were judged last.
+/// The recent windows, and the phase in which placements were last judged.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Phases {
     last_progress: Option<f64>,
@@ -31,7 +33,7 @@ struct PhaseSignature {
 }
 
 impl Phases {
-    /// Takes a window.
+    /// Adds a window.
     pub(super) fn take(&mut self, activity: &Activity) {
         let gained = activity.progress.zip(self.last_progress).map(|(now, last)| now - last);
         self.last_progress = activity.progress;
@@ -40,14 +42,14 @@ impl Phases {
         push(&mut self.lines, activity.lines.and_then(line_ns));
     }
 
-    /// Placements are judged: the phase of the next windows is theirs.
+    /// Records that placements are judged, so that the next windows define their phase.
     pub(super) fn judged(&mut self) {
         (self.basis, self.last_progress) = (None, None);
         self.rates.clear();
         self.lines.clear();
     }
 
-    /// Whether the phase is another than that of the first windows after a judgement.
+    /// Whether the current phase differs from the phase of the first windows after a judgement.
     pub(super) fn changed(&mut self) -> bool {
         if self.rates.len() < WINDOWS && self.lines.len() < WINDOWS {
             return false;
@@ -68,7 +70,7 @@ fn push(values: &mut VecDeque<f64>, value: Option<f64>) {
     values.push_back(value);
 }
 
-/// The median of a full row of values.
+/// The median of a complete row of values.
 fn middle(values: &VecDeque<f64>) -> Option<f64> {
     let values: Vec<f64> = values.iter().copied().collect();
     let full = Ordered::new(&values).ok().filter(|_| values.len() == WINDOWS);
@@ -87,7 +89,7 @@ fn differ(before: Option<f64>, now: Option<f64>) -> bool {
 mod tests {
     use super::*;
 
-    /// The windows at which another phase is noticed, where each has the progress and the line time that `of` says.
+    /// The windows at which a new phase is detected, if each window has the progress and line time that `of` returns.
     fn noticed(of: impl Fn(usize) -> (f64, f64)) -> Vec<usize> {
         let (mut phases, mut progress, mut noticed) = (Phases::default(), 0.0, Vec::new());
         for at in 0..60 {

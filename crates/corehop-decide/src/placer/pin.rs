@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kept placement as something to write down: the threads and their CPUs, the processes, and the evidence.
+//! Describes a kept placement for export: the threads and their CPUs, the processes, and the evidence.
 //!
-//! A unit or a container can only confine whole processes. So each process says whether its placed threads share one set of
-//! CPUs, and what the other threads do that the trial left alone.
+//! A systemd unit or a container can only confine whole processes. So each process states whether all its placed
+//! threads use one set of CPUs, and how much its other threads run.
 
 use std::collections::BTreeMap;
 
@@ -17,26 +17,26 @@ use corehop_plan::host::Activity;
 use corehop_plan::host::residence::Residence;
 use corehop_plan::units::CpuList;
 
-/// Threads that use less than this share of a CPU together are idle: confining them as well costs nothing that can be seen.
+/// The share of a CPU below which other threads count as idle, so that confining them too has no visible cost.
 const IDLE: f64 = 0.02;
 
 /// A kept placement with its evidence.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pin {
-    /// The threads that were placed, in the order of their processes.
+    /// The placed threads, in the order of their processes.
     pub placement: Vec<PinnedThread>,
-    /// Their processes.
+    /// The processes of the placed threads.
     pub processes: Vec<PinnedProcess>,
-    /// The evidence.
+    /// The evidence for the placement.
     pub evidence: PinEvidence,
 }
 
-/// A thread and the CPUs that it had in the trial.
+/// A placed thread and its CPUs in the trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PinnedThread {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// The thread.
+    /// The thread ID.
     pub tid: u32,
     /// The name of the thread.
     pub name: String,
@@ -44,25 +44,26 @@ pub struct PinnedThread {
     pub cpus: CpuList,
 }
 
-/// A process with threads that were placed.
+/// A process with placed threads.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PinnedProcess {
-    /// The surroundings of the process.
+    /// The environment of the process, such as its unit or container.
     #[serde(flatten)]
     pub residence: Residence,
-    /// The CPUs of all its placed threads; `None` where these differ.
+    /// The CPUs of all placed threads of the process; `None` if these differ.
     pub cpus: Option<CpuList>,
-    /// Its threads that the trial left alone.
+    /// The number of threads of the process that the trial did not place.
     pub other_threads: usize,
-    /// The share of a CPU that those threads used.
+    /// The share of a CPU that the other threads used.
     pub others_use: f64,
 }
 
 impl PinnedProcess {
-    /// The CPUs to which the whole process can be confined: what was tried is the same then, as far as was seen.
+    /// Returns the CPUs to which the whole process can be confined without changing the tried placement, as far as
+    /// observed.
     ///
     /// # Errors
-    /// The reason why confining the process is another placement than the one that was tried.
+    /// The reason why confining the process would differ from the tried placement.
     pub fn whole(&self) -> Result<&CpuList, String> {
         let Some(cpus) = &self.cpus else {
             return Err("its threads were placed on different CPUs".to_owned());
@@ -82,50 +83,53 @@ impl PinnedProcess {
 /// The evidence for a placement.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PinEvidence {
-    /// Progress placed over progress left alone, with its interval and the number of pairs.
+    /// The progress of the placed program relative to the unplaced program, with its interval and the number of
+    /// pairs.
     #[serde(flatten)]
     pub outcome: TrialOutcome,
     /// The confidence of the interval.
     pub confidence: f64,
-    /// The predicted gain before the trial, in CPUs.
+    /// The saving predicted before the trial, in CPUs.
     pub predicted_saving: Option<f64>,
     /// The CPUs below each last-level cache.
     pub caches: Vec<CpuList>,
-    /// The least and the largest time in ns of a cache line between CPUs with a common cache, during the whole run.
+    /// The smallest and the largest time in ns of a cache line between CPUs with a common cache, during the whole
+    /// run.
     pub line_shared_cache_ns: Option<[f64; 2]>,
-    /// The same without a common cache.
+    /// The smallest and the largest time in ns of a cache line between CPUs without a common cache, during the whole
+    /// run.
     pub line_separate_ns: Option<[f64; 2]>,
-    /// The costs of wake-ups that the prediction used.
+    /// The wake-up costs that the prediction used.
     pub wake_costs: WakeCosts,
     /// The costs of wake-ups with intervals and reasons.
     pub wake_up: Option<WakeCost>,
-    /// The windows that were seen.
+    /// The number of observed windows.
     pub windows: u64,
-    /// The source of progress.
+    /// How progress was measured.
     pub progress: String,
-    /// The host.
+    /// The host of the trial.
     pub host: PinHost,
 }
 
-/// The host and the time of a placement.
+/// The host and the time of a trial.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct PinHost {
     /// The name of the platform.
     pub platform: String,
-    /// The release of the kernel.
+    /// The kernel release.
     pub kernel: String,
-    /// The load averages at the end.
+    /// The load averages at the end of the trial.
     pub load: String,
-    /// The date, UTC.
+    /// The date of the trial, UTC.
     pub date: String,
     /// The version of corehop.
     pub corehop: String,
 }
 
-/// The facts of the windows about threads and distances that the answer itself does not have.
+/// Facts about threads and distances from the windows that the answer itself does not contain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct WindowFacts {
-    /// The process of each thread.
+    /// The process ID of each thread.
     pids: BTreeMap<u32, u32>,
     /// The CPU time of each thread, in ns.
     busy: BTreeMap<u32, u64>,
@@ -156,7 +160,7 @@ impl WindowFacts {
 }
 
 impl PlacementFindings {
-    /// The placement of the last trial, if that was kept.
+    /// Returns the placement of the last trial, if that placement was kept.
     pub fn kept(&self) -> Option<(&Proposal, TrialOutcome)> {
         let last = self.trials.last().filter(|it| it.kept)?;
         let outcome = match last.verdict {
@@ -166,14 +170,15 @@ impl PlacementFindings {
         Some((self.proposals.get(self.trials.len() - 1)?, outcome))
     }
 
-    /// Whether a trial has said something. A search goes on after a placement that was not kept.
+    /// Returns whether a trial has reached a result; if the placer `searches`, it continues after a rejected
+    /// placement. A search goes on after a placement that was not kept.
     pub fn is_settled(&self, searches: bool) -> bool {
         let says =
             |it: &super::log::TrialJudgement| !matches!(it.verdict, TrialVerdict::Invalid { .. });
         self.trials.last().is_some_and(|it| it.kept || (says(it) && !searches))
     }
 
-    /// The processes of the placement that was kept.
+    /// Returns the processes of the kept placement.
     pub fn kept_processes(&self) -> Vec<u32> {
         let moves = self.kept().map_or(&[][..], |(it, _)| &it.moves);
         let mut pids: Vec<u32> =
@@ -183,7 +188,7 @@ impl PlacementFindings {
         pids
     }
 
-    /// The placement that was kept, with its evidence; `None` where none was.
+    /// Returns the kept placement with its evidence; `None` if no placement was kept.
     pub fn pin(&self, residences: &[Residence], progress: &str, host: PinHost) -> Option<Pin> {
         let (proposal, outcome) = self.kept()?;
         let thread = |it: &corehop_plan::host::Move| PinnedThread {

@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lists of CPUs as numbers: on a large host ten thousand threads have a handful of lists, a thousand CPUs long.
+//! Numbers lists of CPUs, because on a large host ten thousand threads share a handful of lists that are a thousand
+//! CPUs long.
 
 use std::collections::HashMap;
 
 use super::terrain::{Ran, Terrain};
 use corehop_plan::units::{Cpu, CpuList};
 
-/// A list of CPUs, with the number of them in each cache.
+/// A list of CPUs, with the number of its CPUs in each cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuRegion {
     /// The CPUs.
     pub cpus: CpuList,
-    /// The number of them in each of [`Terrain::caches`].
+    /// The number of the region's CPUs in each of [`Terrain::caches`].
     pub within: Vec<f64>,
-    /// The number of them in each of [`Terrain::inner`].
+    /// The number of the region's CPUs in each of [`Terrain::inner`].
     pub within_inner: Vec<f64>,
-    /// The number of them in each NUMA node.
+    /// The number of the region's CPUs in each NUMA node.
     pub within_nodes: Vec<f64>,
 }
 
-/// A mark that is quickly compared: lists with different marks differ.
+/// A quickly comparable fingerprint: lists with different fingerprints differ.
 type CpuFingerprint = (usize, Option<Cpu>);
 
 fn mark(cpus: &CpuList) -> CpuFingerprint {
     (cpus.len(), cpus.first())
 }
 
-/// Different regions, each with a number.
+/// Distinct regions, each with a number.
 #[derive(Debug)]
 pub(super) struct Regions<'t> {
     terrain: &'t Terrain,
@@ -47,7 +48,7 @@ impl<'t> Regions<'t> {
         }
     }
 
-    /// The number of a list, a new one if it is not there yet.
+    /// The number of a CPU list; a new list gets a new number.
     pub(super) fn number(&mut self, cpus: &CpuList) -> usize {
         let same = self.marked.entry(mark(cpus)).or_default();
         if let Some(&known) = same.iter().find(|&&it| self.all[it].cpus == *cpus) {
@@ -66,7 +67,7 @@ impl<'t> Regions<'t> {
         self.all.into_iter().map(|it| it.cpus).collect()
     }
 
-    /// The number of what two regions have in common.
+    /// The number of the intersection of two regions.
     pub(super) fn common(&mut self, a: usize, b: usize) -> usize {
         if a == b {
             return a;
@@ -81,7 +82,7 @@ impl<'t> Regions<'t> {
         common
     }
 
-    /// The distances of two threads that run anywhere in their regions.
+    /// The distances between two threads that run anywhere in their regions.
     pub(super) fn anywhere(&mut self, a: usize, b: usize) -> Ran {
         if let (Some(x), Some(y)) = (self.single(a), self.single(b)) {
             return self.terrain.at(x, y);

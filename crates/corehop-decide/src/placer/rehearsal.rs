@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A placer on a simulated host: what it comes to, against leaving alone and against the best placement.
+//! Runs a placer on a simulated host, and compares its placement with no placement and with the best placement.
 
 use std::time::Duration;
 
@@ -19,32 +19,32 @@ use corehop_sim::SimMachine;
 use corehop_sim::gang::SimHost;
 use corehop_stats::gangs::{GangOutcome, SharingSummary, Sharings};
 
-/// A window. Simulated threads do the same in each, so that it may be short.
+/// The length of a window. Windows can be short because simulated threads behave alike in each.
 const WINDOW: Duration = Duration::from_millis(2);
-/// The half-life of evidence, in windows, as on a live host.
+/// The half-life of evidence in windows, as on a live host.
 const HALF_LIFE: f64 = 20.0;
-/// Windows that a rate is measured over, after as many in which the caches fill.
+/// The number of windows over which a rate is measured, after as many windows to fill the caches.
 const MEASURED: u32 = 5;
-/// Windows after which a placer that still tries is interrupted.
+/// The number of windows after which an undecided placer is stopped.
 const MOST_WINDOWS: u32 = 400;
-/// Windows in a row in which a placer does nothing, after which it has made up its mind.
+/// The number of consecutive windows without action after which the placer counts as finished.
 const QUIET: u32 = 12;
 
-/// Pairs of threads on a simulated machine.
+/// A rehearsal with pairs of threads on a simulated machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PairRehearsal {
-    /// The program of each pair.
+    /// The program that each pair runs.
     pub program: GangProgram,
-    /// The way the two of a pair share their data.
+    /// How the two threads of a pair share data.
     pub sharing: Sharing,
-    /// The CPUs on which the threads begin, the two of a pair side by side.
+    /// The CPUs on which the threads begin; the two threads of a pair are adjacent.
     pub cpus: Vec<Cpu>,
 }
 
-/// A rehearsal that is not possible.
+/// Why a rehearsal is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum RehearsalError {
-    /// The machine cannot run it.
+    /// The machine cannot run the pairs.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// A thread cannot be moved.
@@ -55,32 +55,32 @@ pub enum RehearsalError {
 /// The result of a rehearsal. Rates are rounds of all threads per second of simulated time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rehearsed {
-    /// Left alone from the same start.
+    /// The rate without a placer, from the same starting CPUs.
     pub alone: f64,
-    /// After the placer had made up its mind.
+    /// The rate after the placer was finished.
     pub placed: f64,
-    /// Each pair on one CPU.
+    /// The rate with each pair on one CPU.
     pub same: f64,
-    /// Each pair below one cache.
+    /// The rate with each pair below one cache.
     pub together: f64,
-    /// The CPUs of the threads after the placer had made up its mind.
+    /// The CPUs of the threads after the placer was finished.
     pub cpus: Vec<Cpu>,
-    /// The actions of the placer that say something, in turn.
+    /// The placer's actions that report something, in order.
     pub said: Vec<Action>,
 }
 
 impl Rehearsed {
-    /// The best rate of those that were not the placer's.
+    /// Returns the best of the rates that did not involve the placer.
     pub fn best(&self) -> f64 {
         self.alone.max(self.same).max(self.together)
     }
 }
 
-/// The costs of wake-ups on a simulated machine: hand-overs of a message between threads on one CPU, below a
-/// cache, and across.
+/// Returns the wake-up costs on a simulated machine: hand-overs of a message between threads on one CPU, below one
+/// cache, and across caches.
 ///
 /// # Errors
-/// If the machine cannot be simulated.
+/// An error if the machine cannot be simulated.
 pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
     let message = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
     let experiment = SharedData {
@@ -114,10 +114,10 @@ pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
     Ok(WakeCosts { same_cpu_ns, shared_cache_ns, separate_ns })
 }
 
-/// Lets a placer work on pairs of threads until it has made up its mind, and measures what it came to.
+/// Lets a placer work on pairs of threads until it is finished, and measures the resulting rate.
 ///
 /// # Errors
-/// [`RehearsalError`] where the machine cannot run the pairs.
+/// [`RehearsalError`] if the machine cannot run the pairs.
 pub fn rehearse(
     platform: &Platform,
     pairs: &PairRehearsal,
@@ -163,7 +163,7 @@ impl PairRehearsal {
     }
 }
 
-/// Pairs dealt to the caches in turn, each to as many CPUs there as it says.
+/// Deals pairs to the caches in turn, each pair to `each` CPUs of its cache.
 fn dealt(terrain: &Terrain, threads: usize, each: usize) -> Vec<Cpu> {
     let caches = terrain.caches();
     let of_pair = |pair: usize| {
@@ -174,7 +174,7 @@ fn dealt(terrain: &Terrain, threads: usize, each: usize) -> Vec<Cpu> {
     (0..threads / 2).flat_map(of_pair).collect()
 }
 
-/// Rounds per second of simulated time, once the caches are warm.
+/// Rounds per second of simulated time, measured with warm caches.
 fn rate(host: &mut SimHost) -> Result<f64, RehearsalError> {
     let progress = |host: &mut SimHost| -> Result<f64, RehearsalError> {
         let mut last = 0.0;
@@ -188,7 +188,7 @@ fn rate(host: &mut SimHost) -> Result<f64, RehearsalError> {
     Ok((progress(host)? - before) / (WINDOW.as_secs_f64() * f64::from(MEASURED)))
 }
 
-/// Lets the placer act until it is quiet. Its moves stay in force.
+/// Lets the placer act until it is finished. The placer's moves stay in force.
 fn until_quiet(host: &mut SimHost, mut placer: Placer) -> Result<Vec<Action>, RehearsalError> {
     let mut session = Session::new(host);
     let (mut said, mut quiet) = (Vec::new(), 0);

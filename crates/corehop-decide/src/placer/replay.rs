@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log played back: does the placer do again what it did?
+//! Replays a log, and checks whether the placer repeats its recorded actions.
 
 use std::io::BufRead;
 
@@ -10,40 +10,41 @@ use super::step::{Action, Placer};
 use corehop_plan::host::Activity;
 use corehop_stats::machine_gain::MachineGain;
 
-/// The result of playing a log back.
+/// The result of replaying a log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replay {
-    /// The windows that were played back.
+    /// The number of replayed windows.
     pub windows: u64,
-    /// The actions in them.
+    /// The number of replayed actions.
     pub actions: u64,
-    /// The first window with other actions. What follows was recorded under those that are not done now, so it is left out.
+    /// The first window in which the actions differ. Later windows are left out, because they were recorded under
+    /// actions that the placer no longer takes.
     pub difference: Option<ReplayDifference>,
 }
 
-/// A window after which the placer does something else than it did.
+/// A window after which the placer's actions differ from the recorded ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ReplayDifference {
-    /// Its number, from 1.
+    /// The number of the window, from 1.
     pub window: u64,
     /// The recorded actions.
     pub recorded: Vec<Action>,
-    /// The actions now.
+    /// The actions that the placer takes in the replay.
     pub now: Vec<Action>,
 }
 
-/// A log that cannot be played back.
+/// Why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It cannot be read.
+    /// The log cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// It lacks the machine.
+    /// The log does not describe the machine.
     #[error("the log does not list the CPUs, because an earlier version wrote it")]
     NoTerrain,
 }
 
-/// Plays a log back, as far as it goes, with the gain that was fitted on the machine, if one was given.
+/// Replays a log as far as its actions agree, with the gain fitted on the machine, if given.
 ///
 /// # Errors
 /// [`ReplayError`]: it is none, is damaged, or is older.
@@ -73,7 +74,7 @@ pub fn replay(log: impl BufRead, gain: Option<MachineGain>) -> Result<Replay, Re
     Ok(done)
 }
 
-/// The actions after a window, the first one of which is put somewhere.
+/// The placer's actions after a window; in the first window threads get their initial placement.
 pub fn actions_of(
     placer: &mut Placer,
     start: Option<&super::InitialPlacement>,

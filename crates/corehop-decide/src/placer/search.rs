@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placements that no rate speaks for: of threads that were seen at the same data, or of all that are busy.
+//! Placements without a predicted gain: for threads that were seen using common data, or for all busy threads.
 //!
-//! A source that takes samples says who shares, and not how often. Nothing predicts then whether a CPU, an inner cache or a
-//! last-level cache in common pays: each is tried.
+//! A sampling source shows which threads share data, but not how often. So nothing predicts whether a common CPU,
+//! inner cache or last-level cache helps, and each is tried.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use corehop_plan::host::{ActiveThread, Activity, Move};
 use corehop_plan::units::{Bytes, CpuList};
 use corehop_stats::contacts::Tie;
 
-/// A thread that uses less than this share of a CPU is not worth a try.
+/// The share of a CPU that a thread must use to be worth a trial.
 pub(super) const BUSY: f64 = 0.3;
-/// Of more threads no pairs are tried: it would take too long.
+/// The largest number of threads for which pairs are tried, because more would take too long.
 const MOST_PAIRED: usize = 16;
-/// Ties below this certainty join no groups.
+/// The certainty that a tie needs to join threads into a group.
 const SURE: f64 = 0.5;
 
-/// A thread that may be tried somewhere, with the CPUs that it may use.
+/// A thread that may be placed in a trial, with the CPUs that it may use.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MoveCandidate<'a> {
     pub(super) thread: &'a ActiveThread,
@@ -35,7 +35,8 @@ pub(super) fn busy<'a>(
     threads.filter_map(|thread| Some(MoveCandidate { thread, home: home(thread)? })).collect()
 }
 
-/// Busy threads that were seen at the same data, in groups of at most `most`: the surest and strongest ties join first.
+/// Busy threads that were seen using common data, in groups of at most `most` threads; the most certain and strongest
+/// ties join first.
 pub(super) fn groups<'a>(
     busy: &[MoveCandidate<'a>],
     ties: &[Tie],
@@ -62,8 +63,9 @@ pub(super) fn groups<'a>(
     groups.into_values().filter(|it| it.len() > 1).collect()
 }
 
-/// All rounds of a tournament of threads: each round pairs them, and every two are a pair once. (The first stays, the others go
-/// round; of an odd number one sits out.) None of more threads than [`MOST_PAIRED`].
+/// All rounds of a tournament: each round pairs the threads, and every pair of threads occurs once. The first thread
+/// stays and the others rotate. With an odd number of threads, one thread pauses in each round. Empty for more than
+/// [`MOST_PAIRED`] threads.
 fn pairings<'a>(threads: &[MoveCandidate<'a>]) -> Vec<Vec<Vec<MoveCandidate<'a>>>> {
     let seats = threads.len().next_multiple_of(2);
     if !(3..=MOST_PAIRED).contains(&threads.len()) {
@@ -80,8 +82,8 @@ fn pairings<'a>(threads: &[MoveCandidate<'a>]) -> Vec<Vec<Vec<MoveCandidate<'a>>
     (0..seats - 1).map(round).collect()
 }
 
-/// The groupings that are tried, in turn: of threads that were seen at the same data theirs; of others all together, and then
-/// pair by pair.
+/// The groupings to try, in order. Threads that were seen using common data form their groups. Other threads are
+/// tried all together, and then in pairs.
 pub(super) fn groupings<'a>(
     busy: &[MoveCandidate<'a>],
     ties: &[Tie],
@@ -96,15 +98,15 @@ pub(super) fn groupings<'a>(
     all
 }
 
-/// A place for a group.
+/// The CPUs that a group may get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct CandidateCpus {
     pub(super) cpus: CpuList,
-    /// The size of the last-level cache, where that is the place.
+    /// The size of the last-level cache, if the group gets the CPUs of one.
     size: Option<Bytes>,
 }
 
-/// The places that groups are tried in, a list for each kind: single CPUs, inner caches, last-level caches.
+/// The places to try for groups: single CPUs, inner caches and last-level caches, as one list each.
 pub(super) fn kinds(terrain: &Terrain) -> [Vec<CandidateCpus>; 3] {
     let place = |cpus: &CpuList| CandidateCpus { cpus: cpus.clone(), size: None };
     let single = |cpu| place(&CpuList::new([cpu]));
@@ -120,7 +122,7 @@ pub(super) fn kinds(terrain: &Terrain) -> [Vec<CandidateCpus>; 3] {
     [in_turns.cloned().collect(), inner.collect(), last.collect()]
 }
 
-/// The threads of moves by the CPUs that they are put on.
+/// The threads of the moves, grouped by their target CPUs.
 pub(super) fn by_cpus(moves: &[Move]) -> BTreeMap<&CpuList, Vec<u32>> {
     let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
     for it in moves {
@@ -129,8 +131,8 @@ pub(super) fn by_cpus(moves: &[Move]) -> BTreeMap<&CpuList, Vec<u32>> {
     groups
 }
 
-/// The same groups of threads in other places of the same kind, each group in one that none of them has now; None where there are too
-/// few that all threads of a group may use.
+/// The groups in other places of the same kind, each in a place that no group has now; `None` if there are too few
+/// places that all threads of a group may use.
 pub(super) fn elsewhere<'a>(
     moves: &[Move],
     terrain: &Terrain,
@@ -155,8 +157,8 @@ pub(super) fn elsewhere<'a>(
     (!all.is_empty()).then_some(all)
 }
 
-/// Each group in a place of its own, as long as there are some; None where one does not fit, with its threads or with its
-/// data, or may not.
+/// Gives each group a place of its own while places remain; `None` if a group's threads or data do not fit, or its
+/// threads may not use the place.
 pub(super) fn deal(
     groups: &[Vec<MoveCandidate<'_>>],
     places: &[CandidateCpus],
@@ -186,7 +188,7 @@ pub(super) fn deal(
     (!moves.is_empty()).then_some(moves)
 }
 
-/// Groups of threads with their CPUs: they tell one proposal from another.
+/// Groups of threads with their CPUs, which identify a proposal.
 pub(super) type ProposalKey = Vec<(Vec<u32>, CpuList)>;
 
 /// The key of a proposal with these moves.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A placer's actions, carried out on a host.
+//! Applies a placer's actions to a host.
 
 use super::step::{Action, Placer};
 use corehop_plan::host::{Host, HostError, Receipt};
 
-/// A host under way, and the moves that are in force.
+/// A host in use, and the moves that are in force.
 pub struct Session<'a> {
     host: &'a mut dyn Host,
     in_force: Vec<Receipt>,
@@ -17,20 +17,21 @@ impl std::fmt::Debug for Session<'_> {
 }
 
 impl<'a> Session<'a> {
-    /// Nothing is moved so far.
+    /// Starts a session without moves.
     pub fn new(host: &'a mut dyn Host) -> Self {
         Self { host, in_force: Vec::new() }
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn host(&mut self) -> &mut dyn Host {
         self.host
     }
 
-    /// Carries an action out. A move that the host refuses is told to the placer, and given back.
+    /// Applies one action. If the host refuses a move, the placer is informed and the refusal is
+    /// returned.
     ///
     /// # Errors
-    /// If threads cannot be put back.
+    /// An error if threads cannot be put back.
     pub fn act(
         &mut self,
         action: &Action,
@@ -50,10 +51,10 @@ impl<'a> Session<'a> {
         Ok(None)
     }
 
-    /// Takes all moves back, the last one first.
+    /// Reverts all moves, the last one first.
     ///
     /// # Errors
-    /// If the host cannot.
+    /// An error if the host cannot revert a move.
     pub fn restore(&mut self) -> Result<(), HostError> {
         while let Some(receipt) = self.in_force.pop() {
             self.host.revert(receipt)?;

@@ -6,21 +6,22 @@ use serde::{Deserialize, Serialize};
 /// The settings of a placer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Windows of evidence before a proposal.
+    /// The number of windows with evidence before a proposal.
     pub evidence: u32,
     /// The half-life of evidence, in seconds.
     pub half_life_s: f64,
-    /// The least gain that is proposed: CPU time per second, in CPUs.
+    /// The smallest saving worth a proposal: CPU time per second, in CPUs.
     pub least_gain: f64,
     /// The cost of moving a thread, in nanoseconds.
     pub move_cost_ns: f64,
-    /// The time in which a move has to pay for itself, in seconds.
+    /// The time in which a move must pay for itself, in seconds.
     pub horizon_s: f64,
-    /// Whether threads may be moved; else it proposes and moves nothing.
+    /// Whether threads may be moved; otherwise the placer only proposes.
     pub may_move: bool,
-    /// Whether placements are tried that no evidence speaks for.
+    /// Whether to try placements without evidence in their favour.
     pub search: bool,
-    /// The time after which everything is put back, in seconds; None where the program ends it.
+    /// The time after which all threads are put back, in seconds; `None` if the run ends with the
+    /// program.
     #[serde(default)]
     pub ends_after_s: Option<f64>,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The places of threads of which nothing is known yet.
+//! Initial placements of threads without any evidence.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,15 +10,15 @@ use super::terrain::Terrain;
 use corehop_plan::host::{Activity, Move};
 use corehop_plan::units::{Cpu, CpuList};
 
-/// A placement without evidence.
+/// An initial placement without evidence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum InitialPlacement {
-    /// A CPU each, cache after cache in turns.
+    /// One CPU per thread, taking caches in turn.
     Spread,
-    /// All in the first cache; where there is only one, on its first CPU.
+    /// All threads in the first cache; if there is only one cache, all threads on its first CPU.
     Packed,
-    /// These CPUs, a thread on each in turns.
+    /// The listed CPUs, with one CPU per thread in turn.
     List(CpuList),
 }
 
@@ -64,7 +64,8 @@ impl fmt::Display for InitialPlacement {
 }
 
 impl InitialPlacement {
-    /// The moves that take the threads there. A thread that may use none of the CPUs stays as it is.
+    /// Returns the moves that put the threads into this placement. A thread that may use none of
+    /// the CPUs is not moved.
     pub fn moves(&self, activity: &Activity, terrain: &Terrain) -> Vec<Move> {
         let places = self.places(terrain);
         let to = |(thread, place): (&corehop_plan::host::ActiveThread, &CpuList)| {
@@ -74,12 +75,13 @@ impl InitialPlacement {
         activity.threads.iter().zip(places.iter().cycle()).filter_map(to).collect()
     }
 
-    /// The CPUs of threads that begin so on a simulated machine, one after the other.
+    /// Returns the CPUs of threads that start with this placement on a simulated machine, thread by
+    /// thread.
     pub fn cpus(&self, terrain: &Terrain) -> Vec<Cpu> {
         self.places(terrain).iter().flat_map(CpuList::iter).collect()
     }
 
-    /// The CPUs that one thread after the other gets.
+    /// The CPUs that successive threads get.
     fn places(&self, terrain: &Terrain) -> Vec<CpuList> {
         let one = |cpu: Cpu| CpuList::new([cpu]);
         let caches = terrain.caches();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From window to window: watch, propose, try, keep or take back, look again.
+//! Processes a program window by window: watch, propose, try, keep or revert, and check again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -24,61 +24,61 @@ use corehop_plan::units::{Cpu, CpuList};
 use corehop_stats::contacts::{ContactGraph, Tie};
 use corehop_stats::machine_gain::{MachineGain, PredictedRatio};
 
-/// A placement that may pay.
+/// A placement that may make the program faster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The threads, and where they are to run.
+    /// The threads, and the CPUs on which they should run.
     pub moves: Vec<Move>,
-    /// The predicted gain over what is in force: CPU time per second, in CPUs. None for a placement that no rate speaks
-    /// for.
+    /// The predicted saving compared with the current placement: CPU time per second, in CPUs. `None` for a placement
+    /// without a predicted saving.
     pub saved: Option<f64>,
-    /// The cost of moving, spread over the time in which it has to pay, in CPUs.
+    /// The cost of moving, spread over the time in which the move must pay for itself, in CPUs.
     pub cost: f64,
-    /// Whether the threads were seen at the same data; it matters where no gain is predicted.
+    /// Whether the threads were seen using common data; relevant only without a predicted saving.
     #[serde(default)]
     pub seen: bool,
-    /// The predicted ratio of run times, placed over apart, of the pair that gains least; None where nothing speaks for a
-    /// number or a bound.
+    /// The predicted ratio of run times, placed over apart, of the pair that gains least; `None` if there is neither
+    /// a number nor a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<PredictedRatio>,
 }
 
 impl Proposal {
-    /// A placement that is there already: moving costs nothing, and nothing is predicted.
+    /// A proposal for a placement that is already in force: moving costs nothing, and nothing is predicted.
     const fn in_force(moves: Vec<Move>) -> Self {
         Self { moves, saved: None, cost: 0.0, seen: true, ratio: None }
     }
 }
 
-/// Something to do, or to say.
+/// An action of the placer: a change or a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
-    /// Say what would be done. Nothing is moved.
+    /// Reports what the placer would do. No thread is moved.
     Advise(Proposal),
-    /// Say what is tried from now on.
+    /// Reports what is tried from now on.
     Try(Proposal),
-    /// Move these threads.
+    /// Moves the threads.
     Place {
-        /// The threads, and where to.
+        /// The threads and their target CPUs.
         moves: Vec<Move>,
     },
-    /// Put all threads back.
+    /// Puts all threads back.
     Restore,
-    /// Say how a trial ended, and whether its placement stays.
+    /// Reports the result of a trial, and whether its placement stays.
     Judge {
         /// The verdict.
         verdict: TrialVerdict,
-        /// Whether the threads stay where they were placed.
+        /// Whether the threads keep their placed CPUs.
         kept: bool,
     },
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum PlacerState {
-    /// Evidence is gathered: windows so far.
+    /// The placer collects evidence; the number of windows so far.
     Watching(u32),
-    /// A proposal is tried.
+    /// The placer tries a proposal.
     Trying(Box<Attempt>),
 }
 
@@ -88,58 +88,60 @@ struct Attempt {
     trial: Trial,
     proposal: Proposal,
     controls: Controls,
-    /// Whether the threads are held in the state that the next control begins in, for a window.
+    /// Whether the threads are held for one window in the state in which the next control begins.
     held: bool,
 }
 
-/// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
+/// The number of windows after which a judged proposal may be tried again; it doubles each time.
 const REST: u64 = 600;
-/// The same of one whose trial told nothing: the kernel may have the threads elsewhere soon.
+/// The number of windows after which a proposal with an inconclusive trial may be tried again, because the kernel may
+/// soon run the threads elsewhere.
 const SHORT_REST: u64 = 50;
-/// Windows between two looks at the phase, at first; twice as many each time.
+/// The number of windows between two phase checks at first; it doubles each time.
 const PHASE: u64 = 100;
-/// One window in so many is looked at closely, where nothing is tried.
+/// Outside trials, every n-th window with this n is observed closely.
 const CLOSELY: u64 = 10;
-/// The share of looks in which threads that run together were seen so: the kernel moves them for a moment.
+/// The share of looks in which threads that run together must be seen together, because the kernel sometimes moves
+/// them briefly.
 const NEARLY_ALL: f64 = 0.9;
-/// The windows of a trial that can tell early.
+/// The number of windows of the shortest trial with a result.
 const SHORTEST_TRIAL: f64 = 24.0;
 
-/// A placer between two windows.
+/// The state of a placer between two windows.
 #[derive(Debug, Clone)]
 pub struct Placer {
     settings: Settings,
     terrain: Terrain,
-    /// The gain of sharing, fitted on this machine.
+    /// The gain of sharing that was fitted on this machine.
     gain: Option<MachineGain>,
     graph: ContactGraph,
-    /// The CPUs on which threads ran since they were placed last, or put back.
+    /// The CPUs on which threads ran since they were last placed or put back.
     looks: Looks,
     /// The looks before threads were placed.
     alone: Looks,
     phase: PlacerState,
-    /// The threads that are placed now, and where.
+    /// The currently placed threads, with their CPUs.
     placed: BTreeMap<u32, CpuList>,
-    /// The placement that was kept: trials go on from it.
+    /// The kept placement, from which further trials start.
     kept: Vec<Move>,
     /// The CPUs of threads before they were placed.
     homes: BTreeMap<u32, CpuList>,
-    /// Threads that chose other CPUs than they were given: they are left alone.
+    /// Threads that changed their own CPUs after being placed; these are left alone.
     own_way: BTreeSet<u32>,
-    /// Judged proposals: the window from which each may be tried again, and the length of the rest.
+    /// Judged proposals: the window from which each may be tried again, and the length of its pause.
     judged: HashMap<ProposalKey, (u64, u64)>,
     window: u64,
-    /// The time that was observed, in seconds.
+    /// The observed time, in seconds.
     elapsed_s: f64,
     advised: Option<Proposal>,
     phases: Phases,
     crowding: Crowding,
-    /// The window from which another phase counts, and the length of the rest after it.
+    /// The window from which a phase change counts, and the length of the pause after it.
     next_phase: (u64, u64),
 }
 
 impl Placer {
-    /// A placer that has seen nothing.
+    /// Creates a placer without observations.
     pub fn new(settings: Settings, terrain: Terrain) -> Self {
         Self {
             graph: ContactGraph::new(settings.half_life_s),
@@ -163,29 +165,30 @@ impl Placer {
         }
     }
 
-    /// The same with what was fitted on this machine.
+    /// Sets the gain that was fitted on this machine.
     #[must_use]
     pub fn with_gain(self, gain: Option<MachineGain>) -> Self {
         Self { gain, ..self }
     }
 
-    /// The threads that are placed, and where.
+    /// Returns the placed threads with their CPUs.
     pub const fn placed(&self) -> &BTreeMap<u32, CpuList> {
         &self.placed
     }
 
-    /// Puts the threads of a first window somewhere. It stays until a proposal is tried.
+    /// Gives the threads of a first window their initial placement. The initial placement stays until a proposal is
+    /// tried.
     pub fn start(&mut self, start: &InitialPlacement, activity: &Activity) -> Vec<Action> {
         let moves = start.moves(activity, &self.terrain);
         self.change_to(moves, activity)
     }
 
-    /// Whether the next window is to be looked at closely: the distances of CPUs are measured at its end.
+    /// Returns whether the next window is observed closely, by measuring the distances of CPUs at its end.
     pub const fn looks_closely(&self) -> bool {
         matches!(self.phase, PlacerState::Trying(_)) || self.window.is_multiple_of(CLOSELY)
     }
 
-    /// Takes a window, and says what to do.
+    /// Processes one window, and returns the actions to take.
     pub fn step(&mut self, activity: &Activity) -> Vec<Action> {
         self.window += 1;
         self.elapsed_s += activity.span_ns as f64 * 1e-9;
@@ -199,7 +202,7 @@ impl Placer {
         }
     }
 
-    /// The moves of the last step could not be made: everything is back as it was.
+    /// Tells the placer that the moves of the last step failed and everything was reverted.
     pub fn refused(&mut self) {
         if let PlacerState::Trying(attempt) =
             std::mem::replace(&mut self.phase, PlacerState::Watching(0))
@@ -211,7 +214,7 @@ impl Placer {
         self.looks.forget();
     }
 
-    /// Notices threads that ended, that chose their own CPUs, and that were started by placed ones.
+    /// Notices threads that ended, threads that changed their own CPUs, and threads that placed threads started.
     fn look_at(&mut self, activity: &Activity) {
         let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
         self.placed.retain(|tid, _| alive.contains(tid));
@@ -239,7 +242,7 @@ impl Placer {
         }
     }
 
-    /// The CPUs that a thread may run on, as if it were not placed.
+    /// The CPUs that a thread may use when it is not placed.
     fn home<'a>(&'a self, it: &'a ActiveThread) -> &'a CpuList {
         let before = self.homes.get(&it.tid).filter(|_| self.placed.contains_key(&it.tid));
         before.unwrap_or(&it.allowed)
@@ -270,12 +273,12 @@ impl Placer {
         self.attempt(proposal, activity)
     }
 
-    /// The time until everything is put back, in seconds.
+    /// The time until all threads are put back, in seconds.
     fn left_s(&self) -> f64 {
         self.settings.ends_after_s.map_or(f64::INFINITY, |it| (it - self.elapsed_s).max(0.0))
     }
 
-    /// Whether the program, or the distances of CPUs, are not those of the last judgement any more.
+    /// Whether the program, or the distances of CPUs, differ from those at the last judgement.
     fn is_another_phase(&mut self, activity: &Activity) -> bool {
         self.phases.take(activity);
         let (from, rest) = self.next_phase;
@@ -287,7 +290,7 @@ impl Placer {
         another
     }
 
-    /// The placement that was kept, as a proposal against leaving alone: in another phase it may not pay any more.
+    /// The kept placement as a proposal against no placement, because it may not help in another phase.
     fn kept_anew(&mut self, activity: &Activity) -> Option<Proposal> {
         let kept = std::mem::take(&mut self.kept);
         let moves = self.alive(&kept, activity);
@@ -295,8 +298,8 @@ impl Placer {
         (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
     }
 
-    /// The reaction to others on the CPUs of the kept placement: the same threads together elsewhere, against staying, and else the
-    /// placement against leaving alone.
+    /// The reaction to other threads on the CPUs of the kept placement: a proposal to move the group elsewhere
+    /// compared with staying, or else the placement compared with no placement.
     fn crowded(&mut self, activity: &Activity) -> Option<Proposal> {
         let may = self.settings.may_move && activity.progress.is_some() && !self.kept.is_empty();
         if !may || !self.crowding.has_come(self.window, activity, &self.placed) {
@@ -311,14 +314,14 @@ impl Placer {
         }
     }
 
-    /// The start, where the evidence speaks for nothing else: it may be worse than leaving alone.
+    /// The initial placement as a proposal if there is no other evidence, because it may be worse than no placement.
     fn started(&self) -> Option<Proposal> {
         let is_start = self.kept.is_empty() && !self.placed.is_empty();
         let moves = || self.placed.iter().map(|(&tid, cpus)| Move { tid, cpus: cpus.clone() });
         (is_start && self.settings.may_move).then(|| Proposal::in_force(moves().collect()))
     }
 
-    /// Begins to try a proposal.
+    /// Begins a trial of a proposal.
     fn attempt(&mut self, proposal: Proposal, activity: &Activity) -> Vec<Action> {
         if self.placed.is_empty() {
             self.alone = self.looks.clone();
@@ -336,7 +339,7 @@ impl Placer {
         actions
     }
 
-    /// Says it once.
+    /// Reports a proposal once.
     fn advise(&mut self, proposal: Proposal) -> Vec<Action> {
         let known = self.advised.as_ref().is_some_and(|it| it.moves == proposal.moves);
         if known {
@@ -370,7 +373,8 @@ impl Placer {
         to.map_or_else(Vec::new, |moves| self.change_to(moves, activity))
     }
 
-    /// The moves with which a control begins: the kept placement, or, left alone, a state of the threads before they were placed.
+    /// The moves with which a control begins: the kept placement, or, without one, a recorded state of the threads
+    /// before they were placed.
     fn before(&self, attempt: &mut Attempt, activity: &Activity) -> Vec<Move> {
         let kept = self.alive(&self.kept, activity);
         if !kept.is_empty() {
@@ -406,11 +410,11 @@ impl Placer {
         actions
     }
 
-    /// Whether threads that are to run on the same CPUs ran as near to each other as these are; None where the host does
-    /// not say where they ran.
+    /// Whether threads that should share CPUs ran as near to each other as the moves put them; `None` if the host
+    /// does not report where threads ran.
     ///
-    /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control, also where
-    /// another such two were kept on the next CPU.
+    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. That
+    /// counts as a control, even if another such pair was kept on the next CPU.
     fn are_together(&self, arm: TrialArm, moves: &[Move], activity: &Activity) -> Option<bool> {
         let before: &[Move] = if arm == TrialArm::Before { &self.kept } else { &[] };
         let (moves, kept) = (by_thread(moves), by_thread(before));
@@ -425,27 +429,27 @@ impl Placer {
         }))
     }
 
-    /// Whether these threads are placed, and no others.
+    /// Whether exactly these threads are placed.
     fn is_in_force(&self, moves: &[Move]) -> bool {
         let is_so = |it: &Move| self.placed.get(&it.tid) == Some(&it.cpus);
         self.placed.len() == moves.len() && moves.iter().all(is_so)
     }
 
-    /// The proposal is not tried again for so many windows; for twice as many as last time.
+    /// Blocks the proposal for `first` windows, or for twice its last pause.
     fn rest(&mut self, proposal: &Proposal, first: u64) {
         let key = key(&proposal.moves);
         let rest = self.judged.get(&key).map_or(first, |(_, rest)| first.max(2 * rest));
         self.judged.insert(key, (self.window + rest, rest));
     }
 
-    /// The moves of threads that are alive and have not chosen CPUs by themselves.
+    /// The moves of threads that are alive and have not changed their own CPUs.
     fn alive(&self, moves: &[Move], activity: &Activity) -> Vec<Move> {
         let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
         let may = |it: &&Move| alive.contains(&it.tid) && !self.own_way.contains(&it.tid);
         moves.iter().filter(may).cloned().collect()
     }
 
-    /// Puts all threads back, and then these where they are to be.
+    /// Puts all threads back, and then moves the given ones.
     fn change_to(&mut self, moves: Vec<Move>, activity: &Activity) -> Vec<Action> {
         let home = |it: &ActiveThread| (it.tid, self.home(it).clone());
         let homes: HashMap<u32, CpuList> = activity.threads.iter().map(home).collect();
@@ -465,7 +469,7 @@ impl Placer {
         actions
     }
 
-    /// The placement that the evidence speaks for, if it is worth the moves, and was not judged yet.
+    /// The placement that the evidence supports, if it is worth the moves and was not judged yet.
     fn propose(&self, activity: &Activity) -> Option<Proposal> {
         let (crowd, threads) = self.crowd(activity);
         let terrain = &self.terrain;
@@ -481,7 +485,7 @@ impl Placer {
         new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true, ratio: None })
     }
 
-    /// The placement that was kept, of the threads with these numbers.
+    /// The kept placement of the given threads.
     fn in_force(&self, threads: &[u32]) -> Vec<ThreadCluster> {
         let mut by_cpus: BTreeMap<&CpuList, Vec<usize>> = BTreeMap::new();
         for (member, tid) in threads.iter().enumerate() {
@@ -493,22 +497,22 @@ impl Placer {
         by_cpus.into_iter().map(placed).collect()
     }
 
-    /// The cost of moves, spread over the time in which they have to pay, in CPUs.
+    /// The cost of moves, spread over the time in which they must pay for themselves, in CPUs.
     fn cost(&self, moves: &[Move]) -> f64 {
         let moved = moves.iter().filter(|it| self.placed.get(&it.tid) != Some(&it.cpus)).count();
         let time = self.settings.horizon_s.min(self.left_s()).max(f64::MIN_POSITIVE);
         self.settings.move_cost_ns * 1e-9 * moved as f64 / time
     }
 
-    /// Whether the moves were not judged of late, and are not in force.
+    /// Whether the moves were not recently judged and are not in force.
     fn is_new(&self, moves: &[Move]) -> bool {
         let again = self.judged.get(&key(moves));
         again.is_none_or(|(again, _)| self.window >= *again)
             && !moves.iter().all(|it| self.placed.get(&it.tid) == Some(&it.cpus))
     }
 
-    /// A placement that is tried, as no rate speaks for it: of threads that were seen at the same data, else, in a search,
-    /// of all that are busy.
+    /// A placement without a predicted saving: for threads that were seen using common data, or else, in a search,
+    /// for all busy threads.
     fn guess(&self, activity: &Activity) -> Option<Proposal> {
         let may = |it: &ActiveThread| !self.own_way.contains(&it.tid);
         let busy = search::busy(activity, |it| may(it).then(|| self.home(it)));
@@ -538,8 +542,9 @@ impl Placer {
         new.next()
     }
 
-    /// Whether threads that belong together ran as near to each other as these moves put them, in nearly all looks. Progress can
-    /// tell that threads on one CPU are better off on two; without it nothing speaks for taking them apart.
+    /// Whether threads that belong together already ran as near to each other as these moves put them, in nearly all
+    /// looks. Measured progress can show that threads on one CPU would be better off on two; without such a measure
+    /// nothing supports separating them.
     fn is_so_already(&self, moves: &[Move], ties: &[Tie]) -> bool {
         let to = by_thread(moves);
         let joined = |it: &&Tie| to.contains_key(&it.a) && to.get(&it.a) == to.get(&it.b);
@@ -552,7 +557,7 @@ impl Placer {
         joined.peek().is_some() && joined.all(is_so)
     }
 
-    /// The threads that may be placed, with the lower ends of their ties; the number of each.
+    /// The threads that may be placed, with the lower ends of their ties, and the thread ID of each.
     fn crowd(&self, activity: &Activity) -> (Crowd, Vec<u32>) {
         let mut regions = Regions::new(&self.terrain);
         let mut places: HashMap<u32, usize> = HashMap::new();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs of a host as groups within groups, with the costs of waking a thread and of fetching a line across each.
+//! The CPUs of a host as nested groups, with the costs of waking a thread and of fetching a cache line between
+//! groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,29 +9,29 @@ use corehop_plan::host::LineTimes;
 use corehop_plan::platform::{Affinity, CpuGroups, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList};
 
-/// The cost of a wake-up, by the distance of the two CPUs, in nanoseconds of both threads together.
+/// The cost of a wake-up by the distance of the two CPUs, in nanoseconds of both threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WakeCosts {
-    /// On one CPU: a switch from one to the other.
+    /// The cost on one CPU, where the wake-up is a switch between the two threads.
     pub same_cpu_ns: f64,
-    /// On two CPUs with a cache in common.
+    /// The cost between two CPUs that share a cache.
     pub shared_cache_ns: f64,
-    /// On two CPUs without.
+    /// The cost between two CPUs that share no cache.
     pub separate_ns: f64,
 }
 
 /// The distances of two CPUs, nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Distance {
-    /// One CPU.
+    /// Both threads are on one CPU.
     Same,
-    /// An inner cache, or a core, in common.
+    /// The CPUs share an inner cache or a core.
     Inner,
-    /// A last-level cache in common.
+    /// The CPUs share a last-level cache.
     Cache,
-    /// A NUMA node in common.
+    /// The CPUs share a NUMA node.
     Node,
-    /// None of these.
+    /// The CPUs share none of these.
     Remote,
 }
 
@@ -40,12 +41,12 @@ pub(super) const DISTANCES: usize = 5;
 /// A cost by distance, in nanoseconds.
 type DistanceCosts = [f64; DISTANCES];
 
-/// The shares of the wake-ups (or of the looks) of two threads while they ran at each distance, nearest first. They come to 1.
+/// The shares of two threads' wake-ups (or looks) at each distance, nearest first. The shares add up to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ran([f64; DISTANCES]);
 
 impl Ran {
-    /// The distances of two threads each of which runs on some CPU of its region.
+    /// The distances between two threads that each run on some CPU of their region.
     pub(super) fn anywhere(a: &CpuRegion, b: &CpuRegion) -> Self {
         let size = (a.cpus.len() * b.cpus.len()) as f64;
         if size == 0.0 {
@@ -63,37 +64,37 @@ impl Ran {
         Self(pairs.map(|it| it / size))
     }
 
-    /// The shares.
+    /// The shares, nearest distance first.
     pub(super) fn shares(self) -> impl Iterator<Item = f64> {
         self.0.into_iter()
     }
 
-    /// The distances from the nearest to the farthest, by their numbers.
+    /// The range from the nearest to the farthest distance, as numbers.
     pub(super) fn range(self) -> std::ops::RangeInclusive<usize> {
         let is_some = |it: &f64| *it > 0.0;
         let nearest = self.0.iter().position(is_some).unwrap_or(0);
         nearest..=self.0.iter().rposition(is_some).unwrap_or(DISTANCES - 1)
     }
 
-    /// The share of the looks on one CPU, or, if not `on_one_cpu`, with a last-level cache in common.
+    /// The share of the looks on one CPU, or, if not `on_one_cpu`, on CPUs that share a last-level cache.
     pub(super) fn near(self, on_one_cpu: bool) -> f64 {
         let farthest = if on_one_cpu { Distance::Same } else { Distance::Cache };
         self.0[..=farthest as usize].iter().sum()
     }
 }
 
-/// The share of a CPU that its SMT sibling takes from it when both are busy: two of them do 1.25 times the work of one (the
-/// usual gain is 15 to 30 %; assumed).
+/// The share of a CPU that its SMT sibling takes from it when both are busy. Two siblings do 1.25 times the work of
+/// one, which is assumed; the usual gain is 15 to 30 %.
 pub(super) const SIBLING: f64 = 0.375;
-/// A line from another node takes so much longer than one of another cache of the same node, where nodes have several caches
-/// (assumed: only one of the two is measured).
+/// The assumed ratio between the time of a line from another node and the time of a line from another cache of one
+/// node, on hosts whose nodes have several caches. Only one of the two times is measured.
 const REMOTE: f64 = 1.3;
 
-/// Groups of CPUs.
+/// The groups of CPUs at one level.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct TerrainLevel {
     groups: Vec<CpuList>,
-    /// The group of each CPU, by CPU number.
+    /// The group of each CPU, indexed by CPU number.
     of: Vec<usize>,
 }
 
@@ -118,7 +119,7 @@ impl TerrainLevel {
         self.of(a).is_some() && self.of(a) == self.of(b)
     }
 
-    /// The CPUs of a list in each group.
+    /// The number of the list's CPUs in each group.
     fn counts(&self, cpus: &CpuList) -> Vec<f64> {
         let mut within = vec![0.0; self.groups.len()];
         cpus.iter().filter_map(|cpu| self.of(cpu)).for_each(|group| within[group] += 1.0);
@@ -126,25 +127,25 @@ impl TerrainLevel {
     }
 }
 
-/// The CPUs that threads can be placed on.
+/// The CPUs on which threads can be placed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "TerrainLog", into = "TerrainLog")]
 pub struct Terrain {
     cpus: CpuList,
     caches: TerrainLevel,
-    /// CPUs with an inner cache in common, or a core: some of those of a last-level cache.
+    /// Groups of CPUs that share an inner cache or a core, within a last-level cache.
     inner: TerrainLevel,
-    /// SMT siblings.
+    /// Groups of SMT siblings.
     cores: TerrainLevel,
     /// NUMA nodes.
     nodes: TerrainLevel,
-    /// The size of each last-level cache, where it is known.
+    /// The size of each last-level cache, if known.
     sizes: Vec<Option<Bytes>>,
     wakes: WakeCosts,
     lines: DistanceCosts,
 }
 
-/// A terrain in a log.
+/// The form of a terrain in a log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct TerrainLog {
     cpus: CpuList,
@@ -189,7 +190,7 @@ impl From<Terrain> for TerrainLog {
 }
 
 impl Terrain {
-    /// The usable CPUs of a platform. Those below one last-level cache are a group.
+    /// Creates the terrain of a platform's usable CPUs. The CPUs below one last-level cache form a group.
     pub fn of(platform: &Platform, costs: WakeCosts) -> Self {
         let cpus = platform.usable();
         let groups = |farthest: Affinity| -> Vec<CpuList> {
@@ -217,7 +218,7 @@ impl Terrain {
         }
     }
 
-    /// CPUs in groups with a cache in common. No CPU is in two.
+    /// Creates a terrain from groups of CPUs that share a cache. No CPU may be in two groups.
     pub fn new(groups: &[CpuList], wakes: WakeCosts) -> Self {
         let cpus = CpuList::new(groups.iter().flat_map(CpuList::iter));
         let none = TerrainLevel::new(&[], &cpus);
@@ -234,14 +235,14 @@ impl Terrain {
         }
     }
 
-    /// The same with these line times, as they were measured last. A time that is not known stays as it was.
+    /// Sets the line times to the last measurement. An unknown time keeps its earlier value.
     #[must_use]
     pub fn with_lines(mut self, times: LineTimes) -> Self {
         self.set_lines(times);
         self
     }
 
-    /// Takes line times as they were measured last.
+    /// Sets the line times to the last measurement.
     pub fn set_lines(&mut self, times: LineTimes) {
         let near = times.shared_cache_ns.unwrap_or(self.lines[Distance::Cache as usize]);
         let far = times.separate_ns.unwrap_or(self.lines[Distance::Node as usize]).max(near);
@@ -252,34 +253,34 @@ impl Terrain {
         self.lines = [0.0, near, near, far, remote];
     }
 
-    /// The times of a line, as they were measured last; None for what is not known.
+    /// Returns the last measured line times; `None` for unknown times.
     pub fn line_times(&self) -> LineTimes {
         let known = |at: Distance| Some(self.lines[at as usize]).filter(|it| *it > 0.0);
         let separate_ns = known(Distance::Node).filter(|_| self.caches.groups.len() > 1);
         LineTimes { shared_cache_ns: known(Distance::Cache), separate_ns }
     }
 
-    /// All CPUs.
+    /// Returns all CPUs.
     pub const fn cpus(&self) -> &CpuList {
         &self.cpus
     }
 
-    /// The groups with a cache in common.
+    /// Returns the groups of CPUs that share a last-level cache.
     pub fn caches(&self) -> &[CpuList] {
         &self.caches.groups
     }
 
-    /// CPUs with an inner cache in common, where that is not the last level.
+    /// Returns the groups of CPUs that share an inner cache, if that is not the last level.
     pub fn inner(&self) -> &[CpuList] {
         &self.inner.groups
     }
 
-    /// The size of a cache, by its place in [`Self::caches`].
+    /// Returns the size of a cache, by its index in [`Self::caches`].
     pub fn size(&self, cache: usize) -> Option<Bytes> {
         self.sizes.get(cache).copied().flatten()
     }
 
-    /// The work that the CPUs of a cache do at once, in CPUs that have a core for themselves.
+    /// Returns the parallel capacity of a cache's CPUs, in units of a CPU that has a core for itself.
     pub fn capacity(&self, cache: usize) -> f64 {
         let share = |cpu: Cpu| {
             let siblings = self.siblings(cpu).map_or(1, |it| it.intersection(&self.cpus).len());
@@ -288,38 +289,39 @@ impl Terrain {
         self.caches.groups[cache].iter().map(share).sum()
     }
 
-    /// The CPUs of the same core, where it has several.
+    /// Returns the CPUs of the CPU's core, if the core has several.
     pub fn siblings(&self, cpu: Cpu) -> Option<&CpuList> {
         self.cores.of(cpu).map(|core| &self.cores.groups[core])
     }
 
-    /// The costs of wake-ups.
+    /// Returns the costs of wake-ups.
     pub const fn costs(&self) -> WakeCosts {
         self.wakes
     }
 
-    /// The most that a wake-up, and a line, cost more between two CPUs than on one.
+    /// The largest additional cost of a wake-up, and of a line, between two CPUs compared with one CPU.
     pub(super) fn spread(&self) -> (f64, f64) {
         let wakes = self.wakes.separate_ns.max(self.wakes.shared_cache_ns);
         (wakes - self.wakes.same_cpu_ns, self.lines.iter().copied().fold(0.0, f64::max))
     }
 
-    /// The group of a CPU, by its place in [`Self::caches`].
+    /// Returns the group of a CPU, as an index into [`Self::caches`].
     pub fn cache_of(&self, cpu: Cpu) -> Option<usize> {
         self.caches.of(cpu)
     }
 
-    /// The NUMA node of a cache, by their places; None where no node is known.
+    /// Returns the NUMA node of a cache, both as indexes; `None` if no node is known.
     pub fn node_of(&self, cache: usize) -> Option<usize> {
         self.caches.groups[cache].first().and_then(|it| self.nodes.of(it))
     }
 
-    /// The number of NUMA nodes.
+    /// Returns the number of NUMA nodes.
     pub const fn nodes(&self) -> usize {
         self.nodes.groups.len()
     }
 
-    /// The saving of a wake-up and of a line in the same cache over another of the node, and there over another node.
+    /// The savings per wake-up and per line: within one cache compared with another cache of the node, and within one
+    /// node compared with another node.
     pub(super) fn steps(&self) -> [(f64, f64); 2] {
         let (wakes, lines) = (self.wake_costs(), self.lines);
         let step = |near: Distance, far: Distance| {
@@ -339,35 +341,36 @@ impl Terrain {
         }
     }
 
-    /// The farthest distance between two of some CPUs. (Groups lie within groups: all are measured from the first.)
+    /// The largest distance between two of some CPUs. Groups are nested, so all distances can be measured from the
+    /// first CPU.
     fn farthest(&self, mut cpus: impl Iterator<Item = Cpu>) -> Distance {
         let Some(first) = cpus.next() else { return Distance::Same };
         cpus.map(|cpu| self.distance(first, cpu)).max().unwrap_or(Distance::Same)
     }
 
-    /// Whether some CPUs are as near to each other as those of a list.
+    /// Returns whether the CPUs `cpus` are at most as far apart as the CPUs of `list`.
     pub fn are_as_near(&self, cpus: &[Cpu], list: &CpuList) -> bool {
         self.farthest(cpus.iter().copied()) <= self.farthest(list.iter())
     }
 
-    /// Whether they are, and not nearer than that.
+    /// Returns whether the CPUs `cpus` are exactly as far apart as the CPUs of `list`.
     pub fn are_just_as_near(&self, cpus: &[Cpu], list: &CpuList) -> bool {
         self.farthest(cpus.iter().copied()) == self.farthest(list.iter())
     }
 
-    /// The costs of a wake-up by distance.
+    /// The cost of a wake-up at each distance.
     const fn wake_costs(&self) -> DistanceCosts {
         let WakeCosts { same_cpu_ns, shared_cache_ns, separate_ns } = self.wakes;
         [same_cpu_ns, shared_cache_ns, shared_cache_ns, separate_ns, separate_ns]
     }
 
-    /// The cost of a wake-up and of a line between two CPUs, in nanoseconds.
+    /// Returns the cost of a wake-up and of a line between two CPUs, in nanoseconds.
     pub fn between(&self, a: Cpu, b: Cpu) -> (f64, f64) {
         let at = self.distance(a, b) as usize;
         (self.wake_costs()[at], self.lines[at])
     }
 
-    /// A list of CPUs, with the number of them in each group.
+    /// Returns a list of CPUs with the number of its CPUs in each group.
     pub fn region(&self, cpus: CpuList) -> CpuRegion {
         CpuRegion {
             within: self.caches.counts(&cpus),
@@ -382,14 +385,14 @@ impl Terrain {
         self.wake_costs().into_iter().zip(self.lines)
     }
 
-    /// Two threads that ran on these CPUs, and nowhere else.
+    /// The distances of two threads that ran only on these CPUs.
     pub(super) fn at(&self, a: Cpu, b: Cpu) -> Ran {
         let mut ran = Ran([0.0; DISTANCES]);
         ran.0[self.distance(a, b) as usize] = 1.0;
         ran
     }
 
-    /// The distances of the CPUs of two threads, look by look with its weight; None without a look.
+    /// The distances between two threads' CPUs over weighted looks; `None` without a look.
     pub(super) fn ran(&self, looks: impl Iterator<Item = ([Cpu; 2], f64)>) -> Option<Ran> {
         let (mut counts, mut all) = ([0.0; DISTANCES], 0.0);
         for ([a, b], weight) in looks {
@@ -399,8 +402,8 @@ impl Terrain {
         (all > 0.0).then(|| Ran(counts.map(|it| it / all)))
     }
 
-    /// The share of looks in which two threads ran as far from each other as CPUs of a list lie; if `or_nearer`, those in which
-    /// they ran nearer count too.
+    /// The share of looks in which two threads ran as far apart as the CPUs of a list; with `or_nearer`, looks in
+    /// which they ran nearer count too.
     pub(super) fn share_as_near(&self, ran: Ran, list: &CpuList, or_nearer: bool) -> f64 {
         let farthest = self.farthest(list.iter()) as usize;
         let nearest = if or_nearer { 0 } else { farthest };

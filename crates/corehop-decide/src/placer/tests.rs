@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The placer against all placements of small machines, and against hosts whose pairs are known.
+//! Tests of the placer against all placements of small machines, and against hosts with known pairs.
 
 use std::collections::BTreeMap;
 
@@ -104,8 +104,8 @@ fn no_thread_is_placed_outside_of_what_it_may_use() {
     }
 }
 
-/// All placements of threads on single CPUs of equal caches, one after the other: of CPUs, and of caches, that are empty
-/// only the first is taken, as they are alike.
+/// Iterates over all placements of threads on single CPUs of equal caches. Of empty CPUs and empty caches only the
+/// first is tried, because they are equivalent.
 struct AllPlacements<'a> {
     crowd: &'a Crowd,
     terrain: &'a Terrain,
@@ -114,7 +114,7 @@ struct AllPlacements<'a> {
 }
 
 impl AllPlacements<'_> {
-    /// The most that any of them saves, if none is filled more than the placer may.
+    /// The largest saving of any placement that keeps CPUs within the placer's limit.
     fn best(crowd: &Crowd, terrain: &Terrain) -> f64 {
         let mut all = AllPlacements { crowd, terrain, places: Vec::new(), best: 0.0 };
         all.go_on();
@@ -165,7 +165,7 @@ impl AllPlacements<'_> {
     }
 }
 
-/// The mean share of what the best of all placements saves, over some sets of threads.
+/// The placer's saving as a share of the best placement's saving, averaged over several sets of threads.
 fn share_of_best(terrain: &Terrain, threads: usize, sets: usize, seed: u64) -> f64 {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let (mut shares, mut done) = (0.0, 0);
@@ -203,15 +203,15 @@ fn nine_tenths_of_what_the_best_of_all_placements_saves_are_saved_on_the_mean() 
     }
 }
 
-/// Threads in pairs that wake each other. A pair makes so many times the progress where both are on one CPU.
+/// Pairs of threads that wake each other. A pair's progress is multiplied by `gain` if both threads are on one CPU.
 struct Pairs {
     tids: Vec<u32>,
-    /// The progress of a pair that shares a CPU, over that of one that does not.
+    /// The progress of a pair that shares a CPU, divided by the progress of a pair that does not.
     gain: f64,
     allowed: BTreeMap<u32, CpuList>,
     home: CpuList,
     progress: f64,
-    /// A CPU on which others run: threads there wait, and are a quarter as fast.
+    /// CPUs on which other threads run: threads there wait, and are a quarter as fast.
     company: Option<CpuList>,
     random: Pcg64Mcg,
 }
@@ -283,7 +283,7 @@ impl Pairs {
         }
     }
 
-    /// Runs the placer for so many windows; all windows and actions.
+    /// Runs the placer for `windows` windows; returns all windows with the actions.
     fn run(&mut self, placer: &mut Placer, windows: usize) -> Vec<(Activity, Vec<Action>)> {
         let mut all = Vec::new();
         for _ in 0..windows {
@@ -308,7 +308,7 @@ fn verdicts(steps: &[(Activity, Vec<Action>)]) -> Vec<(TrialVerdict, bool)> {
     steps.iter().flat_map(|(_, actions)| actions.iter().filter_map(judged)).collect()
 }
 
-/// A host whose pairs share data and wake no thread, as page sampling sees it.
+/// A window of a host whose pairs share data and wake no thread, as page sampling observes.
 fn without_wake_ups(mut window: Activity, pairs: &[(u32, u32)]) -> Activity {
     window.contacts.clear();
     let seen = |&(a, b): &(u32, u32)| DataSharing {

@@ -1,45 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a placement pays: stretches with and without it, in turns, and the progress in each.
+//! Tests whether a placement helps: intervals with and without the placement alternate, and the progress in each is
+//! compared.
 //!
-//! A pair of stretches is one of each kind; which comes first changes from pair to pair (ABBA), so that what drifts falls
-//! on both alike. The first window after a change is not counted. The statistic is the ratio of the mean rates, with an interval
-//! from sign flips of the pairs ([`ratio_of_means`]): what counts is the progress of a long time placed against that of a long
-//! time left alone, also where either is fast in one stretch and slow in the next.
+//! A pair consists of one interval of each kind. The order changes from pair to pair (ABBA), so that drift affects
+//! both kinds alike. The first window after a change does not count. The statistic is the ratio of the mean rates,
+//! with an interval from sign flips of the pairs ([`ratio_of_means`]). It compares long-run progress with and without
+//! the placement, even if either is fast in one interval and slow in the next.
 //!
-//! A window whose progress cannot be read is left out. A host may move its virtual CPUs meanwhile: a pair of stretches in which the
-//! time of a line changed compares two machines, and is set aside. A trial is invalid where left alone the threads were together
-//! already, or placed they were not.
+//! A window whose progress cannot be read is left out. A hypervisor may move its virtual CPUs during a trial. A pair
+//! of intervals in which the time of a line changed compares two different machines, and is set aside. A trial is
+//! invalid if the threads were already together without the placement, or were not together with it.
 
 use serde::{Deserialize, Serialize};
 
 use corehop_plan::host::LineTimes;
 use corehop_stats::ratio::ratio_of_means;
 
-/// One of the two kinds of stretches.
+/// The kind of an interval in a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrialArm {
-    /// Left alone.
+    /// An interval without the placement.
     Before,
-    /// Placed.
+    /// An interval with the placement.
     Placed,
 }
 
 /// The outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TrialOutcome {
-    /// The pairs of stretches.
+    /// The number of pairs of intervals.
     pub pairs: usize,
-    /// Progress placed over progress left alone: the ratio of the means.
+    /// The mean progress with the placement divided by the mean progress without it.
     pub ratio: f64,
-    /// The lower end of its 95 % interval.
+    /// The lower end of the 95 % interval of the ratio.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the 95 % interval of the ratio.
     pub high: f64,
-    /// Progress left alone over progress left alone, a pair later: the largest change either way. What the trial could not
-    /// have told apart.
+    /// The largest change, in either direction, between consecutive intervals without the placement. The trial cannot
+    /// distinguish smaller effects.
     pub floor: f64,
-    /// Pairs that are not among them: the CPUs changed their distance meanwhile.
+    /// The number of pairs that do not count because the distance of CPUs changed during them.
     #[serde(default)]
     pub set_aside: usize,
 }
@@ -48,38 +49,38 @@ pub struct TrialOutcome {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum TrialVerdict {
-    /// More progress, beyond doubt.
+    /// Progress is surely higher with the placement.
     Better(TrialOutcome),
-    /// Less.
+    /// Progress is surely lower with the placement.
     Worse(TrialOutcome),
-    /// Not told apart.
+    /// The trial found no difference.
     Same(TrialOutcome),
-    /// No statement: progress stood still, or ran backwards.
+    /// The trial has no result, because progress stood still or ran backwards, or its conditions did not hold.
     Invalid {
         /// The reason.
         why: UndecidedReason,
     },
 }
 
-/// The reason for no statement.
+/// Why a trial has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndecidedReason {
-    /// No progress in a stretch.
+    /// An interval had no progress.
     StoodStill,
-    /// The count became less.
+    /// The progress count decreased.
     RanBackwards,
-    /// The count was not given in too many windows.
+    /// The progress count was missing in too many windows.
     Unknown,
-    /// Too often the CPUs changed their distance within a pair of stretches.
+    /// The CPUs changed their distance too often within a pair of intervals.
     DistanceChanged,
-    /// Left alone, the threads were together already.
+    /// Without the placement, the threads were already together.
     NoControl,
-    /// Placed, the threads were not together.
+    /// With the placement, the threads were not together.
     NotPlaced,
 }
 
-/// The reason for no statement, in words.
+/// Writes the reason in words.
 impl std::fmt::Display for UndecidedReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -93,58 +94,58 @@ impl std::fmt::Display for UndecidedReason {
     }
 }
 
-/// The part of a window that a trial takes.
+/// The part of a window that a trial uses.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TrialObservation {
-    /// The progress at its end.
+    /// The progress count at the end of the window.
     pub progress: Option<f64>,
-    /// Its length.
+    /// The length of the window.
     pub seconds: f64,
-    /// The time of a line, where it was measured.
+    /// The time of a cache line, if measured.
     pub lines: Option<LineTimes>,
-    /// Whether all threads of the placement were where it puts them, or together elsewhere; None where the host does not say
-    /// where threads run.
+    /// Whether all threads of the placement were where it puts them, or together elsewhere; `None` if the host does
+    /// not report where threads run.
     pub together: Option<bool>,
 }
 
-/// Pairs before the first look at them: six that all agree have an interval of 96.9 %.
+/// The number of pairs before the first look: six pairs that all agree give an interval of 96.9 %.
 pub(crate) const FIRST_LOOK: usize = 6;
-/// Pairs before a trial that cannot tell ends.
+/// The number of pairs after which an undecided trial ends.
 pub(crate) const LAST_LOOK: usize = 15;
-/// Pairs that are set aside before a trial is given up.
+/// The number of set-aside pairs after which a trial is given up.
 const MOST_SET_ASIDE: usize = 15;
-/// Windows of unknown progress before a trial is given up.
+/// The number of windows with unknown progress after which a trial is given up.
 const MOST_UNREAD: usize = 30;
-/// Line times that differ more than this are of different distances: on one pair of CPUs they vary by some tens of percent, and
-/// a core of another cache takes four to six times as long.
+/// The ratio of line times above which they belong to different distances. On one pair of CPUs they vary by some tens
+/// of percent, and a core of another cache takes four to six times as long.
 const CHANGED: f64 = 2.0;
-/// Threads that are together in this share of the windows are together.
+/// The share of windows in which threads must be together to count as together.
 const TOGETHER: f64 = 0.9;
-/// The error of the first look and of the last, so that both together have 5 %.
+/// The error probabilities of the first and the last look, which together make 5 %.
 pub(crate) const ALPHA: [f64; 2] = [0.032, 0.018];
 
-/// A trial under way.
+/// A trial in progress.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     arm: TrialArm,
-    /// Whether the next window is the first one after a change.
+    /// Whether the next window is the first after a change.
     settles: bool,
     last: Option<f64>,
-    /// Of the pair under way.
+    /// The rate without the placement in the current pair.
     before: Option<f64>,
     placed: Option<f64>,
-    /// The least and the largest line times of the pair under way.
+    /// The smallest and the largest line times in the current pair.
     lines: LineTimeRange,
-    /// The rates of each pair, left alone and placed.
+    /// The rates of each pair, without and with the placement.
     rates: Vec<[f64; 2]>,
     set_aside: usize,
     unread: usize,
-    /// Windows of each arm, and those in which the threads were together.
+    /// For each kind of interval, the number of windows, and of windows with the threads together.
     seen: [u32; 2],
     together: [u32; 2],
 }
 
-/// The least and the largest time of a line, with a cache in common and without.
+/// The smallest and the largest time of a line, with and without a common cache.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct LineTimeRange([Option<(f64, f64)>; 2]);
 
@@ -162,19 +163,19 @@ impl LineTimeRange {
     }
 }
 
-/// The next thing to do in a trial.
+/// What a trial does next.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrialAction {
-    /// Another window of the same kind.
+    /// The trial needs another window of the same kind.
     GoOn,
-    /// Change to the other kind.
+    /// The trial changes to the other kind.
     Change(TrialArm),
     /// The trial is over.
     End(TrialVerdict),
 }
 
 impl Trial {
-    /// Begins with the arm that the threads are in: left alone.
+    /// Begins a trial with the current state, without the placement.
     pub fn begin(progress: f64) -> Self {
         Self {
             arm: TrialArm::Before,
@@ -191,17 +192,17 @@ impl Trial {
         }
     }
 
-    /// The arm of the window that runs.
+    /// Returns the kind of the current window.
     pub const fn arm(&self) -> TrialArm {
         self.arm
     }
 
-    /// A window that belongs to neither arm, with the progress at its end.
+    /// Passes over a window that belongs to neither kind, with the progress at its end.
     pub fn pass(&mut self, progress: Option<f64>) {
         self.last = progress;
     }
 
-    /// Takes a window.
+    /// Adds a window, and returns what to do next.
     pub fn take(&mut self, look: TrialObservation) -> TrialAction {
         let invalid = |why| TrialAction::End(TrialVerdict::Invalid { why });
         look.lines.into_iter().for_each(|it| self.lines.take(it));
@@ -242,20 +243,20 @@ impl Trial {
         TrialAction::Change(self.arm)
     }
 
-    /// Counts a window of an arm.
+    /// Counts a window of the current kind.
     fn count(&mut self, together: Option<bool>) {
         let Some(together) = together else { return };
         self.seen[self.arm as usize] += 1;
         self.together[self.arm as usize] += u32::from(together);
     }
 
-    /// The share of an arm's windows in which the threads were together.
+    /// The share of windows of this kind in which the threads were together.
     fn share_together(&self, arm: TrialArm) -> Option<f64> {
         let (seen, together) = (self.seen[arm as usize], self.together[arm as usize]);
         (seen > 0).then(|| f64::from(together) / f64::from(seen))
     }
 
-    /// A pair of stretches is complete.
+    /// Adds a complete pair of intervals.
     fn pair(&mut self, before: f64, placed: f64) -> Option<TrialVerdict> {
         if std::mem::take(&mut self.lines).has_changed() {
             self.set_aside += 1;
@@ -268,7 +269,7 @@ impl Trial {
         Some(self.fault().map_or(verdict, |why| TrialVerdict::Invalid { why }))
     }
 
-    /// The reason why the arms are not what they are called.
+    /// Why the intervals are not what their kinds say, or `None` if they are.
     fn fault(&self) -> Option<UndecidedReason> {
         let placed = self.share_together(TrialArm::Placed);
         if placed.is_some_and(|it| it < 1.0 - TOGETHER) {
@@ -310,7 +311,7 @@ mod tests {
         TrialObservation { progress: Some(progress), seconds: 0.1, ..TrialObservation::default() }
     }
 
-    /// The verdict where each window has the progress that `rate` says, by its arm and its number.
+    /// The verdict if each window has the progress that `rate` returns for its kind and number.
     fn tried(rate: impl Fn(TrialArm, u32) -> f64) -> (TrialVerdict, Vec<TrialArm>) {
         let (mut trial, mut progress, mut arms) = (Trial::begin(0.0), 0.0, Vec::new());
         for window in 0..1000 {
@@ -323,7 +324,7 @@ mod tests {
         panic!("no end");
     }
 
-    /// Numbers between 0 and 1 that look like chance, the same for the same window.
+    /// Pseudo-random numbers between 0 and 1 that depend only on the window.
     fn noise(window: u32) -> f64 {
         f64::from(window.wrapping_mul(2_654_435_761) >> 8) / f64::from(1 << 24)
     }
@@ -433,7 +434,8 @@ mod tests {
         assert!((1.5..4.0).contains(&outcome.ratio), "{outcome:?}");
     }
 
-    /// The verdict of a trial in which placing doubles the progress, with what else each window tells.
+    /// The verdict of a trial in which the placement doubles the progress; `more` gives the other values of each
+    /// window.
     fn told(more: impl Fn(TrialArm, u32) -> TrialObservation) -> TrialVerdict {
         let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
         for window in 0..1000 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Comparisons of runs that can be worked out by hand.
+//! Tests of run comparisons that can be computed by hand.
 
 use proptest::prelude::*;
 
@@ -27,7 +27,7 @@ fn run(arm: &str, block: u64, wall_us: u64) -> RunFigures {
     RunFigures::of(&row, None)
 }
 
-/// A block: the command as it is, the same again, and with the change.
+/// A block of three runs: the unchanged command twice, and the command with the change.
 fn block(number: u64, [plain, again, changed]: [u64; 3]) -> [RunFigures; 3] {
     [run("plain", number, plain), run("again", number, again), run("pinned", number, changed)]
 }
@@ -170,7 +170,8 @@ fn runs_without_a_change_have_nothing_to_compare_and_pass_no_gate() {
 }
 
 proptest! {
-    /// The names of the two arms are exchanged: every change, and the interval, turns round.
+    /// The test exchanges the names of the two arms: every change and every interval must change
+    /// its sign.
     #[test]
     fn exchanged_arms_turn_the_sign(times in proptest::collection::vec((100_u64..9_000, 100_u64..9_000), 1..30)) {
         let of = |swapped: bool| {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPU time that a placement saves: the cost of ties where their threads ran, less their cost where it puts them.
+//! The CPU time that a placement saves: the cost of ties where their threads ran, minus the cost of ties where the
+//! placement puts the threads.
 
 use super::super::regions::Regions;
 use super::super::terrain::{Ran, Terrain};
 use super::{Bond, Crowd, ThreadCluster};
 
-/// A tie whose threads may run on other CPUs under a placement, with its cost per second, in CPUs.
+/// A tie whose threads may change CPUs under a placement, with its cost per second, in CPUs.
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct BondSaving {
     bond: Bond,
@@ -20,13 +21,14 @@ impl BondSaving {
 }
 
 impl Bond {
-    /// The cost where the threads run at these distances.
+    /// The cost of the tie if the threads run at these distances.
     fn cost_at(&self, ran: Ran, terrain: &Terrain) -> f64 {
         ran.shares().zip(terrain.by_distance()).map(|(share, costs)| share * self.cost(costs)).sum()
     }
 
-    /// The cost after a placement that lets the threads run `anywhere` in their regions. A look in which they ran as its CPUs
-    /// lie to each other stays as it was: nothing says that they will run nearer. In two regions they may run farther.
+    /// The cost of the tie after a placement that lets the threads run `anywhere` in their regions. Looks in which
+    /// the threads already ran as near as the placement requires keep their cost, because nothing shows that the
+    /// threads will run nearer. If the threads are in two regions, they may run farther apart.
     fn cost_after(&self, anywhere: Ran, is_one_region: bool, terrain: &Terrain) -> f64 {
         let expected = self.cost_at(anywhere, terrain);
         let Some(ran) = self.ran else { return expected };
@@ -73,14 +75,15 @@ pub(in super::super) fn changes(
     crowd.bonds.iter().filter_map(change).collect()
 }
 
-/// The CPU time that a placement saves per second, in CPUs: what its ties cost now, less what they cost then.
+/// Returns the CPU time per second that a placement saves, in CPUs: the current cost of its ties minus their cost
+/// under the placement.
 pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[ThreadCluster]) -> f64 {
     changes(crowd, terrain, placed).iter().map(BondSaving::saved).sum()
 }
 
-/// The part of a saving that there is to be saved. Costs of wake-ups are those of idle CPUs and hold waiting: together they can
-/// come to more time than the threads use. A tie saves no more than its threads use beyond their best; all ties save no
-/// more than their threads use, and no more than the host has.
+/// Limits a predicted saving to what can be saved. Wake-up costs are those of idle CPUs and include waiting, so
+/// together they can exceed the time that the threads use. A tie saves at most what its threads use beyond their best
+/// case. All ties together save at most what their threads use, and at most what the host has.
 pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[BondSaving]) -> f64 {
     let busy = |member: usize| crowd.members[member].busy;
     let least = |it: &BondSaving| {
@@ -96,8 +99,8 @@ pub(in super::super) fn savable(crowd: &Crowd, terrain: &Terrain, changes: &[Bon
     sum.min(used).min(terrain.cpus().len() as f64)
 }
 
-/// The clusters of a placement without those that save nothing, as their threads run so already. One with a thread that
-/// `stays` placed is no new move.
+/// The clusters of a placement, without clusters that save nothing because their threads already run that way. A
+/// cluster with a thread that `stays` placed is not a new move.
 pub(in super::super) fn gainful(
     crowd: &Crowd,
     terrain: &Terrain,

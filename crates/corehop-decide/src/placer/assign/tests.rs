@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placements of small crowds, by hand: lines, sizes of caches, siblings, nodes.
+//! Tests of placements of small crowds, computed by hand: cache lines, cache sizes, siblings,
+//! nodes.
 
 use super::super::terrain::tests::{COSTS, LINES, list};
 use super::*;
@@ -17,7 +18,7 @@ fn lines(a: usize, b: usize, lines: f64) -> Bond {
     Bond { a, b, wakes: 0.0, lines, ran: None }
 }
 
-/// The CPUs of a member.
+/// The CPUs of a member in the placement.
 fn place(placement: &PlacementProposal, member: usize) -> Option<&CpuList> {
     placement.placed.iter().find(|it| it.members.contains(&member)).map(|it| &it.cpus)
 }

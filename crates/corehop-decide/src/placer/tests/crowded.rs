@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kept placements whose CPUs others have come to.
+//! Tests of kept placements whose CPUs other threads begin to use.
 
 use super::*;
 
-/// Two pairs that were placed on a CPU each, and the CPU of the first.
+/// Two pairs that were each placed on one CPU, and the CPU of the first pair.
 fn kept() -> (Pairs, Placer, CpuList) {
     let terrain = two_caches(4);
     let mut host = Pairs::new(2, 3.0, &terrain, 4);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Predictions start from the CPUs on which threads ran, and exceed nothing that can be saved.
+//! Tests that predictions start from the CPUs on which threads ran, and never exceed what can be
+//! saved.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -17,7 +18,8 @@ fn one_cache() -> Terrain {
     Terrain::new(&[list("0-1")], COSTS)
 }
 
-/// The windows of some pairs, whose threads ran on the CPUs that `cpus` says for a pair and a window.
+/// The windows of some pairs whose threads ran on the CPUs that `cpus` returns for a pair and a
+/// window.
 fn windows(pairs: usize, count: usize, cpus: impl Fn(usize, usize) -> [u32; 2]) -> Vec<Activity> {
     let mut host = Pairs::new(pairs, 1.0, &one_cache(), 3);
     let partners: Vec<(u32, u32)> = host.partners().collect();
@@ -33,7 +35,7 @@ fn windows(pairs: usize, count: usize, cpus: impl Fn(usize, usize) -> [u32; 2]) 
     (0..count).map(window).collect()
 }
 
-/// The advice after these windows.
+/// The placer's advice after these windows.
 fn advised(terrain: Terrain, windows: &[Activity]) -> Option<Proposal> {
     let evidence = windows.len() as u32;
     let mut placer = Placer::new(Settings { evidence, ..Settings::default() }, terrain);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Logs that are played back.
+//! Tests of replayed logs.
 
 use super::{Pairs, may_move, two_caches};
 use crate::placer::log::{PlacementLogEntry, PlacementLogHeader};
@@ -8,7 +8,7 @@ use crate::placer::terrain::tests::list;
 use crate::placer::{Action, InitialPlacement, Placer};
 use corehop_plan::host::Evidence;
 
-/// A log of pairs that were started on one CPU, with a refusal in its middle.
+/// A log of pairs that were started on one CPU, with a refused move in its middle.
 fn recorded(pairs: usize) -> String {
     let terrain = two_caches(4);
     let mut host = Pairs::new(pairs, 3.0, &terrain, 8);

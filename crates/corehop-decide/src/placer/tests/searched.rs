@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placements without wake-ups that speak for them: a search, or common pages.
+//! Tests of placements without wake-ups in their favour: a search, or common pages.
 
 use super::*;
 
