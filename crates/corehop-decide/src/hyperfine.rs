@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The times of commands as hyperfine exports them (`hyperfine --export-json FILE`), of version 1 and of version 2.
+//! Reads the command times that hyperfine exports (`hyperfine --export-json FILE`), in its versions 1 and 2.
 //!
-//! Version 1 lists the `times` of a command in seconds, and `exit_codes` beside the list. Version 2 has an object for each run, with
-//! the unit of each value.
+//! Version 1 lists the `times` of a command in seconds, and `exit_codes` in a separate list. Version 2 has an object
+//! for each run, with a unit for each value.
 
 use serde_json::Value;
 
-/// Microseconds in a second.
+/// The number of microseconds in a second.
 const MICROS: f64 = 1e6;
 
 /// The longest run that is accepted, in seconds: corehop counts times in nanoseconds up to 10^18.
 const LONGEST_S: f64 = 1e9;
 
-/// Why a text is no export of hyperfine that can be compared.
+/// Why a text is not a usable hyperfine export.
 #[derive(Debug, thiserror::Error)]
 pub enum HyperfineError {
     /// The text is not valid JSON.
     #[error("not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// There are no results.
+    /// The export contains no results.
     #[error(
         "`results` is missing, empty or no list: write the file with `hyperfine --export-json FILE COMMAND …`"
     )]
     NoResults,
-    /// A result lacks something, or has a value that makes no sense.
+    /// A result is incomplete, or contains an invalid value.
     #[error("result {at}{command}: {what}")]
     BadResult {
-        /// The place in the list, from 0.
+        /// The index of the result in the list, from 0.
         at: usize,
-        /// The command in brackets, where it is known.
+        /// The command in brackets, if known.
         command: String,
-        /// The error in the result.
+        /// What is wrong in the result.
         what: String,
     },
 }
@@ -42,11 +42,12 @@ pub struct HyperfineCommand {
     pub command: String,
     /// The wall time of each run in microseconds, in the order of the runs.
     pub us: Vec<f64>,
-    /// The number of runs that ended with another exit code than 0, or by a signal; None where the export has no exit codes.
+    /// The number of runs with an exit code other than 0, or ended by a signal; `None` if the export has no exit
+    /// codes.
     pub failed: Option<usize>,
 }
 
-/// The commands of an export, in its order.
+/// Parses an export; returns its commands in their order.
 ///
 /// # Errors
 /// [`HyperfineError`], which names the result, the value, and what is expected.
@@ -106,12 +107,12 @@ fn command(at: usize, result: &Value) -> Result<HyperfineCommand, HyperfineError
     })
 }
 
-/// The name of a result, or its command.
+/// The name of a result, or else its command.
 fn name_of(result: &Value) -> Option<&str> {
     ["name", "command"].iter().find_map(|key| result[key].as_str())
 }
 
-/// A time in seconds, as microseconds.
+/// Converts a time in seconds to microseconds.
 fn seconds(value: &Value) -> Result<f64, String> {
     let time = value.as_f64().filter(|time| (0.0..=LONGEST_S).contains(time));
     time.map(|time| time * MICROS).ok_or_else(|| {
@@ -119,7 +120,7 @@ fn seconds(value: &Value) -> Result<f64, String> {
     })
 }
 
-/// The wall time of a run in version 2.
+/// The wall time of a run in the format of version 2.
 fn in_version_two(run: &Value) -> Result<f64, String> {
     let wall = &run["time_wall_clock"];
     match wall["unit"].as_str() {
@@ -138,7 +139,7 @@ fn failed(result: &Value) -> Option<usize> {
     Some(codes.into_iter().filter(|code| code.as_i64() != Some(0)).count())
 }
 
-/// A command with its parameters: all of them, or those whose values are no part of the command.
+/// A command with its parameters: all of them, or only those whose values do not occur in the command.
 fn named(command: &str, parameters: &Value, all: bool) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let beside: Vec<String> = parameters

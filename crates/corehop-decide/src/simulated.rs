@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs on a simulated machine: the synthetic method on its simulation, and what dividing
-//! the last level of its cache would save.
+//! Costs on a simulated machine: the synthetic experiment in simulation, and the savings from partitioning the last
+//! cache level.
 
 use std::collections::BTreeMap;
 
@@ -24,16 +24,16 @@ use corehop_stats::estimator::Estimator;
 use corehop_stats::replicates::{Nested, median_difference};
 use corehop_stats::summary::replicate_of;
 
-/// The simulated quantity.
+/// The working set sizes, lengths and loads to simulate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SimulationGrid {
-    /// The working-set sizes.
+    /// The working set sizes.
     pub wss: Vec<Bytes>,
-    /// The preemption lengths; an undisturbed absence has the one in the middle.
+    /// The preemption lengths; undisturbed absences use the middle length.
     pub lengths: Vec<Nanos>,
-    /// Whether polluters run on every CPU too.
+    /// Whether to simulate polluters on every CPU in addition.
     pub loaded: bool,
-    /// The samples of each cell.
+    /// The number of samples of each cell.
     pub samples: u32,
     /// The seed of every draw.
     pub seed: u64,
@@ -51,51 +51,52 @@ impl Default for SimulationGrid {
     }
 }
 
-/// Why nothing was simulated.
+/// Why a simulation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
-    /// The experiment is not possible there.
+    /// The experiment is not possible on the platform.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// The machine cannot be simulated so.
+    /// The machine cannot be simulated with these settings.
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
 
 words! {
-    /// The division of the last level of cache, half for the job and half for all others.
+    /// How the last cache level is partitioned, one half for the job and the other half for all other threads.
     Division, "a division" {
-        /// The last-level cache is divided by ways, as cache allocation does in hardware.
+        /// Partitioning by cache ways, as hardware cache allocation does.
         Ways = "ways",
-        /// The last-level cache is divided by page colours, as an operating system can do.
+        /// Partitioning by page colours, as an operating system can do.
         Colours = "colours",
     }
 }
 
-/// The effect of dividing the cache on a preemption.
+/// The effect of cache partitioning on the cost of a preemption.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saving {
-    /// The way to divide it.
+    /// How the cache is partitioned.
     pub by: Division,
-    /// The load.
+    /// The background load.
     pub load: String,
-    /// The working-set size.
+    /// The working set size in bytes.
     pub wss_bytes: u64,
-    /// The median delay as things are, in microseconds.
+    /// The median delay without partitioning, in microseconds.
     pub undivided_us: f64,
-    /// With the cache divided.
+    /// The median delay with partitioning, in microseconds.
     pub divided_us: f64,
-    /// The saving each time, with its interval at 95 % from replicates.
+    /// The saving per preemption, with its 95 % interval from replicates.
     pub saves: CostEstimate,
-    /// Why it has no interval, where it has none.
+    /// Why the saving has no interval; `None` if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
-    /// By how much a warm touch becomes slower (its median), because half of the cache is others'.
+    /// The median slowdown of a warm touch because the job has only half of the cache, in microseconds.
     pub warm_us: f64,
 }
 
 impl SimulationGrid {
-    /// Preemptions at every length, migrations at once and at the middle length, and undisturbed absences at the middle one.
+    /// Returns the experiment: preemptions at every length, migrations immediately and at the middle length, and
+    /// undisturbed absences at the middle length.
     pub fn experiment(&self, platform: &Platform) -> Synthetic {
         let moves: Vec<Event> =
             Event::on(platform).into_iter().filter(|event| event.is_migration()).collect();
@@ -142,10 +143,10 @@ impl SimulationGrid {
         Synthetic { groups, ..Preset::Quick.synthetic(platform, Some(&Load::Idle), None) }
     }
 
-    /// A model of the machine's costs.
+    /// Returns a model of the machine's costs.
     ///
     /// # Errors
-    /// [`SimulationError`] where the machine cannot be simulated.
+    /// [`SimulationError`] if the machine cannot be simulated.
     pub fn model(&self, platform: &Platform) -> Result<DelayModel, SimulationError> {
         let mut fit = DelayFitter::new(Estimator::Difference);
         fit.machine(platform, &LevelLatencies::of(platform, &[]));
@@ -166,11 +167,11 @@ impl SimulationGrid {
         Ok(samples_of(&mut machine, &plan)?)
     }
 
-    /// The saving of dividing the last level of cache in halves for each preemption at the middle length, by
-    /// ways and by colours; and the reason where one of them is impossible.
+    /// Returns the saving from partitioning the last cache level into halves, for each preemption at the middle
+    /// length, by ways and by colours. If one of the two is impossible, the reason is returned.
     ///
     /// # Errors
-    /// [`SimulationError`] where the machine cannot be simulated as it is.
+    /// [`SimulationError`] if the unpartitioned machine cannot be simulated.
     pub fn partitioning(
         &self,
         platform: &Platform,
@@ -203,7 +204,7 @@ fn not_divided(platform: &Platform, why: &str) -> SimulationError {
     })
 }
 
-/// The lower half of the ways, or of the colours, for the job, the rest for everyone else.
+/// The partitioning that gives the lower half of the ways or colours to the job, and the rest to all other threads.
 fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
     let cpu = platform.usable().first().ok_or("it has no usable CPU")?;
     let last = platform.data_caches(cpu).max_by_key(|cache| cache.level);
@@ -231,9 +232,9 @@ fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
     Ok(Partitioning { job, others, ..Partitioning::default() })
 }
 
-/// Load and size of a cell.
+/// The load and the working set size of a cell.
 type LoadAndSize = (String, u64);
-/// Its delays and its warm touches, in microseconds, each by replicate.
+/// The delays and the warm touches of a cell in microseconds, each by replicate.
 type CellTimes = (Nested, Nested);
 type SimulatedDelays = BTreeMap<LoadAndSize, CellTimes>;
 

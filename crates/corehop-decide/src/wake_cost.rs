@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of a wake-up, its causes, and whether one setting of the host is expected to make all of them cheaper.
+//! The cost of a wake-up, its parts, and whether one setting of the host is expected to make all wake-ups cheaper.
 //!
-//! A wake-up on the same CPU is a switch. On another CPU an interrupt comes on top, and the end of an idle state where that CPU
-//! was idle. A thread of the class SCHED_IDLE that spins on the other CPU takes the idle state away and leaves the interrupt: the
-//! difference between both conditions is the price of the idle state. An idle CPU that polls needs neither, because the kernel
-//! only writes a line that the poll reads. So the expected cost with such a setting lies between that of a switch and a line, and that of a
-//! wake-up on a CPU that is awake.
+//! A wake-up on the waker's CPU is a context switch. A wake-up on another CPU costs an interrupt in addition, and an
+//! idle-state exit if that CPU was idle. A `SCHED_IDLE` thread that spins on the other CPU prevents the idle state
+//! but not the interrupt. So the difference between both conditions is the cost of the idle state. An idle CPU that
+//! polls needs neither, because the kernel only writes a cache line that the poll reads. So the expected cost with
+//! such a setting lies between two values: the cost of a switch plus a cache line, and the cost of a wake-up on a CPU
+//! that is kept awake.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,12 +15,12 @@ use corehop_plan::units::Cpu;
 use corehop_stats::ordered::Ordered;
 use corehop_stats::quantile::median_interval;
 
-/// The error of each interval.
+/// The error probability of each interval.
 const ALPHA: f64 = 0.05;
-/// A setting is worth a sentence only if wake-ups of an idle CPU may become so many times cheaper.
+/// The factor by which wake-ups of an idle CPU must become cheaper for a setting to be mentioned.
 const WORTH: f64 = 1.25;
 
-/// A median with its interval of 95 %, in ns.
+/// A median with its 95 % interval, in ns.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WakeEstimate {
     /// The median of the batches.
@@ -32,60 +33,60 @@ pub struct WakeEstimate {
     pub batches: usize,
 }
 
-/// The cost of a wake-up on a host.
+/// The costs of wake-ups on a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WakeCost {
     /// The two CPUs; `None` if only one is usable.
     pub cpus: Option<(Cpu, Cpu)>,
-    /// On one CPU.
+    /// The cost of a wake-up on the waker's CPU.
     pub same_cpu: Option<WakeEstimate>,
-    /// On another CPU that was idle.
+    /// The cost of a wake-up on another CPU that was idle.
     pub idle: Option<WakeEstimate>,
-    /// Whether the host counts how often a CPU becomes idle. If not, `idle` has all wake-ups on the other CPU.
+    /// Whether the host counts how often a CPU becomes idle. If not, `idle` includes all wake-ups on the other CPU.
     pub idle_is_counted: bool,
-    /// On another CPU that other threads used, at least at times.
+    /// The cost of a wake-up on another CPU that other threads used at least at times.
     pub busy: Option<WakeEstimate>,
-    /// On another CPU that a thread of the class SCHED_IDLE kept awake.
+    /// The cost of a wake-up on another CPU that a `SCHED_IDLE` thread kept awake.
     pub awake: Option<WakeEstimate>,
-    /// The time in ns of a cache line between the CPUs, one way.
+    /// The one-way time of a cache line between the two CPUs, in ns.
     pub line_ns: Option<f64>,
-    /// The share of the wake-ups on another CPU where the kernel chose the CPU.
+    /// The share of wake-ups that happened on another CPU when the kernel chose the CPU.
     pub crossed: Option<f64>,
-    /// The way in which an idle CPU waits; `None` if the host does not say.
+    /// How an idle CPU waits; `None` if the host does not report that.
     pub wait: Option<IdleWait>,
-    /// The effect that is expected of the setting in `wait`; `None` if none is expected.
+    /// The expected effect of the setting in `wait`; `None` if no effect is expected.
     pub expected: Option<SettingEffect>,
-    /// The reason why something above is unknown.
+    /// The reason why some of these values are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// The effect that is expected of a setting, from what was measured without the setting.
+/// The expected effect of a setting, derived from measurements without the setting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SettingEffect {
-    /// The cost in ns of a wake-up of an idle CPU with the setting, at best.
+    /// The lowest expected cost of waking an idle CPU with the setting, in ns.
     pub least_ns: f64,
-    /// The same at worst.
+    /// The highest expected cost of waking an idle CPU with the setting, in ns.
     pub most_ns: f64,
-    /// The factor by which such a wake-up becomes cheaper, at least.
+    /// The smallest expected factor by which such a wake-up becomes cheaper.
     pub least_gain: f64,
-    /// The same at most.
+    /// The largest expected factor by which such a wake-up becomes cheaper.
     pub most_gain: f64,
 }
 
 /// The parts of a wake-up of an idle CPU, in ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WakeUpBreakdown {
-    /// The switch to the woken thread, which one CPU needs as well.
+    /// The switch to the woken thread, which is also needed on one CPU.
     pub switch: f64,
-    /// The interrupt that another CPU needs even if that CPU is awake.
+    /// The interrupt to another CPU, which is needed even if that CPU is awake.
     pub interrupt: f64,
-    /// The end of the idle state.
+    /// The idle-state exit.
     pub idle: f64,
 }
 
 impl WakeCost {
-    /// The costs that the batches show.
+    /// Computes the costs from the measured batches.
     pub fn of(batches: &WakeBatches, wait: Option<IdleWait>) -> Self {
         let estimate = |is_it: &dyn Fn(&WakeBatch) -> bool| {
             estimate(batches.batches.iter().filter(|it| is_it(it)).map(|it| it.ns))
@@ -116,7 +117,7 @@ impl WakeCost {
         cost
     }
 
-    /// The effect of the host's setting; `None` if it is not worth a sentence, or unknown.
+    /// The expected effect of the host's setting; `None` if the effect is unknown or too small to mention.
     fn expect(&self) -> Option<SettingEffect> {
         let setting = self.wait.as_ref()?.setting.as_ref()?;
         let (idle, same) = (self.idle?, self.same_cpu?);
@@ -133,12 +134,12 @@ impl WakeCost {
         })
     }
 
-    /// Whether an idle CPU is woken faster than one that is awake: then no interrupt is sent.
+    /// Returns whether an idle CPU is woken faster than an awake CPU, which means that no interrupt is sent.
     pub fn polls(&self) -> bool {
         self.idle.zip(self.awake).is_some_and(|(idle, awake)| idle.high < awake.low)
     }
 
-    /// The parts of a wake-up of an idle CPU; `None` unless all of them were measured, and for a CPU that polls.
+    /// Returns the parts of waking an idle CPU; `None` if some part was not measured, or the CPU polls.
     pub fn parts(&self) -> Option<WakeUpBreakdown> {
         let (same, idle, awake) = (self.same_cpu?, self.idle?, self.awake?);
         if self.polls() {
@@ -153,7 +154,7 @@ impl WakeCost {
     }
 }
 
-/// The median of some values; `None` where they are too few for an interval.
+/// The median of some values; `None` if there are too few for an interval.
 fn estimate(values: impl Iterator<Item = f64>) -> Option<WakeEstimate> {
     let values: Vec<f64> = values.collect();
     let ordered = Ordered::new(&values).ok()?;

@@ -435,7 +435,7 @@ impl Placer {
         self.placed.len() == moves.len() && moves.iter().all(is_so)
     }
 
-    /// Blocks the proposal for `first` windows, or for twice its last pause.
+    /// Blocks the proposal for `first` windows, or for twice its last pause if that is longer.
     fn rest(&mut self, proposal: &Proposal, first: u64) {
         let key = key(&proposal.moves);
         let rest = self.judged.get(&key).map_or(first, |(_, rest)| first.max(2 * rest));
@@ -542,9 +542,8 @@ impl Placer {
         new.next()
     }
 
-    /// Whether threads that belong together already ran as near to each other as these moves put them, in nearly all
-    /// looks. Measured progress can show that threads on one CPU would be better off on two; without such a measure
-    /// nothing supports separating them.
+    /// Whether threads that belong together ran as near as these moves put them, in nearly all looks. Without
+    /// measured progress nothing supports separating them.
     fn is_so_already(&self, moves: &[Move], ties: &[Tie]) -> bool {
         let to = by_thread(moves);
         let joined = |it: &&Tie| to.contains_key(&it.a) && to.get(&it.a) == to.get(&it.b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Absences that count together, and their cost: a refill of a cache happens within the CPU time that the thread has
-//! until its next absence, so that no thread pays more than its CPU time.
+//! Groups of absences with their cost. A cache refill happens within the thread's CPU time until its next absence, so
+//! no thread pays more than its CPU time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,8 @@ use super::CostBounds;
 use corehop_plan::samples::{AbsenceCount, AbsenceKind, ObservedThread, Recording, Rooms};
 use corehop_plan::workload::Event;
 
-/// Absences of a thread that count together, or its brief ones, their class, and the cost of all of them or why that is
-/// not known, where costs were asked for.
+/// A group of a thread's absences, or of its brief preemptions, with their class. If costs are requested, the group
+/// has its total cost or the reason why the cost is not known.
 #[derive(Debug, Clone)]
 pub(super) struct Happened {
     pub(super) thread: ThreadKey,
@@ -20,18 +20,19 @@ pub(super) struct Happened {
     pub(super) times: u64,
     pub(super) preempted: u64,
     pub(super) pinned: u64,
-    /// Whether these are brief preemptions, of which the mean length is known.
+    /// Whether the group consists of brief preemptions, of which only the mean length is known.
     pub(super) brief: bool,
-    /// The CPU time after them until the next absence, where that is known.
+    /// The CPU time after each absence until the next, if known.
     pub(super) rooms: Rooms,
     pub(super) cost: Option<Result<CostBounds, String>>,
 }
 
-/// A thread by the run that it belongs to, where that is known, and its number.
+/// The run number, if known, and the thread ID.
 pub(super) type ThreadKey = (Option<u64>, u32);
 
 impl Happened {
-    /// The cost of all of them at this price each: none is higher than the CPU time until the next absence.
+    /// The total cost of the group at this cost per absence; each absence costs at most the CPU time until the next
+    /// absence.
     pub(super) fn all_at(&self, each: CostBounds) -> CostBounds {
         let others = self.times.saturating_sub(self.rooms.times());
         let least = |us: f64| (self.rooms.least_ns(us * 1e3) / 1e3) + others as f64 * us;
@@ -46,13 +47,13 @@ impl Happened {
         .in_order()
     }
 
-    /// The middle of their lengths, in nanoseconds.
+    /// The middle of the length range, in nanoseconds.
     pub(super) fn middle_ns(&self) -> f64 {
         f64::midpoint(self.shortest_ns as f64, self.longest_ns as f64)
     }
 }
 
-/// The events of a run, or of all, with the rows of their threads.
+/// The events of one run or of all runs, with the rows of their threads.
 pub(super) fn events<'a>(
     recording: &Recording,
     absences: impl Iterator<Item = (&'a AbsenceKind, &'a AbsenceCount)>,
@@ -100,7 +101,7 @@ fn brief(run: Option<u64>, it: &ObservedThread) -> Option<Happened> {
     })
 }
 
-/// The CPU time that threads had after their last absence, by what that counts with.
+/// The CPU time that threads had after their last absence, by the kind of absence it counts with.
 fn last_rooms(recording: &Recording) -> BTreeMap<AbsenceKind, Vec<u64>> {
     let all_ns = ThreadCpuTimes::of(recording);
     let mut rooms: BTreeMap<AbsenceKind, Vec<u64>> = BTreeMap::new();
@@ -112,7 +113,7 @@ fn last_rooms(recording: &Recording) -> BTreeMap<AbsenceKind, Vec<u64>> {
     rooms
 }
 
-/// The CPU times of the threads of a recording, where they are known.
+/// The CPU times of the threads of a recording, if known.
 pub(super) struct ThreadCpuTimes(HashMap<ThreadKey, u64>);
 
 impl ThreadCpuTimes {
@@ -134,7 +135,7 @@ impl ThreadCpuTimes {
         self.0.get(&(run, tid)).or_else(|| self.0.get(&(None, tid))).copied()
     }
 
-    /// A cost that a thread paid: within its CPU time.
+    /// Limits a thread's cost to the thread's CPU time.
     pub(super) fn within(&self, thread: ThreadKey, cost: CostBounds) -> CostBounds {
         let Some(ns) = self.of_thread(thread) else { return cost };
         let most_us = ns as f64 / 1e3;
@@ -142,8 +143,8 @@ impl ThreadCpuTimes {
     }
 }
 
-/// The sum of the known costs of events, each thread's within its CPU time. Those of absences with an unknown cost have no
-/// upper bound; None if all are unknown.
+/// The sum of the known costs of events, with each thread's cost limited to its CPU time. If some absences have an
+/// unknown cost, the sum has no upper bound; `None` if all costs are unknown.
 pub(super) fn sum<'a>(
     priced: impl Iterator<Item = &'a Happened>,
     times: &ThreadCpuTimes,

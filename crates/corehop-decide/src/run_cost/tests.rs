@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Three absences on the L7455 whose cost can be added up by hand.
+//! Tests with three absences on the L7455 whose cost can be added up by hand.
 
 use super::*;
 use corehop_plan::samples::{
@@ -33,7 +33,7 @@ fn platform() -> Platform {
     Platform::named("xeon_l7455").unwrap().unwrap()
 }
 
-/// The nearest CPU of this class to CPU 0.
+/// The nearest CPU to CPU 0 in this class of migration.
 fn neighbour(platform: &Platform, event: Event) -> u32 {
     let class = |cpu: &Cpu| platform.affinity(Cpu(0), *cpu).event() == event.word();
     platform.usable().iter().find(class).unwrap().0
@@ -318,14 +318,14 @@ fn what_a_thread_pays_is_never_more_than_its_cpu_time_whatever_its_absences() {
     is_within_the_cpu_time(200);
 }
 
-/// `make test-deep` runs it: 100,000 answers, of four sizes each.
+/// `make test-deep` runs this test with 100,000 recordings of four sizes each.
 #[test]
 #[ignore = "takes ten minutes in a release build"]
 fn none_of_a_hundred_thousand_answers_is_more_than_the_cpu_time() {
     is_within_the_cpu_time(25_000);
 }
 
-/// Draws recordings, and asserts of each that no cost of a thread or class is above the CPU time.
+/// Draws recordings, and asserts for each that no cost of a thread or class exceeds the CPU time.
 fn is_within_the_cpu_time(cases: u64) {
     let platform = platform();
     let l2 = neighbour(&platform, Event::L2Migration);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time that the threads of a recorded program waited for a CPU, and the threads that had it meanwhile.
+//! The time that the threads of a recorded program waited for a CPU, and the threads that ran on the CPU meanwhile.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,54 +8,57 @@ use serde::{Deserialize, Serialize};
 use super::{CostBounds, ThreadCost};
 use corehop_plan::samples::{Bars, ObservedThread, Recording};
 
-/// The waiting of a run's threads for CPUs.
+/// The time that a run's threads waited for CPUs.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Waits {
-    /// The time that threads waited, summed up, in nanoseconds; None if unknown of all.
+    /// The total time that threads waited, in nanoseconds; `None` if unknown for all threads.
     pub waited_ns: Option<u64>,
-    /// Their CPU time, summed up, in nanoseconds; None if unknown of all.
+    /// The total CPU time of the threads, in nanoseconds; `None` if unknown for all threads.
     pub cpu_ns: Option<u64>,
-    /// Threads of which neither is known, and which the sums lack; None where the rows of the threads are not there.
+    /// The number of threads whose times are unknown and missing in the sums; `None` if the rows of the threads are
+    /// missing.
     pub unknown_threads: Option<u64>,
-    /// The threads that had the CPU meanwhile, by name, the longest first.
+    /// The threads that ran on the CPU meanwhile, by name, the longest time first.
     pub occupants: Vec<Occupant>,
-    /// The part of the waiting in which the CPU was idle and had to wake up, in nanoseconds; None if unknown.
+    /// The part of the waiting time in which the CPU was idle and had to wake up, in nanoseconds; `None` if unknown.
     pub idle_ns: Option<u64>,
-    /// The time that threads were not allowed to run, by cause; of some causes it is no waiting. None if unknown.
+    /// The time in which threads were not allowed to run, by cause. Some causes do not count as waiting. None if
+    /// unknown.
     pub barred: Option<Bars>,
-    /// The part in which it is not known who had the CPU, in nanoseconds; None where nothing is known of it.
+    /// The part of the waiting time in which the running thread is unknown, in nanoseconds; `None` if that part is
+    /// not known.
     pub unknown_ns: Option<u64>,
 }
 
-/// Threads of one name that had a CPU that threads of the program waited for.
+/// Threads of one name that ran on a CPU for which threads of the program waited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// Their name.
+    /// The name of the threads.
     pub name: String,
-    /// The time they had it, in nanoseconds for each waiting thread; None if unknown.
+    /// The time that these threads had the CPU, in nanoseconds, counted once per waiting thread; `None` if unknown.
     pub held_ns: Option<u64>,
-    /// The recorded preemptions after which they had the CPU first.
+    /// The number of recorded preemptions after which these threads ran first.
     pub preemptions: u64,
 }
 
 /// The cost to the threads of one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessCost {
-    /// The process.
+    /// The process ID.
     pub pid: u32,
-    /// The name of its first thread.
+    /// The name of the process's first thread.
     pub name: String,
-    /// The number of its threads.
+    /// The number of threads of the process.
     pub threads: u64,
-    /// Their CPU time, in nanoseconds; None if unknown of all.
+    /// The total CPU time of the threads, in nanoseconds; `None` if unknown for all threads.
     pub cpu_ns: Option<u64>,
-    /// The time they waited for a CPU, in nanoseconds; None if unknown of all.
+    /// The total time that the threads waited for a CPU, in nanoseconds; `None` if unknown for all threads.
     pub waited_ns: Option<u64>,
-    /// Times they were preempted.
+    /// The number of times the threads were preempted.
     pub preemptions: u64,
-    /// Times they came back to another CPU.
+    /// The number of times the threads resumed on another CPU.
     pub cpu_changes: u64,
-    /// The cost, as far as it is known.
+    /// The known cost to the threads.
     pub cost: Option<CostBounds>,
 }
 
@@ -87,28 +90,28 @@ impl Waits {
         }
     }
 
-    /// The part of the waiting in which the kernel did not let the threads run; 0 where that is unknown.
+    /// Returns the part of the waiting time in which the kernel did not allow the threads to run; 0 if unknown.
     pub fn throttled_ns(&self) -> u64 {
         self.barred.map_or(0, |it| it.waiting_ns())
     }
 
-    /// The part of the time in which threads could have run that they waited; None if unknown, or if they
-    /// did neither.
+    /// Returns the waiting time as a share of the time in which threads could have run; `None` if unknown or if that
+    /// time is zero.
     pub fn share(&self) -> Option<f64> {
         let (waited, cpu) = self.waited_ns.zip(self.cpu_ns)?;
         (waited + cpu > 0).then(|| waited as f64 / (waited + cpu) as f64)
     }
 }
 
-/// The sum of those that are known; None if none is.
+/// The sum of the known values; `None` if no value is known.
 fn known(all: impl Iterator<Item = Option<u64>>) -> Option<u64> {
     all.flatten().reduce(|sum, one| sum + one)
 }
 
-/// The name under which preempting threads with too many different names are counted.
+/// The name for preempting threads when there are too many different names.
 const OTHERS: &str = "(others)";
 
-/// Threads of the program and others, by name.
+/// The threads that ran meanwhile, inside and outside the program, by name.
 fn occupants(recording: &Recording) -> Vec<Occupant> {
     let mut by_name: BTreeMap<&str, (Option<u64>, u64)> = BTreeMap::new();
     let others = recording.facts.others.iter().flatten();
@@ -134,7 +137,7 @@ fn occupants(recording: &Recording) -> Vec<Occupant> {
     rows
 }
 
-/// The costs of threads by their processes, those first that waited the longest.
+/// The costs of threads, grouped by process, longest waiting first.
 pub(super) fn processes(recording: &Recording, threads: &[ThreadCost]) -> Vec<ProcessCost> {
     let of: HashMap<u32, &ThreadCost> = threads.iter().map(|it| (it.tid, it)).collect();
     let mut by_process: BTreeMap<u32, Vec<(&str, &ThreadCost)>> = BTreeMap::new();

@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests whether a simulation reaches its aim against the printed values.
+//! Tests whether a simulation reaches the accuracy goal of a study.
 
 use serde::{Deserialize, Serialize};
 
 use super::printed_number::ErrorLaw;
 
-/// The errors of some rows.
+/// Quantiles of the errors of some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ErrorQuantiles {
     /// The number of rows.
     pub rows: usize,
-    /// The rows without a simulated value, or without a quotient of both values. Their error is infinite.
+    /// The number of rows without a simulated value, or without a ratio of both values. The error of such a row is
+    /// infinite.
     pub missing: usize,
-    /// The median error; of an even number of rows, the mean of the two middle errors.
+    /// The median error; for an even number of rows, the mean of the two middle errors.
     pub median: f64,
-    /// The ninetieth percentile of their errors.
+    /// The ninetieth percentile of the errors.
     pub p90: f64,
 }
 
 impl ErrorQuantiles {
-    /// The summary of these errors, infinite of rows that nothing was simulated for. None without any.
+    /// The quantiles of these errors; rows without a simulated value have an infinite error. `None` if there are no
+    /// rows.
     pub(super) fn over(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let rows = values.len();
@@ -31,15 +33,15 @@ impl ErrorQuantiles {
     }
 }
 
-/// The errors that a study aims at.
+/// The largest errors that a study accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ErrorLimits {
-    /// The greatest median.
+    /// The largest accepted median error.
     pub median: f64,
-    /// The greatest ninetieth percentile.
+    /// The largest accepted ninetieth percentile.
     pub p90: f64,
-    /// The least share of pairs in the printed order: all of them, if nothing else is stated.
+    /// The smallest accepted share of pairs in the printed order; 1 if the study states no value.
     #[serde(default = "all", skip_serializing_if = "is_all")]
     pub order: f64,
 }
@@ -53,52 +55,52 @@ fn is_all(share: &f64) -> bool {
     *share >= all()
 }
 
-/// Whether classes come in the printed order: of all judged pairs of two events at one size, or of two kernels on one chip,
-/// that are printed apart, how many are simulated the same way round.
+/// How many pairs of classes the simulation puts in the printed order. The pairs are judged pairs of two events at
+/// one size, or of two kernels on one chip, whose printed values clearly differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClassConcordance {
-    /// The pairs.
+    /// The number of pairs.
     pub pairs: usize,
-    /// Those that agree.
+    /// The number of pairs in the printed order.
     pub agree: usize,
 }
 
-/// The result of a comparison with printed rows.
+/// Whether a simulation reaches the goal of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AimVerdict {
-    /// The median error, the 90th percentile and the order are all as aimed at.
+    /// The median error, the 90th percentile and the order all reach the goal.
     Reached,
-    /// One of them is not.
+    /// The median error, the 90th percentile or the order misses the goal.
     NotReached,
-    /// There are too few samples, or rows, to say so.
+    /// There are too few samples, or rows, for a judgement.
     NotJudged,
 }
 
-/// An aim, and whether it is reached.
+/// The goal of a study, and whether it is reached.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Aim {
-    /// The greatest median error that is aimed at.
+    /// The largest accepted median error.
     pub median: f64,
-    /// The greatest 90th percentile of the errors.
+    /// The largest accepted 90th percentile of the errors.
     pub p90: f64,
-    /// The result.
+    /// Whether the goal is reached.
     pub outcome: AimVerdict,
-    /// The missed aims, or the reason why it was not judged.
+    /// The missed parts of the goal, or the reason why there is no judgement.
     pub why: Vec<String>,
 }
 
-/// Samples of a value.
+/// The numbers of samples behind a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Samples {
-    /// The present number.
+    /// The number of samples that were simulated.
     pub have: u32,
-    /// The number that the study takes: those that its aim was set for.
+    /// The number of samples that the study requires, for which its goal was set.
     pub takes: u32,
 }
 
 impl Aim {
-    /// The result of errors of judged rows and the order of events, against these limits.
+    /// Judges the errors and the order of judged rows against these limits.
     pub fn of(
         judged: Option<ErrorQuantiles>,
         order: Option<ClassConcordance>,
@@ -121,14 +123,14 @@ impl Aim {
         of(if why.is_empty() { AimVerdict::Reached } else { AimVerdict::NotReached }, why)
     }
 
-    /// Whether it is not reached, or was not judged.
+    /// Whether the goal is missed or was not judged.
     pub fn is_open(&self) -> bool {
         self.outcome != AimVerdict::Reached
     }
 }
 
 impl ClassConcordance {
-    /// The pairs in the printed order, where they are a smaller share than this.
+    /// Describes the share of pairs in the printed order, if it is below `share`.
     fn turned(self, share: f64) -> Option<String> {
         let Self { pairs, agree } = self;
         ((agree as f64) < share * pairs as f64)
@@ -136,7 +138,7 @@ impl ClassConcordance {
     }
 }
 
-/// The errors beyond these limits, each in words. An error that is no number is.
+/// Describes each error that exceeds these limits. An error that is not a number also exceeds them.
 pub(super) fn errors_beyond(
     errors: ErrorQuantiles,
     law: ErrorLaw,

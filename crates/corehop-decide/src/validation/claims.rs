@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbal claims of the studies, tested on simulated machines: the observations, the course
-//! of their figures, and the lengths from which on a delay grows no more.
+//! Tests the verbal claims of the studies on simulated machines: the observations, the trends in figures, and the
+//! lengths from which a delay stops growing.
 //!
-//! A claim that was found true there is expected to hold here, one that was found false not to.
+//! A claim that the paper found true must hold in simulation, and a claim that it found false must not.
 
 use std::collections::BTreeMap;
 
@@ -33,59 +33,59 @@ use corehop_stats::verdict::{ClaimVerdict, MachineFacts, Says, TestOutcome};
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
     /// The authors and their claim.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the study was measured.
     pub platform: String,
-    /// The studies of tables whose samples the observations are tested on.
+    /// The table studies whose samples are used to test the observations.
     #[serde(default)]
     pub tables: Vec<String>,
-    /// Further samples for the observations.
+    /// Further experiments for the observations.
     #[serde(default)]
     pub runs: Vec<Synthetic>,
-    /// Task sets whose jobs and samples the fifth observation is tested on.
+    /// Task sets whose jobs and samples are used to test the fifth observation.
     #[serde(default)]
     pub task_sets: Vec<TaskSets>,
-    /// The observations, by the stable names of their verdicts, and what was found there.
+    /// The paper's finding for each observation, by the stable name of its verdict.
     #[serde(default)]
     pub observations: BTreeMap<String, TestOutcome>,
-    /// Figures whose course is described.
+    /// Figures whose trends the paper describes.
     #[serde(default, rename = "figure")]
     pub figures: Vec<PaperFigure>,
-    /// Delays that stop growing.
+    /// Delays that stop growing beyond a length.
     #[serde(default, rename = "saturation")]
     pub saturations: Vec<Saturates>,
 }
 
-/// A figure of delays against preemption lengths.
+/// A printed figure of delays against preemption lengths.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PaperFigure {
-    /// The place in print.
+    /// The place of the figure in print.
     pub source: String,
-    /// The experiment behind it.
+    /// The experiment behind the figure.
     pub experiment: Synthetic,
-    /// The claims about it.
+    /// The claims about the figure.
     pub course: Vec<FigureClaim>,
 }
 
-/// A claim about a part of a figure.
+/// A claim about one part of a figure.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureClaim {
-    /// Of this event.
+    /// The event that the claim is about.
     pub event: Event,
-    /// Of the working sets with this write ratio.
+    /// The write ratio of the working sets that the claim is about.
     pub write_ratio: f64,
-    /// From this preemption length on.
+    /// The shortest preemption length of this part.
     pub from: Nanos,
-    /// Up to this one.
+    /// The longest preemption length of this part.
     pub to: Nanos,
     /// The trend of the delay with the length.
     pub trend: Trend,
-    /// The part that it has in the judgement.
+    /// Whether the claim judges the simulation.
     #[serde(default)]
     pub role: JudgementRole,
 }
@@ -95,32 +95,32 @@ words! {
     Trend, "a trend" {
         /// The delay grows with the preemption length.
         Rising = "rising",
-        /// The delay shrinks as the preemption length grows.
+        /// Longer preemptions cost less.
         Falling = "falling",
-        /// The delay neither grows nor shrinks with the preemption length.
+        /// The cost does not depend on the length.
         Level = "level",
     }
 }
 
-/// A preemption length from which on a delay grows no more.
+/// A claim about the preemption length from which a delay stops growing.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturates {
-    /// The place in print.
+    /// The place of the claim in print.
     pub source: String,
-    /// That length.
+    /// The printed length.
     pub printed: Nanos,
-    /// Whether what is printed is the latest that it can be.
+    /// Whether the printed length is only an upper bound.
     #[serde(default)]
     pub at_the_latest: bool,
-    /// The experiment behind it.
+    /// The experiment behind the claim.
     pub experiment: PolluterSweep,
 }
 
-/// The result of the simulated machine for a study.
+/// The simulated samples for a study of claims.
 #[derive(Default)]
 struct ClaimSamples<'a> {
-    /// The samples of each of its tables.
+    /// The samples of each table that the study uses.
     tables: Vec<&'a [Sample]>,
     /// The rows of each of [`ClaimStudy::plans`].
     plans: Vec<Rows>,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Ends of growth against printed lengths, and the evidence of observations.
+//! Tests of growth ends against printed lengths, and of the evidence for observations.
 
 use super::*;
 use corehop_plan::samples::example::sample;
 
-/// Samples of a sweep of 1, 2, 4 and 8 ms: the delay in microseconds after each.
+/// Samples of a sweep of 1, 2, 4 and 8 ms with these delays in microseconds.
 fn sweep(delays: [f64; 4]) -> Vec<Sample> {
     let of = |(ms, us): (u64, f64)| {
         (0..12).map(move |replicate| Sample {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The greatest of many samples, from few of them.
+//! Estimates the maximum of many samples from few samples.
 
-/// The maximum to expect of `of` samples, from these.
+/// The expected maximum of `of` samples, estimated from `samples`.
 ///
-/// Of more samples than are needed, the mean maximum over all choices of `of` among them. Of fewer, the maximum and the
-/// growth of an exponential tail: the mean excess of the greatest eighth over the next sample, times the logarithm of how
-/// many times as many there are (Pickands 1975, with shape zero). Not a number without samples.
+/// If there are at least `of` samples, this is the mean maximum over all choices of `of` among them. If there are
+/// fewer, this is their maximum plus the growth of an exponential tail: the mean excess of the largest eighth over
+/// the next sample, times the logarithm of the ratio of the numbers of samples (Pickands 1975, with shape zero). NaN
+/// without samples.
 pub(super) fn expected_maximum(samples: &[f64], of: u32) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(|a, b| b.total_cmp(a));
@@ -18,7 +19,7 @@ pub(super) fn expected_maximum(samples: &[f64], of: u32) -> f64 {
     }
 }
 
-/// The mean of the maxima of all choices of `of` samples. `sorted` begins with the greatest sample.
+/// The mean of the maxima over all choices of `of` samples. `sorted` begins with the largest sample.
 fn mean_maximum(sorted: &[f64], of: f64) -> f64 {
     let mut mean = 0.0;
     // The chance that none of the samples before this one is chosen.
@@ -33,7 +34,7 @@ fn mean_maximum(sorted: &[f64], of: f64) -> f64 {
     mean
 }
 
-/// The mean excess of the greatest eighth, of two samples at least, over the next sample.
+/// The mean excess of the largest eighth (at least two samples) over the next sample.
 fn mean_excess(sorted: &[f64]) -> f64 {
     let tail = (sorted.len() / 8).max(2);
     let Some(&threshold) = sorted.get(tail) else { return 0.0 };

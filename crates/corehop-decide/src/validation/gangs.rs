@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published tables of threads with common data against the simulated machine.
+//! Compares published tables of threads that share data with the simulated machine.
 
 use std::collections::BTreeMap;
 
@@ -22,40 +22,40 @@ use corehop_sim::SimMachine;
 use corehop_stats::gangs::{SharingSummary, Sharings};
 use corehop_stats::verdict::TestOutcome;
 
-/// A table of gangs, and how it came about.
+/// A published table of gangs, and the experiment behind it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GangStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the table was measured.
     pub platform: String,
-    /// The number of runs that a row is the mean of.
+    /// The number of runs averaged in each row.
     pub samples: u32,
     /// The number of rounds of each thread in a run.
     pub rounds: u64,
-    /// The number of rounds of both in the printed runs; where counts are printed.
+    /// The number of rounds of both threads in the printed runs, if counts are printed.
     #[serde(default)]
     pub printed_rounds: Option<f64>,
-    /// The way threads share their data.
+    /// How the threads share their data.
     pub sharing: Sharing,
-    /// See [`GangProgram::Swap`].
+    /// The value of this field in [`GangProgram::Swap`].
     #[serde(default)]
     pub fixed_low_bits: bool,
-    /// See [`GangProgram::Exchange`].
+    /// The value of this field in [`GangProgram::Exchange`].
     #[serde(default)]
     pub instructions: u32,
-    /// The quantities that judge, each with the errors that are aimed at.
+    /// The judged quantities, each with its accepted errors.
     pub limits: BTreeMap<GangQuantity, ErrorLimits>,
-    /// The rows with another part than to judge.
+    /// The rows that do not judge the simulation, with their roles.
     #[serde(default)]
     pub marked: Vec<MarkedRows<GangRows>>,
-    /// Claims in words: that programs gain nothing below a common cache.
+    /// Verbal claims that programs gain nothing from a common cache.
     #[serde(default)]
     pub no_gain: Vec<NoGainClaim>,
-    /// The printed rows; they come from a file of their own.
+    /// The printed rows, which come from a separate file.
     #[serde(skip)]
     pub printed: Vec<GangRow>,
 }
@@ -66,14 +66,14 @@ pub struct GangStudy {
 pub struct NoGainClaim {
     /// The claim, with its place in print.
     pub claim: String,
-    /// The program.
+    /// The program that the claim is about.
     pub program: GangProgram,
-    /// The least ratio of run times that is no gain.
+    /// The smallest ratio of run times that counts as no gain.
     pub least_ratio: f64,
 }
 
 impl NoGainClaim {
-    /// The claim beside what the plan came to.
+    /// Compares the claim with the simulated result.
     fn test(&self, summaries: &[SharingSummary]) -> Tested {
         let summary = summaries.iter().find(|it| is_of(&self.program, it));
         let ratio = summary.and_then(|it| it.runtime_ratio);
@@ -95,20 +95,20 @@ impl NoGainClaim {
     }
 }
 
-/// Whether a summary is of a program.
+/// Whether a summary belongs to a program.
 fn is_of(program: &GangProgram, summary: &SharingSummary) -> bool {
     summary.program == program.word()
         && summary.items == program.items()
         && summary.parameters == program.parameters()
 }
 
-/// Some rows of a table of gangs.
+/// A selection of rows from a table of gangs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GangRows {
-    /// Of this quantity.
+    /// The quantity of the selected rows.
     pub quantity: GangQuantity,
-    /// Of these sizes; of all where none is named.
+    /// The sizes of the selected rows; empty selects all sizes.
     #[serde(default)]
     pub items: Vec<u64>,
 }
@@ -120,22 +120,22 @@ impl GangRows {
     }
 }
 
-/// A printed value.
+/// One printed value of a gang.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GangRow {
-    /// The program.
+    /// The program that was run.
     pub program: GangProgram,
-    /// The quantity.
+    /// The quantity that is printed.
     pub quantity: GangQuantity,
     /// The printed value.
     pub value: PrintedNumber,
 }
 
 impl GangStudy {
-    /// A study from its description and its table.
+    /// Parses a study from its description and its table.
     ///
     /// # Errors
-    /// [`PublishedStudyError`] says what is wrong where.
+    /// [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["program", "items", "quantity", "value"])? {
@@ -162,7 +162,7 @@ impl GangStudy {
     /// The plan behind the table.
     ///
     /// # Errors
-    /// If `platform` has no two packages, or a program is impossible.
+    /// An error if `platform` has fewer than two packages, or a program is impossible.
     pub(super) fn plan(
         &self,
         platform: &Platform,
@@ -190,7 +190,7 @@ impl GangStudy {
         experiment.plan(platform, seed)
     }
 
-    /// Joins the printed rows with what the plan came to.
+    /// Combines the printed rows with the simulated results.
     pub(super) fn join(&self, summaries: &[SharingSummary]) -> Vec<ValidationRow> {
         let joined = |row: &GangRow| {
             let (program, items) = (row.program.word(), row.program.items());
@@ -212,7 +212,7 @@ impl GangStudy {
         self.printed.iter().map(joined).collect()
     }
 
-    /// The value of a gang.
+    /// The simulated value for a printed row.
     fn value(&self, row: &GangRow, it: &SharingSummary) -> Option<f64> {
         let (shared, separate) = (it.shared?, it.separate?);
         let misses = || Some(separate.misses_a_round? * self.printed_rounds? / 1e6);
@@ -236,7 +236,7 @@ impl PublishedStudy for GangStudy {
         numbers_of(&self.marked)
     }
 
-    /// Its values are about whole programs.
+    /// Sizes do not apply, because the values are about whole programs.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

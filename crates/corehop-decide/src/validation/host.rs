@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quick experiment live beside the same experiment simulated on the description of that host, cell by cell.
+//! Compares the live quick experiment with its simulation on the description of the host, cell by cell.
 //!
-//! A cell that gave a number of the description judges nothing, nor does a control, in which nothing happens, nor a delay
-//! that live is not told from none. How far the two halves of the live run are apart gives the errors their scale: a host may
-//! change in the course of minutes.
+//! Three kinds of cells do not judge the simulation: cells that determined a number of the description, controls
+//! without an event, and cells whose live delay cannot be distinguished from zero. The difference between the two
+//! halves of the live run gives a scale for the errors, because a host may change within minutes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,87 +28,88 @@ use corehop_stats::summary::replicate_of;
 
 use super::ValidationError;
 
-/// Fewer live samples of a cell say nothing.
+/// The fewest live samples with which a cell is judged.
 const FEWEST: usize = 12;
-/// Two delays that differ by less, over the smaller one, have no order.
+/// The relative difference, based on the smaller delay, from which two delays have an order.
 const APART: f64 = 0.25;
-/// A delay below this share of the warm touch is not told from none where it has no interval.
+/// The share of the warm touch below which a delay without an interval counts as indistinguishable from zero.
 const NONE_OF_WARM: f64 = 0.02;
 
 words! {
-    /// The part that a cell has in the judgement.
+    /// The role of a cell in the judgement.
     Part, "a part in the judgement" {
-        /// The cell tests the simulation: its error counts.
+        /// The cell judges the simulation.
         Judged = "judged",
-        /// A number of the platform file was fitted to the cell, so the cell cannot test the simulation.
+        /// The cell determined a number of the description.
         Calibrating = "calibrating",
-        /// The cell belongs to the control `none`: nothing happens between the warm and the resumed touch.
+        /// Nothing happens between the touches of the cell.
         Control = "control",
-        /// The live delay of the cell cannot be distinguished from zero.
+        /// The live delay cannot be distinguished from zero.
         NotTold = "no measurable delay",
         /// The cell has too few valid live samples.
         TooFew = "too few samples",
-        /// The cell asked for huge pages, and the host provided none.
+        /// The cell asked for huge pages, but had none.
         NoHugePages = "no huge pages",
         /// The simulated experiment has no such cell.
         NotSimulated = "not simulated",
     }
 }
 
-/// A cell of both.
+/// A cell measured live and simulated.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellValidation {
-    /// The common properties of its samples.
+    /// The properties that the cell's samples share.
     pub cell: CellKey,
-    /// Whether the host had put the cores apart.
+    /// Whether the hypervisor had placed the CPUs on separate caches.
     pub apart: bool,
-    /// The median delay live, in microseconds.
+    /// The median live delay, in microseconds.
     pub live_us: f64,
-    /// Its interval, where it has one.
+    /// The interval of the live delay, if there is one.
     pub live_interval: Option<Interval>,
-    /// Valid live samples.
+    /// The number of valid live samples.
     pub n: usize,
-    /// The median delay simulated, in microseconds; None where the simulated machine has no such cell.
+    /// The median simulated delay, in microseconds; `None` if the simulated machine has no such cell.
     pub simulated_us: Option<f64>,
-    /// The median warm touch live, in microseconds.
+    /// The median live warm touch, in microseconds.
     pub warm_live_us: f64,
-    /// The same simulated.
+    /// The median simulated warm touch, in microseconds.
     pub warm_simulated_us: Option<f64>,
-    /// The part that it has in the judgement.
+    /// The role of the cell in the judgement.
     pub part: Part,
-    /// The error of the simulated delay, over the live one; None where there is nothing to hold it against.
+    /// The error of the simulated delay relative to the live delay; `None` if there is no comparison.
     pub error: Option<f64>,
-    /// The distance of the two halves of the live run, over both together.
+    /// The difference between the two halves of the live run, relative to both together.
     pub halves: Option<f64>,
 }
 
-/// A live run beside a simulated one.
+/// The comparison of a live run with a simulated run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostSheet {
-    /// The host, by id.
+    /// The ID of the host's platform.
     pub platform: String,
     /// The cells, sorted.
     pub cells: Vec<CellValidation>,
     /// The errors of the judged cells.
     pub judged: Option<ErrorQuantiles>,
-    /// The errors of the cells that gave numbers.
+    /// The errors of the cells that determined numbers.
     pub calibrating: Option<ErrorQuantiles>,
-    /// The distances of the two halves of the live run in the judged cells.
+    /// The differences between the two halves of the live run in the judged cells.
     pub halves: Option<ErrorQuantiles>,
-    /// The errors of warm touches, in cells that gave no number.
+    /// The errors of warm touches in cells that determined no number.
     pub warm: Option<ErrorQuantiles>,
-    /// The pairs of judged cells of one size that differ live, and how many of them come in the same order.
+    /// The number of pairs of judged cells of one size whose live delays differ, and the number of pairs in the live
+    /// order.
     pub order: ClassConcordance,
-    /// Live samples of a state of the host that is not described.
+    /// The number of live samples taken in a state of the host that has no description.
     pub left_out: usize,
 }
 
-/// The aims: half of the judged cells are within the first error, nine in ten within the second, and at least this share of
-/// the pairs that differ come in the live order.
+/// The goals: half of the judged cells are within the first error, nine in ten are within the second error, and at
+/// least the third value's share of pairs is in the live order.
 pub const AIMS: [f64; 3] = [0.2, 0.5, 0.95];
 
 impl HostSheet {
-    /// The aims that are missed, each in words; none where all are reached.
+    /// Describes each missed goal; empty if all goals are reached.
     pub fn missed(&self) -> Vec<String> {
         let [median, p90, order] = AIMS;
         let Some(judged) = self.judged else {
@@ -130,20 +131,20 @@ impl HostSheet {
     }
 }
 
-/// The descriptions of a host: as it is declared, and with its cores apart, where it was seen so.
+/// The descriptions of a host: as declared, and with its cores apart if that state was observed.
 #[derive(Debug, Clone, Copy)]
 pub struct HostDescription<'a> {
-    /// As declared. The experiment is planned for this one.
+    /// The host as declared. The experiment is planned for this description.
     pub declared: &'a Platform,
-    /// With its cores apart.
+    /// The host with its cores apart.
     pub apart: Option<&'a Platform>,
 }
 
-/// Simulates the quick experiment, and what a calibration adds to it where the live `samples` have that, on each machine that
-/// the host is by turns, and holds it against the samples of that state. `exact` simulates all sets of all caches.
+/// Simulates the quick experiment, and the calibration cells for which live `samples` exist, on each state of the
+/// host, and compares the results with the samples of that state. `exact` simulates all sets of all caches.
 ///
 /// # Errors
-/// If a platform cannot be simulated.
+/// An error if a platform cannot be simulated.
 pub fn beside(
     described: HostDescription<'_>,
     samples: &[Sample],
@@ -176,7 +177,7 @@ pub fn beside(
     Ok(HostSheet { left_out, ..sheet(declared, cells) })
 }
 
-/// Leaves what live samples have none of.
+/// Removes cells without live samples.
 fn only_seen(groups: &mut Vec<SamplingGroup>, samples: &[Sample]) {
     let sizes: BTreeSet<u64> = samples.iter().map(|it| it.wss_bytes).collect();
     let events: BTreeSet<Event> = samples.iter().map(|it| it.event).collect();
@@ -192,9 +193,9 @@ fn only_seen(groups: &mut Vec<SamplingGroup>, samples: &[Sample]) {
     groups.retain(is_seen);
 }
 
-/// The seed of every simulation here.
+/// The seed of every validation simulation.
 const SEED: u64 = 1;
-/// The replicates of the simulated run: each has its frames.
+/// The number of replicates of the simulated run; each has its own page frames.
 const REPLICATES: u32 = 10;
 
 /// The valid samples of a cell, in microseconds.
@@ -207,7 +208,7 @@ struct ValidSamples {
 }
 
 impl ValidSamples {
-    /// The mean share on huge pages.
+    /// The mean share of the working set on huge pages.
     fn huge_share(&self) -> f64 {
         self.huge.iter().sum::<f64>() / self.huge.len().max(1) as f64
     }
@@ -233,7 +234,8 @@ fn median(values: &[f64], replicates: &[u64]) -> Option<(f64, Option<Interval>)>
     Some((of.estimate, of.interval()))
 }
 
-/// Live samples of one state of the host beside simulated ones of the plan that was made for it as `declared`.
+/// Compares live samples of one state of the host with simulated samples; the plan was made for the host as
+/// `declared`.
 pub(crate) fn cells_of(
     declared: &Platform,
     live: &[Sample],
@@ -247,7 +249,7 @@ pub(crate) fn cells_of(
     live.iter().filter_map(one).collect()
 }
 
-/// The sheet of some cells.
+/// The sheet that summarises some cells.
 pub(crate) fn sheet(declared: &Platform, cells: Vec<CellValidation>) -> HostSheet {
     let of = |part: Part, value: &dyn Fn(&CellValidation) -> Option<f64>| {
         ErrorQuantiles::over(cells.iter().filter(|it| it.part == part).filter_map(value).collect())
@@ -325,7 +327,7 @@ fn halves(values: &ValidSamples) -> Option<[f64; 2]> {
     Some([median(&earlier)?, median(&later)?])
 }
 
-/// The order of the judged cells that share everything but the event and what belongs to it.
+/// The order of judged cells that differ only in the event and its properties.
 fn order(cells: &[CellValidation]) -> ClassConcordance {
     let judged: Vec<&CellValidation> = cells.iter().filter(|it| it.part == Part::Judged).collect();
     let mut order = ClassConcordance { pairs: 0, agree: 0 };
@@ -352,7 +354,7 @@ mod tests {
     use corehop_plan::samples::example::sample;
     use corehop_plan::units::Bytes;
 
-    /// Samples of a cell with this delay, over so many replicates.
+    /// Samples of a cell with this delay, over several replicates.
     fn cell(event: Event, kib: u64, us: f64) -> Vec<Sample> {
         let base = sample();
         let (wss_bytes, lines) = (Bytes::from_kib(kib).get(), kib * 16);

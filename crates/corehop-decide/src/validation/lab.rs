@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way to simulate studies again.
+//! The settings and stored samples for simulating studies.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::Sample;
 use corehop_sim::SimMachine;
 
-/// The settings with which studies are simulated again, and the samples of tables that others need too.
+/// The settings with which studies are simulated, and the samples of tables that several studies need.
 #[derive(Debug)]
 pub struct Lab {
     pub(super) seed: u64,
@@ -22,19 +22,19 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// A lab that draws with `seed`. Each value has `samples` samples, where that is not the study's number; `exact`
-    /// simulates every set of every cache for working sets of any size.
+    /// Creates a lab with the random `seed`. Each value has `samples` samples, or the study's number if `None`;
+    /// `exact` simulates every set of every cache for working sets of any size.
     pub fn new(seed: u64, samples: Option<u32>, exact: bool) -> Self {
         Self { seed, samples, exact, passes: None, tables: BTreeMap::new() }
     }
 
-    /// The same with so many further passes before warm touches of tables, in place of the studies' numbers.
+    /// Sets the number of additional passes before warm touches in tables, replacing the studies' numbers.
     #[must_use]
     pub fn passing(self, passes: Option<u32>) -> Self {
         Self { passes, ..self }
     }
 
-    /// The samples of a value, and those that a study takes.
+    /// The number of simulated samples of a value, and the number that the study requires.
     pub(super) fn samples(&self, takes: u32) -> Samples {
         Samples { have: self.samples.unwrap_or(takes), takes }
     }
@@ -44,7 +44,7 @@ impl Lab {
         Ok(if self.exact { machine } else { machine.sampled() })
     }
 
-    /// Simulates a table, unless that was done before.
+    /// Simulates a table, unless its samples are already stored.
     pub(super) fn simulate(
         &mut self,
         table: &TableStudy,
@@ -59,7 +59,7 @@ impl Lab {
         Ok(())
     }
 
-    /// The samples of a table; none before it is simulated.
+    /// The samples of a table; empty before the table is simulated.
     pub(super) fn of_table(&self, id: &str) -> &[Sample] {
         self.tables.get(id).map_or(&[], Vec::as_slice)
     }

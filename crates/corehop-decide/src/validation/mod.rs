@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Validation: what was published of a machine, against the simulated one.
+//! Validation compares published results of a machine with the simulated machine.
 //!
-//! There are tables of costs, single values, tables of gangs, of core switches and of throughput, what a placer gains, claims in
-//! words, and a regression. Each is a [`PublishedStudy`]; all of them come to a [`Sheet`].
+//! The published results are tables of costs, single values, tables of gangs, of core switches and of throughput, the
+//! gain of a placer, verbal claims, and a regression. Each published result is a [`PublishedStudy`], and its
+//! validation results in a [`Sheet`].
 
 mod numa_home;
 pub mod sheet;
@@ -36,50 +37,50 @@ use corehop_stats::ordered::BadInput;
 
 /// A published result that can be simulated again.
 pub trait PublishedStudy {
-    /// Its name, title and platform.
+    /// Returns the name, title and platform of the study.
     fn head(&self) -> StudyHeading<'_>;
 
-    /// Keeps what is about working sets of these sizes, and tells whether anything is left.
+    /// Restricts the study to working sets of these sizes; returns whether anything is left.
     fn narrow(&mut self, wss_kib: &[u64]) -> bool;
 
-    /// The free numbers that were fitted or chosen on its rows, with which of both.
+    /// Returns the free parameters that were fitted or chosen on rows of the study, with the role of each.
     fn numbers(&self) -> Vec<(JudgementRole, &str)> {
         Vec::new()
     }
 
-    /// Whether it is about one machine, which another description can stand for.
+    /// Whether the study is about one machine, for which another platform description can be substituted.
     fn is_of_one_machine(&self) -> bool {
         true
     }
 
-    /// Simulates it in `lab` on `platform`, and judges what comes out.
+    /// Simulates the study in `lab` on `platform`, and judges the result.
     ///
     /// # Errors
-    /// [`ValidationError`] where it cannot be simulated there.
+    /// [`ValidationError`] if the study cannot be simulated on the platform.
     fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError>;
 }
 
-/// The name of a study.
+/// The identification of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StudyHeading<'a> {
-    /// Its name.
+    /// The name of the study.
     pub id: &'a str,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: &'a str,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the study was measured.
     pub platform: &'a str,
 }
 
 /// Why a study cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishedStudyError {
-    /// Its description is wrong.
+    /// The description of the study is invalid.
     #[error("the study's description: {0}")]
     Form(String),
-    /// Its table is wrong.
+    /// The table of the study is invalid.
     #[error("the study's table, line {line}: {what}")]
     Table {
-        /// The line, counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
         /// The problem.
         what: String,
@@ -89,36 +90,36 @@ pub enum PublishedStudyError {
 /// Why a study cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
-    /// A study that it needs cannot be read.
+    /// Another study that this study needs cannot be read.
     #[error(transparent)]
     Study(#[from] PublishedStudyError),
     /// The experiment is not possible on the platform.
     #[error(transparent)]
     Experiment(#[from] ExperimentError),
-    /// The machine cannot be simulated so.
+    /// The machine cannot be simulated with these settings.
     #[error(transparent)]
     Machine(#[from] MachineError),
     /// A placer cannot be rehearsed.
     #[error(transparent)]
     Rehearsal(#[from] RehearsalError),
-    /// The platform lacks the server that a study lets drift.
+    /// The platform lacks the server whose service time drifts in a study.
     #[error(
         "{study} needs a [[server]] named {server}, and {platform} has none: add the server to the platform file"
     )]
     NoServer {
-        /// The study.
+        /// The name of the study.
         study: String,
-        /// The server.
+        /// The name of the server.
         server: String,
-        /// The platform.
+        /// The ID of the platform.
         platform: String,
     },
-    /// Samples hold no numbers.
+    /// The samples contain values that are not numbers.
     #[error(transparent)]
     Samples(#[from] BadInput),
 }
 
-/// A study as its description has it.
+/// Parses the description of a study.
 fn described<T: serde::de::DeserializeOwned>(description: &str) -> Result<T, PublishedStudyError> {
     toml::from_str(description).map_err(|error| PublishedStudyError::Form(error.to_string()))
 }

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Jobs whose memory is where they are timed, on machines where only some nodes have memory.
+//! Moves jobs so that both touches are timed at their memory, on machines where only some nodes
+//! have memory.
 //!
-//! A migration between nodes, as an experiment plans it, has its warm touch at one node and its
-//! resumed touch at another; their difference is then that of two memories as well. A study whose
-//! rows tell that this was not so (a set far beyond the caches costs hardly more after a migration)
-//! times both at home: the job goes away, its working set comes to rest there, and the way back is
-//! the migration that is measured.
+//! A planned migration between nodes has its warm touch on one node and its resumed touch on
+//! another, so the difference would also include the difference between two memories. Some
+//! published rows show no such effect: a set far beyond the caches costs hardly more after a
+//! migration. For these studies both touches run at home. The job moves away, its working set
+//! settles there, and the way back is the measured migration.
 
 use corehop_plan::experiment::{Absent, Body, Job, Plan, Step};
 use corehop_plan::platform::{Node, Platform};
 use corehop_plan::units::{Cpu, Nanos};
 use corehop_plan::workload::{Event, LineState};
 
-/// Lets all jobs of `plan` start on a node with memory, and those that migrate between nodes come
-/// back to it.
+/// Makes all jobs of `plan` start on a node with memory, and makes jobs that migrate between nodes
+/// return to that node.
 pub(super) fn bring(plan: &mut Plan, platform: &Platform) {
     let Body::Jobs(jobs) = &mut plan.body else { return };
     let (cells, phases) = (&jobs.cells, &mut jobs.phases);
@@ -25,12 +26,13 @@ pub(super) fn bring(plan: &mut Plan, platform: &Platform) {
     }
 }
 
-/// Whether a node has memory: if no node states its memory, each has some.
+/// Whether a node has memory; if no node states its memory, each node has some.
 fn has_memory(platform: &Platform, node: &Node) -> bool {
     node.memory.is_some() || platform.nodes.iter().all(|node| node.memory.is_none())
 }
 
-/// Moves a job that starts on a node without memory to the CPUs of the same places on one that has.
+/// Moves a job that starts on a node without memory to the corresponding CPUs of a node with
+/// memory.
 fn home(job: &mut Job, platform: &Platform) {
     let of = |cpu: Cpu| platform.nodes.iter().find(|node| node.cpus.value.contains(cpu));
     let Some(away) = of(job.start).filter(|node| !has_memory(platform, node)) else { return };
@@ -48,7 +50,7 @@ fn home(job: &mut Job, platform: &Platform) {
     }
 }
 
-/// Lets the working set come to rest where the job migrates to, and the job return from there.
+/// Lets the working set settle at the migration target, and makes the job return from there.
 fn round_trip(job: &mut Job) {
     let Some(place) = job.steps.iter().rposition(|step| matches!(step, Step::Leave(_))) else {
         return;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gain of a placer that knows of sharing on the default scheduler, benchmark by benchmark.
+//! Compares the published gain of a sharing-aware placer over the default scheduler with the simulated gain,
+//! benchmark by benchmark.
 //!
-//! The placer is rehearsed on the simulated host. The threads begin where the default scheduler of the printed runs put
-//! them, and are left alone there or placed.
+//! The placer is rehearsed on the simulated host. The threads begin on the CPUs that the default scheduler gave them
+//! in the printed runs, and then either stay there or are placed.
 
 use serde::Deserialize;
 
@@ -17,20 +18,20 @@ use corehop_plan::units::Cpu;
 use corehop_plan::workload::gang::{GangProgram, Sharing};
 use corehop_stats::verdict::TestOutcome;
 
-/// The unit of its values: of the run time of the default scheduler.
+/// The unit of the values: percent of the run time under the default scheduler.
 const PERCENT: &str = "percent";
 
-/// Improvements of some benchmarks, and how they came about.
+/// The improvements of some benchmarks, and the experiment behind them.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlacementStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed figure, with its source.
+    /// The title of the printed figure, with its source.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the figure was measured.
     pub platform: String,
-    /// The errors of improvements, in percent of the run time, that are aimed at.
+    /// The accepted errors of improvements, in percent of the run time.
     pub limits: ErrorLimits,
     /// The CPUs that the default scheduler gives two threads.
     pub start: [Cpu; 2],
@@ -39,39 +40,39 @@ pub struct PlacementStudy {
     pub benchmarks: Vec<Benchmark>,
 }
 
-/// A benchmark of the figure.
+/// A benchmark of the printed figure.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Benchmark {
-    /// Its name in print.
+    /// The name of the benchmark in print.
     pub name: String,
-    /// The program that stands for it.
+    /// The simulated program that represents the benchmark.
     pub program: GangProgram,
-    /// The way its threads share their data.
+    /// How the program's threads share data.
     pub sharing: Sharing,
-    /// The improvement that is printed or follows from what is printed, in percent; None where nothing is.
+    /// The improvement that is printed or follows from printed values, in percent; `None` if there is none.
     pub printed: Option<PrintedNumber>,
-    /// The place of that value in print.
+    /// The place of the value in print.
     pub source: String,
-    /// The part of the printed value in the judgement. None where the simulation lacks the cause of that value: the
-    /// placer's improvement is then only shown.
+    /// The role of the printed value in the judgement. `None` if the simulation lacks the cause of the printed value;
+    /// then the placer's improvement is only shown.
     #[serde(default)]
     pub role: Option<JudgementRole>,
 }
 
 impl PlacementStudy {
-    /// A study from its description.
+    /// Parses a study from its description.
     ///
     /// # Errors
-    /// [`PublishedStudyError::Form`] says what is wrong.
+    /// [`PublishedStudyError::Form`], which says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
 }
 
 impl Benchmark {
-    /// The printed improvement beside what the printed scheduler can do, which puts threads below one cache, and beside
-    /// what the placer came to, which may put them on one CPU too.
+    /// Compares the printed improvement with two simulated ones: of the published scheduler, which puts threads below
+    /// one cache, and of this placer, which may also put them on one CPU.
     fn rows(&self, done: &Rehearsed) -> Vec<ValidationRow> {
         let Some(printed) = self.printed else { return Vec::new() };
         let row = |how: &str, rate: f64, quantity| {
@@ -91,7 +92,7 @@ impl Benchmark {
         cache.into_iter().chain([row("placed", done.placed, None)]).collect()
     }
 
-    /// Whether the threads end where the text says: together where they share, else where they began.
+    /// Whether the threads end where the paper says: together if they share data, otherwise where they began.
     fn end(&self, done: &Rehearsed, platform: &Platform) -> Tested {
         let shares = self.sharing == Sharing::Write;
         let together = done.cpus.windows(2).all(|it| is_near(platform, it[0], it[1]));
@@ -116,12 +117,12 @@ impl Benchmark {
     }
 }
 
-/// Whether two CPUs share a cache, or are one.
+/// Whether two CPUs are identical or share a cache.
 fn is_near(platform: &Platform, a: Cpu, b: Cpu) -> bool {
     platform.affinity(a, b) != Affinity::Memory
 }
 
-/// The share of the run time that is saved by another rate than that of threads left alone, in percent.
+/// The share of the run time, in percent, that `rate` saves compared with the rate of unplaced threads.
 fn saved(alone: f64, rate: f64) -> f64 {
     100.0 * (1.0 - alone / rate)
 }
@@ -131,7 +132,7 @@ impl PublishedStudy for PlacementStudy {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
-    /// Its values are about whole programs.
+    /// Sizes do not apply, because the values are about whole programs.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published single values against the simulated machine: access times, hit rates. Each is what an
-//! undisturbed touch of a warm working set shows, with or without polluters beside it.
+//! Compares published single values with the simulated machine: access times and hit rates. Each
+//! value comes from an undisturbed touch of a warm working set, with or without polluters on other
+//! CPUs.
 
 use serde::Deserialize;
 
@@ -21,57 +22,57 @@ use corehop_plan::words::words;
 use corehop_plan::workload::{Absence, Event, Load, Page, Polluter, WorkingSet};
 
 words! {
-    /// The quantity read from a warm touch.
+    /// The quantity derived from a warm touch.
     Quantity, "a quantity" {
-        /// Cycles of the core's clock per cache line in a warm touch.
+        /// Cycles of the core's clock per cache line.
         Cycles = "cycles_per_line",
-        /// The share of the lines of a warm touch that the last-level cache held, in percent.
+        /// The share of lines found in the last cache level, in percent.
         HitRate = "hit_rate_percent",
     }
 }
 
-/// A table of single values, and how each came about.
+/// A table of single values, and the experiment behind each.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PointStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the table was measured.
     pub platform: String,
-    /// The number of touches that a value is the mean of.
+    /// The number of touches averaged in each value.
     pub samples: u32,
-    /// The quantity.
+    /// The quantity that is printed.
     pub quantity: Quantity,
     /// The pages of the working sets.
     pub page: Page,
     /// The share of accesses that write.
     pub write_ratio: f64,
-    /// The work on the CPUs that a point names.
+    /// The work on the CPUs that a point lists as polluters.
     #[serde(default)]
     pub polluter: Option<Polluter>,
-    /// The errors that are aimed at.
+    /// The accepted errors.
     pub limits: ErrorLimits,
-    /// The points with another part than to judge, by their names.
+    /// The points that do not judge the simulation, by name, with their roles.
     #[serde(default)]
     pub marked: Vec<MarkedRows<Vec<String>>>,
-    /// The values.
+    /// The printed values.
     #[serde(rename = "point")]
     pub points: Vec<PrintedPoint>,
 }
 
-/// A printed value.
+/// One printed value.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedPoint {
-    /// Its name.
+    /// The name of the value.
     pub name: String,
     /// The size of the working set in KiB.
     pub wss_kib: u64,
-    /// The CPU that touches it.
+    /// The CPU that touches the working set.
     pub cpu: Cpu,
-    /// The CPUs with a polluter.
+    /// The CPUs on which a polluter runs.
     #[serde(default)]
     pub polluters: CpuList,
     /// The printed value.
@@ -79,10 +80,10 @@ pub struct PrintedPoint {
 }
 
 impl PointStudy {
-    /// A study from its description.
+    /// Parses a study from its description.
     ///
     /// # Errors
-    /// [`PublishedStudyError::Form`] says what is wrong.
+    /// [`PublishedStudyError::Form`], which says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
@@ -110,7 +111,7 @@ impl PointStudy {
         synthetic(vec![group], CpuList::new([point.cpu]))
     }
 
-    /// The quantity of a touch, with the core's clock at so many hertz.
+    /// The quantity of a touch, for a core clock of `hertz`.
     fn read(&self, record: &JobRecord, hertz: u64) -> Option<f64> {
         let warm = record.touches.get(1)?;
         let lines = warm.lines as f64;
@@ -120,7 +121,7 @@ impl PointStudy {
         })
     }
 
-    /// A point beside what a run of its experiment recorded.
+    /// Compares a printed point with the values of its simulated experiment.
     fn beside(&self, point: &PrintedPoint, values: &[f64]) -> ValidationRow {
         let simulated = values.iter().sum::<f64>() / values.len() as f64;
         ValidationRow {
@@ -173,7 +174,7 @@ mod tests {
     use super::*;
     use corehop_plan::samples::{Certificate, Touch};
 
-    /// A study of two values; `more` is put before the points.
+    /// A study of two values; `more` is inserted before the points.
     fn study(quantity: &str, more: &str) -> PointStudy {
         let text = format!(
             "id = \"x\"\ntitle = \"t\"\nplatform = \"xeon_x5650\"\nsamples = 5\nquantity = \"{quantity}\"\n\
@@ -187,7 +188,7 @@ mod tests {
     const POLLUTER: &str =
         "polluter = { wss = \"4 MiB\", pattern = \"shuffled\", write_ratio = 0.5 }";
 
-    /// A job whose warm touch took this long for 100 lines, of which so many missed.
+    /// A job whose warm touch took this long for 100 lines, with this number of misses.
     fn job(ns: f64, misses: Option<u64>) -> JobRecord {
         let touch = |ns| Touch {
             cpu: Cpu(0),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A number as it was printed, and how far a simulated one is from it.
+//! A printed number, and the distance of a simulated number from it.
 
 use std::str::FromStr;
 
@@ -8,19 +8,19 @@ use serde::{Deserialize, Deserializer};
 
 use corehop_plan::words::words;
 
-/// A number in print. Its digits say how exactly it is known.
+/// A number in print. The printed digits show how precisely the number is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrintedNumber {
     /// The number.
     pub value: f64,
-    /// The distance to the next number of as many digits.
+    /// The distance to the next number with this number of digits.
     pub step: f64,
 }
 
 impl FromStr for PrintedNumber {
     type Err = String;
 
-    /// Reads `-12.50`.
+    /// Parses numbers like `-12.50`.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let digits = text.strip_prefix('-').unwrap_or(text);
@@ -38,23 +38,23 @@ impl<'de> Deserialize<'de> for PrintedNumber {
 }
 
 words! {
-    /// The distance between a printed and a simulated number. What rounds to the printed number has none.
+    /// How the error between a printed and a simulated number is computed. A simulated number that rounds to the
+    /// printed number has no error.
     ErrorLaw, "a law of errors" {
-        /// The error is the difference between the simulated and the printed number, divided by the printed number,
-        /// or by one step of its last digit if that step is larger.
+        /// The difference divided by the printed number, or divided by its step if the printed number is smaller.
         Relative = "relative",
-        /// The error is the greater of the simulated and the printed number, divided by the lesser, minus 1.
+        /// The larger number divided by the smaller number, minus 1.
         Factor = "factor",
-        /// The error is the difference between the simulated and the printed number.
+        /// The plain difference.
         Difference = "difference",
-        /// The error of a ratio of times is the difference between the simulated and the printed ratio, divided by
-        /// the printed gain. The gain is 1 minus the ratio.
+        /// For a ratio of times: the difference divided by the printed gain, which is 1 minus the ratio.
         Gain = "gain",
     }
 }
 
 impl ErrorLaw {
-    /// The error of a simulated number. Infinite where it is no number, or has no quotient.
+    /// Returns the error of a simulated number. The error is infinite if the simulated number is NaN or the law's
+    /// ratio is undefined.
     pub fn error(self, printed: PrintedNumber, simulated: f64) -> f64 {
         let PrintedNumber { value, step } = printed;
         let off = ((simulated - value).abs() - step / 2.0).max(0.0);
@@ -69,7 +69,7 @@ impl ErrorLaw {
         }
     }
 
-    /// An error for reading: a share in percent, so many times, or a difference.
+    /// Formats an error for readers: a share in percent, a factor, or a difference.
     pub fn show(self, error: f64) -> String {
         match self {
             _ if error.is_infinite() => "no value".to_owned(),

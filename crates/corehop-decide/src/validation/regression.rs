@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A printed regression, fitted again to the rows that are printed.
+//! Repeats a printed regression on the printed rows.
 //!
-//! Nothing is simulated. What is printed of the regression is tested as claims: whether its coefficients follow from the
-//! rows, whether they could follow from any rows that are not printed, and how well each form of the prediction tells
+//! This study simulates nothing. The printed regression is tested as claims: whether its coefficients follow from the
+//! printed rows, whether they could follow with any unprinted rows, and how well each form of the prediction detects
 //! programs that gain.
 
 use serde::Deserialize;
@@ -18,29 +18,29 @@ use corehop_stats::gain::{
 };
 use corehop_stats::verdict::TestOutcome;
 
-/// The columns of the rows that the regression was not fitted on.
+/// The columns of the rows on which the regression was not fitted.
 const COLUMNS: &[&str] =
     &["benchmark", "runtime_ratio", "smr_separate", "mpmi_separate", "predicted"];
 
-/// A regression, and the tables that it is about.
+/// A printed regression, and the tables that it is about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RegressionStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed regression, with its source.
+    /// The title of the printed regression, with its source.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the rows were measured.
     pub platform: String,
-    /// The printed sum of the squares of the residuals.
+    /// The printed sum of squared residuals.
     pub residual_squares: f64,
     /// The printed number of rows.
     pub observations: usize,
-    /// Programs gain where their ratio is no more than this.
+    /// A program gains if its ratio of run times is at most this threshold.
     pub threshold: f64,
-    /// The most false alarms that are aimed at, and the least share of gains.
+    /// The goal: the largest number of false alarms, and the smallest share of detected gains.
     pub aim: DetectionAim,
-    /// The tables of gangs that rows come from.
+    /// The tables of gangs from which the rows come.
     pub rows: Vec<RowsOf>,
     #[serde(skip)]
     fitted: Vec<SharedCacheObservation>,
@@ -48,27 +48,27 @@ pub struct RegressionStudy {
     others: Vec<PredictedRow>,
 }
 
-/// The aim of a form.
+/// The detection goal for a form of the prediction.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DetectionAim {
-    /// The most false alarms.
+    /// The largest accepted number of false alarms.
     pub false_alarms: usize,
-    /// The least share of the gains that are found.
+    /// The smallest accepted share of gains that are detected.
     pub found: f64,
 }
 
-/// The rows of a benchmark in the table of another study.
+/// The rows of one benchmark in the table of another study.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowsOf {
-    /// The benchmark.
+    /// The name of the benchmark.
     pub benchmark: String,
-    /// The study.
+    /// The name of the study with the table.
     pub table: String,
 }
 
-/// A row with the printed prediction. The regression was not fitted on it.
+/// A row with a printed prediction. The regression was not fitted on this row.
 #[derive(Debug, Clone, PartialEq)]
 struct PredictedRow {
     row: SharedCacheObservation,
@@ -76,10 +76,10 @@ struct PredictedRow {
 }
 
 impl RegressionStudy {
-    /// A study from its description, and a table of the rows that it was not fitted on.
+    /// Parses a study from its description, and from a table of rows on which the regression was not fitted.
     ///
     /// # Errors
-    /// [`PublishedStudyError`] says what is wrong where.
+    /// [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, COLUMNS)? {
@@ -104,7 +104,7 @@ impl RegressionStudy {
         self.fitted.iter().cloned().chain(self.others.iter().map(|it| it.row.clone())).collect()
     }
 
-    /// Whether the printed coefficients are the nearest plane to the rows.
+    /// Whether the printed coefficients are the least-squares fit to the rows.
     fn refit(&self) -> Tested {
         let Some(plane) = Form::Plane.fit(&self.fitted) else {
             return tested("the rows determine a plane", TestOutcome::DoesNot, String::new());
@@ -121,7 +121,8 @@ impl RegressionStudy {
         )
     }
 
-    /// Whether rows that are not printed could make the difference. They cannot take from the residuals of those that are.
+    /// Whether unprinted rows could explain the difference. Additional rows cannot reduce the residuals of the
+    /// printed rows.
     fn any_rest(&self) -> Tested {
         let as_printed = PRINTED.residual_squares(&self.fitted);
         let least: f64 = self.fitted.iter().map(least_residual).map(|it| it * it).sum();
@@ -155,7 +156,7 @@ impl RegressionStudy {
         )
     }
 
-    /// Tells programs that gain by a form. The printed one is said to tell them well.
+    /// Tests how well a form detects programs that gain. The paper claims that the printed form detects them well.
     fn tells(&self, form: Form, all: &[SharedCacheObservation]) -> Tested {
         let threshold = self.threshold;
         let claim = format!(
@@ -172,7 +173,7 @@ impl RegressionStudy {
         Tested { claim, expected, found, evidence }
     }
 
-    /// The form that tells programs that gain best, each benchmark predicted from the others.
+    /// Returns the form that best detects programs that gain, when each benchmark is predicted from the others.
     pub fn taken(&self) -> Option<(Form, Judgement)> {
         best(&self.all(), self.threshold)
     }
@@ -209,7 +210,7 @@ impl PublishedStudy for RegressionStudy {
         false
     }
 
-    /// Nothing is simulated.
+    /// The study does not depend on a machine, because nothing is simulated.
     fn is_of_one_machine(&self) -> bool {
         false
     }
@@ -223,7 +224,7 @@ impl PublishedStudy for RegressionStudy {
     }
 }
 
-/// A claim that holds in print.
+/// A claim that is true according to the paper.
 fn tested(claim: &str, found: TestOutcome, evidence: String) -> Tested {
     Tested { claim: claim.to_owned(), expected: Some(TestOutcome::Holds), found, evidence }
 }
@@ -235,7 +236,7 @@ fn text(it: Judgement) -> String {
     )
 }
 
-/// The rows of a table that have all three numbers.
+/// The rows of a table that contain all three numbers.
 fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<SharedCacheObservation> {
     let value = |program: &GangProgram, quantity| {
         let same = |it: &&super::gangs::GangRow| it.program == *program && it.quantity == quantity;
@@ -253,14 +254,14 @@ fn observed(benchmark: &str, gangs: &GangStudy) -> Vec<SharedCacheObservation> {
     ratios.filter_map(row).collect()
 }
 
-/// The least that the printed plane can be off by at a row, with the row and the coefficients rounded in its favour: two
-/// digits of ratio and SMR, and the sixth of the coefficient of MPmI.
+/// The smallest possible residual of the printed plane at a row, with the row and the coefficients rounded
+/// favourably: two digits of ratio and SMR, and the sixth digit of the coefficient of MPmI.
 fn least_residual(it: &SharedCacheObservation) -> f64 {
     let slack = 0.005 + 0.296_878 * 0.005 + 5e-7 * it.mpmi;
     ((PRINTED.ratio(it.smr, it.mpmi) - it.ratio).abs() - slack).max(0.0)
 }
 
-/// Whether a plane has the digits of the printed one.
+/// Whether the fitted plane rounds to the printed plane.
 fn rounds_to(fitted: GainModel, printed: GainModel) -> bool {
     let coefficients = |model| match model {
         GainModel::Plane { at_zero, per_mpmi, per_smr } => [at_zero, per_mpmi, per_smr],
@@ -323,7 +324,7 @@ mod tests {
         assert!(error.to_string().contains("kamali-9-9"), "{error}");
     }
 
-    /// A study whose rows lie on the printed plane, but for what is added to the ratio of the first.
+    /// A study whose rows lie on the printed plane, except that `off` is added to the ratio of the first row.
     fn on_the_plane(off: f64) -> RegressionStudy {
         let mut study = study();
         for it in &mut study.fitted {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The result of a study: printed values beside simulated ones, and the errors.
+//! The result of a study: printed and simulated values side by side, and the errors.
 
 use std::collections::BTreeMap;
 
@@ -13,72 +13,72 @@ use corehop_plan::words::words;
 use corehop_plan::workload::Event;
 use corehop_stats::verdict::TestOutcome;
 
-/// The result of a study.
+/// The result of validating one study.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
-    /// The study's name.
+    /// The name of the study.
     pub id: String,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the study was measured.
     pub platform: String,
-    /// The basis of a value, for instance `64 samples a cell`; None for claims.
+    /// What each value is computed from, for example `64 samples a cell`; `None` for claims.
     pub basis: Option<String>,
-    /// The samples of each value; none for claims.
+    /// The numbers of samples of each value; `None` for claims.
     pub samples: Option<u32>,
-    /// The printed values.
+    /// The printed values with their simulated counterparts.
     pub rows: Vec<ValidationRow>,
-    /// The quantities among them.
+    /// The quantities that occur in the rows.
     pub quantities: Vec<QuantityErrors>,
-    /// Claims in words.
+    /// The results of verbal claims.
     pub claims: Vec<Tested>,
 }
 
-/// A printed value and what the simulation has for it.
+/// A printed value and its simulated counterpart.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ValidationRow {
-    /// The quantity.
+    /// The quantity of the value.
     pub what: PrintedQuantity,
-    /// The quantity that it is judged with; none for what is only shown.
+    /// The name of the quantity with which the value is judged; `None` for values that are only shown.
     pub quantity: Option<&'static str>,
     /// The printed value.
     pub printed: f64,
-    /// The simulated value; None without enough misses.
+    /// The simulated value; `None` if the simulation had too few misses.
     pub simulated: Option<f64>,
-    /// Over how many samples, where that differs from row to row.
+    /// The number of samples, if it differs between rows.
     pub n: Option<usize>,
-    /// The samples behind the printed value; where the simulated one is extended to as many.
+    /// The number of samples behind the printed value, to which the simulated value is extrapolated.
     pub printed_n: Option<u32>,
-    /// The part it has in the judgement.
+    /// The role of the value in the judgement.
     pub role: JudgementRole,
-    /// Its error, as its quantity states it.
+    /// The error of the simulated value, by the law of its quantity.
     pub error: Option<f64>,
 }
 
 words! {
-    /// The part that a printed value has in the judgement of a study.
+    /// The role of a printed value in the judgement of a study.
     JudgementRole, "a part in the judgement" {
-        /// The printed value tests the simulation: its error counts.
+        /// The value judges the simulation.
         Judged = "judged",
-        /// The printed value depends on an effect that the simulation lacks; the error of the value counts and is
-        /// marked, and no number is fitted to the value.
+        /// The value shows an effect that is not simulated. The value still judges the simulation, but is marked;
+        /// nothing is fitted on it.
         NotModelled = "not_modelled",
-        /// A number of the simulation was fitted to the printed value, so the value cannot test the simulation.
+        /// A number was fitted on the value, so the value cannot judge.
         Fitted = "fitted",
-        /// A model or a setting was chosen with the printed value in view, so the value cannot test the simulation.
+        /// A model or a setting was chosen with the value in view, so the value cannot judge.
         Chosen = "chosen",
-        /// Another study prints the same value, and the value counts there.
+        /// Another study contains the value and judges with it.
         Repeated = "repeated",
     }
 }
 
 impl JudgementRole {
-    /// Whether the simulation is held against such a row.
+    /// Whether a row with this role judges the simulation.
     pub const fn judges(self) -> bool {
         matches!(self, Self::Judged | Self::NotModelled)
     }
 
-    /// The mark of such a row; none of a judged one.
+    /// The mark of a row with this role; empty for a judged row.
     pub const fn mark(self) -> &'static str {
         match self {
             Self::Judged => "",
@@ -97,23 +97,23 @@ impl Default for JudgementRole {
     }
 }
 
-/// Rows of a study that have another part than to judge, and why.
+/// Rows of a study that do not simply judge, and the reason.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarkedRows<S> {
-    /// Their part.
+    /// The role of these rows.
     pub role: JudgementRole,
-    /// The rows.
+    /// The selection of rows.
     pub rows: S,
-    /// The free numbers that were fitted on them.
+    /// The free parameters that were fitted on these rows.
     #[serde(default)]
     pub numbers: Vec<String>,
-    /// The reason, for the reader.
+    /// The reason for the role, for readers.
     #[serde(default)]
     pub why: String,
 }
 
-/// The numbers that were fitted or chosen on rows, with which of both.
+/// The parameters that were fitted or chosen on marked rows, with the role of each.
 pub(super) fn numbers_of<S>(marked: &[MarkedRows<S>]) -> Vec<(JudgementRole, &str)> {
     let mut all = Vec::new();
     for it in marked {
@@ -122,7 +122,7 @@ pub(super) fn numbers_of<S>(marked: &[MarkedRows<S>]) -> Vec<(JudgementRole, &st
     all
 }
 
-/// The part of a row: that of the first marked rows which it is among.
+/// The role of a row: the role of the first marked selection that contains the row.
 pub(super) fn role_among<S>(
     marked: &[MarkedRows<S>],
     is_among: impl Fn(&S) -> bool,
@@ -134,11 +134,11 @@ pub(super) fn role_among<S>(
 words! {
     /// A statistic of the delays of a cell.
     PrintedStatistic, "a statistic" {
-        /// The mean of the delays of a cell.
+        /// The mean of the delays.
         Average = "avg",
-        /// The greatest delay of a cell.
+        /// The largest delay.
         Maximum = "max",
-        /// The standard deviation of the delays of a cell.
+        /// The standard deviation of the delays.
         Deviation = "std",
     }
 }
@@ -158,20 +158,20 @@ pub enum PrintedQuantity {
         /// The working-set size in KiB.
         wss_kib: u64,
     },
-    /// A single value.
+    /// A single printed value.
     Point {
-        /// Its name.
+        /// The name of the value.
         name: String,
     },
-    /// A value of a gang.
+    /// A value in a table of gangs.
     Gang {
-        /// The program, by its word.
+        /// The keyword of the program.
         program: &'static str,
-        /// The size of its data.
+        /// The size of the program's data.
         items: u64,
-        /// Its other parameters.
+        /// The program's other parameters.
         parameters: String,
-        /// The quantity.
+        /// The quantity of the value.
         quantity: GangQuantity,
     },
 }
@@ -179,16 +179,15 @@ pub enum PrintedQuantity {
 words! {
     /// The quantity in a table of gangs.
     GangQuantity, "a quantity of gangs" {
-        /// The run time of threads that share a cache, divided by their run time on two packages.
+        /// The run time below a common cache divided by the run time on two packages.
         RuntimeRatio = "runtime_ratio",
-        /// With the threads on two packages, the share of last-level cache misses that the other package answered.
+        /// The share of misses on two packages that the other package answered.
         SmrSeparate = "smr_separate",
         /// With the threads below a common cache, the last-level cache misses per million instructions.
         MpmiShared = "mpmi_shared",
-        /// With the threads on two packages, the last-level cache misses per million instructions.
+        /// Misses per million instructions on two packages.
         MpmiSeparate = "mpmi_separate",
-        /// With the threads on two packages, the last-level cache misses that the other package answered, in
-        /// millions.
+        /// Misses on two packages that the other package answered, in millions.
         Snoops = "snoops_million",
         /// With the threads on two packages, the last-level cache misses, in millions.
         Misses = "misses_million",
@@ -196,7 +195,7 @@ words! {
 }
 
 impl GangQuantity {
-    /// The law of its errors.
+    /// Returns the error law of this quantity.
     pub const fn law(self) -> ErrorLaw {
         match self {
             Self::RuntimeRatio => ErrorLaw::Gain,
@@ -207,7 +206,7 @@ impl GangQuantity {
 }
 
 impl PrintedStatistic {
-    /// The law of its errors: maxima are so many times too great or too small.
+    /// Returns the error law of this statistic; maxima are compared by factor.
     pub const fn law(self) -> ErrorLaw {
         match self {
             Self::Maximum => ErrorLaw::Factor,
@@ -217,12 +216,12 @@ impl PrintedStatistic {
 }
 
 impl ValidationRow {
-    /// Whether its error counts among those of `quantity`.
+    /// Returns whether the value's error counts towards `quantity`.
     pub fn is_of(&self, quantity: &QuantityErrors) -> bool {
         self.quantity == Some(quantity.word)
     }
 
-    /// It as JSON; costs carry their unit.
+    /// Returns the row as JSON; costs carry their unit.
     pub fn json(&self) -> Value {
         let mut row = json!(self.what);
         let unit = if matches!(self.what, PrintedQuantity::Cost { .. }) { "_us" } else { "" };
@@ -240,29 +239,29 @@ impl ValidationRow {
     }
 }
 
-/// A quantity of a study, and how far off its values are.
+/// A quantity of a study, and the errors of its values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuantityErrors {
-    /// Its word, or its unit.
+    /// The keyword of the quantity, or its unit.
     pub word: &'static str,
-    /// The law of its errors.
+    /// The error law of the quantity.
     pub law: ErrorLaw,
-    /// The errors that are aimed at, if there is an aim.
+    /// The accepted errors, if there is a goal.
     pub limits: Option<ErrorLimits>,
-    /// The errors of rows that judge.
+    /// The errors of judged rows.
     pub judged: Option<ErrorQuantiles>,
-    /// The errors of rows by their part.
+    /// The errors of rows by role.
     pub by_role: BTreeMap<JudgementRole, ErrorQuantiles>,
-    /// Whether events or kernels come in the printed order, where that was tested.
+    /// Whether events or kernels are simulated in the printed order, if that was tested.
     pub order: Option<ClassConcordance>,
-    /// The same of pairs that are printed nearer to each other, which judge nothing.
+    /// The order of pairs whose printed values are close, which judges nothing.
     pub near: Option<ClassConcordance>,
-    /// Whether the aim is reached.
+    /// Whether the goal is reached.
     pub aim: Option<Aim>,
 }
 
 impl QuantityErrors {
-    /// A quantity whose errors are not yet known.
+    /// A quantity without errors.
     pub(super) const fn new(
         word: &'static str,
         law: ErrorLaw,
@@ -272,7 +271,7 @@ impl QuantityErrors {
         Self { word, law, limits, judged: None, by_role, order: None, near: None, aim: None }
     }
 
-    /// It as JSON.
+    /// Returns the quantity as JSON.
     pub fn json(&self) -> Value {
         let mut value = json!({
             "quantity": self.word, "errors": self.law, "limits": self.limits, "judged": self.judged, "aim": self.aim,
@@ -289,7 +288,8 @@ impl QuantityErrors {
 }
 
 impl Sheet {
-    /// The rows of a study, with `quantities` judged. `each` says what a value stands on: `samples a cell`.
+    /// The sheet of a study, with `quantities` judged. `each` names what a value is computed from, such as `samples a
+    /// cell`.
     pub(super) fn judged(
         head: StudyHeading<'_>,
         (samples, each): (Samples, &str),
@@ -309,7 +309,7 @@ impl Sheet {
         Self { basis, samples, rows, quantities, ..Self::of_claims(head, Vec::new()) }
     }
 
-    /// The result of claims.
+    /// The sheet of verbal claims.
     pub(super) fn of_claims(head: StudyHeading<'_>, claims: Vec<Tested>) -> Self {
         Self {
             id: head.id.to_owned(),
@@ -323,14 +323,14 @@ impl Sheet {
         }
     }
 
-    /// Whether an aim is missed or open, or a claim came out otherwise than printed.
+    /// Whether a goal is missed or not judged, or a claim differs from the printed finding.
     pub fn is_missed(&self) -> bool {
         let mut aims = self.quantities.iter().filter_map(|it| it.aim.as_ref());
         aims.any(Aim::is_open) || self.claims.iter().any(Tested::is_missed)
     }
 }
 
-/// The errors of `quantity` among the `rows` of some parts. None without any.
+/// The errors of `quantity` among the `rows` with some roles. `None` if there are no such rows.
 pub(super) fn errors(
     rows: &[ValidationRow],
     quantity: &QuantityErrors,
@@ -340,21 +340,21 @@ pub(super) fn errors(
     ErrorQuantiles::over(wanted.map(|row| row.error.unwrap_or(f64::INFINITY)).collect())
 }
 
-/// A claim and what the simulated machine makes of it.
+/// A claim and its result on the simulated machine.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tested {
-    /// The claim.
+    /// The text of the claim.
     pub claim: String,
-    /// The finding in print; None where a length is only compared.
+    /// The printed finding; `None` if only a length is compared.
     pub expected: Option<TestOutcome>,
-    /// The finding here.
+    /// The finding in simulation.
     pub found: TestOutcome,
-    /// The numbers behind it.
+    /// The numbers behind the simulated finding.
     pub evidence: String,
 }
 
 impl Tested {
-    /// Whether it came out otherwise than printed, or could not be told.
+    /// Whether the result differs from the printed finding, or is undecided.
     pub fn is_missed(&self) -> bool {
         self.expected.is_some_and(|expected| expected != self.found)
     }

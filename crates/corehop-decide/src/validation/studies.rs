@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The studies of cost tables that come with the program: the folders of `studies/` that have one.
+//! The published studies that are embedded in the program: the folders of `studies/` that contain one.
 
 use super::claims::ClaimStudy;
 use super::gangs::GangStudy;
@@ -17,12 +17,12 @@ macro_rules! file {
     };
 }
 
-/// Name and description of each study.
+/// The name and description of each study.
 macro_rules! described {
     ($($id:literal),* $(,)?) => { &[$(($id, file!($id, "study.toml"))),*] };
 }
 
-/// Name, description and table of each study.
+/// The name, description and table of each study.
 macro_rules! with_tables {
     ($($id:literal),* $(,)?) => { &[$(($id, file!($id, "study.toml"), file!($id, "table.csv"))),*] };
 }
@@ -63,22 +63,22 @@ const CLAIMS: &[(&str, &str)] = described![
 const OF_TASK_SETS: &[(&str, &str)] =
     described!["bastoni-fig5", "delays-by-pair", "limited-preemption"];
 
-/// The description of a study of random task sets that comes with the program, by its name.
+/// Returns the description of an embedded study of random task sets, by its name.
 #[must_use]
 pub fn task_set_study(name: &str) -> Option<&'static str> {
     OF_TASK_SETS.iter().find(|(id, _)| *id == name).map(|(_, description)| *description)
 }
 
-/// The names of the studies of random task sets that come with the program.
+/// Returns the names of the embedded studies of random task sets.
 pub fn task_set_studies() -> impl Iterator<Item = &'static str> {
     OF_TASK_SETS.iter().map(|(id, _)| *id)
 }
 
-/// The studies that come with the program: tables, single values, tables of gangs, of core switches and of throughput,
-/// placements, a regression, claims.
+/// Returns the embedded studies: tables, single values, tables of gangs, of core switches and of throughput,
+/// placements, a regression, and claims.
 ///
 /// # Errors
-/// If a file is wrong; a test reads them all.
+/// An error if a file is invalid; a test reads all of them.
 pub fn all() -> Result<Vec<Box<dyn PublishedStudy>>, PublishedStudyError> {
     let mut all: Vec<Box<dyn PublishedStudy>> = Vec::new();
     for (_, description, table) in TABLES {
@@ -109,26 +109,26 @@ pub fn all() -> Result<Vec<Box<dyn PublishedStudy>>, PublishedStudyError> {
 }
 
 impl TableStudy {
-    /// The table of this name, if it comes with the program.
+    /// Returns the embedded table study of this name, if there is one.
     ///
     /// # Errors
-    /// If its files are wrong; a test reads them all.
+    /// An error if its files are invalid; a test reads all of them.
     pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(TABLES, id, Self::new)
     }
 }
 
 impl RegressionStudy {
-    /// The study of this name, if it comes with the program.
+    /// Returns the embedded study of this name, if there is one.
     ///
     /// # Errors
-    /// If its files are wrong; a test reads them all.
+    /// An error if its files are invalid; a test reads all of them.
     pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(REGRESSIONS, id, Self::new)
     }
 }
 
-/// The study of a name, from its description and its table.
+/// Parses the study of this name from its description and its table.
 fn with_table<S>(
     list: &[(&str, &str, &str)],
     id: &str,
@@ -139,10 +139,10 @@ fn with_table<S>(
 }
 
 impl GangStudy {
-    /// The table of this name, if it comes with the program.
+    /// Returns the embedded table of this name, if there is one.
     ///
     /// # Errors
-    /// If its files are wrong; a test reads them all.
+    /// An error if its files are invalid; a test reads all of them.
     pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(GANGS, id, Self::new)
     }

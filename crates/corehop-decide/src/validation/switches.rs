@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published tables of core switches against the simulated machine.
+//! Compares published tables of core switches with the simulated machine.
 
 use serde::Deserialize;
 
@@ -18,42 +18,43 @@ use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_sim::SimMachine;
 use corehop_stats::switches::Switchings;
 
-/// The unit of a value, which is what it is judged with.
+/// The unit of the values, which is also the name of the judged quantity.
 const UNIT: &str = "ns";
 
-/// A table of core switches.
+/// A published table of core switches.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: String,
-    /// The platform of its first row, by id. Each row names its own.
+    /// The platform ID of the table's first row. Each row names its own platform.
     pub platform: String,
-    /// The number of layouts of the kernel's code that a value is the median over.
+    /// The number of layouts of the kernel's code over which each value is the median.
     pub samples: u32,
-    /// The errors that are aimed at.
+    /// The accepted errors.
     pub limits: ErrorLimits,
-    /// The rows with another part than to judge.
+    /// The rows that do not judge the simulation, with their roles.
     #[serde(default)]
     pub marked: Vec<MarkedRows<SwitchRows>>,
-    /// The printed rows; they come from a file of their own.
+    /// The printed rows, which come from a separate file.
     #[serde(skip)]
     pub printed: Vec<SwitchRow>,
 }
 
-/// Some rows of a table of core switches.
+/// A selection of rows from a table of core switches.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRows {
-    /// Of this platform, by id; of all where none is named.
+    /// The platform ID of the selected rows; `None` selects all platforms.
     #[serde(default)]
     pub platform: Option<String>,
-    /// By these mechanisms; by all where none is named.
+    /// The mechanisms of the selected rows; empty selects all mechanisms.
     #[serde(default)]
     pub mechanisms: Vec<SwitchMechanism>,
-    /// With this wake-up time of every core, in cycles; 0 also for that of the platform.
+    /// The wake-up time of every core in the selected rows, in cycles; 0 also selects rows with the
+    /// platform's own wake-up time.
     #[serde(default)]
     pub wake_up: u64,
 }
@@ -66,21 +67,21 @@ impl SwitchRows {
     }
 }
 
-/// A printed value.
+/// One printed value of a core switch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SwitchRow {
-    /// The platform, by id.
+    /// The platform ID of the row.
     pub platform: String,
-    /// The mechanism.
+    /// The switching mechanism.
     pub mechanism: SwitchMechanism,
-    /// The wake-up time of every core, in cycles; None: that of the platform.
+    /// The wake-up time of every core, in cycles; `None` for the platform's own.
     pub wake_up: Option<u64>,
-    /// The time of a call, in nanoseconds.
+    /// The duration of a call, in nanoseconds.
     pub value: PrintedNumber,
 }
 
 impl SwitchRow {
-    /// The machine, with its wake-up time; None if there is no such platform.
+    /// The platform with the row's wake-up time; `None` if there is no such platform.
     pub(super) fn machine(&self) -> Option<Platform> {
         let mut platform = Platform::named(&self.platform)?.ok()?;
         if let Some(cycles) = self.wake_up {
@@ -99,10 +100,10 @@ impl SwitchRow {
 }
 
 impl SwitchStudy {
-    /// A study from its description and its table.
+    /// Parses a study from its description and its table.
     ///
     /// # Errors
-    /// [`PublishedStudyError`] says what is wrong where.
+    /// [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["platform", "mechanism", "wake_up_cycles", "value"])? {
@@ -123,7 +124,8 @@ impl SwitchStudy {
         Ok(study)
     }
 
-    /// The plan behind a row: one timed call after some others, in several layouts of the code.
+    /// The plan behind a row: one timed call after some other calls, in several layouts of the
+    /// code.
     pub(super) fn plan(
         row: &SwitchRow,
         platform: &Platform,
@@ -134,7 +136,7 @@ impl SwitchStudy {
         experiment.replicated(platform, seed, samples)
     }
 
-    /// The simulated time of a call.
+    /// The simulated duration of a call.
     fn simulated(row: &SwitchRow, seed: u64, samples: u32) -> Result<Option<f64>, ValidationError> {
         let Some(platform) = row.machine() else { return Ok(None) };
         let plan = Self::plan(row, &platform, seed, samples)?;
@@ -155,7 +157,7 @@ impl PublishedStudy for SwitchStudy {
         numbers_of(&self.marked)
     }
 
-    /// Its values are about calls.
+    /// Sizes do not apply, because the values are about calls.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Printed tables as CSV without quoted commas.
+//! Reads printed tables from CSV without quoted commas.
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::PublishedStudyError;
 
 /// A line of a table.
 pub(super) struct TableLine<'a> {
-    /// Counted from 1.
+    /// The line number, counted from 1.
     number: usize,
     header: &'a str,
     text: &'a str,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published tables against the simulated machine: what was printed, what comes out, how far off.
+//! Compares published cost tables with the simulated machine: the printed values, the simulated values, and the
+//! errors.
 //!
-//! A study names a platform, the experiment behind a printed table, and the rows that parameters of
-//! the platform were fitted on. Those rows cannot judge it: errors are stated for both parts apart.
+//! A study names a platform, the experiment behind a printed table, and the rows on which parameters of the platform
+//! were fitted. Fitted rows cannot judge the simulation, so errors are reported separately for both kinds of rows.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,19 +31,19 @@ use corehop_plan::workload::{
     Absence, Event, Load, Mover, MovingProgram, Page, Pattern, Polluter, WorkingSet,
 };
 
-/// A printed table of costs, and how it came about.
+/// A printed table of costs, and the experiment behind it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: String,
-    /// The platform it was measured on, by id.
+    /// The ID of the platform on which the table was measured.
     pub platform: String,
-    /// The number of samples of a cell.
+    /// The number of samples per cell.
     pub samples: u32,
-    /// The sizes that take fewer; None if all take as many.
+    /// The sizes with fewer samples; `None` if all sizes have the full number.
     #[serde(default)]
     pub small: Option<SmallSetSampling>,
     /// The order of the accesses.
@@ -51,82 +52,83 @@ pub struct TableStudy {
     pub page: Page,
     /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// The work beside the job on every CPU; None if it is not stated.
+    /// The background work on every CPU; `None` if the study states none.
     #[serde(default)]
     pub polluter: Option<Polluter>,
-    /// The program with a changing working set that runs on every CPU, in place of a polluter.
+    /// The program with a changing working set that runs on every CPU instead of a polluter.
     #[serde(default)]
     pub changing: Option<MovingProgram>,
-    /// The time that a polluter needs for a line besides accessing it; None if it is not stated.
+    /// The time per line that a polluter spends besides the access itself; `None` if the study states none.
     #[serde(default)]
     pub polluter_pause: Option<Fact<Latency>>,
     /// The preemption length behind each label of the table's column `preemption_length`.
     pub lengths: BTreeMap<String, Length>,
-    /// The samples behind a printed value, by the same label. Maxima are held against as many.
+    /// The number of samples behind a printed value, by the label of the preemption length. Maxima are compared with
+    /// the maximum of that number of samples.
     #[serde(default)]
     pub printed_samples: BTreeMap<String, u32>,
-    /// Whether the warm and the resumed touch are both on a CPU whose node has the working set: a job
-    /// that migrates between nodes is then walked away from home, and the way back is measured.
+    /// Whether the warm and the resumed touch both run on a CPU whose node has the working set. A job that migrates
+    /// between nodes then moves away from home first, and the way back is measured.
     #[serde(default, rename = "at_home")]
     pub numa_home: bool,
-    /// A server of the platform whose service time drifts in this study; None if none does.
+    /// A server of the platform whose service time drifts in this study; `None` if there is none.
     #[serde(default)]
     pub contention: Option<ServerContention>,
-    /// The statistics that judge, each with the errors that are aimed at.
+    /// The judged statistics, each with its accepted errors.
     pub limits: BTreeMap<PrintedStatistic, ErrorLimits>,
-    /// The rows with another part than to judge.
+    /// The rows that do not judge the simulation, with their roles.
     #[serde(default)]
     pub marked: Vec<MarkedRows<CostRows>>,
-    /// Further passes before the warm touch: what it was held against in print may have been another pass, on caches that
-    /// had come to rest.
+    /// The number of additional passes before the warm touch. The printed reference touch may have been a later pass,
+    /// on caches in a steady state.
     #[serde(default)]
     pub passes: u32,
-    /// The printed rows; they come from a file of their own.
+    /// The printed rows, which come from a separate file.
     #[serde(skip)]
     pub printed: Vec<Printed>,
 }
 
-/// Small working sets with a number of samples of their own: where every set of every cache is simulated for them, a sample
-/// tells of many times the lines.
+/// The number of samples for small working sets. If every set of every cache is simulated for them, one sample covers
+/// many times the lines.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SmallSetSampling {
-    /// The largest of them.
+    /// The largest working set that counts as small.
     pub up_to: Bytes,
-    /// Their number of samples.
+    /// The number of samples for small working sets.
     pub samples: u32,
 }
 
-/// Contention that lasts: a server whose service time drifts, and what it takes the place of.
+/// Lasting contention: a server whose service time drifts, and the servers that it replaces.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerContention {
-    /// The server's name in the platform file.
+    /// The name of the server in the platform file.
     pub server: String,
-    /// Its mean service time, if that is not the platform file's.
+    /// The mean service time, if it differs from the platform file.
     #[serde(default)]
     pub service: Option<Fact<Latency>>,
-    /// Its drift.
+    /// The drift of the service time.
     pub drift: Drift,
     /// The servers of the platform file that this study leaves out.
     #[serde(default)]
     pub without: Vec<String>,
 }
 
-/// Some cells of a table of costs.
+/// A selection of cells from a table of costs.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostRows {
-    /// Of this statistic.
+    /// The statistic of the selected cells.
     #[serde(default = "average")]
     pub statistic: PrintedStatistic,
-    /// Of this event; of all where none is named.
+    /// The event of the selected cells; `None` selects all events.
     #[serde(default)]
     pub event: Option<Event>,
-    /// The label of the preemption length of these rows; None selects rows of any length.
+    /// The label of the preemption length of the selected cells; `None` selects all lengths.
     #[serde(default)]
     pub length: Option<String>,
-    /// The working-set sizes in KiB.
+    /// The working set sizes of the selected cells, in KiB.
     pub wss_kib: Vec<u64>,
 }
 
@@ -159,12 +161,12 @@ pub struct Printed {
 }
 
 impl TableStudy {
-    /// A study from its description and its table (CSV with the columns `event`,
-    /// `preemption_length`, `statistic`, `wss_kib` and `cost_us` among others; no quoted commas in
-    /// those). Rows without a cost are left out.
+    /// Parses a study from its description and its table. The table is CSV with the columns `event`,
+    /// `preemption_length`, `statistic`, `wss_kib` and `cost_us` among others, and without quoted commas in these
+    /// columns. Rows without a cost are left out.
     ///
     /// # Errors
-    /// [`PublishedStudyError`] says what is wrong where.
+    /// [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         study.printed = printed(table)?;
@@ -185,7 +187,7 @@ impl TableStudy {
         Ok(study)
     }
 
-    /// The load it ran under.
+    /// The background load of the study.
     fn load(&self) -> Load {
         let cpus = CpuList::default();
         match (&self.polluter, &self.changing) {
@@ -195,7 +197,7 @@ impl TableStudy {
         }
     }
 
-    /// The time that a polluter needs for a line besides accessing it, in picoseconds.
+    /// The time per line that a polluter spends besides the access itself, in picoseconds.
     pub(super) fn pause(&self, platform: &Platform) -> u64 {
         let core = platform.clock.core.as_ref().map_or(Hertz::new(0), |fact| fact.value);
         self.polluter_pause.as_ref().map_or(0, |fact| fact.value.picos(core))
@@ -206,7 +208,7 @@ impl TableStudy {
         WorkingSet { pattern: self.pattern, page: self.page, ..list }
     }
 
-    /// The labels of preemption lengths, each with the events that have it.
+    /// The labels of preemption lengths, each with the events that have this length.
     fn by_length(&self) -> Vec<(&str, Vec<Event>)> {
         let labels: BTreeSet<&str> = self.printed.iter().map(|row| row.length.as_str()).collect();
         let events = |label| {
@@ -221,8 +223,8 @@ impl TableStudy {
         sizes.into_iter().collect()
     }
 
-    /// The experiment behind the table: every combination of its sizes, events and lengths, each with so many
-    /// samples.
+    /// The experiment behind the table: every combination of its sizes, events and lengths, with `samples` samples
+    /// each.
     fn experiment(&self, samples: u32) -> Synthetic {
         let sets: Vec<WorkingSet> = self.sizes().into_iter().map(|wss| self.set(wss)).collect();
         let idle = self.load() == Load::Idle;
@@ -250,17 +252,17 @@ impl TableStudy {
         synthetic(groups, CpuList::default())
     }
 
-    /// The basis of a value, beside the number of samples.
+    /// What a value is computed from, beside the number of samples.
     fn basis(&self) -> String {
         let few =
             |it: &SmallSetSampling| format!("samples a cell, {} up to {}", it.samples, it.up_to);
         self.small.as_ref().map_or_else(|| "samples a cell".to_owned(), few)
     }
 
-    /// The plan of [`TableStudy::experiment`], its jobs taken home where the study says so.
+    /// The plan of [`TableStudy::experiment`], with jobs moved to their home node if the study requires that.
     ///
     /// # Errors
-    /// As the experiment's.
+    /// The errors of the experiment.
     pub(super) fn plan(&self, platform: &Platform, lab: &Lab) -> Result<Plan, ExperimentError> {
         let mut experiment = self.experiment(lab.samples(self.samples).have);
         experiment.passes = lab.passes.unwrap_or(self.passes);
@@ -274,7 +276,7 @@ impl TableStudy {
     /// The platform with the server that drifts in this study.
     ///
     /// # Errors
-    /// If the platform has no such server.
+    /// An error if the platform has no such server.
     pub(super) fn on<'a>(
         &self,
         platform: &'a Platform,
@@ -309,7 +311,7 @@ impl TableStudy {
         cells
     }
 
-    /// Joins the printed rows with `samples` of the experiment.
+    /// Combines the printed rows with simulated `samples` of the experiment.
     fn join(&self, samples: &[Sample]) -> Vec<ValidationRow> {
         let cells = self.cells();
         let mut delays = vec![Vec::new(); cells.len()];
@@ -326,12 +328,12 @@ impl TableStudy {
         self.printed.iter().map(joined).collect()
     }
 
-    /// The part that a row has in the judgement.
+    /// The role of a row in the judgement.
     pub(super) fn role(&self, row: &Printed) -> JudgementRole {
         role_among(&self.marked, |rows: &CostRows| rows.has(row))
     }
 
-    /// A row beside simulated values in microseconds. Only statistics with an aim have an error that counts.
+    /// Compares a row with simulated values in microseconds. Only statistics with a goal have an error that counts.
     fn beside(&self, row: &Printed, values: &[f64]) -> ValidationRow {
         let printed_n = self.printed_samples.get(&row.length).copied();
         let printed_n = printed_n.filter(|_| row.statistic == PrintedStatistic::Maximum);
@@ -353,7 +355,7 @@ impl TableStudy {
         }
     }
 
-    /// Counts the pairs of judged averages of one size, and those that are simulated in the printed order.
+    /// Counts the pairs of judged averages of one size, and the pairs in the printed order.
     fn order(&self, rows: &[ValidationRow]) -> ClassConcordance {
         let both = self.printed.iter().zip(rows);
         let judged = |&(row, beside): &(&Printed, &ValidationRow)| {
@@ -376,7 +378,7 @@ impl TableStudy {
     }
 }
 
-/// Whether the greater of two printed values is 1.2 times the lesser one at least, whatever was rounded.
+/// Whether the larger of two printed values is at least 1.2 times the smaller one, for any rounding.
 pub(super) fn are_apart(low: PrintedNumber, high: PrintedNumber) -> bool {
     high.value - low.value > (0.2 * low.value.abs()).max(low.step.max(high.step))
 }
@@ -399,7 +401,7 @@ fn printed(table: &str) -> Result<Vec<Printed>, PublishedStudyError> {
     Ok(rows)
 }
 
-/// A synthetic experiment whose jobs are preempted by next to nothing.
+/// A synthetic experiment whose jobs are preempted by an almost empty preemptor.
 pub(super) fn synthetic(groups: Vec<SamplingGroup>, cpus: CpuList) -> Synthetic {
     let preemptor =
         Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
@@ -437,7 +439,7 @@ impl PublishedStudy for TableStudy {
 }
 
 impl PrintedStatistic {
-    /// It of values; of a maximum, that of so many values.
+    /// The statistic of the values; for a maximum, the expected maximum of `count` values.
     fn of(self, values: &[f64], count: Option<u32>) -> f64 {
         let n = values.len() as f64;
         let mean = values.iter().sum::<f64>() / n;
@@ -500,7 +502,7 @@ mod tests {
         assert_eq!(planned.len(), 4);
     }
 
-    /// The rows of a study whose simulated values are so many times the printed ones.
+    /// The rows of a study whose simulated values are the printed values times these factors.
     fn simulated(study: &TableStudy, factors: [f64; 4]) -> Vec<ValidationRow> {
         let rows = study.printed.iter().zip(factors);
         rows.map(|(row, by)| study.beside(row, &[row.cost_us.value * by])).collect()

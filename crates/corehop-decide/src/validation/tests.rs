@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small studies from their description to their sheet: what is planned, what is simulated, and what is held against print.
+//! Tests of small studies from description to sheet: the plan, the simulation, and the comparison with print.
 
 use super::aim::Samples;
 use super::gangs::GangStudy;
@@ -33,7 +33,7 @@ fn every_folder_of_studies_is_one_study_in_the_order_of_its_kind() {
     assert!(all.iter().all(|it| !it.head().title.is_empty()));
 }
 
-/// A table of two sizes, of which the smaller takes fewer samples; `more` is put before its lengths.
+/// A table of two sizes, with fewer samples for the smaller size; `more` is inserted before its lengths.
 fn table(more: &str) -> TableStudy {
     let description = format!(
         "id = \"made-up\"\ntitle = \"two sizes\"\nplatform = \"xeon_x5650\"\nsamples = 6\npattern = \"shuffled\"\n\

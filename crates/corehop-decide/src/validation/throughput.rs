@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published tables of what off-load does to throughput, against the simulated machine.
+//! Compares published tables of the throughput effect of off-load with the simulated machine.
 //!
-//! The load of a table is what print says of it: the shares of time by mode on one complex core, and the time of a unit of work
-//! there. Each kernel of the table is an arm of the simulated off-load, each chip a platform whose second half of cores
-//! are the OS cores.
+//! The load of a table comes from printed values: the shares of time by mode on one complex core, and the time per
+//! unit of work on that core. Each kernel of the table is an arm of the simulated off-load, and each chip is a
+//! platform whose second half of cores are the OS cores.
 
 use std::collections::BTreeMap;
 
@@ -26,80 +26,81 @@ use corehop_sim::switch::off_load::{
     CallAftermath, Flags, OffLoadArm, OffLoadWorkload, SwitchLatencies, off_load,
 };
 
-/// The quantity, which a value is judged with.
+/// The name of the judged quantity.
 const THROUGHPUT: &str = "throughput";
-/// The chip that shares of time and times of a unit are about.
+/// The chip to which the printed shares of time and unit times refer.
 const ONE_CORE: &str = "m5_c";
-/// The calls that one thread makes on that chip in a run.
+/// The number of calls that one thread makes on that chip in a run.
 const CALLS: u64 = 20_000;
 
 /// A table of throughputs, and the loads behind it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputStudy {
-    /// Its name.
+    /// The name of the study.
     pub id: String,
-    /// The printed table, with its source.
+    /// The title of the printed table, with its source.
     pub title: String,
-    /// The platform of its first row, by id. Each row names its own.
+    /// The platform ID of the table's first row. Each row names its own platform.
     pub platform: String,
-    /// The number of runs that a value is the mean of.
+    /// The number of runs averaged in each value.
     pub samples: u32,
-    /// The time in which the printed units were done.
+    /// The time in which the printed units were completed.
     pub window: Nanos,
-    /// Whether the unmodified kernel runs threads on the OS cores alone: a single thread stays where the kernel of 2009
-    /// starts it (section 8.3). Otherwise threads run on any idle core, the fastest first.
+    /// Whether the unmodified kernel runs threads only on the OS cores: a single thread stays where the kernel of
+    /// 2009 starts it (section 8.3). Otherwise threads run on any idle core, the fastest core first.
     #[serde(default)]
     pub unmodified_on_os_cores: bool,
-    /// The loads, by the speed of the network.
+    /// The loads, by network speed.
     pub loads: Vec<PrintedLoad>,
-    /// The errors and the share of pairs in order that are aimed at.
+    /// The accepted errors, and the accepted share of pairs in order.
     pub limits: ErrorLimits,
-    /// The rows with another part than to judge.
+    /// The rows that do not judge the simulation, with their roles.
     #[serde(default)]
     pub marked: Vec<MarkedRows<ThroughputRows>>,
-    /// The printed rows; they come from a file of their own.
+    /// The printed rows, which come from a separate file.
     #[serde(skip)]
     pub printed: Vec<ThroughputRow>,
 }
 
-/// A load as print describes it.
+/// A load as described in print.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PrintedLoad {
-    /// The speed of the network in Gbit/s; 0 without one.
+    /// The network speed in Gbit/s; 0 without a network.
     pub nic_gbps: u32,
-    /// The time by mode on one complex core.
+    /// The shares of time by mode on one complex core.
     pub percent: ModeShares,
-    /// The time of a unit of work there.
+    /// The time per unit of work on that core.
     pub unit: Nanos,
-    /// The calls of a unit that switch.
+    /// The number of calls per unit that switch cores.
     pub calls: f64,
-    /// The share of the kernel's time that is in those calls.
+    /// The share of kernel time that is spent in those calls.
     pub switched: f64,
-    /// The threads.
+    /// The number of threads.
     pub threads: u32,
-    /// Whether a thread waits for the interrupts of its calls. Those of a stream come while it makes them.
+    /// Whether a thread waits for the interrupts of its calls. In a stream, interrupts come while the thread makes
+    /// its calls.
     pub awaited: bool,
-    /// Whether calls are made of so many packets that each takes the same time.
+    /// Whether calls consist of so many packets that each call takes the same time.
     #[serde(default)]
     pub steady: bool,
-    /// The time in which that core idles.
+    /// Why the core is idle for a part of the time.
     pub idle: IdleTime,
-    /// The units that the wire carries in the window, if that is a limit.
+    /// The number of units that the network carries in the window, if that is a limit.
     #[serde(default)]
     pub wire: Option<f64>,
 }
 
-/// The reason for which a core idles.
+/// Why a core is idle for a part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdleTime {
     /// Each thread waits after its calls.
     Waits,
-    /// The wire is full: a slower core idles less.
+    /// The network is saturated, so a slower core is idle for less time.
     Wire,
-    /// Print says that the processor is the bottleneck: the time is the kernel's.
+    /// The paper names the processor as the bottleneck, so idle time counts as kernel time.
     Kernel,
 }
 
@@ -107,23 +108,23 @@ pub enum IdleTime {
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModeShares {
-    /// User code.
+    /// The share of user code.
     pub user: f64,
-    /// The kernel, for the program.
+    /// The share of kernel work for the program.
     pub kernel: f64,
-    /// Interrupts.
+    /// The share of interrupts.
     pub interrupt: f64,
-    /// Nothing.
+    /// The idle share.
     pub idle: f64,
 }
 
-/// Some rows of a table of throughputs.
+/// A selection of rows from a table of throughputs.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThroughputRows {
-    /// On this platform, by id.
+    /// The platform ID of the selected rows.
     pub platform: String,
-    /// Of these kernels; of all where none is named.
+    /// The kernels of the selected rows; empty selects all kernels.
     #[serde(default)]
     pub kernels: Vec<String>,
 }
@@ -135,27 +136,27 @@ impl ThroughputRows {
     }
 }
 
-/// A printed value.
+/// One printed throughput.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThroughputRow {
-    /// The platform, by id.
+    /// The platform ID of the row.
     pub platform: String,
-    /// The speed of the network in Gbit/s; 0 without one.
+    /// The network speed in Gbit/s; 0 without a network.
     pub nic_gbps: u32,
     /// The kernel.
     pub kernel: PrintedKernel,
-    /// The units done in the window.
+    /// The number of units completed in the window.
     pub value: PrintedNumber,
 }
 
 /// A kernel of a table of throughputs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrintedKernel {
-    /// As Linux is.
+    /// Linux without changes.
     Unmodified,
-    /// With interrupts bound to the OS cores, and the program to the others.
+    /// Linux with interrupts bound to the OS cores, and the program bound to the other cores.
     Bound,
-    /// The same with core switches.
+    /// Linux bound like [`PrintedKernel::Bound`], with core switches by this mechanism.
     Switching(SwitchMechanism),
 }
 
@@ -168,7 +169,7 @@ impl PrintedKernel {
         }
     }
 
-    /// The arm of the simulation that stands for it: calls go to the OS cores in turns.
+    /// The simulated arm that represents this kernel; calls use the OS cores in turn.
     const fn arm(self, unmodified_on_os_cores: bool) -> OffLoadArm {
         match self {
             Self::Unmodified if unmodified_on_os_cores => OffLoadArm::OsCores,
@@ -199,7 +200,7 @@ impl std::str::FromStr for PrintedKernel {
 }
 
 impl PrintedLoad {
-    /// The load for a chip whose cores have times of an instruction that are so many times those of [`ONE_CORE`].
+    /// The load for a chip whose cores need these multiples of the instruction time of [`ONE_CORE`].
     fn workload(
         &self,
         (platform, mechanism): (&Platform, SwitchMechanism),
@@ -236,7 +237,7 @@ impl PrintedLoad {
     }
 }
 
-/// Switches as simulated before: those of a platform by a mechanism with a seed.
+/// Simulated switch latencies, by platform, mechanism and seed.
 #[derive(Default)]
 struct Known(BTreeMap<(String, SwitchMechanism, u64), SwitchLatencies>);
 
@@ -253,7 +254,7 @@ impl Known {
         Ok(&self.0[&key])
     }
 
-    /// The time of an instruction on the fastest core.
+    /// The instruction time of the fastest core.
     fn fastest(
         &mut self,
         platform: &Platform,
@@ -264,10 +265,10 @@ impl Known {
 }
 
 impl ThroughputStudy {
-    /// A study from its description and its table.
+    /// Parses a study from its description and its table.
     ///
     /// # Errors
-    /// [`PublishedStudyError`] says what is wrong where.
+    /// [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["platform", "nic_gbps", "kernel", "value"])? {
@@ -289,7 +290,7 @@ impl ThroughputStudy {
         self.loads.iter().find(|it| it.nic_gbps == nic_gbps)
     }
 
-    /// The simulated units in the window; None where the row names no platform.
+    /// The simulated number of units in the window; `None` if the row's platform does not exist.
     fn simulated(
         &self,
         row: &ThroughputRow,
@@ -316,7 +317,7 @@ impl ThroughputStudy {
         Ok(Some(load.wire.map_or(units, |wire| units.min(wire))))
     }
 
-    /// The mean over some runs.
+    /// The mean over several runs.
     fn mean(
         &self,
         row: &ThroughputRow,
@@ -331,8 +332,8 @@ impl ThroughputStudy {
         Ok(Some(sum / f64::from(samples)))
     }
 
-    /// The pairs of judged kernels on one chip that are printed apart, and those that are printed nearer, each with those that
-    /// are simulated in the printed order.
+    /// The pairs of judged kernels on one chip with clearly different printed values, and the pairs with close
+    /// printed values, each with the number of pairs in the printed order.
     fn order(&self, rows: &[ValidationRow]) -> [ClassConcordance; 2] {
         let both = self.printed.iter().zip(rows).filter(|it| it.1.role.judges());
         let judged: Vec<(&ThroughputRow, &ValidationRow)> = both.collect();
@@ -368,7 +369,7 @@ impl PublishedStudy for ThroughputStudy {
         numbers_of(&self.marked)
     }
 
-    /// Its values are about programs.
+    /// Sizes do not apply, because the values are about programs.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }
