@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live machine of corehop, and everything that asks Linux.
+//! The live machine of corehop, and all code that queries Linux.
 
 pub mod bpf;
 pub mod counters;
@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 use probe::{partners, waking};
 
-/// Does the work of a helper process where this process was started as one, and returns its exit
-/// code; to be called first in `main`:
+/// Runs a helper's work if this process was started as a helper, and returns its exit code. Call
+/// this function first in `main`:
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -47,7 +47,7 @@ pub fn main_if_asked() -> Option<ExitCode> {
     corehop_system::supervisor::main_if_asked(helper)
 }
 
-/// The helpers of the live machine, by their role.
+/// Runs the live machine's helper with this role.
 fn helper(role: &str, arguments: &[OsString]) -> Option<io::Result<()>> {
     Some(match (role, arguments) {
         (pages::ROLE, [pid, faults]) => pages::handle(pid, faults),

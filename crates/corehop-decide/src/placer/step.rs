@@ -413,8 +413,8 @@ impl Placer {
     /// Whether threads that should share CPUs ran as near to each other as the moves put them; `None` if the host
     /// does not report where threads ran.
     ///
-    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. That
-    /// counts as a control, even if another such pair was kept on the next CPU.
+    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. That is
+    /// still a control. That counts as a control, even if another such pair was kept on the next CPU.
     fn are_together(&self, arm: TrialArm, moves: &[Move], activity: &Activity) -> Option<bool> {
         let before: &[Move] = if arm == TrialArm::Before { &self.kept } else { &[] };
         let (moves, kept) = (by_thread(moves), by_thread(before));

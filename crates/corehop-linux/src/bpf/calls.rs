@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own count of a program's system calls, by number, from a size on.
+//! Counts a program's system calls in the kernel, by call number, for calls of at least some size.
 //!
-//! One program stands at the entry of every system call of the machine. It counts those of the processes that this one
-//! starts, and of their descendants, but for calls of partner threads: these are made for another thread. The
-//! costs are two look-ups for each call of the machine, and some tens of nanoseconds more for a call that is counted.
+//! One BPF program runs at the entry of every system call on the machine. The program counts calls of processes that
+//! this process starts, and of their descendants. Calls of partner threads do not count, because these calls are made
+//! for another thread. Every system call on the machine costs two look-ups, and a counted call some tens of
+//! nanoseconds more.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -11,35 +12,36 @@ use std::sync::atomic::Ordering;
 use super::object::{BpfTable, Object};
 use super::{ArrayMapping, BpfError, kernel_types};
 
-/// The programs, `bpf/calls.bpf.c`.
+/// The compiled programs of `bpf/calls.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
 
-/// Numbers of system calls are below this.
+/// The limit for numbers of system calls.
 const NUMBERS: usize = 512;
-/// The value of a process whose children are counted, and not itself.
+/// The map value for a process whose children are counted, but not the process itself.
 const FOLLOWED: u32 = 1;
 
-/// The way to the size of a call. In the order of the program's.
+/// How the size of a call is determined. The order of the variants matches the BPF program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum CallSize {
-    /// It has none.
+    /// The call has no size.
     None,
-    /// The third argument.
+    /// The third argument is the size.
     Third,
-    /// The fourth argument.
+    /// The fourth argument is the size.
     Fourth,
-    /// The second argument points to a vector, the third is its length: the first 64 elements are summed up.
+    /// The second argument points to a vector, and the third is the vector's length. The size is the sum over the
+    /// first 64 elements.
     Vector,
     /// The second argument points to a message.
     Message,
-    /// It has none, and is not counted if the third argument says that there is no path (`AT_EMPTY_PATH`).
+    /// The call has no size, and does not count if its third argument says that there is no path (`AT_EMPTY_PATH`).
     PathFlagsThird,
-    /// The same of the fourth argument.
+    /// The call has no size, and does not count if its fourth argument says that there is no path (`AT_EMPTY_PATH`).
     PathFlagsFourth,
 }
 
-/// The counts, running. They end when this is dropped.
+/// The running counters of system calls. Dropping the value stops the counting.
 #[derive(Debug)]
 pub struct CallCounts {
     _object: Object,
@@ -49,10 +51,10 @@ pub struct CallCounts {
 }
 
 impl CallCounts {
-    /// Counts nothing, until it is told what.
+    /// Loads the programs, which initially count nothing.
     ///
     /// # Errors
-    /// If the caller may not, or the kernel lacks what the programs need.
+    /// An error if the caller lacks a privilege, or the kernel lacks a feature that the programs need.
     pub fn open() -> Result<Self, BpfError> {
         let types = kernel_types()?;
         let mut object = Object::load(OBJECT, types, &[], &[])?;
@@ -70,7 +72,7 @@ impl CallCounts {
         Ok(Self { _object: object, wishes, counts, processes })
     }
 
-    /// Counts the calls of this number whose size is at least `threshold`.
+    /// Starts counting calls with this number whose size is at least `threshold`.
     ///
     /// # Panics
     /// For a number of 512 or more.
@@ -80,7 +82,7 @@ impl CallCounts {
         self.wishes.word(at).store(threshold, Ordering::Relaxed);
     }
 
-    /// Counts the calls of the processes that this one starts from now on.
+    /// Starts counting the calls of processes that this process starts from now on.
     ///
     /// # Errors
     /// The kernel's error.
@@ -88,7 +90,7 @@ impl CallCounts {
         self.processes.put(std::process::id(), FOLLOWED)
     }
 
-    /// The calls of this number until now.
+    /// Returns the number of calls with this number so far.
     ///
     /// # Panics
     /// For a number of 512 or more.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Times at which each CPU passes the kernel's tracepoints of scheduling, as they happen.
+//! Records the times at which each CPU passes the kernel's scheduling tracepoints.
 //!
-//! One program per tracepoint. It reads the clock first and last, so that what it takes itself can be
-//! left out of a time between two events: that goes from the end of the first to the begin of the second.
-//! The way to a program and away from it remains in it ([`Events::residual`]).
+//! One BPF program runs at each tracepoint. The program reads the clock at its start and end, so that a time between
+//! two events can exclude the program itself: the time lasts from the end of the first event to the begin of the
+//! second. Such a time still includes the entry into a program and the exit from it ([`Events::residual`]).
 //!
-//! Each CPU has a list of its own, which is filled once; what comes after that is counted as lost. A
-//! place in it is taken by an atomic addition, as interrupts come between.
+//! Each CPU has its own list, which is filled once; further events are counted as lost. The program reserves a list
+//! entry by an atomic addition, because interrupts can come in between.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,52 +16,53 @@ use corehop_plan::units::{Cpu, CpuList};
 use super::object::Object;
 use super::{ArrayMapping, BpfError, Btf, kernel_types};
 
-/// The programs, `bpf/events.bpf.c`.
+/// The compiled programs of `bpf/events.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/events.bpf.o");
 
 /// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KernelEventKind {
-    /// The scheduler is entered; `argument` is the current thread.
+    /// The scheduler starts; `argument` is the current thread.
     ScheduleBegin,
-    /// It has decided for another thread, `argument`, and switches to it.
+    /// The scheduler has chosen another thread, `argument`, and switches to it.
     Switch,
-    /// It is left, by the thread `argument`; `detail` is 1 where it has switched.
+    /// The scheduler returns in the thread `argument`; `detail` is 1 if it switched threads.
     ScheduleEnd,
-    /// The interrupt of the local timer.
+    /// The local timer interrupt starts.
     TimerBegin,
-    /// Its end; softirqs that it raised come after it.
+    /// The local timer interrupt ends; softirqs that it raised follow.
     TimerEnd,
-    /// The handler of a timer: `detail` is the lower half of its address, `argument` when it was due.
+    /// The handler of a timer starts: `detail` is the lower half of the handler's address, and `argument` the time at
+    /// which the timer was due.
     HandlerBegin,
-    /// Its end.
+    /// The handler of a timer ends.
     HandlerEnd,
     /// The thread `argument` is woken.
     Waking,
-    /// An interrupt is sent to CPU `detail`; `argument` is 0 where it is to schedule, otherwise it is to
-    /// run a function.
+    /// An interrupt is sent to CPU `detail`; `argument` is 0 if that CPU is to schedule, otherwise it is to run a
+    /// function.
     Send,
-    /// The interrupt by which another CPU has this one schedule.
+    /// The interrupt starts by which another CPU makes this CPU schedule.
     RescheduleBegin,
-    /// Its end.
+    /// The reschedule interrupt ends.
     RescheduleEnd,
-    /// The interrupt by which another CPU has this one run a function.
+    /// The interrupt starts by which another CPU makes this CPU run a function.
     CallBegin,
-    /// Its end.
+    /// The function-call interrupt ends.
     CallEnd,
-    /// A device's interrupt.
+    /// A device interrupt starts.
     DeviceBegin,
-    /// Its end.
+    /// A device interrupt ends.
     DeviceEnd,
-    /// Softirq number `detail` is to run.
+    /// The softirq number `detail` is raised.
     SoftirqRaise,
-    /// It runs.
+    /// The softirq starts.
     SoftirqBegin,
-    /// Its end.
+    /// The softirq ends.
     SoftirqEnd,
 }
 
-/// In the order of [`KernelEventKind`].
+/// The tracepoints with their event kinds, in the order of [`KernelEventKind`].
 const PROBES: [(&str, KernelEventKind); 18] = [
     ("sched_entry_tp", KernelEventKind::ScheduleBegin),
     ("sched_switch", KernelEventKind::Switch),
@@ -83,23 +84,24 @@ const PROBES: [(&str, KernelEventKind); 18] = [
     ("softirq_exit", KernelEventKind::SoftirqEnd),
 ];
 
-/// Something that has happened on a CPU.
+/// A scheduling event on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BpfEvent {
-    /// The kind.
+    /// The kind of the event.
     pub kind: KernelEventKind,
-    /// When, in ns of CLOCK_MONOTONIC.
+    /// The time of the event, in ns of CLOCK_MONOTONIC.
     pub begin_ns: u64,
-    /// When it was noted down.
+    /// The time at which the event was recorded.
     pub end_ns: u64,
-    /// See [`KernelEventKind`].
+    /// A value that depends on the kind; see [`KernelEventKind`].
     pub detail: u32,
-    /// See [`KernelEventKind`]. A thread has its process's number in the upper half, its own in the lower.
+    /// A value that depends on the kind; see [`KernelEventKind`]. A thread is given by its process ID in the upper
+    /// half and its thread ID in the lower half.
     pub argument: u64,
 }
 
 impl BpfEvent {
-    /// None where it was not noted down to the end.
+    /// Decodes an event; `None` if the event was not recorded completely.
     fn of([begin_ns, what, argument, end_ns]: [u64; 4]) -> Option<Self> {
         let number = (what as u32).checked_sub(1)? as usize;
         let (_, kind) = PROBES.get(number)?;
@@ -114,19 +116,19 @@ impl BpfEvent {
     }
 }
 
-/// Each CPU's count of events lies in cache lines of its own.
+/// The words before the lists, so that each CPU's event count has its own cache lines.
 const HEAD_WORDS: usize = 16;
-/// An event is of 1 << 5 bytes.
+/// The size of an event as a power of two, in bytes.
 const EVENT_SHIFT: u32 = 5;
 const EVENT_WORDS: usize = (1 << EVENT_SHIFT) / 8;
-/// The places of a CPU, as a power of two: 4 MiB.
+/// The number of list entries of a CPU, as a power of two: 4 MiB.
 const PLACES_SHIFT: u32 = 17;
-/// The greatest size of the lists of all CPUs together, as a power of two.
+/// The largest size of the lists of all CPUs together, as a power of two.
 const MOST_SHIFT: u32 = 27;
-/// A count at which nothing is noted down.
+/// The count at which nothing is recorded.
 const STOPPED: u64 = 1 << 62;
 
-/// The programs and their lists, which go when it is dropped.
+/// The programs and their lists, which are removed on drop.
 #[derive(Debug)]
 pub struct Events {
     // Declared first, so that the programs run no more when their memory goes.
@@ -135,39 +137,40 @@ pub struct Events {
     heads: ArrayMapping,
     lists: ArrayMapping,
     cpus: u32,
-    /// The places of a CPU.
+    /// The number of list entries of a CPU.
     places: u32,
     missing: Vec<(&'static str, String)>,
 }
 
 impl Events {
-    /// Loads the programs, for events on `cpus`. Tracepoints that this kernel lacks are left out and named.
+    /// Loads the programs for events on `cpus`. Tracepoints that this kernel lacks are skipped; [`Events::missing`]
+    /// names them.
     ///
     /// # Errors
-    /// If the kernel has no BTF, the caller may not, or none of the tracepoints is there.
+    /// An error if the kernel has no BTF, the caller lacks a privilege, or none of the tracepoints exists.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
         Self::open_with(kernel_types()?, cpus)
     }
 
-    /// The same with type information that has been read already.
+    /// Loads the programs with type information that has already been read.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_with(types: &Btf, cpus: &CpuList) -> Result<Self, BpfError> {
         let probes = PROBES.map(|(tracepoint, _)| (format!("hop_{tracepoint}"), tracepoint));
         Self::with(types, cpus, PLACES_SHIFT, probes)
     }
 
-    /// Loads the program of [`KernelEventKind::Switch`] alone, so that the list of a CPU holds many seconds.
+    /// Loads only the program of [`KernelEventKind::Switch`], so that a CPU's list lasts many seconds.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn of_switches(cpus: &CpuList) -> Result<Self, BpfError> {
         let program = ("hop_sched_switch".to_owned(), "sched_switch");
         Self::with(kernel_types()?, cpus, PLACES_SHIFT, [program])
     }
 
-    /// With these programs at these tracepoints.
+    /// Loads these programs at these tracepoints.
     fn with(
         types: &Btf,
         cpus: &CpuList,
@@ -200,22 +203,23 @@ impl Events {
         Ok(Self { object, programs: vec![], heads, lists, cpus, places, missing: vec![] })
     }
 
-    /// The events that this kernel does not show, with the reason.
+    /// Returns the events that this kernel does not provide, with the reason.
     pub fn missing(&self) -> &[(&'static str, String)] {
         &self.missing
     }
 
-    /// Takes events down from now on.
+    /// Starts recording events.
     pub fn begin(&self) {
         (0..self.cpus).for_each(|cpu| _ = self.set_count(cpu, 0));
     }
 
-    /// The number of events not seen since the programs were loaded, as their program was running already.
+    /// Returns the number of events missed since the programs were loaded, because their program was already running.
     pub fn missed(&self) -> u64 {
         self.programs.iter().filter_map(|it| self.object.info(it).ok()).map(|it| it.missed).sum()
     }
 
-    /// Ends that: the events by CPU, in order, and how many found no room.
+    /// Stops recording. Returns the events by CPU, in order, and the number of events that were lost because a list
+    /// was full.
     pub fn end(&self) -> (Vec<(Cpu, Vec<BpfEvent>)>, u64) {
         let counts: Vec<u64> = (0..self.cpus).map(|cpu| self.set_count(cpu, STOPPED)).collect();
         // Those that have a place already are noted down soon.
@@ -230,7 +234,7 @@ impl Events {
         (streams, lost)
     }
 
-    /// The first `count` events of a CPU, in order, which are forgotten.
+    /// Takes the first `count` events of a CPU, in order, out of its list.
     fn list(&self, cpu: u32, count: usize) -> Vec<BpfEvent> {
         let first = cpu as usize * self.places as usize * EVENT_WORDS;
         let take = |number: usize| {
@@ -245,22 +249,23 @@ impl Events {
         events
     }
 
-    /// Lists of these CPUs with `1 << places_shift` places each, and no program: what a test counts is all there is.
+    /// Lists of these CPUs with `1 << places_shift` entries each, without programs, so that a test controls the
+    /// counts.
     #[cfg(test)]
     pub(crate) fn by_hand(cpus: &CpuList, places_shift: u32) -> Result<Self, BpfError> {
         Self::without_programs(kernel_types()?, cpus, places_shift)
     }
 
-    /// Sets the count of a CPU; what it was.
+    /// Sets the count of a CPU; returns the earlier count.
     pub(crate) fn set_count(&self, cpu: u32, count: u64) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS).swap(count, Ordering::AcqRel)
     }
 
-    /// The time of getting to a program and away from it: times from the end of one to the begin of the next
-    /// where nothing lies between, in nanoseconds, while `run` makes threads switch.
+    /// Returns the times of entering and leaving a program, in nanoseconds: from the end of one event to the begin of
+    /// the next with nothing in between, while `run` makes threads switch.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn residual(cpus: &CpuList, run: impl FnOnce()) -> Result<Vec<f64>, BpfError> {
         let twice = ["hop_first", "hop_second"].map(|name| (name.to_owned(), "sched_switch"));
         let events = Self::with(kernel_types()?, cpus, 13, twice)?;
@@ -277,7 +282,7 @@ impl Events {
     }
 }
 
-/// Of the events that a CPU has counted, the number that found one of its places, and the number that found none.
+/// Splits a CPU's event count into the number of stored events, and the number of lost events.
 fn placed(count: u64, places: u32) -> (u64, u64) {
     // At least STOPPED where nothing was begun.
     let count = if count >= STOPPED { 0 } else { count };

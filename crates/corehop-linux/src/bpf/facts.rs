@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Facts from the kernel's type information: whether a field exists, how large a type is.
+//! Facts from the kernel's type information, such as whether a field exists or how large a type is.
 //!
-//! A question is a C function in `bpf/facts.bpf.c` that returns the answer. The loader puts the running
-//! kernel's answer into the function's first instruction, and it is read from there: the function
-//! never runs.
+//! A question is a C function in `bpf/facts.bpf.c` that returns the answer. The loader writes the running kernel's
+//! answer into the function's first instruction, and corehop reads the answer from there; the function never runs.
 
 use aya::Btf;
 use aya_obj::Object;
@@ -11,20 +10,20 @@ use aya_obj::generated::{BPF_ALU, BPF_ALU64, BPF_MOV, bpf_insn};
 
 use super::BpfError;
 
-/// The questions of `bpf/facts.bpf.c`.
+/// The compiled questions of `bpf/facts.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/facts.bpf.o");
 
-/// Answers, of one kernel.
+/// The answers of one kernel.
 #[derive(Debug)]
 pub struct Facts {
     object: Object,
 }
 
 impl Facts {
-    /// The answers of `types` to the questions of corehop.
+    /// Returns the answers of `types` to all questions of corehop.
     ///
     /// # Errors
-    /// If the types lack something that a question has to assume.
+    /// An error if the types lack something that a question must assume.
     pub fn of(types: &Btf) -> Result<Self, BpfError> {
         Self::asked_in(OBJECT, types)
     }
@@ -37,13 +36,13 @@ impl Facts {
         Ok(Self { object })
     }
 
-    /// The instructions of a function; none where there is no such function.
+    /// The instructions of a function; `None` if there is no such function.
     pub(super) fn instructions(&self, function: &str) -> Option<&[bpf_insn]> {
         let mut all = self.object.functions.values();
         all.find(|it| it.name == function).map(|it| it.instructions.as_slice())
     }
 
-    /// The answer to one; none where the types lack what is asked about.
+    /// Returns the answer to a question; `None` if the types lack its subject.
     pub fn answer(&self, question: &str) -> Option<u32> {
         let first = self.instructions(question)?.first()?;
         // Set a register to a number, in either width; a call where there is no answer.
@@ -51,7 +50,7 @@ impl Facts {
         set.then(|| first.imm.cast_unsigned())
     }
 
-    /// Whether the answer to a question of yes or no is yes.
+    /// Returns whether the answer to a yes-or-no question is yes.
     pub fn says(&self, question: &str) -> bool {
         self.answer(question).is_some_and(|answer| answer != 0)
     }
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
     use crate::bpf::parse_types;
 
-    /// A kernel whose `struct rq` has the one field `field`, of 8 bytes.
+    /// Type information of a kernel whose `struct rq` has only the field `field`, of 8 bytes.
     fn kernel_with(field: &str) -> Btf {
         let strings = [b"\0rq\0", field.as_bytes(), b"\0"].concat();
         let types: [u32; 10] = [0, 1 << 24, 8, 64, 1, 4 << 24 | 1, 8, 4, 1, 0];

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Per-CPU counts of what takes a CPU away from a thread: interrupts, switches, steal.
+//! Per-CPU counts of events that take a CPU away from a thread: interrupts, switches, steal.
 //!
-//! One program per tracepoint adds to a word of the CPU it runs on; the words of a CPU lie side by
-//! side in memory that this process sees, so that a measured thread reads them before and after a
-//! walk with a handful of loads.
+//! One BPF program per tracepoint adds to a word of the CPU on which it runs. The words of a CPU are adjacent in
+//! memory that this process maps, so a measured thread reads them before and after a walk with a few loads.
 //!
-//! The additions are atomic. A plain one would lose counts where a program is interrupted between
-//! its load and its store by another that counts in the same word: softirqs run with interrupts
-//! on, NMIs come at any time, two vectors share the word of function calls, and recent kernels run
-//! tracing programs preemptibly. The line belongs to its CPU, so it costs a few nanoseconds.
+//! The additions are atomic. A plain addition would lose counts if another program interrupts it and counts in the
+//! same word. Softirqs run with interrupts on, NMIs come at any time, two vectors share the word of function calls,
+//! and recent kernels run tracing programs preemptibly. Each CPU has its own cache lines, so an atomic addition costs
+//! a few nanoseconds.
 //!
-//! Not seen are: SMIs and exits of a virtual machine (no tracepoint passes); interrupts of vectors that have
-//! no tracepoint of their own; and, on some kernels, those that come while process 1 has the CPU, since they
-//! run no programs then (a measured thread is another process). On processors other than x86 the tick and the
-//! interrupts between processors are ordinary interrupts: they all count as `device_irqs`.
+//! The programs do not see SMIs and exits of a virtual machine (no tracepoint passes), interrupts of vectors without
+//! their own tracepoint, and, on some kernels, interrupts that come while process 1 has the CPU. The last case does
+//! not affect a measured thread, which belongs to another process. On processors other than x86, the tick and the
+//! interrupts between processors are ordinary interrupts, so all of them count as `device_irqs`.
 //!
-//! Steal is what the scheduler has subtracted from its clock so far. It looks at the hypervisor's
-//! account when it updates that clock, and the word is written at the end of the tick: steal
-//! within a walk may appear up to a tick later. What is stolen *now* shows in wall time minus
-//! [`thread_cpu_time`](crate::counters::software::thread_cpu_time), which updates the clock first:
-//! [`Attribution::stolen`](crate::counters::attribution::Attribution::stolen) knows which to use.
+//! Steal is the time that the scheduler has subtracted from its clock so far. The scheduler reads the hypervisor's
+//! accounting when it updates that clock, and the word is written at the end of the tick. So steal within a walk may
+//! appear up to a tick later. Time that is stolen *now* appears in wall time minus
+//! [`thread_cpu_time`](crate::counters::software::thread_cpu_time), which updates the clock first.
+//! [`Attribution::stolen`](crate::counters::attribution::Attribution::stolen) chooses between both values.
 
 use corehop_plan::units::{Cpu, CpuList};
 
@@ -27,29 +26,29 @@ use super::facts::Facts;
 use super::object::Object;
 use super::{ArrayMapping, BpfError, Btf, ProgramInfo, kernel_types};
 
-/// The programs, `bpf/interrupts.bpf.c`.
+/// The compiled programs of `bpf/interrupts.bpf.c`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/interrupts.bpf.o");
 
 /// The counters of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InterruptCounter {
-    /// Interrupts of the local timer: ticks, and whatever else the timer was set for.
+    /// Interrupts of the local timer: ticks and all other uses of the timer.
     LocalTimer,
-    /// Another CPU asked this one to schedule.
+    /// Interrupts by which another CPU makes this CPU schedule.
     Reschedule,
-    /// Another CPU had this one run a function; TLB shootdowns are among them.
+    /// Interrupts by which another CPU makes this CPU run a function, including TLB shootdowns.
     CallFunction,
-    /// Interrupts with a handler in a driver; off x86, all interrupts.
+    /// Interrupts with a handler in a driver; on processors other than x86, all interrupts.
     DeviceIrqs,
-    /// Softirq handlers run (timers, network, RCU, …), one for each kind.
+    /// Runs of softirq handlers (timers, network, RCU, …), counted once for each kind.
     Softirqs,
-    /// NMIs that somebody claimed.
+    /// NMIs that a handler claimed.
     Nmis,
     /// Deferred work in interrupt context (printk, nohz_full, …) and thermal events.
     OtherIrqs,
-    /// Times the CPU went from one thread to another.
+    /// The number of times the CPU switched from one thread to another.
     Switches,
-    /// Nanoseconds during which the hypervisor ran something else, since boot.
+    /// Nanoseconds since boot during which the hypervisor did not run this CPU.
     Steal,
 }
 
@@ -67,7 +66,7 @@ pub const COUNTERS: [InterruptCounter; 9] = [
 ];
 
 impl InterruptCounter {
-    /// Name of the counter's column.
+    /// Returns the name of the counter's column.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LocalTimer => "local_timer",
@@ -83,14 +82,14 @@ impl InterruptCounter {
     }
 }
 
-/// The word that says who has the CPU: after the counters.
+/// The word after the counters, which names the thread that has the CPU.
 const OCCUPANT: usize = COUNTERS.len();
 
-/// Words from one CPU's counters to the next one's: two cache lines, because some processors
-/// fetch lines in pairs, and on some a line has 128 bytes.
+/// The number of words from one CPU's counters to the next: two cache lines, because some processors fetch lines in
+/// pairs, and some have lines of 128 bytes.
 const STRIDE: usize = 16;
 
-/// The tracepoints, and what they count.
+/// The tracepoints, and the counter that each one feeds.
 const PROBES: [(&str, InterruptCounter); 11] = [
     ("local_timer_entry", InterruptCounter::LocalTimer),
     ("reschedule_entry", InterruptCounter::Reschedule),
@@ -105,37 +104,37 @@ const PROBES: [(&str, InterruptCounter); 11] = [
     ("local_timer_exit", InterruptCounter::Steal),
 ];
 
-/// A counter, or part of it, that this kernel does not give.
+/// A counter, or a part of one, that this kernel does not provide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// The tracepoint that would have fed it.
+    /// The missing tracepoint.
     pub tracepoint: &'static str,
-    /// The counter.
+    /// The counter that the tracepoint would feed.
     pub counter: InterruptCounter,
-    /// Why not.
+    /// Why the tracepoint is not available.
     pub reason: String,
 }
 
-/// Counts of one CPU at one moment, or what was added between two.
+/// The counts of one CPU at one moment, or the increase between two moments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterruptCounts {
-    /// [`InterruptCounter::LocalTimer`]
+    /// The value of [`InterruptCounter::LocalTimer`].
     pub local_timer: u64,
-    /// [`InterruptCounter::Reschedule`]
+    /// The value of [`InterruptCounter::Reschedule`].
     pub reschedule: u64,
-    /// [`InterruptCounter::CallFunction`]
+    /// The value of [`InterruptCounter::CallFunction`].
     pub call_function: u64,
-    /// [`InterruptCounter::DeviceIrqs`]
+    /// The value of [`InterruptCounter::DeviceIrqs`].
     pub device_irqs: u64,
-    /// [`InterruptCounter::Softirqs`]
+    /// The value of [`InterruptCounter::Softirqs`].
     pub softirqs: u64,
-    /// [`InterruptCounter::Nmis`]
+    /// The value of [`InterruptCounter::Nmis`].
     pub nmis: u64,
-    /// [`InterruptCounter::OtherIrqs`]
+    /// The value of [`InterruptCounter::OtherIrqs`].
     pub other_irqs: u64,
-    /// [`InterruptCounter::Switches`]
+    /// The value of [`InterruptCounter::Switches`].
     pub switches: u64,
-    /// [`InterruptCounter::Steal`]
+    /// The value of [`InterruptCounter::Steal`].
     pub steal_ns: u64,
 }
 
@@ -155,7 +154,7 @@ impl InterruptCounts {
         }
     }
 
-    /// The value of one counter.
+    /// Returns the value of one counter.
     pub const fn get(&self, counter: InterruptCounter) -> u64 {
         match counter {
             InterruptCounter::LocalTimer => self.local_timer,
@@ -170,13 +169,14 @@ impl InterruptCounts {
         }
     }
 
-    /// The increase since `earlier`, of the same CPU.
+    /// Returns the increase since `earlier`, which must be from this CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self::from_each(|counter| self.get(counter).saturating_sub(earlier.get(counter)))
     }
 
-    /// Interrupts of all kinds; softirqs are not counted, since they run at the end of one.
+    /// Returns the number of interrupts of all kinds. Softirqs do not count, because they run at the end of an
+    /// interrupt.
     pub const fn interrupts(&self) -> u64 {
         self.local_timer
             + self.reschedule
@@ -186,14 +186,14 @@ impl InterruptCounts {
             + self.other_irqs
     }
 
-    /// The counters that are not zero, with their values: what has happened, by name.
+    /// Returns the counters that are not zero, with their values.
     pub fn causes(&self) -> impl Iterator<Item = (InterruptCounter, u64)> + '_ {
         COUNTERS.into_iter().map(|counter| (counter, self.get(counter))).filter(|&(_, n)| n > 0)
     }
 }
 
-/// The counters, running. They stop, and leave nothing behind, when dropped; several may run side
-/// by side.
+/// The running interrupt counters. Dropping the value stops the counters and removes them; several instances may run
+/// simultaneously.
 #[derive(Debug)]
 pub struct InterruptCounters {
     // Declared before the memory that its programs write, though they would keep it alive.
@@ -205,18 +205,19 @@ pub struct InterruptCounters {
 }
 
 impl InterruptCounters {
-    /// Count on `cpus`. Tracepoints that this kernel lacks are skipped and named.
+    /// Starts counting on `cpus`. Tracepoints that this kernel lacks are skipped; [`InterruptCounters::skipped`]
+    /// names them.
     ///
     /// # Errors
-    /// If the kernel has no BTF, the caller may not, or none of the tracepoints is there.
+    /// An error if the kernel has no BTF, the caller lacks a privilege, or none of the tracepoints exists.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
         Self::open_with(kernel_types()?, cpus)
     }
 
-    /// The same with type information that has been read already.
+    /// Starts counting with type information that has already been read.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_with(types: &Btf, cpus: &CpuList) -> Result<Self, BpfError> {
         let cpus = cpus.iter().last().map_or(1, |Cpu(highest)| highest + 1);
         let mut object = Object::load(OBJECT, types, &[("corehop_irqs", cpus)], &[])?;
@@ -239,16 +240,16 @@ impl InterruptCounters {
         Ok(Self { object, probes, words, cpus: cpus as usize, skipped })
     }
 
-    /// Whether [`read`](Self::read) answers for `cpu`.
+    /// Returns whether [`read`](Self::read) works for `cpu`.
     pub fn covers(&self, cpu: Cpu) -> bool {
         (cpu.0 as usize) < self.cpus
     }
 
-    /// The counts of `cpu` as they are now: nine loads from one or two cache lines, no system
-    /// call, no allocation.
+    /// Returns the current counts of `cpu`, by nine loads from one or two cache lines, without a system call or an
+    /// allocation.
     ///
     /// # Panics
-    /// For a CPU above those it was opened for.
+    /// For a CPU above those for which the counters were opened.
     #[inline]
     pub fn read(&self, Cpu(cpu): Cpu) -> InterruptCounts {
         assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
@@ -256,11 +257,11 @@ impl InterruptCounters {
         InterruptCounts::from_each(|counter| words[counter as usize])
     }
 
-    /// Whether `cpu` has a thread to run, other than the idle one; none as long as it has not
-    /// switched since the counters run, or where switches are not seen.
+    /// Returns whether `cpu` runs a thread other than the idle thread; `None` before its first switch, or if switches
+    /// are not counted.
     ///
     /// # Panics
-    /// For a CPU above those it was opened for.
+    /// For a CPU above those for which the counters were opened.
     #[inline]
     pub fn is_busy(&self, Cpu(cpu): Cpu) -> Option<bool> {
         assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
@@ -268,17 +269,17 @@ impl InterruptCounters {
         (occupant > 0).then_some(occupant > 1)
     }
 
-    /// Whether `counter` is fed at all; where not, its zeros mean nothing.
+    /// Returns whether `counter` is counted at all; otherwise its zeros mean nothing.
     pub fn has(&self, counter: InterruptCounter) -> bool {
         self.probes.iter().any(|&(_, fed)| fed == counter)
     }
 
-    /// The counts that this kernel does not give, with the reason.
+    /// Returns the counts that this kernel does not provide, with the reason.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// The kernel's facts about each program, by tracepoint.
+    /// Returns the kernel's information about each program, by tracepoint.
     ///
     /// # Errors
     /// The kernel's error.

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small tracing programs in the kernel.
 //!
-//! The programs are C, in `bpf/*.bpf.c` of this crate. clang compiles them when a developer changes
-//! them (`make bpf`); the objects are committed, and building corehop needs no clang. An object
-//! fits every kernel with BTF: the loader replaces each offset by the running kernel's (CO-RE).
-//! Programs write into arrays that this process maps ([`ArrayMapping`]), so that reading a count takes a
-//! load. Nothing is pinned: all of it goes when its owner goes, by drop or because the kernel
-//! closes the files of a dead process.
+//! The programs are written in C, in `bpf/*.bpf.c` of this crate. Developers compile them with clang (`make bpf`) and
+//! commit the objects, so building corehop needs no clang. An object runs on every kernel with BTF, because the
+//! loader replaces each field offset with the running kernel's offset (CO-RE). Programs write into arrays that this
+//! process maps ([`ArrayMapping`]), so reading a count is a memory load. Nothing is pinned: programs and maps
+//! disappear with their owner, either by drop or because the kernel closes the files of a dead process.
 //!
-//! The loader is [aya](https://aya-rs.dev). It is Rust alone: it links static against any libc, and the
-//! build needs no C library. libbpf (through libbpf-rs) would need libelf and zlib, as headers
-//! on each machine that builds or built from source with autotools. aya does not load
-//! `struct_ops`, hence the system calls of [`sched_ext`], and does not tell how often a program
-//! was missed, hence [`Object::info`](object::Object::info).
+//! The loader is [aya](https://aya-rs.dev). aya is pure Rust: it links statically with any libc, and the build needs
+//! no C library. libbpf (through libbpf-rs) would need libelf and zlib, as headers on each build machine or built
+//! from source with autotools. aya neither loads `struct_ops` nor reports how often a program was missed, so
+//! [`sched_ext`] and [`Object::info`](object::Object::info) use system calls.
 //!
-//! Needs Linux 5.12 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`.
-//! Overhead: the examples `interrupt_cost` and `switch_cost` measure it on the machine at hand.
+//! The programs need Linux 5.12 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`. The examples
+//! `interrupt_cost` and `switch_cost` measure the overhead on the local machine.
 
 mod syscall;
 pub mod object;
@@ -41,7 +39,7 @@ pub use syscall::ProgramInfo;
 /// The file of the kernel's type information.
 pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Why the kernel does not run one of these programs.
+/// Why the kernel does not run a BPF program.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel's type information cannot be read.
@@ -49,79 +47,79 @@ pub enum BpfError {
         "{VMLINUX_BTF} cannot be read ({source}): BPF needs a kernel with CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoBtf {
-        /// The error of reading it.
+        /// The I/O error of reading the type information.
         source: io::Error,
     },
     /// The kernel's type information is damaged or of a newer format.
     #[error("{VMLINUX_BTF} cannot be parsed: {source}")]
     BadBtf {
-        /// The error in it.
+        /// The error in the type information.
         source: BtfError,
     },
     /// The kernel lacks a tracepoint.
     #[error("this kernel has no tracepoint `{name}`")]
     NoTracepoint {
-        /// Name of the tracepoint.
+        /// The name of the tracepoint.
         name: String,
     },
-    /// The kernel's types lack a field or a type that a program reads.
+    /// The kernel's types lack a field or a type that a program needs.
     #[error("this kernel's types lack {what}, which the program `{program}` reads")]
     NoField {
-        /// Name of the program.
+        /// The name of the program.
         program: String,
-        /// The missing field, where known.
+        /// The missing field, if known.
         what: String,
     },
-    /// The caller may not.
+    /// The caller lacks a privilege.
     #[error(
         "the kernel denies {what} ({source}): run as root, or give the program the right with `setcap cap_bpf,cap_perfmon+ep FILE` (in a container, the seccomp profile also has to allow bpf; before Linux 5.11, raise `ulimit -l`)"
     )]
     NotPermitted {
-        /// The request.
+        /// The refused request.
         what: String,
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel was built without.
-    #[error("this kernel has no bpf(2) ({source}): use a kernel with CONFIG_BPF_SYSCALL=y")]
+    /// The kernel was built without BPF.
+    #[error("this kernel has no bpf(2) ({source}): it needs CONFIG_BPF_SYSCALL=y")]
     NoBpf {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The verifier does not take a program.
+    /// The kernel's verifier rejected a program.
     #[error("the kernel rejects the program `{program}` ({source}); its verifier says:\n{log}")]
     Rejected {
-        /// Name of the program.
+        /// The name of the program.
         program: String,
         /// The kernel's error.
         source: io::Error,
-        /// The verifier's log.
+        /// The log of the verifier.
         log: String,
     },
-    /// An object of corehop's that cannot be loaded: a fault of corehop's.
+    /// An object of corehop cannot be loaded, which is a bug in corehop.
     #[error("a BPF object cannot be loaded: {reason}")]
     Malformed {
-        /// The problem.
+        /// What is wrong with the object.
         reason: String,
     },
-    /// Any other refusal.
+    /// The kernel refused a request for another reason.
     #[error("{what} failed: {source}")]
     Failed {
-        /// The request.
+        /// The refused request.
         what: String,
         /// The kernel's error.
         source: io::Error,
     },
-    /// None of the tracepoints is there.
+    /// The kernel has none of the tracepoints.
     #[error("no counter is available: {}", reasons.join("; "))]
     NothingToCount {
-        /// Why, for each.
+        /// The reason for each tracepoint.
         reasons: Vec<String>,
     },
 }
 
 impl BpfError {
-    /// The meaning of a failed system call.
+    /// Converts the error of a failed system call.
     fn from_call(what: impl Into<String>, source: io::Error) -> Self {
         let what = what.into();
         match source.raw_os_error() {
@@ -130,16 +128,16 @@ impl BpfError {
             _ => Self::Failed { what, source },
         }
     }
-    /// Whether another program of the same process would meet the same refusal.
+    /// Returns whether another program of this process would fail for the same reason.
     pub fn is_general(&self) -> bool {
         matches!(self, Self::NoBtf { .. } | Self::NotPermitted { .. } | Self::NoBpf { .. })
     }
 }
 
-/// The running kernel's type information, read once: it takes some ten milliseconds.
+/// Returns the running kernel's type information, which is read once because reading takes some ten milliseconds.
 ///
 /// # Errors
-/// If it cannot be read, or is of a newer format.
+/// An error if the type information cannot be read, or has a newer format.
 pub fn kernel_types() -> Result<&'static Btf, BpfError> {
     static READ: Mutex<Option<&'static Btf>> = Mutex::new(None);
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -152,10 +150,10 @@ pub fn kernel_types() -> Result<&'static Btf, BpfError> {
     Ok(types)
 }
 
-/// Type information as the kernel shows it.
+/// Parses type information in the format that the kernel exports.
 ///
 /// # Errors
-/// If it is damaged, or of a newer format.
+/// An error if the type information is damaged, or has a newer format.
 pub fn parse_types(bytes: &[u8]) -> Result<Btf, BpfError> {
     Btf::parse(bytes, Endianness::default()).map_err(|source| BpfError::BadBtf { source })
 }
@@ -166,33 +164,33 @@ fn page_size() -> usize {
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// Memory of an array of programs, shown in this process, to be read and written. It keeps the array's memory
-/// alive, and is accessed by atomics alone.
+/// The memory of a BPF array, mapped into this process for reading and writing. The mapping keeps the array's memory
+/// alive, and is only accessed by atomic operations.
 #[derive(Debug)]
 pub struct ArrayMapping(Mapped);
 
 impl ArrayMapping {
-    /// All of an array of `bytes`, rounded up to whole pages.
+    /// Maps a complete array of `bytes`, rounded up to whole pages.
     fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(page_size());
         Mapped::shared(fd, bytes, WRITABLE).map(Self)
     }
 
-    /// The number of words.
+    /// Returns the number of words.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.bytes() / 8
     }
 
-    /// Whether there is none; there always is.
+    /// Returns whether the array has no words; always false.
     pub fn is_empty(&self) -> bool {
         self.0.bytes() == 0
     }
 
-    /// The `N` words from `first` on, as they are now: loads, no system call.
+    /// Returns the current values of the `N` words from `first` on, by loads without a system call.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If the words are beyond the end of the array.
     #[inline]
     pub fn words<const N: usize>(&self, first: usize) -> [u64; N] {
         let inside = first.checked_add(N).is_some_and(|end| end <= self.len());
@@ -204,10 +202,10 @@ impl ArrayMapping {
         std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
     }
 
-    /// One word that may be changed.
+    /// Returns one word, which may be changed.
     ///
     /// # Panics
-    /// Beyond the end.
+    /// If the word is beyond the end of the array.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len(), "word {index} of {}", self.len());
         // SAFETY: inside of the mapping and aligned; alive as long as self.
@@ -215,24 +213,24 @@ impl ArrayMapping {
     }
 }
 
-/// The CPUs that this machine may ever have.
+/// The number of CPUs that this machine may ever have.
 pub(crate) fn configured_cpus() -> usize {
     // SAFETY: sysconf has no preconditions.
     let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
     usize::try_from(cpus).unwrap_or(1).max(1)
 }
 
-/// Keeps the kernel counting the run time of BPF programs (two clock readings per run).
+/// Makes the kernel count the run time of BPF programs, which costs two clock readings per run.
 #[derive(Debug)]
 pub struct RunTimeStatistics {
     _fd: OwnedFd,
 }
 
 impl RunTimeStatistics {
-    /// Begin; dropping it ends it, unless somebody else wants them too.
+    /// Starts the counting. Dropping the value stops the counting, unless another user still needs it.
     ///
     /// # Errors
-    /// If the caller may not (it takes `CAP_SYS_ADMIN`).
+    /// An error if the caller lacks `CAP_SYS_ADMIN`.
     pub fn begin() -> Result<Self, BpfError> {
         let statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime);
         statistics.map(|fd| Self { _fd: fd }).map_err(|error| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An object file of programs and their maps, loaded into the kernel.
+//! Loads an object file with BPF programs and their maps into the kernel.
 //!
-//! To add a program: write it in a `bpf/*.bpf.c`, run `make bpf`, and [`attach`](Object::attach) it
+//! To add a program, write it in a `bpf/*.bpf.c` file, run `make bpf`, and [`attach`](Object::attach) the program
 //! where the object is loaded.
 
 use std::error::Error;
@@ -16,22 +16,21 @@ use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, Pod};
 
 use super::{ArrayMapping, BpfError, ProgramInfo, syscall};
 
-/// The helper that the loader calls in place of an access to a field that the kernel lacks.
+/// The helper that the loader calls instead of accessing a field that the kernel lacks.
 const NO_SUCH_FIELD: &str = "#195896080";
 
-/// An object file, loaded. Its programs are detached, and go with their maps, on drop; what was taken
-/// of its maps stays.
+/// A loaded object file. Dropping the value detaches its programs and removes its maps, except maps that were taken.
 #[derive(Debug)]
 pub struct Object {
     ebpf: Ebpf,
 }
 
 impl Object {
-    /// Creates the maps of the object file `bytes`; no program runs yet. `entries` says how many
-    /// entries a map has, `constants` what a `const volatile u32` is.
+    /// Creates the maps of the object file `bytes`, without running a program. `entries` sets the numbers of entries
+    /// of maps, and `constants` the values of `const volatile u32` variables.
     ///
     /// # Errors
-    /// If the caller may not, or the kernel has no memory for it.
+    /// An error if the caller lacks a privilege, or the kernel has too little memory.
     pub fn load(
         bytes: &[u8],
         types: &Btf,
@@ -52,18 +51,18 @@ impl Object {
     /// Runs the program `program` at the tracepoint `tracepoint` from now on.
     ///
     /// # Errors
-    /// If the kernel lacks the tracepoint or a field, the verifier rejects the program, or the caller may
-    /// not.
+    /// An error if the kernel lacks the tracepoint or a field, the verifier rejects the program, or the caller lacks
+    /// a privilege.
     pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), BpfError> {
         let found = self.loaded(program, tracepoint, types)?;
         found.attach().map_err(|error| of_program(program, tracepoint, error))?;
         Ok(())
     }
 
-    /// Runs the program `program` at the tracepoint `tracepoint` for as long as the attachment is kept.
+    /// Runs the program `program` at the tracepoint `tracepoint` until the returned attachment is dropped.
     ///
     /// # Errors
-    /// As [`attach`](Self::attach).
+    /// The errors of [`attach`](Self::attach).
     pub fn attach_for_now(
         &mut self,
         program: &str,
@@ -76,7 +75,7 @@ impl Object {
         Ok(Attachment { _link: found.take_link(link).map_err(refused)? })
     }
 
-    /// A program that the kernel has taken.
+    /// A program that the kernel has accepted.
     fn loaded(
         &mut self,
         program: &str,
@@ -91,10 +90,10 @@ impl Object {
         }
     }
 
-    /// The memory of an array.
+    /// Maps the memory of an array.
     ///
     /// # Errors
-    /// If the kernel has no memory for it.
+    /// An error if the kernel has too little memory.
     pub fn show(&self, map: &str) -> Result<ArrayMapping, BpfError> {
         let Some(Map::Array(data)) = self.ebpf.map(map) else { return Err(lacks(map)) };
         let info = data.info().map_err(of_map)?;
@@ -103,25 +102,25 @@ impl Object {
             .map_err(|source| BpfError::from_call(format!("mmap of the map `{map}`"), source))
     }
 
-    /// A hash map, which can be taken once.
+    /// Takes a hash map out of the object; each map can be taken once.
     ///
     /// # Errors
-    /// If there is none of that name, or its keys or values have another size.
+    /// An error if there is no map of that name, or its keys or values have another size.
     pub fn take_table<K: Pod, V: Pod>(&mut self, map: &str) -> Result<BpfTable<K, V>, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(BpfTable { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
     }
 
-    /// A ring, which can be taken once.
+    /// Takes a ring out of the object; each ring can be taken once.
     ///
     /// # Errors
-    /// If there is none of that name, or the kernel has no memory for showing it.
+    /// An error if there is no ring of that name, or the kernel has too little memory to map it.
     pub fn take_ring(&mut self, map: &str) -> Result<BpfRingBuffer, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(BpfRingBuffer { ring: RingBuf::try_from(found).map_err(of_map)? })
     }
 
-    /// The kernel's facts about a program that is attached.
+    /// Returns the kernel's information about an attached program.
     ///
     /// # Errors
     /// The kernel's error.
@@ -132,41 +131,41 @@ impl Object {
     }
 }
 
-/// A program that runs at its tracepoint until this is dropped.
+/// A program that runs at its tracepoint until this value is dropped.
 #[derive(Debug)]
 pub struct Attachment {
     _link: BtfTracePointLink,
 }
 
-/// A table that programs and this process look up and change.
+/// A hash map that BPF programs and this process read and change.
 #[derive(Debug)]
 pub struct BpfTable<K, V> {
     map: Mutex<HashMap<MapData, K, V>>,
 }
 
 impl<K: Pod, V: Pod> BpfTable<K, V> {
-    /// Put `value` under `key`, whether or not something was there.
+    /// Stores `value` under `key`, replacing an earlier value.
     ///
     /// # Errors
-    /// `E2BIG` where the table is full.
+    /// `E2BIG` if the table is full.
     pub fn put(&self, key: K, value: V) -> io::Result<()> {
         self.locked().insert(key, value, 0).map_err(of_call)
     }
 
-    /// The value under `key`.
+    /// Returns the value under `key`.
     pub fn get(&self, key: K) -> Option<V> {
         self.locked().get(&key, 0).ok()
     }
 
-    /// Remove `key`, which need not be there.
+    /// Removes `key`, which need not exist.
     pub fn remove(&self, key: K) {
         let _absent = self.locked().remove(&key);
     }
 
-    /// All keys with their values, as they are found.
+    /// Returns all keys with their values, while the table may change.
     ///
     /// # Errors
-    /// The kernel's error, where it does not show the table any more.
+    /// The kernel's error if the table can no longer be read.
     pub fn all(&self) -> io::Result<Vec<(K, V)>> {
         self.locked().iter().collect::<Result<_, _>>().map_err(of_call)
     }
@@ -176,7 +175,7 @@ impl<K: Pod, V: Pod> BpfTable<K, V> {
     }
 }
 
-/// The ring that programs append records to and this process empties.
+/// A ring to which BPF programs append records and which this process empties.
 pub struct BpfRingBuffer {
     ring: RingBuf<MapData>,
 }
@@ -188,7 +187,7 @@ impl std::fmt::Debug for BpfRingBuffer {
 }
 
 impl BpfRingBuffer {
-    /// Takes every record that is complete, as words; how many there were.
+    /// Passes on every complete record as words; returns the number of records.
     pub fn drain(&mut self, mut take: impl FnMut(&[u64])) -> usize {
         let (mut record, mut count) = (Vec::new(), 0);
         while let Some(item) = self.ring.next() {
@@ -202,7 +201,7 @@ impl BpfRingBuffer {
     }
 }
 
-/// The kernel's error in it.
+/// The kernel's error inside a map error.
 fn of_call(error: MapError) -> io::Error {
     match error {
         MapError::SyscallError(error) => error.io_error,
@@ -210,12 +209,13 @@ fn of_call(error: MapError) -> io::Error {
     }
 }
 
-/// The object file does not hold what the source says: it is older than its source.
+/// The error for an object file that lacks something that the source contains, because the file is older than its
+/// source.
 fn lacks(what: &str) -> BpfError {
     BpfError::Malformed { reason: format!("the object lacks `{what}`: run `make bpf`") }
 }
 
-/// An error with its causes, in one line.
+/// Formats an error with its causes, in one line.
 fn with_causes(error: &dyn Error) -> String {
     match error.source() {
         Some(cause) => format!("{error}: {}", with_causes(cause)),
@@ -223,7 +223,7 @@ fn with_causes(error: &dyn Error) -> String {
     }
 }
 
-/// The meaning of an object that is not loaded.
+/// Converts the error of an object that cannot be loaded.
 fn of_object(error: EbpfError) -> BpfError {
     match error {
         EbpfError::MapError(error) => of_map(error),
@@ -234,7 +234,7 @@ fn of_object(error: EbpfError) -> BpfError {
     }
 }
 
-/// The meaning of a map that is not created or shown.
+/// Converts the error of a map that cannot be created or mapped.
 fn of_map(error: MapError) -> BpfError {
     match error {
         MapError::CreateError { name, io_error } => {
@@ -247,7 +247,7 @@ fn of_map(error: MapError) -> BpfError {
     }
 }
 
-/// The meaning of a program that is not loaded or attached.
+/// Converts the error of a program that cannot be loaded or attached.
 fn of_program(program: &str, tracepoint: &str, error: ProgramError) -> BpfError {
     match error {
         ProgramError::Btf(_) => BpfError::NoTracepoint { name: tracepoint.to_owned() },
@@ -262,7 +262,7 @@ fn of_program(program: &str, tracepoint: &str, error: ProgramError) -> BpfError 
     }
 }
 
-/// Why the verifier did not take a program.
+/// Why the verifier rejected a program.
 pub(super) fn rejection(program: &str, source: io::Error, log: &str) -> BpfError {
     if let Some(libc::EPERM | libc::ENOSYS) = source.raw_os_error() {
         return BpfError::from_call(format!("loading the BPF program `{program}`"), source);
@@ -281,7 +281,8 @@ mod tests {
     use crate::bpf::interrupts::OBJECT;
     use crate::bpf::{kernel_types, parse_types};
 
-    /// The object of the interrupt counters for 4 CPUs, and the kernel's types; or the reason why not.
+    /// The object of the interrupt counters for 4 CPUs, and the kernel's types; prints the reason if they are not
+    /// available.
     fn loaded() -> Option<(Object, &'static Btf)> {
         let loaded = kernel_types().and_then(|types| {
             Ok((Object::load(OBJECT, types, &[("corehop_irqs", 4)], &[])?, types))
@@ -330,7 +331,7 @@ mod tests {
         object.attach("hop_migrate", "sched_migrate_task", types).unwrap();
     }
 
-    /// `bytes` with `to` for every `from`.
+    /// A copy of `bytes` in which every `from` is replaced by `to`.
     fn without(mut bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
         for at in 0..bytes.len() - from.len() {
             if bytes[at..].starts_with(from) {

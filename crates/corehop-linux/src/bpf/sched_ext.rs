@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scheduler of the class `sched_ext`, loaded while a value lives.
+//! Loads a scheduler of the class `sched_ext` for as long as a value lives.
 //!
-//! Linux 6.12 and later, where built with `CONFIG_SCHED_CLASS_EXT=y`, take the scheduling of
-//! ordinary threads (`SCHED_OTHER` and its kin; real-time and deadline threads stay as they are)
-//! from a table of BPF functions. The table loaded here, [`NAME`], has one function, which wakes an
-//! idle CPU near the one used last. Everything else is what the class does by itself: one queue for
-//! the CPUs of a NUMA node in the order of arrival. That is a scheduler, FIFO with a time slice, and
-//! with it every schedule-sensitive measurement can be repeated under a class other than the stock one.
+//! Linux 6.12 and later, built with `CONFIG_SCHED_CLASS_EXT=y`, schedule ordinary threads by a table of BPF
+//! functions. Ordinary threads are `SCHED_OTHER` and its relatives; real-time and deadline threads are not affected.
+//! The table of this module, [`NAME`], has one function, which wakes an idle CPU near the last used CPU. All other
+//! behaviour is the default of the class: one queue for the CPUs of a NUMA node, in the order of arrival. The result
+//! is a FIFO scheduler with a time slice. With it every schedule-sensitive measurement can be repeated under a class
+//! other than the default.
 //!
-//! A table without that function is no fair scheduler. The class then puts a thread that wakes up into
-//! the CPU's own queue, which goes before the common one, so that two threads that wake each other
-//! keep a kernel thread of their CPU waiting without end (seen in an emulated guest: 38 s).
+//! A table without that function would not be a fair scheduler. The class would then put a waking thread into its
+//! CPU's own queue, which is served before the common queue. Two threads that wake each other would keep a kernel
+//! thread of their CPU waiting without limit (38 s in an emulated guest).
 //!
-//! It is loaded for the whole machine. The kernel takes it back when the value is dropped, when
-//! its process dies in whatever way, and by itself where a thread has waited for 30 s or a CPU
-//! goes on- or offline: ask [`SchedulerAttachment::is_in_charge`] at the end of what was to run under it.
+//! The scheduler is loaded for the whole machine. The kernel unloads the scheduler when the value is dropped, when
+//! the process ends in any way, and on its own if a thread has waited for 30 s or a CPU goes on- or offline. Check
+//! [`SchedulerAttachment::is_in_charge`] after the measurement.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -31,28 +31,28 @@ use corehop_system::proc;
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
 pub const NAME: &str = "corehop_min";
 
-/// The kernel's folder about the class.
+/// The kernel's folder for the class.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
-/// The kernel's type of a table: some data of its own, and `struct sched_ext_ops`.
+/// The kernel's type of a scheduler table: kernel-internal data, and `struct sched_ext_ops`.
 const TABLE: &str = "bpf_struct_ops_sched_ext_ops";
-/// That structure, whose members are the functions of a scheduler.
+/// The structure whose members are the functions of a scheduler.
 const FUNCTIONS: &str = "sched_ext_ops";
 /// The kernel's function that [`SELECT_CPU`] calls.
 const IDLE_CPU_NEAR: &str = "scx_bpf_select_cpu_dfl";
 
-/// The scheduler's function, and questions about that type: `bpf/sched_ext.bpf.c`.
+/// The scheduler's function, and questions about its kernel type: `bpf/sched_ext.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sched_ext.bpf.o");
 
-/// The name of the function in the object and in the kernel's structure, of which it is the first member.
+/// The name of the function in the object and in the kernel's structure, where it is the first member.
 const SELECT_CPU: &str = "select_cpu";
 const SELECT_CPU_MEMBER: u32 = 0;
-/// The number in the object in place of that of the kernel's function.
+/// The number in the object that stands for the number of the kernel's function.
 const TO_BE_REPLACED: i32 = i32::MAX;
 
-/// Why a scheduler is not loaded.
+/// Why a scheduler cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedExtError {
-    /// The kernel was built without the class, or is older than it.
+    /// The kernel was built without the class, or is too old.
     #[error(
         "this kernel ({release}) has no sched_ext: boot a kernel of Linux 6.12 or later built with \
          CONFIG_SCHED_CLASS_EXT=y (`grep SCHED_CLASS_EXT /boot/config-$(uname -r)` says whether \
@@ -62,30 +62,30 @@ pub enum SchedExtError {
         /// The running kernel's release.
         release: String,
     },
-    /// There can be one at a time.
+    /// Another scheduler is loaded, and there can only be one.
     #[error(
         "the sched_ext scheduler `{name}` is loaded already, and a kernel takes one at a time: \
          stop the program that has loaded it, or end it with `echo S >/proc/sysrq-trigger` as root"
     )]
     Taken {
-        /// Name of the other one.
+        /// The name of the other scheduler.
         name: String,
     },
-    /// The kernel's table is not as it is known here.
+    /// The kernel's table differs from the layout that corehop knows.
     #[error("unknown version of sched_ext in this kernel ({0}): a newer corehop may support it")]
     Unknown(String),
-    /// bpf(2) refuses.
+    /// bpf(2) failed.
     #[error(transparent)]
     Bpf(#[from] BpfError),
 }
 
-/// The state of the class, in the kernel's word (`enabled`, `disabled`, or on the way to either); None if the
+/// Returns the state of the class in the kernel's words (`enabled`, `disabled`, or a transition); `None` if the
 /// kernel has no such class.
 pub fn state() -> Option<String> {
     word(Path::new(SCHED_EXT), "state")
 }
 
-/// Name of the scheduler that is loaded, by any process.
+/// Returns the name of the loaded scheduler, whichever process loaded it.
 pub fn loaded_name() -> Option<String> {
     word(Path::new(SCHED_EXT), "root/ops")
 }
@@ -95,8 +95,8 @@ fn word(folder: &Path, file: &str) -> Option<String> {
     Some(text.trim().to_owned()).filter(|word| !word.is_empty())
 }
 
-/// The scheduler, in charge of all ordinary threads of the machine. Dropping it hands them back to
-/// the stock one.
+/// The loaded scheduler, which schedules all ordinary threads of the machine. Dropping the value returns the threads
+/// to the default scheduler.
 #[derive(Debug)]
 pub struct SchedulerAttachment {
     // Closed first: that ends it. The table may go then.
@@ -105,16 +105,17 @@ pub struct SchedulerAttachment {
 }
 
 impl SchedulerAttachment {
-    /// Whether it still is; the kernel may have taken it back.
+    /// Returns whether the scheduler is still loaded, because the kernel may have unloaded it.
     pub fn is_in_charge(&self) -> bool {
         state().as_deref() == Some("enabled") && loaded_name().as_deref() == Some(NAME)
     }
 }
 
-/// Load the scheduler [`NAME`]. Needs root, or `CAP_BPF` with `CAP_PERFMON` and `CAP_SYS_ADMIN`.
+/// Loads the scheduler [`NAME`]. The caller needs root, or `CAP_BPF` with `CAP_PERFMON` and `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// If the kernel has no such class, another scheduler of it is loaded, or the caller may not.
+/// An error if the kernel has no such class, another scheduler of the class is loaded, or the caller lacks a
+/// privilege.
 pub fn load() -> Result<SchedulerAttachment, SchedExtError> {
     if state().is_none() {
         let release = word(Path::new("/proc/sys/kernel"), "osrelease");
@@ -138,7 +139,7 @@ pub fn load() -> Result<SchedulerAttachment, SchedExtError> {
     Ok(SchedulerAttachment { _link: link, _table: table })
 }
 
-/// Somebody else may have been faster.
+/// The error of a refused load; another process may have loaded a scheduler meanwhile.
 fn refusal(source: io::Error) -> SchedExtError {
     if source.raw_os_error() == Some(libc::EBUSY) {
         return SchedExtError::Taken { name: loaded_name().unwrap_or_else(|| "?".to_owned()) };
@@ -146,22 +147,22 @@ fn refusal(source: io::Error) -> SchedExtError {
     BpfError::from_call(format!("registering the scheduler `{NAME}`"), source).into()
 }
 
-/// The scheduler, as the running kernel takes it.
+/// The scheduler in the form that the running kernel accepts.
 #[derive(Debug)]
 struct SchedulerTypes {
-    /// Numbers of the kernel's types.
+    /// The numbers of the kernel's types.
     table_id: u32,
     functions_id: u32,
-    /// The function, which calls the kernel's by its number.
+    /// The function, with its call of the kernel's function by number.
     select_cpu: Vec<bpf_insn>,
-    /// A table without functions: zero but for its name.
+    /// A table without functions: zero except for its name.
     unnamed: Vec<u8>,
-    /// The place of the function in it.
+    /// The offset of the function in the table.
     select_cpu_offset: usize,
 }
 
 impl SchedulerTypes {
-    /// Those for a kernel with these types; otherwise the fact that is not as it is known here.
+    /// Builds the form for a kernel with these types; otherwise returns the fact that differs from the known layout.
     fn of(types: &Btf) -> Result<Self, String> {
         let number = |name: &str, kind| {
             types.id_by_type_name_kind(name, kind).map_err(|error| error.to_string())
@@ -190,7 +191,7 @@ impl SchedulerTypes {
         Ok(Self { table_id, functions_id, select_cpu, unnamed, select_cpu_offset })
     }
 
-    /// The table, with the program `select_cpu`.
+    /// The table with the program `select_cpu`.
     fn value(&self, select_cpu: RawFd) -> Vec<u8> {
         let mut value = self.unnamed.clone();
         let descriptor = u64::from(select_cpu.cast_unsigned()).to_ne_bytes();
@@ -202,7 +203,7 @@ impl SchedulerTypes {
     }
 }
 
-/// The instruction; where it is the call that is to be replaced, a call of the kernel's function number `function`.
+/// Returns the instruction. The placeholder call becomes a call of the kernel's function number `function`.
 fn calling(mut instruction: bpf_insn, function: u32) -> bpf_insn {
     if u32::from(instruction.code) == BPF_JMP | BPF_CALL && instruction.imm == TO_BE_REPLACED {
         instruction.set_src_reg(BPF_PSEUDO_KFUNC_CALL as u8);
@@ -211,8 +212,8 @@ fn calling(mut instruction: bpf_insn, function: u32) -> bpf_insn {
     instruction
 }
 
-/// The smallest type information that the kernel takes: one integer. A table has to come with
-/// some, though its types are the kernel's.
+/// The smallest type information that the kernel accepts: one integer. A table must come with type information,
+/// although its types are the kernel's.
 fn one_type() -> Vec<u8> {
     let mut types = Btf::new();
     let name = types.add_string("int");
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
     use crate::bpf::parse_types;
 
-    /// Type information made of `types`, each a record of words, and of strings.
+    /// Builds type information from `types`, each a record of words, and from strings.
     fn types_of(types: &[u32], strings: &[u8]) -> Btf {
         let bytes = size_of_val(types) as u32;
         let header = [24, 0, bytes, bytes, strings.len() as u32];
@@ -236,8 +237,8 @@ mod tests {
         parse_types(&blob).unwrap()
     }
 
-    /// A table of 48 bytes: 16 of the kernel's own, 8 of the function `first`, a name of 24. The function that
-    /// finds an idle CPU has the number 8.
+    /// A kernel with a table of 48 bytes: 16 bytes of kernel-internal data, 8 of the function `first`, and a name of
+    /// 24. The function that finds an idle CPU has the number 8.
     fn kernel_with_sched_ext(first: &str) -> Btf {
         let words = ["char", "select_cpu", "dequeue", "name", FUNCTIONS, "common", "data", TABLE];
         let text = format!("\0{}\0{IDLE_CPU_NEAR}\0", words.join("\0"));

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wake graph of some processes, counted in the kernel, their futex calls, and the system calls that they finish.
+//! Counts in the kernel, for some processes, which threads wake each other, their futex calls, and their completed
+//! system calls.
 //!
-//! A program stands at `sched_waking`. Where both sides belong to followed processes it counts the pair; a thread that
-//! is woken in an interrupt (a device, a timer) is counted under waker 0, for the interrupted thread has nothing to do
-//! with it. Network packets of this host are delivered by the thread that sends them: they name the right waker, as a
-//! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted: so wake-ups are counted
-//! for as long as it takes to know the graph, and from time to time after that ([`count_wakes`](WakeGraph::count_wakes)).
+//! A BPF program runs at `sched_waking`. If both threads belong to followed processes, the program counts the pair. A
+//! thread that is woken in an interrupt (of a device or timer) is counted under waker 0, because the interrupted
+//! thread did not cause the wake-up. Network packets within this host are delivered by the sending thread, so they
+//! usually name the correct waker. Every wake-up on the machine costs one look-up, and a counted wake-up two more. So
+//! wake-ups are counted only until the graph is known, and from time to time after that
+//! ([`count_wakes`](WakeGraph::count_wakes)).
 //!
-//! Not seen is sharing without wake-ups: spin locks, locks without a waiter, data that threads read and write without waiting.
+//! The program does not see sharing without wake-ups: spin locks, locks without a waiter, and data that threads read
+//! and write without waiting.
 //!
-//! Futex calls are counted by word and thread, at the entry of every system call of the machine, and finished calls at the
-//! exit of every one: so only for some time ([`count_locks`](WakeGraph::count_locks),
+//! Futex calls are counted by word and thread at the entry of every system call on the machine, and completed calls
+//! at every exit. Because of this cost both are counted only for some time ([`count_locks`](WakeGraph::count_locks),
 //! [`count_calls`](WakeGraph::count_calls)).
 
 use std::collections::HashSet;
@@ -24,23 +27,23 @@ use corehop_plan::host::locks::WordUse;
 use super::object::{Attachment, BpfTable, Object};
 use super::{ArrayMapping, BpfError, configured_cpus, kernel_types};
 
-/// The programs, `bpf/sharing.bpf.c`.
+/// The compiled programs of `bpf/sharing.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sharing.bpf.o");
 
-/// Numbers of system calls are below this.
+/// The limit for numbers of system calls.
 const NUMBERS: u32 = 512;
-/// The value of a process that is counted, in `bpf/processes.h`.
+/// The map value of a process that is counted, from `bpf/processes.h`.
 const COUNTED: u32 = 2;
-/// Words of a CPU's count of calls.
+/// The number of words in a CPU's count of calls.
 const LINE: usize = 8;
 
-/// Counts of wake-ups between threads, running. They end when this is dropped.
+/// The running counts of wake-ups between threads. Dropping the value stops the counting.
 #[derive(Debug)]
 pub struct WakeGraph {
     object: Mutex<Object>,
     processes: BpfTable<u32, u32>,
     pairs: BpfTable<[u32; 2], u64>,
-    /// Waits and wakes by address, and by thread in the upper and process in the lower half.
+    /// Waits and wakes, keyed by address and by thread ID (upper half) with process ID (lower half).
     words: BpfTable<[u64; 2], [u64; 2]>,
     lost: ArrayMapping,
     handlers: ArrayMapping,
@@ -49,7 +52,8 @@ pub struct WakeGraph {
     cpus: usize,
 }
 
-/// The programs that count wake-ups. The ends of handlers come first, so that none is missed whose begin was seen.
+/// The programs that count wake-ups. The ends of handlers are attached first, so that no end is missed whose begin
+/// was seen.
 const WAKES: [(&str, &str); 7] = [
     ("hop_device_end", "irq_handler_exit"),
     ("hop_timer_end", "hrtimer_expire_exit"),
@@ -60,26 +64,26 @@ const WAKES: [(&str, &str); 7] = [
     ("hop_waking", "sched_waking"),
 ];
 
-/// Wake-ups are counted for as long as this is kept.
+/// Wake-ups are counted until this value is dropped.
 #[derive(Debug)]
 pub struct WakeUpAttachment {
     _programs: Vec<Attachment>,
 }
 
-/// System calls while they were counted.
+/// The numbers of system calls while they were counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
-    /// All of the host.
+    /// All system calls of the host.
     pub ended: u64,
-    /// Those of followed processes that were asked for and did not fail.
+    /// The selected system calls of followed processes that did not fail.
     pub finished: u64,
 }
 
 impl WakeGraph {
-    /// Counts between the threads of no process, until it is told of one.
+    /// Loads the programs; no process is followed yet.
     ///
     /// # Errors
-    /// If the caller may not, or the kernel lacks what the programs need.
+    /// An error if the caller lacks a privilege, or the kernel lacks a feature that the programs need.
     pub fn open() -> Result<Self, BpfError> {
         let types = kernel_types()?;
         let mut object = Object::load(OBJECT, types, &[], &[])?;
@@ -99,10 +103,10 @@ impl WakeGraph {
         Ok(Self { object, processes, pairs, words, lost, handlers, wishes, calls, cpus })
     }
 
-    /// Counts wake-ups between the threads of followed processes, for as long as this is kept.
+    /// Counts wake-ups between the threads of followed processes until the returned value is dropped.
     ///
     /// # Errors
-    /// If the kernel lacks a tracepoint.
+    /// An error if the kernel lacks a tracepoint.
     pub fn count_wakes(&self) -> Result<WakeUpAttachment, BpfError> {
         let (types, mut object) = (kernel_types()?, self.object());
         // A handler that ran when counting ended last has ended since.
@@ -113,10 +117,10 @@ impl WakeGraph {
         Ok(WakeUpAttachment { _programs: WAKES.into_iter().map(attach).collect::<Result<_, _>>()? })
     }
 
-    /// Follows a process, and those that it starts from now on.
+    /// Follows a process, and the processes that it starts from now on.
     ///
     /// # Errors
-    /// The kernel's error, where there are more than 16,384 of them.
+    /// The kernel's error if more than 16,384 processes are followed.
     pub fn follow(&self, process: u32) -> io::Result<()> {
         match self.processes.get(process) {
             Some(_) => Ok(()),
@@ -124,20 +128,20 @@ impl WakeGraph {
         }
     }
 
-    /// Follows a process no longer. Those that it has started are still followed.
+    /// Stops following a process. Processes that it has started are still followed.
     pub fn leave(&self, process: u32) {
         self.processes.remove(process);
     }
 
-    /// The processes that are followed.
+    /// Returns the followed processes.
     ///
     /// # Errors
-    /// The kernel's error, where it does not show them any more.
+    /// The kernel's error if the map can no longer be read.
     pub fn processes(&self) -> io::Result<Vec<u32>> {
         Ok(self.processes.all()?.into_iter().map(|(process, _)| process).collect())
     }
 
-    /// The numbers of the calls that count as finished.
+    /// Selects the system calls, by number, that count as completed.
     ///
     /// # Panics
     /// For a number of 512 or more.
@@ -148,10 +152,10 @@ impl WakeGraph {
         }
     }
 
-    /// Counts calls for as long as the attachment is kept.
+    /// Counts calls until the returned attachment is dropped.
     ///
     /// # Errors
-    /// If the kernel lacks the tracepoint.
+    /// An error if the kernel lacks the tracepoint.
     pub fn count_calls(&self) -> Result<Attachment, BpfError> {
         self.object().attach_for_now("hop_finished", "sys_exit", kernel_types()?)
     }
@@ -160,18 +164,19 @@ impl WakeGraph {
         self.object.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the futex calls of followed processes, for as long as the attachment is kept.
+    /// Counts the futex calls of followed processes until the returned attachment is dropped.
     ///
     /// # Errors
-    /// If the kernel lacks the tracepoint.
+    /// An error if the kernel lacks the tracepoint.
     pub fn count_locks(&self) -> Result<Attachment, BpfError> {
         self.object().attach_for_now("hop_futex", "sys_enter", kernel_types()?)
     }
 
-    /// The futex calls since the last time. Not while they are counted: some might be missed.
+    /// Returns the futex calls since the last call. Do not use this while futex calls are counted, because some calls
+    /// might be missed.
     ///
     /// # Errors
-    /// The kernel's error, where it does not show its counts any more.
+    /// The kernel's error if the counts can no longer be read.
     pub fn take_words(&self) -> io::Result<Vec<WordUse>> {
         let all = self.words.all()?;
         for (word, _) in &all {
@@ -185,7 +190,7 @@ impl WakeGraph {
         Ok(all.into_iter().map(uses).collect())
     }
 
-    /// The calls so far, of the times in which they were counted.
+    /// Returns the system calls so far, in the times in which they were counted.
     pub fn calls(&self) -> Calls {
         let mut all = Calls::default();
         for cpu in 0..self.cpus {
@@ -196,27 +201,29 @@ impl WakeGraph {
         all
     }
 
-    /// Wake-ups so far, of the times in which they were counted, by pair. Those in interrupts are not among them.
+    /// Returns the wake-ups so far by pair, in the times in which they were counted. Wake-ups in interrupts are not
+    /// included.
     ///
     /// # Errors
-    /// The kernel's error, where it does not show its counts any more.
+    /// The kernel's error if the counts can no longer be read.
     pub fn wakes(&self) -> io::Result<Vec<Contact>> {
         let all = self.pairs.all()?.into_iter().filter(|([waker, _], _)| *waker != 0);
         Ok(all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect())
     }
 
-    /// Wake-ups in interrupts so far, of the times in which wake-ups were counted, as far as the kernel shows them.
+    /// Returns the number of wake-ups in interrupts so far, in the times in which wake-ups were counted, as far as
+    /// the kernel shows them.
     pub fn from_interrupts(&self) -> u64 {
         let all = self.pairs.all().unwrap_or_default().into_iter();
         all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()
     }
 
-    /// Events that were not counted, because there were too many pairs or words.
+    /// Returns the number of events that were not counted because there were too many pairs or words.
     pub fn lost(&self) -> u64 {
         self.lost.word(0).load(Ordering::Relaxed)
     }
 
-    /// Forgets the pairs of threads that have ended: their numbers may become others'.
+    /// Removes the pairs of threads that have ended, because new threads may reuse their IDs.
     pub fn forget(&self, threads: &HashSet<u32>) {
         for (pair, _) in self.pairs.all().unwrap_or_default() {
             if pair.iter().any(|it| threads.contains(it)) {
@@ -242,8 +249,8 @@ mod tests {
         }
     }
 
-    /// Two processes that hand a byte to and fro, 200 times each, from their first line on stdin. A 0 says
-    /// that they have started.
+    /// Starts two processes that hand a byte to each other 200 times, after they read a line on stdin. A 0 on stdout
+    /// shows that the processes have started.
     fn pair() -> Child {
         // The first twenty times each waits a little, so that the other one sleeps whichever the kernel prefers.
         let script = "import os, sys, time\n\

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands of bpf(2) that aya does not give, each behind a safe function.
+//! The commands of bpf(2) that aya lacks, each behind a safe function.
 //!
 //! <https://man7.org/linux/man-pages/man2/bpf.2.html>; the structures are the kernel's own
-//! (include/uapi/linux/bpf.h), as aya has them.
+//! (include/uapi/linux/bpf.h), as defined in aya.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -12,31 +12,31 @@ use aya_obj::generated::{
     bpf_prog_type,
 };
 
-/// The kernel's facts about a loaded program.
+/// The kernel's information about a loaded program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramInfo {
-    /// The number that tools such as bpftool show it under.
+    /// The program ID that tools such as bpftool show.
     pub id: u32,
-    /// Size of its machine code in bytes; 0 where it is interpreted.
+    /// The size of the program's machine code in bytes; 0 if the program is interpreted.
     pub machine_code_bytes: u32,
-    /// Time spent in it while [`RunTimeStatistics`](super::RunTimeStatistics) were on.
+    /// The run time of the program while [`RunTimeStatistics`](super::RunTimeStatistics) were on.
     pub run_time_ns: u64,
-    /// The number of its runs meanwhile.
+    /// The number of runs while the statistics were on.
     pub runs: u64,
-    /// The number of times it was due and did not run, because it was running on that CPU already.
+    /// The number of times the program was skipped because it was already running on that CPU.
     pub missed: u64,
 }
 
-/// A command's arguments, all zero.
+/// The arguments of a command, all zero.
 fn arguments() -> bpf_attr {
     // SAFETY: a union of plain numbers, for which all-zero is valid.
     unsafe { std::mem::zeroed() }
 }
 
-/// One call of bpf(2).
+/// Calls bpf(2) once.
 ///
 /// # Safety
-/// Every pointer in `attr` has to be valid for what `command` does with it.
+/// Every pointer in `attr` must be valid for the use that `command` makes of it.
 unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
     let (command, attr) = (command as i32, std::ptr::from_mut(attr));
     // SAFETY: attr is a live object of the size given; its pointers are the caller's duty.
@@ -44,10 +44,10 @@ unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
 }
 
-/// The same for commands that open something.
+/// Calls bpf(2) for a command that opens a file descriptor.
 ///
 /// # Safety
-/// As for [`bpf`]; `command` must answer with a new descriptor.
+/// The conditions of [`bpf`]; `command` must return a new descriptor.
 unsafe fn open(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     // SAFETY: passed on.
     let fd = unsafe { bpf(command, attr) }?;
@@ -55,7 +55,7 @@ unsafe fn open(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Hand the kernel type information.
+/// Loads type information into the kernel.
 pub(super) fn load_btf(blob: &[u8]) -> io::Result<OwnedFd> {
     let mut attr = arguments();
     attr.__bindgen_anon_7.btf = blob.as_ptr() as u64;
@@ -64,11 +64,11 @@ pub(super) fn load_btf(blob: &[u8]) -> io::Result<OwnedFd> {
     unsafe { open(bpf_cmd::BPF_BTF_LOAD, &mut attr) }
 }
 
-/// Bytes for what the verifier says about a program.
+/// The size of the buffer for the verifier's messages about a program, in bytes.
 const LOG_BYTES: usize = 1 << 16;
 
-/// A program of such a table: member `member` of the kernel's structure with the number `structure`. With the error
-/// comes what the verifier says.
+/// Loads a program for a table of functions: member `member` of the kernel's structure with the type ID `structure`.
+/// The error includes the verifier's messages.
 pub(super) fn load_struct_ops_program(
     name: &str,
     instructions: &[bpf_insn],
@@ -94,15 +94,15 @@ pub(super) fn load_struct_ops_program(
     })
 }
 
-/// The last byte stays zero, as the end of the text.
+/// Writes a name; the last byte stays zero to end the text.
 fn write_name(field: &mut [std::ffi::c_char; 16], name: &str) {
     for (to, from) in field.iter_mut().take(15).zip(name.bytes()) {
         *to = from as std::ffi::c_char;
     }
 }
 
-/// A table of functions for the kernel: one value, of the kernel's type with the number `type_id`.
-/// `btf` has to be some type information, of which nothing is used.
+/// Creates a table of functions in the kernel: one value of the kernel type with the ID `type_id`. `btf` must be some
+/// type information, of which nothing is used.
 pub(super) fn create_struct_ops(
     name: &str,
     value: &[u8],
@@ -135,7 +135,7 @@ fn create_table(name: &str, bytes: u32, type_id: u32, btf: &OwnedFd) -> io::Resu
     unsafe { open(bpf_cmd::BPF_MAP_CREATE, &mut attr) }
 }
 
-/// Register such a table; closing the descriptor takes it back.
+/// Registers a table of functions; closing the descriptor unregisters it.
 pub(super) fn register_struct_ops(map: &OwnedFd) -> io::Result<OwnedFd> {
     let mut attr = arguments();
     attr.link_create.__bindgen_anon_1.map_fd = map.as_raw_fd() as u32;

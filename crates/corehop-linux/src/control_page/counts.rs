@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lowest method: how often the kernel says that the thread was switched, and how long it waited.
+//! The lowest method: the kernel's counts of a thread's switches, and the thread's waiting time.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -12,19 +12,19 @@ use corehop_system::clock::monotonic_ns;
 use corehop_system::proc::Schedstat;
 use corehop_system::thread::current_cpu;
 
-/// The counts at the thread's last look.
+/// The counts at the thread's last check.
 #[derive(Debug)]
 pub struct CountSnapshot {
     counts: ThreadCounts,
     cpu: Cpu,
-    /// `/proc/thread-self/schedstat` of the thread that opened it, where the kernel has it.
+    /// `/proc/thread-self/schedstat` of the thread that opened it, if the kernel has this file.
     schedstat: Option<File>,
     waited_ns: u64,
     looked_ns: u64,
 }
 
 impl CountSnapshot {
-    /// Of the calling thread, from now on.
+    /// Starts the detection for the calling thread.
     pub fn of_this_thread() -> Self {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
         let waited_ns = schedstat.as_ref().and_then(waited).unwrap_or(0);
@@ -32,7 +32,7 @@ impl CountSnapshot {
         Self { counts, cpu: current_cpu(), schedstat, waited_ns, looked_ns: monotonic_ns() }
     }
 
-    /// The absences since the last look: a system call.
+    /// Returns the absences since the last check, by a system call.
     pub fn away(&mut self) -> Option<AbsenceNotice> {
         let counts = ThreadCounts::read();
         let added = counts.minus(&self.counts);
@@ -63,7 +63,7 @@ impl CountSnapshot {
     }
 }
 
-/// The second number: time spent waiting for a CPU, in ns.
+/// The second number of schedstat: the time spent waiting for a CPU, in ns.
 fn waited(schedstat: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;

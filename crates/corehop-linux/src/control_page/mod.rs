@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Was I away? How a thread learns that it was preempted or migrated, by the best way there is.
+//! Shows a thread whether it was away from its CPU. A thread learns of its preemptions and
+//! migrations by the best method that the host offers.
 //!
-//! Bastoni's control page ([`crate::bpf::control`]) says all of it at the cost of a load, and needs
-//! `CAP_BPF` with `CAP_PERFMON`. Below it are three methods for everybody: records of context
-//! switches (perf), restartable sequences, and what the kernel counts anyway. Each knows less than
-//! the one above; [`Notice::best`] says which it is and why none above.
+//! Bastoni's control page ([`crate::bpf::control`]) reports everything at the cost of a load, and
+//! needs `CAP_BPF` with `CAP_PERFMON`. Three further methods need no privileges: records of context
+//! switches (perf), restartable sequences, and counts that the kernel keeps anyway. Each method
+//! reports less than the method above. [`Notice::best`] returns the best available method, and why
+//! the better ones are not available.
 
 mod records;
 mod counts;
@@ -24,24 +26,24 @@ pub use overhead::{Longer, following, overhead};
 pub use presence::Presence;
 pub use records::ThreadSwitchRecords;
 
-/// A way to learn of absences, the best first.
+/// A method to detect absences, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AbsenceMethod {
     /// The control page, written by BPF programs.
     Bpf,
     /// Records of context switches by `perf_event_open(2)`.
     Records,
-    /// The kernel disarms a restartable sequence when it takes the CPU away.
+    /// A restartable sequence, which the kernel disarms when it takes the CPU away.
     Rseq,
-    /// Counts of context switches by `getrusage(2)`, waiting times by schedstat.
+    /// Counts of context switches by `getrusage(2)`, and waiting times by schedstat.
     Counts,
 }
 
 impl AbsenceMethod {
-    /// All of them, from the top.
+    /// All methods, the best first.
     pub const ALL: [Self; 4] = [Self::Bpf, Self::Records, Self::Rseq, Self::Counts];
 
-    /// Its name in results.
+    /// Returns the name of the method in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpf => "bpf",
@@ -51,7 +53,7 @@ impl AbsenceMethod {
         }
     }
 
-    /// The facts that it cannot tell, for people.
+    /// Returns what the method cannot report, as text for users.
     pub const fn lacks(self) -> &'static str {
         match self {
             Self::Bpf => "nothing",
@@ -71,39 +73,40 @@ impl std::fmt::Display for AbsenceMethod {
     }
 }
 
-/// The absences since the thread last looked: one, or several.
+/// The absences since the thread last checked: one, or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbsenceNotice {
     /// The number of absences; 1 if unknown.
     pub times: u64,
-    /// The CPU that it left (first, where it was away more than once).
+    /// The CPU that the thread left (at the first of several absences).
     pub from: Cpu,
-    /// The CPU that it is on.
+    /// The CPU that the thread is on.
     pub to: Cpu,
     /// The length of the last absence in ns.
     pub length_ns: u64,
-    /// Whether that is the time between leaving and being back; otherwise it is a bound from above.
+    /// Whether `length_ns` is the time between leaving and returning; otherwise it is an upper
+    /// bound.
     pub exact: bool,
-    /// Whether it was taken off its CPU, rather than having blocked; none where that is not known.
+    /// Whether the thread was preempted, rather than having blocked; `None` if unknown.
     pub preempted: Option<bool>,
     /// The preempting thread, if known.
     pub by: Option<u32>,
 }
 
-/// One of the ways, set up for the calling thread.
+/// A detection method, prepared for the calling thread.
 #[derive(Debug)]
 pub enum Notice {
-    /// [`AbsenceMethod::Bpf`]
+    /// The method [`AbsenceMethod::Bpf`].
     Bpf(ControlSlot),
-    /// [`AbsenceMethod::Records`]
+    /// The method [`AbsenceMethod::Records`].
     Records(ThreadSwitchRecords),
-    /// [`AbsenceMethod::Rseq`]
+    /// The method [`AbsenceMethod::Rseq`].
     Rseq(Presence),
-    /// [`AbsenceMethod::Counts`]
+    /// The method [`AbsenceMethod::Counts`].
     Counts(CountSnapshot),
 }
 
-/// The thread's slot of the control pages, and what it said last.
+/// The thread's slot of the control pages, and its counts at the last check.
 #[derive(Debug)]
 pub struct ControlSlot {
     page: ControlPage,
@@ -112,11 +115,11 @@ pub struct ControlSlot {
 }
 
 impl Notice {
-    /// The best way for the calling thread, and why none above it. `pages` are the control pages,
-    /// or why there are none.
+    /// Returns the best method for the calling thread, and why the better methods are not
+    /// available. `pages` are the control pages, or why there are none.
     ///
     /// # Errors
-    /// Never where the kernel has `getrusage(2)`, which all have; the reasons of all methods then.
+    /// The reasons of all methods; this never happens because every kernel has `getrusage(2)`.
     pub fn best(pages: Result<&Arc<ControlPages>, &str>) -> Result<(Self, Vec<String>), String> {
         let mut why_not = Vec::new();
         for method in AbsenceMethod::ALL {
@@ -128,10 +131,10 @@ impl Notice {
         Err(why_not.join("; "))
     }
 
-    /// This way and no other.
+    /// Prepares only the given method.
     ///
     /// # Errors
-    /// Why the host does not give it.
+    /// The reason why the host does not offer the method.
     pub fn at(
         method: AbsenceMethod,
         pages: Result<&Arc<ControlPages>, &str>,
@@ -150,7 +153,7 @@ impl Notice {
         }
     }
 
-    /// The method.
+    /// Returns the method in use.
     pub const fn method(&self) -> AbsenceMethod {
         match self {
             Self::Bpf(_) => AbsenceMethod::Bpf,
@@ -160,7 +163,7 @@ impl Notice {
         }
     }
 
-    /// The slot's page, where it is the control page.
+    /// Returns the slot's page if the method is the control page.
     pub const fn page(&self) -> Option<&ControlPage> {
         match self {
             Self::Bpf(slot) => Some(&slot.page),
@@ -168,7 +171,8 @@ impl Notice {
         }
     }
 
-    /// The absences since the last call, if any: a load or two if there were none.
+    /// Returns the absences since the last call, if any. Without an absence this costs a load or
+    /// two.
     #[inline]
     pub fn away(&mut self) -> Option<AbsenceNotice> {
         match self {

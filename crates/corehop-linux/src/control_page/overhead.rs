@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of detection: two threads hand a byte to each other through pipes on one CPU, without
-//! the control pages, with them, and registered with them.
+//! Measures the cost of detection. Two threads exchange a byte through pipes on one CPU: without control pages, with
+//! control pages, and registered with control pages.
 
 use std::io::{self, Read, Write};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::bpf::RunTimeStatistics;
 use crate::bpf::control::ControlPages;
 use corehop_system::thread::set_affinity;
 
-/// Hand-overs in one go; a hand-over is two switches.
+/// The number of hand-overs per pass; each hand-over is two switches.
 const ROUNDS: u32 = 2_000;
 
-/// Measures it on `cpu`: `goes` times each, a few milliseconds a time.
+/// Measures the cost on `cpu`, with `goes` passes of each kind, each a few milliseconds long.
 ///
 /// # Errors
-/// If there are no pipes or threads; the error of the control pages.
+/// An error if pipes or threads are not available, or the error of the control pages.
 pub fn overhead(
     cpu: Cpu,
     goes: u32,
@@ -37,23 +37,24 @@ pub fn overhead(
     Ok(ControlPageCost { none_ns, unregistered_ns, registered_ns, program_ns, goes })
 }
 
-/// The time that a switch takes longer while threads are followed, in nanoseconds.
+/// The additional time of a switch while threads are followed, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Longer {
-    /// Between followed threads.
+    /// The additional time between followed threads.
     pub registered_ns: f64,
-    /// Between others.
+    /// The additional time between threads that are not followed.
     pub unregistered_ns: f64,
 }
 
-/// Goes of each kind after a recording, and hand-overs in one: some 60 ms together.
+/// The number of passes of each kind after a recording, and the hand-overs per pass: some 60 ms together.
 const SHORT_GOES: u32 = 8;
 const SHORT_ROUNDS: u32 = 400;
 
-/// Measures it on `cpu` with the pages that followed a program, which end by it: without them comes last.
+/// Measures the cost on `cpu` with the pages that followed a program. The pages are removed by this call, because the
+/// measurement without them comes last.
 ///
 /// # Errors
-/// If there are no pipes or threads, or they cannot be registered.
+/// An error if pipes or threads are not available, or the threads cannot be registered.
 pub fn following(
     cpu: Cpu,
     pages: Arc<ControlPages>,
@@ -86,7 +87,7 @@ fn program_time(
     Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
 }
 
-/// Nanoseconds a switch.
+/// The duration of a switch, in nanoseconds.
 fn ping_pong(
     cpu: Cpu,
     pages: Option<&Arc<ControlPages>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The third method: a restartable sequence that the thread is never in. When the kernel gives the
-//! CPU back it finds the thread outside of it and disarms it, which a load shows.
+//! The third method: an armed restartable sequence that the thread never enters. When the kernel
+//! returns the CPU, it finds the thread outside the sequence and disarms it, which a load detects.
 
 use std::io;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use super::AbsenceNotice;
 use crate::rseq::Rseq;
 use corehop_system::clock::monotonic_ns;
 
-/// The calling thread's sequence. It stays on its thread.
+/// The restartable sequence of the calling thread. The value must stay on its thread.
 #[derive(Debug)]
 pub struct Presence {
     rseq: Rseq,
@@ -21,8 +21,8 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Of the calling thread, from now on. Walks arm sequences of their own: while one runs,
-    /// nothing is noticed here, and afterwards it looks like an absence.
+    /// Starts the detection for the calling thread. Walks arm their own sequences. During a walk
+    /// this method detects nothing, and after a walk it reports an absence.
     ///
     /// # Errors
     /// The error of rseq(2).
@@ -32,7 +32,8 @@ impl Presence {
         Ok(Self { cpu: rseq.cpu(), rseq, looked_ns: monotonic_ns(), stays: PhantomData })
     }
 
-    /// The absences since the last look: a load and a look at the clock. A signal looks the same.
+    /// Returns the absences since the last check, by a load and a clock reading. A signal looks
+    /// like an absence.
     pub fn away(&mut self) -> Option<AbsenceNotice> {
         let armed = self.rseq.is_armed();
         let (looked, now) = (self.looked_ns, monotonic_ns());

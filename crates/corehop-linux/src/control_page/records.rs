@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The second method: `perf_event_open(2)` writes a record whenever the thread leaves its CPU and
-//! whenever it is back. Any user may watch its own threads.
+//! The second method: `perf_event_open(2)` writes a record whenever the thread leaves its CPU or
+//! returns. Any user may observe its own threads.
 
 use std::io;
 
@@ -10,10 +10,10 @@ use super::AbsenceNotice;
 use crate::switches::{SwitchLogRecord, SwitchRing, ThreadSwitch};
 use corehop_system::thread::current_cpu;
 
-/// 64 KiB hold 1,600 records: as many as come between two looks.
+/// The number of pages: 64 KiB hold 1,600 records, which suffice between two checks.
 const PAGES: usize = 16;
 
-/// The calling thread's records, from when they were asked for.
+/// The records of the calling thread.
 #[derive(Debug)]
 pub struct ThreadSwitchRecords {
     ring: SwitchRing,
@@ -23,7 +23,7 @@ pub struct ThreadSwitchRecords {
 }
 
 impl ThreadSwitchRecords {
-    /// Begins to record.
+    /// Starts recording.
     ///
     /// # Errors
     /// Why the kernel refuses, with the remedy.
@@ -38,7 +38,7 @@ impl ThreadSwitchRecords {
         Ok(Self { ring, cpu: current_cpu(), left: None, lost: 0 })
     }
 
-    /// The absences since the last look: a load if there were none.
+    /// Returns the absences since the last check; without records this costs a load.
     pub fn away(&mut self) -> Option<AbsenceNotice> {
         let (mut times, mut last, from) = (0, None, self.cpu);
         let Self { ring, cpu, left, lost } = self;
@@ -65,7 +65,7 @@ impl ThreadSwitchRecords {
         })
     }
 
-    /// Records that found no room.
+    /// Returns the number of records that were lost because the buffer was full.
     pub const fn lost(&self) -> u64 {
         self.lost
     }

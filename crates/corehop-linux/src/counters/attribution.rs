@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cause of a lost CPU: the best witness that this host allows, and why not a better one.
+//! Determines why a thread lost its CPU, from the best source that this host allows, and says why there is no better
+//! one.
 //!
-//! A gap in a walk is seen by the time stamps inside of it; what caused it, the kernel has to say.
-//! The upper source has it from the kernel's tracepoints, per CPU, at the cost of a few loads, and
-//! needs privileges. The lower one has it from what every thread may ask about itself: it sees
-//! switches, faults and often stolen time, and no interrupts. There is no source of perf records
-//! between the two: at some 470 ns per switch they tell no more about a gap than the lower one.
+//! The time stamps inside a walk reveal a gap, but only the kernel can say what caused the gap. The better source
+//! uses the kernel's tracepoints, per CPU, at the cost of a few loads, and needs privileges. The other source uses
+//! values that every thread may query about itself. It sees switches, faults and often stolen time, but no
+//! interrupts. There is no intermediate source of perf records, because these cost some 470 ns per switch and show no
+//! more about a gap than the second source.
 
 use std::fmt::Write;
 
@@ -16,51 +17,52 @@ use crate::bpf::facts::Facts;
 use crate::bpf::interrupts::{COUNTERS, InterruptCounter, InterruptCounters, InterruptCounts};
 use crate::bpf::{BpfError, Btf, kernel_types};
 
-/// The source in use.
+/// The source of attribution.
 #[derive(Debug)]
 pub enum CounterSource {
-    /// Per-CPU counters of interrupts, switches and steal, by BPF; and what a thread may ask.
+    /// Per-CPU counters of interrupts, switches and steal by BPF, together with the thread's own counts.
     Bpf(InterruptCounters),
-    /// The counts that a thread may ask about itself: getrusage(2) and its CPU time.
+    /// The thread's own counts: getrusage(2) and CPU time.
     Rusage {
-        /// Why there is no BPF, with the remedy.
+        /// Why BPF is not available, with the remedy.
         because: String,
     },
 }
 
-/// The witness's counts so far, or between two readings.
+/// The counts of a source, absolute or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WitnessCounts {
-    /// Of the calling thread.
+    /// The counts of the calling thread.
     pub thread: ThreadCounts,
-    /// Of the CPU, where the source gives it.
+    /// The counts of the CPU, if the source provides them.
     pub cpu: Option<InterruptCounts>,
 }
 
 impl WitnessCounts {
-    /// The increase since `earlier`, of the same thread and CPU.
+    /// Returns the increase since `earlier`, which must be from this thread and CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let cpu = self.cpu.zip(earlier.cpu).map(|(later, earlier)| later.minus(&earlier));
         Self { thread: self.thread.minus(&earlier.thread), cpu }
     }
 
-    /// Interrupts of all kinds, where the source gives them.
+    /// Returns the number of interrupts of all kinds, if the source counts them.
     pub fn interrupts(&self) -> Option<u64> {
         self.cpu.map(|cpu| cpu.interrupts())
     }
 }
 
-/// The witness.
+/// The attribution of lost CPU time to causes.
 #[derive(Debug)]
 pub struct Attribution {
     source: CounterSource,
-    /// Whether the time that a thread has not run is stolen time and nothing else.
+    /// Whether the time that a thread has not run is only stolen time.
     not_run_is_stolen: bool,
 }
 
 impl Attribution {
-    /// The best source for measuring on `cpus`. Never fails: the lower source is always there.
+    /// Opens the best source for measurements on `cpus`. The call never fails, because the thread's own counts are
+    /// always available.
     pub fn open(cpus: &CpuList) -> Self {
         Self::on(kernel_types(), cpus)
     }
@@ -75,12 +77,12 @@ impl Attribution {
         Self { source, not_run_is_stolen }
     }
 
-    /// The source in use.
+    /// Returns the source in use.
     pub const fn source(&self) -> &CounterSource {
         &self.source
     }
 
-    /// The per-CPU counters, where this source has them.
+    /// Returns the per-CPU counters, if the source has them.
     pub const fn counters(&self) -> Option<&InterruptCounters> {
         match &self.source {
             CounterSource::Bpf(counters) => Some(counters),
@@ -88,20 +90,20 @@ impl Attribution {
         }
     }
 
-    /// The witness's counts so far, on the CPU that the calling thread is on. About 350 ns, for two system
-    /// calls; no allocation. The per-CPU counts alone cost a few ns: see [`counters`](Self::counters).
+    /// Returns the current counts for the calling thread and its CPU. The call takes about 350 ns for two system
+    /// calls, and allocates nothing. The per-CPU counts alone cost a few ns: see [`counters`](Self::counters).
     ///
     /// # Panics
-    /// For a CPU above those it was opened for.
+    /// For a CPU above those for which the source was opened.
     pub fn read(&self, cpu: Cpu) -> WitnessCounts {
         let cpu = self.counters().map(|counters| counters.read(cpu));
         WitnessCounts { thread: ThreadCounts::read(), cpu }
     }
 
-    /// Of a difference over `wall` time: what a hypervisor has stolen, where that can be said.
+    /// For a difference over `wall` time, returns the time that a hypervisor has stolen, if this can be determined.
     ///
-    /// The thread's own account is up to date, but says nothing where the thread left its CPU or
-    /// the kernel takes interrupts for time not run as well. The run queue's lags by up to a tick.
+    /// The thread's own accounting is up to date, but shows nothing if the thread left its CPU or the kernel also
+    /// counts interrupts as time not run. The accounting of the run queue lags by up to a tick.
     pub fn stolen(&self, difference: &WitnessCounts, wall: Nanos) -> Option<Nanos> {
         let by_thread = difference.thread.not_run(wall).filter(|_| self.not_run_is_stolen);
         by_thread.or_else(|| {
@@ -110,18 +112,18 @@ impl Attribution {
         })
     }
 
-    /// Whether the time that a thread was awake and has not run is stolen time and nothing else.
+    /// Returns whether the time that a thread was awake but did not run is only stolen time.
     pub const fn not_run_is_stolen(&self) -> bool {
         self.not_run_is_stolen
     }
 
-    /// Whether what this counter counts would be seen. Where not, its zeros mean nothing.
+    /// Returns whether the events of this counter would be seen. If not, zeros of the counter mean nothing.
     pub fn sees(&self, counter: InterruptCounter) -> bool {
         self.counters()
             .map_or(counter == InterruptCounter::Switches, |counters| counters.has(counter))
     }
 
-    /// Name of the source, for a column.
+    /// Returns the name of the source for a column.
     pub const fn name(&self) -> &'static str {
         match self.source {
             CounterSource::Bpf(_) => "bpf",
@@ -129,7 +131,7 @@ impl Attribution {
         }
     }
 
-    /// A sentence for a result's provenance: which source, what it sees, what it lacks and why.
+    /// Returns a sentence for a result's provenance: the source, what it sees, what it lacks and why.
     pub fn provenance(&self) -> String {
         match &self.source {
             CounterSource::Bpf(counters) => {
@@ -146,8 +148,8 @@ impl Attribution {
     }
 }
 
-/// Whether this kernel keeps the time of interrupts out of a thread's CPU time
-/// (CONFIG_IRQ_TIME_ACCOUNTING): a run queue has a field for it only then.
+/// Whether this kernel excludes the time of interrupts from a thread's CPU time (CONFIG_IRQ_TIME_ACCOUNTING); only
+/// then does a run queue have a field for that time.
 fn subtracts_interrupts(types: &Btf) -> bool {
     Facts::of(types).is_ok_and(|facts| facts.says("subtracts_interrupts"))
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hardware counters of the calling thread by perf_event_open(2): cycles, instructions, misses.
 //!
-//! The events of a processor are found out by asking. They are read by `rdpmc`, without a system call, where
-//! the kernel allows it, and by read(2) otherwise. Only user mode is counted: what an interrupt misses is not
-//! the walk's doing, and it needs no privilege at `kernel.perf_event_paranoid` 2. A group that had to share
-//! the processor's counters is scaled by the time it was counting.
+//! corehop determines the events of a processor by trying to open them. Counters are read by `rdpmc` without a system
+//! call if the kernel allows that, and otherwise by read(2). Only user mode is counted, because misses of an
+//! interrupt do not belong to the walk. This needs no privilege with `kernel.perf_event_paranoid` 2. If a group had
+//! to share the processor's counters, its counts are scaled by the time for which it was counting.
 
 use std::io;
 use std::marker::PhantomData;
@@ -18,16 +18,16 @@ use corehop_system::proc;
 
 mod page;
 
-/// The events that may be counted.
+/// The hardware events that corehop can count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HardwareEvent {
-    /// Cycles of the core, not of the time stamp counter.
+    /// Cycles of the core (not of the time stamp counter).
     Cycles,
     /// Instructions retired.
     Instructions,
     /// Reads that missed the last-level cache.
     LlcMisses,
-    /// Misses of the L2 cache. Intel: loads retired; AMD: requests; ARM: refills.
+    /// Misses of the L2 cache. On Intel these are retired loads, on AMD requests, and on ARM refills.
     L2Misses,
     /// Reads that missed the L1 data cache.
     L1Misses,
@@ -35,7 +35,7 @@ pub enum HardwareEvent {
     DtlbMisses,
 }
 
-/// All events, in the order in which they are asked for: the first ones share a group.
+/// All events, in the order in which they are opened: the first events share a group.
 pub const EVENTS: [HardwareEvent; 6] = [
     HardwareEvent::Cycles,
     HardwareEvent::Instructions,
@@ -45,18 +45,18 @@ pub const EVENTS: [HardwareEvent; 6] = [
     HardwareEvent::DtlbMisses,
 ];
 
-/// Kinds of event (`enum perf_type_id`).
+/// The kinds of events (`enum perf_type_id`).
 pub(super) const TYPE_HARDWARE: u32 = 0;
 const TYPE_CACHE: u32 = 3;
 pub(super) const TYPE_RAW: u32 = 4;
 
-/// A cache event: cache, operation 0 (read), result 1 (miss).
+/// The encoding of a cache event: cache, operation 0 (read), result 1 (miss).
 const fn read_misses(cache: u64) -> (u32, u64) {
     (TYPE_CACHE, cache | 1 << 16)
 }
 
 impl HardwareEvent {
-    /// Name of the event's column.
+    /// Returns the name of the event's column.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cycles => "cycles",
@@ -68,7 +68,7 @@ impl HardwareEvent {
         }
     }
 
-    /// Type and configuration for the kernel; none where it is not known for this processor.
+    /// The event's type and configuration for the kernel; `None` if unknown for this processor.
     const fn encoding(self, vendor: Vendor) -> Option<(u32, u64)> {
         Some(match (self, vendor) {
             (Self::Cycles, _) => (TYPE_HARDWARE, 0),
@@ -87,7 +87,7 @@ impl HardwareEvent {
     }
 }
 
-/// The maker of the processor, as far as the events differ.
+/// The processor vendors whose events differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Vendor {
     Intel,
@@ -97,7 +97,7 @@ pub(super) enum Vendor {
 }
 
 impl Vendor {
-    /// From the text of `/proc/cpuinfo`.
+    /// Parses the text of `/proc/cpuinfo`.
     pub(super) fn parse(cpuinfo: &str) -> Self {
         let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         for (name, value) in fields {
@@ -113,21 +113,21 @@ impl Vendor {
     }
 }
 
-/// Reading gives the whole group (8), each value with its number (4), the time it was wanted (1)
-/// and the time it was counted (2).
+/// The read format: the whole group (8), and each value with its number (4), the time it was enabled (1) and the time
+/// it was counting (2).
 pub(super) const READ_FORMAT: u64 = 15;
-/// `PERF_EVENT_IOC_ID`: the number that an event has in what is read.
+/// `PERF_EVENT_IOC_ID`: returns the number that identifies an event in what is read.
 const IOC_ID: u64 = 0x8008_2407;
 
-/// Open one event of the calling thread, on every CPU it runs on, in the group of `leader`.
+/// Opens an event of the calling thread, on every CPU it runs on, in the group of `leader`.
 fn open_event((kind, config): (u32, u64), leader: Option<RawFd>) -> io::Result<OwnedFd> {
     let (read_format, flags) = (READ_FORMAT, USER_ONLY);
     PerfEvent { kind, config, read_format, flags, ..PerfEvent::default() }
         .open(EventOwner::InGroup(leader))
 }
 
-/// Open one cache event of all that runs on `cpu`, the kernel included. Reading gives value, time
-/// wanted and time counted.
+/// Opens a cache event for all code that runs on `cpu`, including the kernel. Reading the event gives its value, the
+/// time enabled and the time counting.
 pub(super) fn open_event_of_cpu(config: u64, cpu: Cpu) -> io::Result<OwnedFd> {
     const TIMES: u64 = 3;
     PerfEvent { kind: TYPE_CACHE, config, read_format: TIMES, ..PerfEvent::default() }
@@ -141,8 +141,8 @@ pub(super) fn id_of(event: &OwnedFd) -> io::Result<u64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
 }
 
-/// Why an event cannot be counted, from what the kernel said. `paranoid` is the value of
-/// `kernel.perf_event_paranoid`, where it is known.
+/// Why an event cannot be counted, derived from the kernel's error. `paranoid` is the value of
+/// `kernel.perf_event_paranoid`, if known.
 fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterError {
     let level = paranoid.map_or(String::from("unknown"), |level| level.to_string());
     let (reason, remedy) = match error.raw_os_error() {
@@ -172,7 +172,7 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
     CounterError::unavailable(event, error, reason, remedy)
 }
 
-/// The same for the event of this name, on this host.
+/// Why the event of this name cannot be counted on this host.
 pub(super) fn refused(event: &str, error: &io::Error) -> CounterError {
     refusal(&format!("hardware counter `{event}`"), error, paranoid_level())
 }
@@ -186,23 +186,23 @@ fn paranoid_level() -> Option<i32> {
 struct OpenCounter {
     event: HardwareEvent,
     id: u64,
-    /// Kept open for as long as it shall count.
+    /// The file descriptor, kept open as long as the event counts.
     fd: OwnedFd,
-    /// None where the kernel gives no page, or the processor's counter cannot be read by users.
+    /// The event's mapped page; `None` if the kernel provides no page, or users cannot read the processor's counter.
     page: Option<page::MappedPage>,
 }
 
-/// Counts at one moment, or what was added between two. An event that is not counted has none.
+/// Counts at one moment, or the increase between two moments. An event that is not counted has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HardwareCounts([Option<u64>; EVENTS.len()]);
 
 impl HardwareCounts {
-    /// The count of one event.
+    /// Returns the count of one event.
     pub const fn get(&self, event: HardwareEvent) -> Option<u64> {
         self.0[event as usize]
     }
 
-    /// The increase since `earlier`; None if either is missing.
+    /// Returns the increase since `earlier`; `None` for events missing in either.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self(EVENTS.map(|event| Some(self.get(event)?.saturating_sub(earlier.get(event)?))))
@@ -213,21 +213,21 @@ impl HardwareCounts {
     }
 }
 
-/// Counters of the thread that opened them. It alone may read them: `rdpmc` reads the counters of
-/// the CPU it runs on, which are this thread's while it runs.
+/// The counters of the thread that opened them. Only this thread may read them, because `rdpmc` reads the counters of
+/// the current CPU, which belong to this thread while it runs.
 #[derive(Debug)]
 pub struct HardwareCounters {
-    /// Each group counts all its members or none; the first member leads it.
+    /// The groups; a group counts all its members or none, and the first member leads it.
     groups: Vec<Vec<OpenCounter>>,
     unavailable: Vec<CounterError>,
     of_this_thread: PhantomData<*const ()>,
 }
 
 impl HardwareCounters {
-    /// Start counting what this processor can count.
+    /// Starts counting all events that this processor supports.
     ///
     /// # Errors
-    /// If nothing is counted; the reason and the remedy are those of the first event.
+    /// An error if no event can be counted; reason and remedy are those of the first event.
     pub fn open() -> Result<Self, CounterError> {
         let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let mut counters =
@@ -244,8 +244,8 @@ impl HardwareCounters {
         Ok(counters)
     }
 
-    /// Into the last group, so that they count together; into one of its own where the processor
-    /// has no counter left, so that they take turns.
+    /// Adds an event to the last group, so that they count together. If the processor has no counter left, the event
+    /// gets its own group, so that the groups take turns.
     fn add(&mut self, event: HardwareEvent, encoding: (u32, u64)) -> io::Result<()> {
         if let Some(group) = self.groups.last_mut() {
             match open_event(encoding, Some(group[0].fd.as_raw_fd())) {
@@ -261,7 +261,7 @@ impl HardwareCounters {
         Ok(())
     }
 
-    /// The counts as they are now. No allocation.
+    /// Returns the current counts without allocating memory.
     pub fn read(&self) -> HardwareCounts {
         let mut counts = HardwareCounts::default();
         for group in &self.groups {
@@ -272,7 +272,7 @@ impl HardwareCounters {
         counts
     }
 
-    /// The events that are not counted, with the reason.
+    /// Returns the events that are not counted, with the reason.
     pub fn unavailable(&self) -> &[CounterError] {
         &self.unavailable
     }
@@ -284,7 +284,7 @@ impl OpenCounter {
     }
 }
 
-/// All of the group without a system call, or false.
+/// Reads the whole group without a system call; returns false if that is not possible.
 fn read_by_rdpmc(group: &[OpenCounter], counts: &mut HardwareCounts) -> bool {
     for member in group {
         let Some(count) = member.page.as_ref().and_then(page::MappedPage::count) else {
@@ -307,8 +307,8 @@ fn read_by_call(group: &[OpenCounter], counts: &mut HardwareCounts) {
     }
 }
 
-/// The result of reading a group: the number of values; the time they were wanted and the time they were
-/// counted, in ns; then a value and a number for each.
+/// The data read from a group: the number of values; the time enabled and the time counting, in ns; then a value and
+/// a number for each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GroupReading<'a> {
     wanted_ns: u64,
@@ -332,8 +332,8 @@ impl<'a> GroupReading<'a> {
         })
     }
 
-    /// The count of the event with this number, scaled where the group took turns with others;
-    /// none where it never had its turn.
+    /// The count of the event with this number, scaled if the group shared the counters; `None` if the group never
+    /// counted.
     pub(super) fn count(&self, id: u64) -> Option<u64> {
         let mut values = self.values.chunks_exact(16);
         let value = values.find(|value| word(value, 1) == Some(id))?;
@@ -341,7 +341,7 @@ impl<'a> GroupReading<'a> {
     }
 }
 
-/// `value` as it would be, had it been counted all the time it was wanted.
+/// The value extrapolated to all the time for which it was enabled.
 pub(super) fn scaled(value: u64, wanted_ns: u64, counted_ns: u64) -> Option<u64> {
     let product = u128::from(value) * u128::from(wanted_ns);
     let scaled = product.checked_div(u128::from(counted_ns))?;

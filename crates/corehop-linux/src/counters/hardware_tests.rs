@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The decoding on bytes as the kernel lays them out, and the refusal where there are no counters.
+//! Tests the decoding of bytes in the kernel's layout, and the error without counters.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::page::{CounterPage, count};
 use super::*;
 
-/// Three events, wanted for 4 ms, counted for `counted_ns`.
+/// The data of three events, enabled for 4 ms and counting for `counted_ns`.
 fn answer(counted_ns: u64) -> Vec<u8> {
     let words = [3, 4_000_000, counted_ns, 10_400_000, 71, 26_000_000, 72, 1234, 75];
     words.iter().flat_map(|word: &u64| word.to_ne_bytes()).collect()
@@ -45,8 +45,8 @@ fn an_answer_cut_short_at_any_byte_is_refused() {
     assert!(GroupReading::parse(&many).is_err());
 }
 
-/// The page of an event on counter 1 of 48 bits, which users may read; never off its counter.
-/// First 64 bytes, as a 64-bit little-endian kernel writes them.
+/// The page of an event on counter 1 of 48 bits that users may read and that always counts. These
+/// are the first 64 bytes in the layout of a 64-bit little-endian kernel.
 fn recorded() -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[8..12].copy_from_slice(&6_u32.to_le_bytes()); // lock

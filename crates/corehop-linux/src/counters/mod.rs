@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters of the kernel and the processor for a thread and its CPU, and which are available
-//! here. Nothing in this module needs privileges, but some of it does not answer without them;
-//! [`attribution::Attribution`] picks the best there is and says so.
+//! The counters of the kernel and the processor for a thread and its CPU, and which of them this
+//! host offers. Nothing in this module requires privileges, but some counters are unavailable
+//! without them. [`attribution::Attribution`] picks the best available source and reports which one
+//! it is.
 
 pub mod software;
 pub mod hardware;
@@ -12,30 +13,30 @@ pub mod attribution;
 /// Why a counter cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
-    /// This host does not give it, or not to this user.
+    /// This host does not offer the counter, or not to this user.
     #[error("{what} not available: {reason}; {remedy}")]
     Unavailable {
-        /// The counter.
+        /// The name of the counter.
         what: String,
-        /// Why, from what the kernel said.
+        /// The reason, derived from the kernel's error.
         reason: String,
-        /// The remedy.
+        /// How to make the counter available.
         remedy: String,
         /// The kernel's error number.
         errno: Option<i32>,
     },
-    /// A file or an answer of the kernel that does not look as it should.
+    /// A file or an answer of the kernel has an unexpected format.
     #[error("{what} cannot be parsed: `{found}`")]
     Malformed {
         /// The file or answer.
         what: &'static str,
-        /// The part of it that is not understood.
+        /// The part that is not understood.
         found: String,
     },
 }
 
 impl CounterError {
-    /// The counter `what`, for which the kernel has answered with `error`.
+    /// The error for the counter `what`, which the kernel refused with `error`.
     fn unavailable(
         what: impl Into<String>,
         error: &std::io::Error,

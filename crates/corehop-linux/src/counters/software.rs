@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Software counters of Linux: faults and switches of a thread, its CPU time, the CPUs' idle
-//! and stolen time, interrupts by row, and SMIs where the processor counts them.
+//! Software counters of Linux: faults and switches of a thread, its CPU time, the CPUs' idle and stolen time,
+//! interrupts by row, and SMIs if the processor counts them.
 //!
-//! The readers are a system call or a small file each; the parsers take text, so that machines
-//! that are not at hand can be tested from what theirs says.
+//! Each reader needs a system call or a small file. The parsers take text, so that tests can use the files of other
+//! machines.
 
 use std::fs::File;
 use std::io;
@@ -23,18 +23,17 @@ pub struct ThreadCounts {
     pub minor_faults: u64,
     /// Page faults that had to wait for I/O.
     pub major_faults: u64,
-    /// Times the thread left its CPU because it blocked.
+    /// The number of times the thread left its CPU because it blocked.
     pub voluntary_switches: u64,
-    /// Times the thread was taken off its CPU.
+    /// The number of times the thread was preempted.
     pub involuntary_switches: u64,
-    /// Time the thread ran, in ns. Interrupts that came meanwhile are in it, unless the kernel
-    /// accounts for them (CONFIG_IRQ_TIME_ACCOUNTING); stolen time is not, in a guest that the
-    /// hypervisor tells of it.
+    /// The time for which the thread ran, in ns. The time includes interrupts, unless the kernel accounts for them
+    /// (CONFIG_IRQ_TIME_ACCOUNTING). In a guest whose hypervisor reports stolen time, it excludes stolen time.
     pub cpu_time_ns: u64,
 }
 
 impl ThreadCounts {
-    /// The calling thread's counts: two system calls, no allocation.
+    /// Returns the calling thread's counts, by two system calls without allocation.
     pub fn read() -> Self {
         // SAFETY: all-zero is a valid rusage; the kernel fills it.
         let usage = unsafe {
@@ -52,7 +51,7 @@ impl ThreadCounts {
         }
     }
 
-    /// The increase since `earlier`.
+    /// Returns the increase since `earlier`.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let added = |later: u64, earlier: u64| later.saturating_sub(earlier);
@@ -65,15 +64,15 @@ impl ThreadCounts {
         }
     }
 
-    /// Times the thread left its CPU, for whatever reason.
+    /// Returns the number of times the thread left its CPU for any reason.
     pub const fn switches(&self) -> u64 {
         self.voluntary_switches + self.involuntary_switches
     }
 
-    /// Of a difference over `wall` time: how long the thread was on its CPU and its time stood
-    /// still, because a hypervisor ran something else or, on kernels that account for them,
-    /// interrupts were served. None where the thread left its CPU, since then it waited as well;
-    /// zero below a microsecond, since the two clocks are read one after the other.
+    /// For a difference over `wall` time, returns how long the thread was on its CPU without running, because the
+    /// hypervisor ran something else or, on kernels that account for them, interrupts were served. `None` if the
+    /// thread left its CPU, because it then also waited. Zero below a microsecond, because the two clocks are read
+    /// one after the other.
     pub fn not_run(&self, wall: Nanos) -> Option<Nanos> {
         let missing = wall.get().saturating_sub(self.cpu_time_ns);
         let missing = if missing < 1_000 { 0 } else { missing };
@@ -81,25 +80,25 @@ impl ThreadCounts {
     }
 }
 
-/// Time that the calling thread has run. Reading it brings the scheduler's clock up to date, stolen
-/// time included.
+/// Returns the time for which the calling thread has run. Reading this time updates the scheduler's clock, including
+/// stolen time.
 pub fn thread_cpu_time() -> Nanos {
     Nanos::new(clock::read(libc::CLOCK_THREAD_CPUTIME_ID).cast_unsigned())
 }
 
-/// The times of one CPU since boot by use, in ticks of `1 / sysconf(_SC_CLK_TCK)`, mostly 10 ms.
+/// The times of one CPU since boot, in ticks of `1 / sysconf(_SC_CLK_TCK)`, usually 10 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTicks {
-    /// Running threads or interrupts.
+    /// The time spent on threads or interrupts.
     pub busy: u64,
-    /// Nothing to do, or waiting for I/O.
+    /// The idle time, including waiting for I/O.
     pub idle: u64,
-    /// Taken by the hypervisor.
+    /// The time taken by the hypervisor.
     pub steal: u64,
 }
 
 impl CpuTicks {
-    /// The increase since `earlier`. Idle ticks may run backwards by one or two on a tickless CPU.
+    /// Returns the increase since `earlier`. Idle ticks may run backwards by one or two on a tickless CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self {
@@ -109,33 +108,33 @@ impl CpuTicks {
         }
     }
 
-    /// Of a difference: the share of time the CPU was busy, from 0 to 1; of an SMT sibling, the
-    /// share of time it competed for the core. None where not a tick has passed.
+    /// For a difference, returns the share of time that the CPU was busy, from 0 to 1. For an SMT sibling this is the
+    /// share of time that it competed for the core. `None` if not a single tick has passed.
     pub fn busy_share(&self) -> Option<f64> {
         let total = self.busy + self.idle + self.steal;
         (total > 0).then(|| self.busy as f64 / total as f64)
     }
 }
 
-/// The CPUs' times, from `/proc/stat` (proc_stat(5)).
+/// The times of all CPUs, from `/proc/stat` (proc_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CpuTimes {
     by_cpu: Vec<(Cpu, CpuTicks)>,
 }
 
 impl CpuTimes {
-    /// As they are now: about 2 µs for a small machine, allocates.
+    /// Reads the current times, in about 2 µs on a small machine; allocates.
     ///
     /// # Errors
-    /// If `/proc/stat` cannot be read or understood.
+    /// An error if `/proc/stat` cannot be read or understood.
     pub fn read() -> Result<Self, CounterError> {
         Self::parse(&read_file("/proc/stat")?)
     }
 
-    /// From the text of `/proc/stat`. Offline CPUs have no line.
+    /// Parses the text of `/proc/stat`. Offline CPUs have no line.
     ///
     /// # Errors
-    /// If a CPU's line does not hold numbers, or there is none.
+    /// An error if a CPU's line does not contain numbers, or there is no such line.
     pub fn parse(text: &str) -> Result<Self, CounterError> {
         let malformed =
             |found: &str| CounterError::Malformed { what: "/proc/stat", found: found.to_owned() };
@@ -156,13 +155,14 @@ impl CpuTimes {
         }
     }
 
-    /// The times of one CPU; none where it is offline.
+    /// Returns the times of one CPU; `None` if it is offline.
     pub fn of(&self, cpu: Cpu) -> Option<CpuTicks> {
         self.by_cpu.iter().find(|(known, _)| *known == cpu).map(|&(_, ticks)| ticks)
     }
 }
 
-/// user nice system idle iowait irq softirq steal; what follows (guest) is in user already.
+/// The fields are user nice system idle iowait irq softirq steal; the following fields (guest) are already included
+/// in user.
 fn ticks(times: &[u64]) -> CpuTicks {
     let time = |index: usize| times.get(index).copied().unwrap_or(0);
     CpuTicks {
@@ -172,8 +172,8 @@ fn ticks(times: &[u64]) -> CpuTicks {
     }
 }
 
-/// `/proc/interrupts`: how often each interrupt has come to each CPU since boot. Reading it takes
-/// tens of microseconds: for before and after a run, not for a sample.
+/// `/proc/interrupts`: the number of times that each interrupt has come to each CPU since boot. Reading takes tens of
+/// microseconds, which is acceptable before and after a run but not for each sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct InterruptTable {
     cpus: Vec<Cpu>,
@@ -181,18 +181,18 @@ pub struct InterruptTable {
 }
 
 impl InterruptTable {
-    /// As it is now.
+    /// Reads the current table.
     ///
     /// # Errors
-    /// If `/proc/interrupts` cannot be read or understood.
+    /// An error if `/proc/interrupts` cannot be read or understood.
     pub fn read() -> Result<Self, CounterError> {
         Self::parse(&read_file("/proc/interrupts")?)
     }
 
-    /// From the text of `/proc/interrupts`.
+    /// Parses the text of `/proc/interrupts`.
     ///
     /// # Errors
-    /// If the first line does not name CPUs.
+    /// An error if the first line does not name CPUs.
     pub fn parse(text: &str) -> Result<Self, CounterError> {
         let mut lines = text.lines();
         let header = lines.next().unwrap_or("");
@@ -208,22 +208,22 @@ impl InterruptTable {
         Ok(Self { cpus, rows })
     }
 
-    /// The number of interrupts with this label (`NMI`, `LOC`, `24`) on `cpu`; None if there is no such row,
-    /// or no such CPU online.
+    /// Returns the number of interrupts with this label (`NMI`, `LOC`, `24`) on `cpu`; `None` if there is no such
+    /// row, or no such online CPU.
     pub fn count(&self, label: &str, cpu: Cpu) -> Option<u64> {
         let column = self.cpus.iter().position(|known| *known == cpu)?;
         let (_, counts) = self.rows.iter().find(|(known, _)| known == label)?;
         counts.get(column).copied()
     }
 
-    /// NMIs that have come to `cpu`; none where this architecture does not list them.
+    /// Returns the number of NMIs on `cpu`; `None` if this architecture does not list them.
     pub fn nmis(&self, cpu: Cpu) -> Option<u64> {
         self.count("NMI", cpu)
     }
 }
 
-/// Label and counts of a row; those of sums over all CPUs (`ERR`, `MIS`) have one count only, and
-/// belong to no CPU.
+/// The label and the counts of a row. Rows of sums over all CPUs (`ERR`, `MIS`) have a single count, which belongs to
+/// no CPU.
 fn row(line: &str, cpus: usize) -> Option<(String, Vec<u64>)> {
     let (label, rest) = line.split_once(':')?;
     let counts: Vec<u64> =
@@ -232,21 +232,21 @@ fn row(line: &str, cpus: usize) -> Option<(String, Vec<u64>)> {
     Some((label.trim().to_owned(), counts))
 }
 
-/// `MSR_SMI_COUNT` of Intel processors since Nehalem: SMIs since the last reset, in 32 bits.
+/// `MSR_SMI_COUNT` of Intel processors since Nehalem: the number of SMIs since the last reset, in 32 bits.
 const MSR_SMI_COUNT: u64 = 0x34;
 
-/// Reads the number of system management interrupts of one CPU. These stop all software; no
-/// tracepoint and no counter of the kernel sees them.
+/// Reads the number of system management interrupts (SMIs) of one CPU. SMIs stop all software, and no tracepoint and
+/// no counter of the kernel sees them.
 #[derive(Debug)]
 pub struct SmiCounter {
     msr: File,
 }
 
 impl SmiCounter {
-    /// The counter of `cpu`.
+    /// Opens the counter of `cpu`.
     ///
     /// # Errors
-    /// If the processor has none, the kernel does not show it, or the caller may not.
+    /// An error if the processor has no such counter, the kernel does not show it, or the caller lacks a privilege.
     pub fn open(cpu: Cpu) -> Result<Self, CounterError> {
         Self::open_file(Path::new(&format!("/dev/cpu/{}/msr", cpu.0)))
     }
@@ -258,10 +258,10 @@ impl SmiCounter {
         Ok(counter)
     }
 
-    /// SMIs since the processor was reset, modulo 2^32.
+    /// Returns the number of SMIs since the processor was reset, modulo 2^32.
     ///
     /// # Errors
-    /// If the processor does not have the register.
+    /// An error if the processor does not have the register.
     pub fn read(&self) -> Result<u32, CounterError> {
         let mut value = [0; 8];
         self.msr.read_exact_at(&mut value, MSR_SMI_COUNT).map_err(|error| no_msr(&error))?;

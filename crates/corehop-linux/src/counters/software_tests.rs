@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The parsers on what machines of several kinds say, and the readers on this one.
+//! Tests the parsers on files of several kinds of machines, and the readers on this machine.
 
 use std::io::Write;
 
 use super::*;
 use crate::mapped::Mapped;
 
-/// A two-socket Intel server, shortened; its CPU 2 is offline.
+/// The files of a two-socket Intel server, shortened; its CPU 2 is offline.
 const INTEL: &str = "\
             CPU0       CPU1       CPU3
    0:         36          0          0  IR-IO-APIC    2-edge      timer
@@ -21,7 +21,7 @@ const INTEL: &str = "\
  PIN:          0          0          0   Posted-interrupt notification event
 ";
 
-/// An AMD desktop: one column more than the row of errors has.
+/// The files of an AMD desktop, with one column more than the row of errors has.
 const AMD: &str = "\
            CPU0       CPU1
   1:          0          9   IO-APIC    1-edge      i8042
@@ -33,7 +33,8 @@ ERR:          1
 MIS:          0
 ";
 
-/// An ARM board: no NMI row, interrupts between processors in rows of their own.
+/// The files of an ARM board, without an NMI row and with separate rows for interrupts between
+/// processors.
 const ARM: &str = "\
            CPU0       CPU1       CPU2       CPU3
  11:      91021      90311      88012      87999     GICv3  30 Level     arch_timer

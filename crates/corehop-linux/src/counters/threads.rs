@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hardware counters of other threads: instructions, misses of the last-level cache, and those of them that another
-//! core's cache answers.
+//! Hardware counters of other threads: instructions, misses of the last-level cache, and misses that another core's
+//! cache answered.
 //!
-//! The last of these has an event of its own in each line of processors; where it is not known, there is no such source.
-//! Only user mode is counted, and loads alone. Reading is a system call for each thread.
+//! The event for answered misses differs between processor families; if it is unknown for a processor, this source is
+//! not available. Only loads in user mode are counted. Reading takes a system call per thread.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,16 +16,17 @@ use super::hardware::{GroupReading, READ_FORMAT, TYPE_HARDWARE, TYPE_RAW, Vendor
 use crate::perf_event::{EventOwner, PerfEvent, USER_ONLY};
 use corehop_system::proc;
 
-/// The most threads that are counted at a time, with three descriptors each: a process may have 1,024, as a rule.
+/// The largest number of threads counted simultaneously, with three descriptors each: a process may usually have
+/// 1,024 descriptors.
 pub const MOST: usize = 256;
 
-/// Type and configuration of an event.
+/// The type and configuration of an event.
 type Encoding = (u32, u64);
 
 /// The events, in the order of [`InstructionCounts`].
 type Encodings = [Encoding; 3];
 
-/// The events of this processor, from the text of `/proc/cpuinfo`; None where they are not known.
+/// The events of this processor, from the text of `/proc/cpuinfo`; `None` if they are unknown.
 fn encodings(cpuinfo: &str) -> Option<Encodings> {
     let number = |name: &str| -> Option<u32> {
         let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
@@ -41,8 +42,8 @@ fn encodings(cpuinfo: &str) -> Option<Encodings> {
     Some([instructions, (TYPE_RAW, misses), (TYPE_RAW, from_caches)])
 }
 
-/// Retired loads that a cache of another package answered, modified or not: MEM_LOAD_L3_MISS_RETIRED, before Skylake
-/// MEM_LOAD_UOPS_L3_MISS_RETIRED, with other unit masks.
+/// The event for retired loads that a cache of another package answered, modified or not: MEM_LOAD_L3_MISS_RETIRED,
+/// or before Skylake MEM_LOAD_UOPS_L3_MISS_RETIRED, with other unit masks.
 const fn answered_by_remote_caches(model: u32) -> Option<u64> {
     match model {
         // Haswell and Broadwell servers.
@@ -56,7 +57,7 @@ const fn answered_by_remote_caches(model: u32) -> Option<u64> {
 /// The events of one thread, which count together.
 #[derive(Debug)]
 struct CounterGroup {
-    /// The first one leads. Kept open for as long as they shall count.
+    /// The events, the leader first. The descriptors stay open as long as the events count.
     events: Vec<(OwnedFd, u64)>,
     last: [u64; 3],
 }
@@ -78,7 +79,7 @@ impl CounterGroup {
         Ok(group)
     }
 
-    /// The counts until now; None where it has not had its turn at the processor's counters.
+    /// The counts so far; `None` if the group has not yet used the processor's counters.
     fn read(&self) -> Option<[u64; 3]> {
         let mut answer = [0_u8; 24 + 16 * 3];
         let leader = self.events.first()?.0.as_raw_fd();
@@ -93,7 +94,7 @@ impl CounterGroup {
         Some(counts)
     }
 
-    /// The counts since the last time.
+    /// The counts since the last call.
     fn take(&mut self) -> Option<InstructionCounts> {
         let now = self.read()?;
         let before = std::mem::replace(&mut self.last, now);
@@ -102,7 +103,7 @@ impl CounterGroup {
     }
 }
 
-/// Counters of threads, under way.
+/// The running counters of some threads.
 #[derive(Debug)]
 pub struct ThreadCounters {
     encodings: Encodings,
@@ -110,10 +111,10 @@ pub struct ThreadCounters {
 }
 
 impl ThreadCounters {
-    /// Counts for no thread so far.
+    /// Checks that the events can be counted; no thread is counted yet.
     ///
     /// # Errors
-    /// If this processor's events are not known, or cannot be counted here.
+    /// An error if this processor's events are unknown, or cannot be counted on this host.
     pub fn open() -> Result<Self, CounterError> {
         let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let encodings = encodings(&cpuinfo).ok_or_else(|| CounterError::Unavailable {
@@ -125,14 +126,14 @@ impl ThreadCounters {
         Self::with(encodings)
     }
 
-    /// The same, of these events. They are tried at the calling thread.
+    /// Creates counters for these events. The events are tried on the calling thread.
     fn with(encodings: Encodings) -> Result<Self, CounterError> {
         CounterGroup::open(0, &encodings).map_err(|error| refused("llc_misses", &error))?;
         Ok(Self { encodings, groups: HashMap::new() })
     }
 
-    /// The counts of these threads since the last time, as far as they are counted: the first [`MOST`], each from its
-    /// second time on. Those that are not named any more are counted no longer.
+    /// Returns the counts of these threads since the last call, for the first [`MOST`] threads, each from its second
+    /// call on. Threads that are no longer listed are no longer counted.
     pub fn take(&mut self, tids: &[u32]) -> HashMap<u32, InstructionCounts> {
         let tids = &tids[..tids.len().min(MOST)];
         let named: std::collections::HashSet<u32> = tids.iter().copied().collect();
@@ -186,8 +187,7 @@ mod tests {
         assert_eq!([11, 12, 13].map(|id| reading.count(id)), [Some(1_000), Some(80), Some(60)]);
     }
 
-    /// Events of the kernel's, which are there without counters of the processor: the clock of the task, page faults and
-    /// switches.
+    /// Kernel events that work without processor counters: the task clock, page faults and switches.
     const SOFTWARE: Encodings = [(1, 1), (1, 2), (1, 3)];
 
     #[test]

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The last-level cache traffic of all threads of some CPUs, as Wächtler's Tables 5.1 and 5.2
-//! classify background loads: loads, stores and misses per second, hit rate, refill time.
+//! The last-level cache traffic of all threads on some CPUs, in the classification of background
+//! loads by Wächtler's Tables 5.1 and 5.2: loads, stores and misses per second, hit rate, refill
+//! time.
 //!
-//! These are counters of CPUs, not of threads: they need CAP_PERFMON or
-//! `kernel.perf_event_paranoid` 0, and a processor that counts the events. Stores it may not count.
+//! These counters belong to CPUs, not threads. They need CAP_PERFMON or
+//! `kernel.perf_event_paranoid` 0, and a processor that counts the events. Some processors do not
+//! count stores.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -21,24 +23,24 @@ const EVENTS: [(&str, u64); 4] = [
     ("llc_stores", 2 | 1 << 8),
     ("llc_store_misses", 2 | 1 << 8 | 1 << 16),
 ];
-/// Without these two there is nothing to say.
+/// The number of events at the beginning of the list that are required.
 const NEEDED: usize = 2;
 
 /// The counters of some CPUs.
 #[derive(Debug)]
 pub struct LlcCounters {
-    /// By event; an event that is not counted on every CPU has none.
+    /// The descriptors by event; empty for an event that is not counted on every CPU.
     by_event: [Vec<OwnedFd>; EVENTS.len()],
 }
 
 /// Counts since the counters were opened, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LlcCounts {
-    /// Loads that asked the last-level cache.
+    /// Loads that accessed the last-level cache.
     pub loads: u64,
-    /// Of them, those it did not have.
+    /// Loads that missed the last-level cache.
     pub load_misses: u64,
-    /// Stores and their misses, where they are counted.
+    /// Stores and their misses, if they are counted.
     pub stores: Option<(u64, u64)>,
 }
 
@@ -46,7 +48,8 @@ impl LlcCounters {
     /// Starts counting on `cpus`.
     ///
     /// # Errors
-    /// If loads and their misses are not counted: no such counters, or no right to them.
+    /// An error if loads and their misses cannot be counted, because such counters or the privilege
+    /// are missing.
     pub fn open(cpus: &CpuList) -> Result<Self, CounterError> {
         let mut by_event = [const { Vec::new() }; EVENTS.len()];
         for (index, (name, config)) in EVENTS.into_iter().enumerate() {
@@ -59,7 +62,7 @@ impl LlcCounters {
         Ok(Self { by_event })
     }
 
-    /// The counts of all CPUs so far.
+    /// Returns the counts of all CPUs so far.
     pub fn read(&self) -> LlcCounts {
         let [loads, load_misses, stores, store_misses] =
             self.by_event.each_ref().map(|event| event.iter().map(read_one).sum());
@@ -69,7 +72,7 @@ impl LlcCounters {
     }
 }
 
-/// Value, time wanted, time counted (read_format 3).
+/// Reads the value, the time enabled and the time counting of an event (read_format 3).
 fn read_one(event: &OwnedFd) -> u64 {
     let mut words = [0_u64; 3];
     // SAFETY: the kernel writes at most the size given.
@@ -80,7 +83,7 @@ fn read_one(event: &OwnedFd) -> u64 {
 }
 
 impl LlcCounts {
-    /// The increase since `earlier`.
+    /// Returns the increase since `earlier`.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let added = |later: u64, earlier: u64| later.saturating_sub(earlier);
@@ -92,25 +95,25 @@ impl LlcCounts {
         }
     }
 
-    /// All misses: each brings a line from memory.
+    /// Returns the number of all misses, each of which fetches a line from memory.
     pub fn misses(&self) -> u64 {
         self.load_misses + self.stores.map_or(0, |(_, misses)| misses)
     }
 
-    /// The share of loads that the cache had.
+    /// Returns the share of loads that hit the cache.
     pub fn load_hit_rate(&self) -> Option<f64> {
         (self.loads > 0).then(|| 1.0 - self.load_misses as f64 / self.loads as f64)
     }
 
-    /// Of a difference over `span`: the time in which as many lines come from memory as a cache of
-    /// `size` holds.
+    /// For a difference over `span`, returns the time in which as many lines come from memory as a
+    /// cache of `size` has.
     pub fn refill_time(&self, span: Nanos, size: Bytes, line: Bytes) -> Option<Nanos> {
         let lines = size.get() as f64 / line.get() as f64;
         let misses = self.misses() as f64;
         (misses > 0.0).then(|| Nanos::new((lines / misses * span.get() as f64) as u64))
     }
 
-    /// Of a difference over `span`: the rows of the tables.
+    /// For a difference over `span`, returns the rows of Wächtler's tables.
     pub fn describe(&self, span: Nanos, llc: Option<Bytes>, line: Bytes) -> Value {
         let per_second = |count: u64| count as f64 / (span.get() as f64 / 1e9);
         let refill = llc.and_then(|size| self.refill_time(span, size, line));
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
     use corehop_plan::units::Cpu;
 
-    /// Wächtler, Table 5.1, one CPU: an L3 cache of 12 MiB.
+    /// The test uses Wächtler, Table 5.1, one CPU: an L3 cache of 12 MiB.
     #[test]
     fn the_rows_follow_from_the_counts_as_in_the_printed_table() {
         let second = Nanos::from_millis(1000);

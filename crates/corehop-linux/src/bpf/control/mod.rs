@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control page: an unpatched kernel reports a thread's preemptions and migrations to it, with
-//! their length, target and preempter (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.3).
+//! The control page: BPF programs on an unpatched kernel record a thread's preemptions and migrations, with length,
+//! target and preempting thread (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.3).
 //!
-//! A program on `sched_switch` and one on `sched_migrate_task` write into the *slot* of a
-//! registered thread, 320 bytes that the thread reads with loads. The counts are the kernel's own:
-//! preemptions are `nivcsw`, voluntary switches `nvcsw`, migrations `se.nr_migrations`, in which are
-//! moves at wake-up, and several in one absence, that a switch alone does not show.
+//! A program on `sched_switch` and a program on `sched_migrate_task` write into the *slot* of a registered thread. A
+//! slot has 320 bytes, which the thread reads with loads. The counts are the kernel's own: preemptions are `nivcsw`,
+//! voluntary switches `nvcsw`, and migrations `se.nr_migrations`. This number includes moves at wake-up and repeated
+//! moves in one absence, which a switch alone does not show.
 //!
-//! A thread, registered or not, is mostly found by one load from a table of 32,768 places, at the
-//! lower 15 bits of its number; only where another thread has that place, a hash table is asked.
+//! The programs usually find a thread, registered or not, by one load from a table of 32,768 entries, indexed by the
+//! lower 15 bits of the thread ID. They query a hash table only if another thread uses that entry.
 //!
-//! With [`PagePurpose::Follow`] children of registered threads are registered as they are made, and each
-//! absence that was a preemption or ended on another CPU becomes a record in a ring, but for [`BRIEF`] ones. The time that a
-//! registered thread waited for a CPU is the kernel's own (`sched_info.run_delay`). It is booked to the
-//! threads that had the CPU meanwhile: the program keeps the last 64 turns on each CPU. Times are
-//! then those of the run queue's clock, which the kernel has read for the switch already.
+//! With [`PagePurpose::Follow`], children of registered threads are registered when they are created. Each absence
+//! that was a preemption or ended on another CPU becomes a record in a ring, except [`BRIEF`] ones. The time that a
+//! registered thread waited for a CPU comes from the kernel (`sched_info.run_delay`). Waiting time is attributed to
+//! the threads that had the CPU meanwhile, because the program stores the last 64 turns on each CPU. Times then come
+//! from the run queue's clock, which the kernel has already read for the switch.
 //!
-//! Some kernels run no programs while process 1 has the CPU, so that coming back from it is not
-//! seen. Leaving is: it happens on the thread's own time. Hence the number that says that the thread
-//! was away counts departures, and an arrival that was not seen is found out, and counted as such,
-//! when the thread leaves the next time.
+//! Some kernels run no BPF programs while process 1 has the CPU, so a thread's return from process 1 is not observed.
+//! A departure is always observed, because it happens on the thread's own time. So the counter that shows absences
+//! counts departures. An unobserved return is detected, and counted as such, when the thread leaves the next time.
 //!
-//! A migration is an *affinity move* where the CPU that the thread ran on last is not among those
-//! it may use any more: it moved itself, or somebody narrowed its mask or its cpuset. What the
-//! scheduler's balancing does is counted without them.
+//! A migration is an *affinity move* if the thread may no longer use the CPU that it ran on last: either the thread
+//! moved itself, or its mask or cpuset was narrowed. Migrations by the scheduler's balancing are counted without
+//! affinity moves.
 
 mod word;
 
@@ -42,100 +41,101 @@ use word::{
     ENDED, NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, SlotWord, UNSEEN,
 };
 
-/// The programs, `bpf/control.bpf.c`.
+/// The compiled programs of `bpf/control.bpf.c`.
 pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/control.bpf.o");
 
-/// Slots for the threads of a program: 5 MiB.
+/// The number of slots for the threads of a program, which need 5 MiB.
 const MOST_SLOTS: u32 = 16_000;
 
 const FEW_SLOTS: u32 = 1_000;
 
-/// Short sleeps after registering; one is seen, unless the kernel found no time to sleep.
+/// The number of short sleeps after registering. One of them is observed unless the kernel never lets the thread
+/// sleep.
 const TRIES: u32 = 20;
 
-/// Names of threads that are not registered and had a CPU that a registered one waited for.
+/// The number of names of unregistered threads that had a CPU for which a registered thread waited.
 const MOST_NAMES: u32 = 10_000;
 
-/// A preemption that is shorter, and ends on the CPU where it began, is counted and not recorded.
+/// A preemption that is shorter than this and ends on its CPU is counted but not recorded.
 pub const BRIEF: Duration = Duration::from_micros(10);
 
 const RING_BYTES: u32 = 4 << 20;
-/// The size of the ring if nothing is recorded; a map cannot be left out.
+/// The size of the ring if nothing is recorded, because a map cannot be omitted.
 const NO_RING_BYTES: u32 = 4 << 10;
 
-/// The purpose of the pages.
+/// What the control pages are used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PagePurpose {
-    /// Threads of this process register themselves and read their slots.
+    /// Threads of this process register themselves and read their own slots.
     Own,
-    /// A program's threads are followed as it starts them, and absences are recorded.
+    /// The threads of a program are followed as it starts them, and absences are recorded.
     Follow,
 }
 
-/// The kernel's counts for a registered thread since it was registered.
+/// The kernel's counts for a thread since it was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AbsenceCounts {
-    /// The thread.
+    /// The thread ID.
     pub tid: u32,
-    /// Its process.
+    /// The process ID.
     pub pid: u32,
-    /// Times it left its CPU: the number that changes with every absence.
+    /// The number of times the thread left its CPU, which changes with every absence.
     pub departures: u64,
-    /// Times it was seen to come back to a CPU.
+    /// The number of times the thread's return to a CPU was observed.
     pub arrivals: u64,
-    /// Times it came back and was not seen to; of these absences only the departure is known.
+    /// The number of times the thread returned without being observed; of these absences only the departure is known.
     pub unseen: u64,
-    /// Times it was taken off its CPU.
+    /// The number of times the thread was preempted.
     pub preemptions: u64,
-    /// Times it left because it blocked.
+    /// The number of times the thread left its CPU because it blocked.
     pub voluntary: u64,
-    /// Times the scheduler changed its CPU, those of `affinity_moves` included.
+    /// The number of times the scheduler changed the thread's CPU, including `affinity_moves`.
     pub migrations: u64,
-    /// Migrations that its affinity made necessary: self-moves among them.
+    /// The number of migrations that the thread's affinity required, including moves that the thread requested.
     pub affinity_moves: u64,
-    /// Times it came back to another CPU than the one it had left.
+    /// The number of times the thread resumed on another CPU than it had left.
     pub cpu_changes: u64,
-    /// When it left its CPU last, in ns of CLOCK_MONOTONIC ([`PagePurpose::Own`]) or of the run queue's clock; 0
-    /// before the first time.
+    /// The time of the last departure, in ns of CLOCK_MONOTONIC ([`PagePurpose::Own`]) or of the run queue's clock; 0
+    /// before the first departure.
     pub out_ns: u64,
-    /// The CPU it left last.
+    /// The CPU of the last departure.
     pub out_cpu: u64,
-    /// When it was seen to come back last, by the same clock.
+    /// The time of the last observed return, by the clock of `out_ns`.
     pub in_ns: u64,
-    /// The CPU it was seen to come back to last.
+    /// The CPU of the last observed return.
     pub in_cpu: u64,
-    /// Preemption length: the time between being preempted and being back, summed up.
+    /// The total length of preemptions: the time from each preemption to the return, in ns.
     pub preempted_ns: u64,
-    /// Preemptions shorter than [`BRIEF`] that ended on the CPU where they began: [`PagePurpose::Follow`] counts
-    /// them, and does not record them one by one.
+    /// The number of preemptions that were shorter than [`BRIEF`] and ended on their CPU. [`PagePurpose::Follow`]
+    /// counts them but does not record them individually.
     pub brief: u64,
-    /// Their lengths summed up, which `preempted_ns` contains.
+    /// The total length of the brief preemptions, which is included in `preempted_ns`.
     pub brief_ns: u64,
-    /// The length of its last absence, whatever its kind.
+    /// The length of the last absence of any kind, in ns.
     pub last_ns: u64,
-    /// The time it was away because it had blocked, waiting for a CPU afterwards included.
+    /// The time that the thread was away because it had blocked, including the wait for a CPU afterwards, in ns.
     pub blocked_ns: u64,
     /// The preempting thread of the last preemption.
     pub by: u32,
-    /// Its name when it ended, padded with zeros; nothing but zeros before that, and where threads are
-    /// not followed.
+    /// The thread's name when it ended, padded with zeros; all zeros before the end, and if threads are not followed.
     pub name: Name,
-    /// The time it had a CPU since it was registered, when it left last; by the kernel's account, as the
-    /// next two are, where threads are followed.
+    /// The thread's CPU time from its registration to its last departure, in ns. If threads are followed, this and
+    /// the next two fields come from the kernel's accounting.
     pub cpu_ns: u64,
-    /// The time it waited for a CPU since it was registered, when it left last.
+    /// The time that the thread waited for a CPU from its registration to its last departure, in ns.
     pub waited_ns: u64,
-    /// Both before it was registered.
+    /// The thread's CPU time and waiting time before it was registered.
     pub first: ThreadTimes,
-    /// The time it had a CPU that other followed threads waited for, for each of them.
+    /// The time that the thread had a CPU for which other followed threads waited, counted once per waiting thread,
+    /// in ns.
     pub held_ns: u64,
-    /// The time that it was not allowed to run, by cause, in the order of [`Bar::ALL`].
+    /// The time that the thread was not allowed to run, by cause, in the order of [`Bar::ALL`].
     pub barred_ns: [u64; Bar::ALL.len()],
-    /// Whether it has ended.
+    /// Whether the thread has ended.
     pub has_ended: bool,
     /// Whether the last absence was a preemption.
     pub was_preempted: bool,
-    /// Whether it has left and was not seen to come back: it is away, or came back unseen.
+    /// Whether the thread left without an observed return: it is either away, or returned unobserved.
     pub is_away: bool,
 }
 
@@ -179,34 +179,34 @@ impl AbsenceCounts {
     }
 }
 
-/// An absence that was a preemption, a migration, or both, as [`PagePurpose::Follow`] records it.
+/// An absence that was a preemption, a migration, or both, as recorded with [`PagePurpose::Follow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbsenceRecord {
-    /// The thread.
+    /// The thread ID.
     pub tid: u32,
-    /// Its process.
+    /// The process ID.
     pub pid: u32,
-    /// When it left, in ns of CLOCK_MONOTONIC.
+    /// The time of the departure, in ns of CLOCK_MONOTONIC.
     pub out_ns: u64,
-    /// When it was back; where that was not seen, when it left again.
+    /// The time of the return; if the return was not observed, the time of the next departure.
     pub in_ns: u64,
-    /// Whether it was seen to come back; otherwise `in_ns` is a bound.
+    /// Whether the return was observed; otherwise `in_ns` is an upper bound.
     pub seen: bool,
-    /// The CPU it left.
+    /// The CPU that the thread left.
     pub out_cpu: u32,
-    /// The CPU it came back to.
+    /// The CPU on which the thread resumed.
     pub in_cpu: u32,
-    /// Whether it was taken off its CPU; otherwise it had blocked.
+    /// Whether the thread was preempted; otherwise it blocked.
     pub preempted: bool,
-    /// Whether its affinity made it move.
+    /// Whether the thread's affinity required the migration.
     pub pinned: bool,
-    /// Its running time before it left; 0 where that was not seen.
+    /// The time that the thread ran before it left, in ns; 0 if the start was not observed.
     pub ran_ns: u64,
-    /// Its CPU time until it left, since it was registered.
+    /// The thread's CPU time from its registration to this departure, in ns.
     pub cpu_ns: u64,
     /// The preempting thread.
     pub by: u32,
-    /// That thread's name, padded with zeros.
+    /// The name of the preempting thread, padded with zeros.
     pub by_name: Name,
 }
 
@@ -237,27 +237,27 @@ impl AbsenceRecord {
 /// A thread's name, padded with zeros.
 pub type Name = [u8; 16];
 
-/// The kernel's account of a thread, in nanoseconds.
+/// The kernel's accounting of a thread, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadTimes {
-    /// The time it had a CPU.
+    /// The time that the thread had a CPU.
     pub cpu_ns: u64,
-    /// The time it waited for one.
+    /// The time that the thread waited for a CPU.
     pub waited_ns: u64,
 }
 
-/// The two halves of a thread's name.
+/// Combines the two halves of a thread's name.
 const fn name(begin: u64, end: u64) -> Name {
     (begin as u128 | (end as u128) << 64).to_le_bytes()
 }
 
-/// The programs and the slots. All of it goes when the last owner does; several may run side by
-/// side.
+/// The BPF programs and the slots that they write. The programs are unloaded when the last owner is dropped; several
+/// instances may run simultaneously.
 #[derive(Debug)]
 pub struct ControlPages {
     // Declared first, so that the programs run no more when their memory goes.
     object: Object,
-    /// By tracepoint.
+    /// The names of the programs, by tracepoint.
     programs: Vec<(&'static str, &'static str)>,
     common: ArrayMapping,
     memory: ArrayMapping,
@@ -270,18 +270,19 @@ pub struct ControlPages {
 }
 
 impl ControlPages {
-    /// Loads the programs.
+    /// Loads the BPF programs.
     ///
     /// # Errors
-    /// If the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may not.
+    /// An error if the kernel has no BTF, its BTF lacks a field (which the error names), or the caller lacks a
+    /// privilege.
     pub fn open(mode: PagePurpose) -> Result<Arc<Self>, BpfError> {
         Self::open_with(kernel_types()?, mode)
     }
 
-    /// The same with type information that has been read already.
+    /// Loads the BPF programs with type information that has already been read.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The errors of [`open`](Self::open).
     pub fn open_with(types: &Btf, mode: PagePurpose) -> Result<Arc<Self>, BpfError> {
         let follow = mode == PagePurpose::Follow;
         let [slots, ring, cpus, names] = if follow {
@@ -318,11 +319,11 @@ impl ControlPages {
         }))
     }
 
-    /// Registers the calling thread, until the page is dropped.
+    /// Registers the calling thread until the returned page is dropped.
     ///
     /// # Errors
-    /// If all slots are taken, or the kernel counts under another number than the thread knows of itself (in
-    /// a PID namespace).
+    /// An error if all slots are taken, or the kernel uses another thread ID than the thread sees (in a PID
+    /// namespace).
     pub fn register(self: &Arc<Self>) -> Result<ControlPage, BpfError> {
         // SAFETY: both ask a number of the kernel.
         let (tid, pid) = unsafe { (libc::gettid(), libc::getpid()) };
@@ -344,11 +345,11 @@ impl ControlPages {
         })
     }
 
-    /// Registers the thread `tid` of the process `pid`, whose times so far are `times` by the kernel's account;
-    /// the number of its slot.
+    /// Registers the thread `tid` of the process `pid`, whose times so far are `times`; returns the number of its
+    /// slot.
     ///
     /// # Errors
-    /// If all slots are taken.
+    /// An error if all slots are taken.
     pub fn watch(&self, tid: u32, pid: u32, times: Option<ThreadTimes>) -> Result<u32, BpfError> {
         let slot = self.free_slot()?;
         let first = Self::first_word(slot);
@@ -370,12 +371,12 @@ impl ControlPages {
         Ok(slot)
     }
 
-    /// The place of a thread: its number, and that of its slot plus one in the upper half.
+    /// The table entry of a thread: the thread ID, and the slot number plus one in the upper half.
     fn place(&self, tid: u32) -> &AtomicU64 {
         self.common.word(COMMON_PLACES + tid as usize % PLACES)
     }
 
-    /// Makes the place of a thread that is registered no more one of a thread that has ended.
+    /// Marks the table entry of a registered thread as that of an ended thread.
     fn displace(&self, tid: u32) {
         let ended = |place| (place as u32 == tid).then_some(u64::from(ENDED));
         let _another_has_it =
@@ -398,13 +399,13 @@ impl ControlPages {
         slot as usize * SLOT_WORDS
     }
 
-    /// The counts in slot `slot`. The words are read one by one: a thread that reads its own while it runs
-    /// reads what cannot change; of another one they may belong to two moments.
+    /// Returns the counts in slot `slot`. The words are read one by one. A running thread that reads its own slot
+    /// sees a consistent state, but the words of another thread's slot may come from different moments.
     pub fn counts(&self, slot: u32) -> AbsenceCounts {
         AbsenceCounts::of(&self.memory.words(Self::first_word(slot)))
     }
 
-    /// The counts of every thread that was registered so far, in the order of registration.
+    /// Returns the counts of every thread registered so far, in the order of registration.
     pub fn all(&self) -> Vec<AbsenceCounts> {
         (0..self.registered()).map(|slot| self.counts(slot)).collect()
     }
@@ -414,12 +415,12 @@ impl ControlPages {
         next.min(u64::from(self.slots)) as u32
     }
 
-    /// Whether a registered thread that has not ended yet has the number `tid`.
+    /// Returns whether a registered thread with the ID `tid` exists that has not ended.
     pub fn watches(&self, tid: u32) -> bool {
         self.threads.get(tid).is_some()
     }
 
-    /// Takes the absences recorded since the last time.
+    /// Passes on the absences recorded since the last call.
     pub fn absences(&self, mut take: impl FnMut(AbsenceRecord)) {
         let Some(ring) = &self.ring else { return };
         let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
@@ -430,36 +431,37 @@ impl ControlPages {
         });
     }
 
-    /// The time that other threads had CPUs that followed threads waited for, for each of these, by name.
+    /// Returns, by thread name, the time that other threads had CPUs for which followed threads waited, counted once
+    /// per waiting thread.
     pub fn others(&self) -> Vec<(Name, u64)> {
         self.others.all().unwrap_or_default()
     }
 
-    /// The time that followed threads waited for CPUs that were idle and had to wake up.
+    /// Returns the time that followed threads waited for CPUs that were idle and had to wake up.
     pub fn idle_ns(&self) -> u64 {
         let cpus = (0..self.cpus.len() / CPU_WORDS).map(|cpu| cpu * CPU_WORDS + CPU_IDLE);
         cpus.map(|word| self.cpus.words::<1>(word)[0]).sum()
     }
 
-    /// The time that followed threads had each CPU, where they had any.
+    /// Returns the time that followed threads had each CPU, for CPUs with any such time.
     pub fn ran(&self) -> Vec<(Cpu, u64)> {
         let on = |cpu: usize| (Cpu(cpu as u32), self.cpus.words::<1>(cpu * CPU_WORDS + CPU_RAN)[0]);
         (0..self.cpus.len() / CPU_WORDS).map(on).filter(|&(_, ns)| ns > 0).collect()
     }
 
-    /// Absences that found no room in the ring.
+    /// Returns the number of absences that were lost because the ring was full.
     pub fn lost(&self) -> u64 {
         let [lost] = self.common.words(COMMON_LOST);
         lost
     }
 
-    /// Threads that were started when all slots were taken, and are not followed.
+    /// Returns the number of threads that are not followed because all slots were taken when they started.
     pub fn unfollowed(&self) -> u64 {
         let [unfollowed] = self.common.words(COMMON_UNFOLLOWED);
         unfollowed
     }
 
-    /// The kernel's facts about each program, by tracepoint.
+    /// Returns the kernel's information about each program, by tracepoint.
     ///
     /// # Errors
     /// The kernel's error.
@@ -469,7 +471,7 @@ impl ControlPages {
     }
 }
 
-/// Runs the programs; their names, by tracepoint.
+/// Attaches the programs; returns their names by tracepoint.
 fn attach(
     object: &mut Object,
     types: &Btf,
@@ -491,8 +493,8 @@ fn attach(
     Ok(programs)
 }
 
-/// The verifier decides whether the tracepoint has the argument that Linux 5.18 has added. Distributions
-/// have added it to older kernels, so that a release number does not tell.
+/// Lets the verifier decide whether the tracepoint has the argument that Linux 5.18 added. A release number is not
+/// reliable, because distributions have added the argument to older kernels.
 fn attach_switch(
     object: &mut Object,
     types: &Btf,
@@ -511,7 +513,7 @@ fn attach_switch(
     }
 }
 
-/// The calling thread's own slot.
+/// The slot of the calling thread.
 #[derive(Debug)]
 pub struct ControlPage {
     pages: Arc<ControlPages>,
@@ -520,7 +522,7 @@ pub struct ControlPage {
 }
 
 impl ControlPage {
-    /// A number that changes whenever the thread was away: one load.
+    /// Returns a number that changes with every absence of the thread, by one load.
     #[inline]
     pub fn departures(&self) -> u64 {
         let first = ControlPages::first_word(self.slot);
@@ -528,7 +530,7 @@ impl ControlPage {
         departures
     }
 
-    /// All of it, at one moment: read again where the thread was away in between.
+    /// Returns all counts of one moment. If the thread was away during the reading, the counts are read again.
     pub fn read(&self) -> AbsenceCounts {
         loop {
             let counts = self.pages.counts(self.slot);

@@ -1,70 +1,70 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The words that `bpf/control.bpf.c` writes, where this process finds them.
+//! The positions of the words that `bpf/control.bpf.c` writes.
 
-/// Words of a slot, in their order.
+/// The words of a slot, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 #[expect(dead_code, reason = "some are read by the programs alone")]
 pub(super) enum SlotWord {
-    /// The thread's number, its process's in the upper half.
+    /// The thread ID, with the process ID in the upper half.
     Thread,
-    /// Times it left its CPU.
+    /// The number of times the thread left its CPU.
     Departures,
     Voluntary,
     Preemptions,
     OutTime,
     InTime,
     OutCpu,
-    /// The way it left last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
+    /// How the thread left its CPU last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
     How,
     RanNs,
-    /// The kernel's count of its migrations.
+    /// The kernel's count of the thread's migrations.
     Migrations,
-    /// By the kernel's account, when it left last: the time it had a CPU, and the time it waited for one.
+    /// The kernel's accounting at the last departure: the thread's CPU time, and its waiting time.
     CpuNs,
     WaitedNs,
-    /// The time it had a CPU that registered threads waited for, for each of them.
+    /// The time that the thread had a CPU for which registered threads waited, counted once per waiting thread.
     HeldNs,
-    /// The time between being preempted and being back, summed up.
+    /// The total time between preemptions and returns.
     PreemptedNs,
-    /// Of the preemptions and of that time, those that are not recorded one by one.
+    /// The number and the total length of the preemptions that are not recorded individually.
     Brief,
     BriefNs,
-    /// Number and name of the thread of the last preemption.
+    /// The ID and the name of the last preempting thread.
     By,
     Name,
     NameEnd,
-    /// The kernel's count of its migrations at the beginning.
+    /// The kernel's count of the thread's migrations at registration.
     FirstMigrations,
-    /// Times it came back to another CPU than it had left.
+    /// The number of times the thread resumed on another CPU than it had left.
     CpuChanges,
-    /// Times it came back and was not seen to.
+    /// The number of times the thread returned without being observed.
     Unseen,
     AffinityMoves,
-    /// Times it was seen to come back to a CPU.
+    /// The number of times the thread's return was observed.
     Arrivals,
     InCpu,
-    /// The last absence, and the time blocked.
+    /// The length of the last absence, and the time spent blocked.
     LastNs,
     BlockedNs,
-    /// Its own name when it ended.
+    /// The thread's own name when it ended.
     OwnName,
     OwnNameEnd,
-    /// Its times before it was registered.
+    /// The thread's times before it was registered.
     FirstCpuNs,
     FirstWaitedNs,
-    /// Whether it has ended.
+    /// Whether the thread has ended.
     Ended,
-    /// The time that each bar kept it off its CPU, in the order of [`Bar`](corehop_plan::samples::Bar).
+    /// The time that each bar kept the thread off its CPU, in the order of [`Bar`](corehop_plan::samples::Bar).
     BarredByQuota,
     BarredByBudget,
     BarredByRealtime,
     BarredByFreezer,
     BarredByStop,
-    /// The bar that it left its CPU behind, and when that one is lifted.
+    /// The bar because of which the thread left its CPU, and the time at which that bar is lifted.
     Bar,
     BarUntil,
-    /// The time that its group was throttled on the CPU that it left, until then.
+    /// The time for which the thread's group was throttled on the CPU that the thread left, up to the departure.
     QuotaNs,
 }
 
@@ -72,30 +72,30 @@ impl SlotWord {
     pub(super) const COUNT: usize = Self::QuotaNs as usize + 1;
 }
 
-/// It was taken off its CPU (otherwise it blocked).
+/// The thread was preempted; without this flag it blocked.
 pub(super) const PREEMPTED: u64 = 1;
-/// Its affinity made it move while it was away.
+/// The thread's affinity required a migration while it was away.
 pub(super) const PINNED: u64 = 2;
-/// It has left and was not seen to come back.
+/// The thread has left, and its return was not observed.
 pub(super) const AWAY: u64 = 8;
-/// That it came back was not seen.
+/// The thread's return was not observed.
 pub(super) const UNSEEN: u64 = 16;
-/// The first value of a count of migrations that the programs have yet to see.
+/// The initial migration count, before the programs have read the kernel's count.
 pub(super) const NOT_YET: u64 = u64::MAX;
 
-/// From one slot to the next.
+/// The number of words from one slot to the next.
 pub(super) const SLOT_WORDS: usize = 40;
-/// Words of what is common to all slots.
+/// Positions of the words that all slots share.
 pub(super) const COMMON_LOST: usize = 0;
 pub(super) const COMMON_UNFOLLOWED: usize = 1;
 pub(super) const COMMON_NEXT: usize = 2;
-/// The first of the places of threads, by the lower bits of their numbers.
+/// The position of the first table entry of threads, which are indexed by the lower bits of the thread ID.
 pub(super) const COMMON_PLACES: usize = 32;
 pub(super) const PLACES: usize = 1 << 15;
-/// The thread of a place whose own has ended.
+/// The thread ID of a table entry whose thread has ended.
 pub(super) const ENDED: u32 = u32::MAX;
 
-/// From one CPU to the next.
+/// The number of words from one CPU to the next.
 pub(super) const CPU_WORDS: usize = 8 + 4 * 64;
 /// The time that registered threads waited for a CPU while it was idle.
 pub(super) const CPU_IDLE: usize = 1;

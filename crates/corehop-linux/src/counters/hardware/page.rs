@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page through which the kernel tells a thread where its counter is (`struct
-//! perf_event_mmap_page`, include/uapi/linux/perf_event.h), and the instruction that reads it.
+//! The page in which the kernel shows a thread the location of its counter (`struct
+//! perf_event_mmap_page`, include/uapi/linux/perf_event.h), and the instruction that reads the
+//! counter.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::mapped::Mapped;
 
-/// The part of the page that is used, in words of 32 bits.
+/// The used part of the page, in words of 32 bits.
 pub(super) type CounterPage = [AtomicU32; 16];
 
-/// Positions in it.
+/// The positions of fields in the page.
 const LOCK: usize = 2;
 const INDEX: usize = 3;
 const OFFSET: usize = 4;
@@ -18,32 +19,35 @@ const TIME_WANTED: usize = 6;
 const TIME_COUNTED: usize = 8;
 const CAPABILITIES: usize = 10;
 const WIDTH: usize = 12;
-/// The capability of reading the counter from user mode.
+/// The capability bit for reading the counter from user mode.
 const USER_RDPMC: u64 = 1 << 2;
-/// The kernel changes the page at switches, not in a loop: a few attempts always do.
+/// The number of read attempts. The kernel changes the page only at switches, so a few attempts
+/// always suffice.
 const ATTEMPTS: u32 = 100;
 const PAGE_BYTES: usize = 4096;
 
-/// The page of one event, shown in this process.
+/// The page of one event, mapped into this process.
 #[derive(Debug)]
 pub(super) struct MappedPage(Mapped);
 
 impl MappedPage {
-    /// None where the kernel does not show it; then the event is read by a system call.
+    /// Maps the page; `None` if the kernel does not provide it, and the event is read by a system
+    /// call.
     pub(super) fn of(event: &OwnedFd) -> Option<Self> {
         Mapped::shared(event.as_fd(), PAGE_BYTES, libc::PROT_READ).ok().map(Self)
     }
 
-    /// The event's count, where it can be read here and now without a system call.
+    /// The event's count, if it can currently be read without a system call.
     pub(super) fn count(&self) -> Option<u64> {
         // SAFETY: mapped as long as self; the kernel writes concurrently, hence the atomics.
         count(unsafe { self.0.start().as_ref() }, read_counter)
     }
 }
 
-/// The protocol that the kernel's header describes: `lock` changes whenever the rest does. The
-/// counter holds its `width` lower bits of a number with sign, to be added to `offset`. None where
-/// the event is not on a counter, users may not read it, or it shares its counter.
+/// Reads the counter by the protocol in the kernel's header: `lock` changes whenever the other
+/// fields change. The counter contains the lower `width` bits of a signed number, which is added to
+/// `offset`. `None` if the event is not on a counter, users may not read it, or it shares its
+/// counter.
 pub(super) fn count(
     page: &CounterPage,
     mut counter: impl FnMut(u32) -> Option<u64>,
@@ -67,7 +71,7 @@ pub(super) fn count(
     None
 }
 
-/// 64 bits from two words; torn only if `lock` has changed too.
+/// Reads 64 bits from two words; a torn value is detected because `lock` changes too.
 fn wide(page: &CounterPage, word: usize) -> u64 {
     let mut bytes = [0; 8];
     bytes[..4].copy_from_slice(&page[word].load(Ordering::Relaxed).to_ne_bytes());
@@ -103,7 +107,8 @@ fn read_counter(index: u32) -> Option<u64> {
     Some(u64::from(high) << 32 | u64::from(low))
 }
 
-/// Elsewhere the kernel has to be asked (on ARM, users may not read the counters by default).
+/// On other processors the kernel must read the counter (on ARM, users may not read the counters by
+/// default).
 #[cfg(not(target_arch = "x86_64"))]
 fn read_counter(_index: u32) -> Option<u64> {
     None
