@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The duty budget: for how long a measured job, its preemptor and the thread that answers exchanges may keep a CPU
-//! busy.
+//! The duty budget: how long a measured job, its preemptor and the thread that answers exchanges may keep a CPU busy.
 //!
-//! A CPU has one ledger in the whole process, which outlives phases, plans and threads. A step asks the ledger how
-//! long to wait before the step fits, and how long the step may take at most; afterwards the time is entered.
-//! A thread knows when it woke up and when it went to sleep. The kernel charges more: the way into and out of sleep,
-//! the start of the thread. [`settle`] enters the difference to the kernel's account.
+//! Each CPU has one ledger in the whole process, which outlives phases, plans and threads. Before a step, the ledger
+//! says how long the step must wait and how long it may take. After the step, its time is recorded. A thread knows
+//! when it woke up and when it went to sleep. The kernel charges additional time: the entry to and exit from sleep,
+//! and the start of the thread. [`settle`] records the difference to the kernel's accounting.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,14 +14,15 @@ use corehop_plan::units::Cpu;
 
 use corehop_system::clock::{monotonic_ns, read};
 
-/// The window that the budget refers to, in nanoseconds.
+/// The window to which the budget refers, in nanoseconds.
 const WINDOW_NS: f64 = 100e6;
-/// The most that may be busy in any such window, in nanoseconds.
+/// The largest busy time in any such window, in nanoseconds.
 pub(crate) const BUDGET_NS: f64 = 50e6;
-/// The part of the budget that may be planned. The rest is for steps that take longer than estimated, and for exchanges.
+/// The part of the budget that steps may plan to use. The rest covers steps that take longer than estimated, and
+/// exchanges.
 pub(crate) const PLANNED_NS: f64 = 45e6;
-/// The busy time at which walks give up. The rest is for what cannot be given up: a flush, a chunk of a walk, a page
-/// fault, and the way to the next look at the clock on a host that stops the CPU meanwhile.
+/// The busy time at which walks give up. The rest covers work that cannot be interrupted: a flush, a chunk of a walk,
+/// a page fault, and the time to the next clock reading on a host that stops the CPU meanwhile.
 const STOP_NS: f64 = 48e6;
 
 /// A busy span, in nanoseconds since some origin.
@@ -30,19 +30,19 @@ const STOP_NS: f64 = 48e6;
 struct Span {
     from: f64,
     to: f64,
-    /// The busy time of all spans before this one.
+    /// The busy time of all spans before this span.
     before: f64,
 }
 
-/// Busy spans of one CPU.
+/// The busy spans of one CPU.
 #[derive(Debug, Default)]
 struct CpuLedger {
     spans: VecDeque<Span>,
 }
 
 impl CpuLedger {
-    /// Enters a busy span. Time that is entered twice was used by two threads, one after the other: it moves behind
-    /// what is there, so that it counts, and leaves the window later rather than sooner.
+    /// Records a busy span. If recorded spans overlap, two threads used the CPU one after the other. The new span
+    /// then moves behind the earlier one, so that it counts and leaves the window later rather than sooner.
     fn busy(&mut self, from: f64, to: f64) {
         let length = (to - from).max(0.0);
         match self.spans.back_mut() {
@@ -68,22 +68,22 @@ impl CpuLedger {
         last.before + last.to - last.from - first.before - (since - first.from).max(0.0)
     }
 
-    /// The time to wait at `now` before `need` more busy nanoseconds keep to `most` of any window; a need above
-    /// that waits until the window is empty.
+    /// The time to wait at `now` before `need` more busy nanoseconds stay within `most` in any window; a larger need
+    /// waits until the window is empty.
     fn wait(&self, now: f64, need: f64, most: f64) -> f64 {
         let need = need.min(most);
         let fits = |start: f64| self.busy_since(start + need - WINDOW_NS) + need <= most;
         if fits(now) { 0.0 } else { last(0.0, 2.0 * WINDOW_NS, |wait| !fits(now + wait)).1 }
     }
 
-    /// The busy time from `now` on, with or without rests, after which a step has to give up.
+    /// The busy time from `now` on, with or without pauses, after which a step must give up.
     fn allowance(&self, now: f64) -> f64 {
         let fits = |more: f64| self.busy_since(now + more - WINDOW_NS) + more <= STOP_NS;
         if fits(STOP_NS) { STOP_NS } else { last(0.0, STOP_NS, fits).0 }
     }
 }
 
-/// Between `low` and `high` the place up to which `holds`, from both sides.
+/// The point between `low` and `high` up to which `holds` is true, bracketed from both sides.
 fn last(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> (f64, f64) {
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
@@ -92,20 +92,21 @@ fn last(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> (f64, f64) 
     (low, high)
 }
 
-/// The ledgers of a CPU.
+/// The two ledgers of a CPU.
 #[derive(Debug, Default)]
 struct CpuLedgers {
-    /// Of all that the budget counts.
+    /// All busy time that the budget counts.
     all: CpuLedger,
-    /// Without preemptors, which are never real-time.
+    /// The busy time without preemptors, which are never real-time.
     urgent: CpuLedger,
 }
 
-/// The accounts, with times of CLOCK_MONOTONIC.
+/// The ledgers by CPU, with times of CLOCK_MONOTONIC.
 static ACCOUNTS: Mutex<BTreeMap<Cpu, CpuLedgers>> = Mutex::new(BTreeMap::new());
 
 thread_local! {
-    /// The calling thread's time by the kernel's account when it was last settled, and what the thread has entered since.
+    /// The calling thread's time by the kernel's accounting at the last settlement, and the time that the thread has
+    /// recorded since.
     static SETTLED: Cell<(i64, f64)> = const { Cell::new((0, 0.0)) };
 }
 
@@ -118,25 +119,25 @@ fn monotonic() -> f64 {
     monotonic_ns() as f64
 }
 
-/// Enters that the calling thread kept `cpu` busy for `length_ns` until `ago_ns` before now.
+/// Records that the calling thread kept `cpu` busy for `length_ns` until `ago_ns` before now.
 pub(crate) fn enter(cpu: Cpu, length_ns: f64, ago_ns: f64) {
     let (kernel, entered) = SETTLED.get();
     SETTLED.set((kernel, entered + length_ns));
     charge(cpu, length_ns, monotonic() - ago_ns);
 }
 
-/// Enters that a thread of another process kept `cpu` busy until now.
+/// Records that a thread of another process kept `cpu` busy until now.
 pub(crate) fn enter_other(cpu: Cpu, length_ns: f64) {
     charge(cpu, length_ns, monotonic());
 }
 
-/// Enters that a preemptor kept `cpu` busy.
+/// Records that a preemptor kept `cpu` busy.
 pub(crate) fn enter_preemptor(cpu: Cpu, length_ns: f64, ago_ns: f64) {
     let to = monotonic() - ago_ns;
     of(cpu, |account| account.all.busy(to - length_ns, to));
 }
 
-/// Enters for `cpu` what the kernel has charged the calling thread with beyond what the thread has entered.
+/// Records for `cpu` the time that the kernel charged to the calling thread beyond the recorded time.
 pub(crate) fn settle(cpu: Cpu) {
     let kernel = read(libc::CLOCK_THREAD_CPUTIME_ID);
     let (before, entered) = SETTLED.replace((kernel, 0.0));
@@ -153,28 +154,28 @@ fn charge(cpu: Cpu, length_ns: f64, to: f64) {
     });
 }
 
-/// The time to wait before `need_ns` more busy nanoseconds on `cpu` keep to the planned part of the budget.
+/// The time to wait before `need_ns` more busy nanoseconds on `cpu` stay within the planned part of the budget.
 pub(crate) fn wait_ns(cpu: Cpu, need_ns: f64) -> f64 {
     of(cpu, |account| account.all.wait(monotonic(), need_ns, PLANNED_NS))
 }
 
-/// The time to wait before an exchange of `need_ns`, which may use what jobs do not plan.
+/// The time to wait before an exchange of `need_ns`, which may use the part of the budget that jobs do not plan.
 pub(crate) fn wait_for_exchange_ns(cpu: Cpu, need_ns: f64) -> f64 {
     of(cpu, |account| account.all.wait(monotonic(), need_ns, STOP_NS))
 }
 
-/// The busy nanoseconds on `cpu` from now on after which a real-time step has to give up.
+/// The busy nanoseconds on `cpu` from now on after which a real-time step must give up.
 pub(crate) fn allowance_ns(cpu: Cpu) -> f64 {
     of(cpu, |account| account.urgent.allowance(monotonic()))
 }
 
-/// The busy nanoseconds on `cpu` from now on after which a real-time step and its preemptor have to give up.
+/// The busy nanoseconds on `cpu` from now on after which a real-time step and its preemptor must give up.
 pub(crate) fn allowance_together_ns(cpu: Cpu) -> f64 {
     of(cpu, |account| account.all.allowance(monotonic()))
 }
 
-/// Whether steps keep to the planned part of the budget if they begin on CPUs that were idle: busy times and absences,
-/// each with the CPU.
+/// Whether steps stay within the planned part of the budget if they begin on idle CPUs; the steps are busy times and
+/// absences, each with its CPU.
 pub(crate) fn fits(steps: impl Iterator<Item = (Cpu, f64, bool)>) -> bool {
     let (mut ledgers, mut at) = (BTreeMap::<Cpu, CpuLedger>::new(), 0.0);
     for (cpu, length, busy) in steps {
@@ -197,7 +198,7 @@ mod tests {
 
     const MS: f64 = 1e6;
 
-    /// The spans that were really used, searched slowly and obviously.
+    /// The real busy spans, searched by a slow, simple method.
     #[derive(Default)]
     struct Twin(Vec<(f64, f64)>);
 
@@ -206,7 +207,7 @@ mod tests {
             self.0.iter().map(|&(from, to)| (to.min(end) - from.max(begin)).max(0.0)).sum()
         }
 
-        /// Of all windows: between those that end with a span or begin with one, the busy time has no maximum.
+        /// The largest busy time over all windows. Only windows that begin or end with a span need to be checked.
         fn busiest(&self) -> f64 {
             let ends = self.0.iter().flat_map(|&(from, to)| [to, from + WINDOW_NS]);
             ends.map(|end| self.busy_in(end - WINDOW_NS, end)).fold(0.0, f64::max)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory that the control groups of this process leave to it. Beyond it the kernel kills the process,
-//! whatever `/proc/meminfo` says.
+//! The memory that the control groups of this process leave for it. Beyond this limit the kernel kills the process,
+//! whatever `/proc/meminfo` reports.
 
 use std::path::{Path, PathBuf};
 
@@ -8,13 +8,13 @@ use corehop_plan::units::Bytes;
 
 use corehop_system::proc;
 
-/// The memory that the tightest of the groups leaves; None where no group has a limit.
+/// The memory that the most restrictive group leaves; `None` if no group has a limit.
 pub(crate) fn room() -> Option<Bytes> {
     folders(&proc::own_groups()).iter().filter_map(|folder| room_in(folder)).min().map(Bytes::new)
 }
 
-/// The folders of the groups with limits of memory and of those above them. A container may see its own
-/// group as the root: a folder that is not there has no limit.
+/// The folders of the groups with memory limits, and of the groups above them. A container may see its own group as
+/// the root, so a missing folder counts as no limit.
 fn folders(groups: &[u8]) -> Vec<PathBuf> {
     let limiting = proc::groups(groups).filter(|it| it.has("memory") || it.is_unified());
     limiting
@@ -26,7 +26,7 @@ fn folders(groups: &[u8]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The limit of a group less what it cannot give back. Its page cache it can.
+/// The limit of a group minus the memory that it cannot release. The group's page cache counts as releasable.
 fn room_in(folder: &Path) -> Option<u64> {
     let number = |name: &str| proc::value::<u64>(folder.join(name));
     let limit = number("memory.max").or_else(|| number("memory.limit_in_bytes"))?;

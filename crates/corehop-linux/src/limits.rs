@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The limits of control groups on the CPU time of their threads: quotas of both versions, and those of version 1 on
+//! The limits of control groups on the CPU time of their threads: quotas of cgroup v1 and v2, and the v1 limits on
 //! real-time threads.
 
 use std::collections::HashSet;
@@ -12,11 +12,10 @@ use corehop_plan::samples::GroupLimit;
 use corehop_system::discover::SysRoot;
 use corehop_system::proc::{self, CgroupEntry, ProcEntry, shown};
 
-/// The folders of the group of a process for `controller`, and those of the groups above it, innermost first, by the text
-/// of its `cgroup` file: of version 1 where that controller has a hierarchy of its own, else of 2.
+/// The folders of a process's group for `controller` and of the groups above it, innermost first, from the text of
+/// its `cgroup` file: of version 1 if that controller has its own hierarchy, otherwise of version 2.
 ///
-/// A container sees its own group as the root, so that the path it is told may not exist; the
-/// groups above are there all the same.
+/// A container sees its own group as the root, so the path in the text may not exist, but the groups above do.
 pub(crate) fn folders(text: &[u8], controller: &str) -> Vec<PathBuf> {
     let root = Path::new("sys/fs/cgroup");
     let own = proc::groups(text).find(|it| !it.is_unified() && it.has(controller));
@@ -31,7 +30,7 @@ pub(crate) fn folders(text: &[u8], controller: &str) -> Vec<PathBuf> {
     mounts.iter().flat_map(|mount| upwards(mount, group.path)).collect()
 }
 
-/// `mount/a/b`, `mount/a`, `mount`.
+/// The paths `mount/a/b`, `mount/a`, `mount`.
 fn upwards(mount: &Path, path: &Path) -> Vec<PathBuf> {
     let parts = path.components().filter(|it| matches!(it, Component::Normal(_)));
     mount
@@ -42,8 +41,8 @@ fn upwards(mount: &Path, path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The limits of the groups of a process, innermost first, by the text of its `cgroup` file. Their counts are those since
-/// the groups were made.
+/// The limits of a process's groups, innermost first, from the text of its `cgroup` file. Their counts start when the
+/// groups were created.
 pub(crate) fn of_groups(root: &SysRoot, text: &[u8]) -> Vec<GroupLimit> {
     let folders = folders(text, "cpu");
     let outermost = folders.last().cloned();
@@ -55,7 +54,7 @@ pub(crate) fn of_groups(root: &SysRoot, text: &[u8]) -> Vec<GroupLimit> {
     folders.iter().flat_map(of).collect()
 }
 
-/// The quota of a group; None where there is none.
+/// The quota of a group; `None` if it has none.
 fn quota(root: &SysRoot, folder: &Path) -> Option<GroupLimit> {
     let number = |name: &str| root.read(folder.join(name))?.trim().parse::<i64>().ok();
     let (file, runtime, period) = match root.read(folder.join("cpu.max")) {
@@ -81,7 +80,8 @@ fn quota(root: &SysRoot, folder: &Path) -> Option<GroupLimit> {
     })
 }
 
-/// The limit of a group of version 1 on its real-time threads; None where it may have none, or all of the time.
+/// The limit of a version 1 group on its real-time threads; `None` if the group allows no real-time threads or all of
+/// the time.
 fn of_realtime(root: &SysRoot, folder: &Path) -> Option<GroupLimit> {
     let number = |name: &str| root.read(folder.join(name))?.trim().parse::<u64>().ok();
     let (runtime_us, period_us) = (number("cpu.rt_runtime_us")?, number("cpu.rt_period_us")?);
@@ -95,16 +95,16 @@ fn of_realtime(root: &SysRoot, folder: &Path) -> Option<GroupLimit> {
     })
 }
 
-/// The limits of the groups of some processes over a time: their counts are those since they were first looked at.
+/// The limits of some processes' groups over a time; their counts start at the first look.
 #[derive(Debug, Default)]
 pub(crate) struct LimitsOver {
     texts: HashSet<Vec<u8>>,
-    /// As first seen, and as seen last.
+    /// The limits as first seen, and as last seen.
     seen: Vec<[GroupLimit; 2]>,
 }
 
 impl LimitsOver {
-    /// Looks at the groups of these processes, and again at those of the earlier ones.
+    /// Reads the groups of these processes, and the groups of earlier processes again.
     pub(crate) fn look(&mut self, pids: impl Iterator<Item = u32>) {
         self.texts.extend(pids.filter_map(|pid| ProcEntry::process(pid).bytes("cgroup").ok()));
         let root = SysRoot::live();
@@ -116,7 +116,7 @@ impl LimitsOver {
         }
     }
 
-    /// The limits so far; None where no group was looked at.
+    /// The limits so far; `None` if no group was read.
     pub(crate) fn so_far(&self) -> Option<Vec<GroupLimit>> {
         let since = |first: Option<u64>, last: Option<u64>| {
             first.zip(last).map(|(first, last)| last.saturating_sub(first))

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that the kernel maps: new, or what it shows of a file.
+//! Memory mappings: new memory, or the contents of a file.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// To be read and written.
+/// The access mode for reading and writing.
 pub(crate) const WRITABLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
 /// A mapping, unmapped on drop.
@@ -22,17 +22,17 @@ unsafe impl Send for Mapped {}
 unsafe impl Sync for Mapped {}
 
 impl Mapped {
-    /// New private memory; `flags` says what kind of pages.
+    /// Maps new private memory; `flags` selects the kind of pages.
     pub(crate) fn private(bytes: usize, flags: i32) -> io::Result<Self> {
         Self::map(bytes, WRITABLE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1)
     }
 
-    /// Maps `fd` from its beginning, shared with all its users and present at once.
+    /// Maps `fd` from its beginning, shared with all its users and immediately present.
     pub(crate) fn shared(fd: BorrowedFd<'_>, bytes: usize, access: i32) -> io::Result<Self> {
         Self::map(bytes, access, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd())
     }
 
-    /// Maps a file from its beginning as the loader maps a library: a file system without execution refuses.
+    /// Maps a file from its beginning as the loader maps a library; a file system mounted without execution refuses.
     pub(crate) fn executable(file: &std::fs::File, bytes: usize) -> io::Result<Self> {
         Self::map(bytes, libc::PROT_READ | libc::PROT_EXEC, libc::MAP_PRIVATE, file.as_raw_fd())
     }
@@ -46,26 +46,26 @@ impl Mapped {
         }
     }
 
-    /// The address of its first byte: aligned to a page, valid as long as self.
+    /// The address of the first byte, aligned to a page and valid as long as the mapping.
     #[inline]
     pub(crate) const fn start<T>(&self) -> NonNull<T> {
         self.start.cast()
     }
 
-    /// Its length.
+    /// The length of the mapping in bytes.
     #[inline]
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Changes how it may be accessed.
+    /// Changes the allowed access.
     pub(crate) fn protect(&self, access: i32) -> io::Result<()> {
         // SAFETY: our own mapping.
         let answer = unsafe { libc::mprotect(self.start.as_ptr().cast(), self.bytes, access) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Advises the kernel, and tells whether it took the advice.
+    /// Gives the kernel an advice; returns whether the kernel accepted it.
     pub(crate) fn advise(&self, advice: i32) -> bool {
         // SAFETY: advice on our own mapping.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) == 0 }

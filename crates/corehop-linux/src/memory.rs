@@ -14,19 +14,19 @@ use crate::group_memory;
 use crate::mapped::{Mapped, WRITABLE};
 use corehop_system::proc;
 
-/// The huge page that transparent and pool pages are asked for in.
+/// The size of the huge pages that transparent and pool pages use.
 const HUGE: usize = 2 << 20;
-/// The policy of mbind(2) that takes memory from the given nodes alone.
+/// The policy of mbind(2) that takes memory only from the given nodes.
 const MPOL_BIND: i32 = 2;
 
 /// Private memory of a working set.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     whole: Mapped,
-    /// The part that is used, aligned to a huge page where huge pages are wanted.
+    /// The used part, aligned to a huge page if huge pages are requested.
     start: NonNull<u8>,
     length: usize,
-    /// The same in whole pages of its kind.
+    /// The length of the used part in whole pages of its kind.
     room: usize,
 }
 
@@ -36,14 +36,14 @@ unsafe impl Send for Mapping {}
 /// Why a working set has no memory.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
-    /// More than the machine has.
+    /// The working set is larger than the available memory.
     #[error(
         "a working set of {wss} does not fit into memory ({available} available): choose a smaller one"
     )]
     TooLarge {
-        /// The size asked for.
+        /// The requested size.
         wss: Bytes,
-        /// The available memory by the system.
+        /// The memory that the system reports as available.
         available: Bytes,
     },
     /// The pool of huge pages is too small.
@@ -51,9 +51,9 @@ pub enum MemoryError {
         "no {wss} of huge pages in the pool: `echo {pages} > /proc/sys/vm/nr_hugepages` as root, or use --page thp"
     )]
     NoHugePages {
-        /// The size asked for.
+        /// The requested size.
         wss: Bytes,
-        /// The pages needed.
+        /// The number of pages needed.
         pages: u64,
     },
     /// The node does not exist or has no memory.
@@ -61,15 +61,15 @@ pub enum MemoryError {
         "memory on node {node} is not available: {error}; `corehop sim platform` lists the nodes"
     )]
     Node {
-        /// The node asked for.
+        /// The requested node.
         node: u32,
         /// The system's error.
         error: io::Error,
     },
-    /// The system refused.
+    /// The system refused a request.
     #[error("{what} failed: {error}")]
     Refused {
-        /// The request.
+        /// The refused request.
         what: &'static str,
         /// The system's error.
         error: io::Error,
@@ -77,7 +77,7 @@ pub enum MemoryError {
 }
 
 impl Mapping {
-    /// `length` bytes in pages of a kind, prefaulted on `node` or where the caller runs.
+    /// Maps `length` bytes in pages of a kind, prefaulted on `node` or on the caller's node.
     pub(crate) fn new(length: Bytes, page: Page, node: Option<u32>) -> Result<Self, MemoryError> {
         let available = available_memory();
         if length.get() > available.get() / 10 * 9 {
@@ -146,15 +146,15 @@ impl Mapping {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Keeps the pages in memory, whole ones: a huge page of which a part is locked is mapped as small ones from then on. What
-    /// the limit on locked memory refuses stays merely prefaulted.
+    /// Locks the pages in memory. Only whole pages are locked, because the kernel maps a partly locked huge page as
+    /// small pages. Pages beyond the limit on locked memory stay prefaulted without a lock.
     pub(crate) fn lock(&self) -> io::Result<()> {
         // SAFETY: names our own mapping.
         let answer = unsafe { libc::mlock(self.start.as_ptr().cast(), self.room) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Lets it run; it was written before and is not written again while it runs.
+    /// Makes the memory executable; it was written before and is not written again while it runs.
     pub(crate) fn make_executable(&mut self) -> io::Result<()> {
         self.whole.protect(libc::PROT_READ | libc::PROT_EXEC)
     }
@@ -177,7 +177,7 @@ impl Mapping {
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
     }
 
-    /// Drops every line of it from every cache.
+    /// Evicts every line of the memory from all caches.
     pub(crate) fn flush(&self) {
         let lines = (0..self.length).step_by(LINE as usize);
         // SAFETY: the addresses lie in our mapping; flushing changes no value.
@@ -193,7 +193,7 @@ impl Mapping {
         unsafe { _mm_mfence() };
     }
 
-    /// Gives the page frames back and takes fresh ones; the contents are lost.
+    /// Returns the page frames and takes new ones; the contents are lost.
     pub(crate) fn renew(&mut self, node: Option<u32>) -> Result<(), MemoryError> {
         // The contents are written anew below.
         if !self.whole.advise(libc::MADV_DONTNEED) {
@@ -210,12 +210,12 @@ impl Mapping {
     }
 }
 
-/// Whether the processor has `clflushopt`: CPUID leaf 7, EBX bit 23. Asked once: in a guest the
-/// question goes to the hypervisor.
+/// Whether the processor has `clflushopt`: CPUID leaf 7, EBX bit 23. The value is read once, because in a guest CPUID
+/// traps to the hypervisor.
 static HAS_CLFLUSHOPT: LazyLock<bool> =
     LazyLock::new(|| __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 23 != 0);
 
-/// Flushes a line without waiting for the flush before: many go several times as fast.
+/// Flushes a line without waiting for earlier flushes, so many flushes are several times as fast.
 ///
 /// # Safety
 /// The address must be mapped, and the processor must have the instruction.
@@ -236,7 +236,7 @@ pub(crate) struct Linked {
     pub(crate) chains: [u64; 8],
 }
 
-/// The memory that could be allocated without swapping, by the system and by the control groups of this process.
+/// The memory that can be allocated without swapping, according to the system and the control groups of this process.
 pub(crate) fn available_memory() -> Bytes {
     let text = proc::text("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

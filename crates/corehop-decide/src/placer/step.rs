@@ -298,8 +298,8 @@ impl Placer {
         (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
     }
 
-    /// The reaction to other threads on the CPUs of the kept placement: a proposal to move the group elsewhere
-    /// compared with staying, or else the placement compared with no placement.
+    /// The reaction to other threads on the kept placement's CPUs: move the group elsewhere, or else compare with no
+    /// placement.
     fn crowded(&mut self, activity: &Activity) -> Option<Proposal> {
         let may = self.settings.may_move && activity.progress.is_some() && !self.kept.is_empty();
         if !may || !self.crowding.has_come(self.window, activity, &self.placed) {

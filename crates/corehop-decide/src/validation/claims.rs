@@ -127,15 +127,15 @@ struct ClaimSamples<'a> {
 }
 
 impl ClaimStudy {
-    /// A study from its description.
+    /// Parses a study from its description.
     ///
     /// # Errors
-    /// [`PublishedStudyError::Form`] says what is wrong.
+    /// [`PublishedStudyError::Form`], which says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
 
-    /// The same with so many samples of everything; of task sets so many for each 64 as there are.
+    /// Sets the number of samples of everything; task sets get this number for each 64 samples in the study.
     fn set_samples(&mut self, samples: u32) {
         for of_tasks in &mut self.task_sets {
             if let TaskOrigin::Drawn(drawn) = &mut of_tasks.source {
@@ -150,11 +150,11 @@ impl ClaimStudy {
         self.saturations.iter_mut().for_each(|it| it.experiment.samples = samples);
     }
 
-    /// The plans of what no table has, in the order in which [`ClaimStudy::test`] wants their rows: the
-    /// further runs, the figures, the saturations, the task sets.
+    /// The plans that no table covers, in the order in which [`ClaimStudy::test`] needs their rows: further runs,
+    /// figures, saturations, task sets.
     ///
     /// # Errors
-    /// As the experiments'.
+    /// The errors of the experiments.
     pub(super) fn plans(
         &self,
         platform: &Platform,
@@ -168,10 +168,10 @@ impl ClaimStudy {
         all.map(|it| it.plan(platform, seed)).collect()
     }
 
-    /// Tests every claim on what was simulated for it.
+    /// Tests every claim on its simulated rows.
     ///
     /// # Errors
-    /// [`BadInput`] for samples that hold no numbers.
+    /// [`BadInput`] for samples that contain values that are not numbers.
     fn test(
         &self,
         platform: &Platform,
@@ -214,7 +214,7 @@ impl PublishedStudy for ClaimStudy {
         StudyHeading { id: &self.id, title: &self.title, platform: &self.platform }
     }
 
-    /// A claim is about many cells.
+    /// Sizes do not apply, because a claim is about many cells.
     fn narrow(&mut self, _: &[u64]) -> bool {
         false
     }
@@ -239,7 +239,7 @@ impl PublishedStudy for ClaimStudy {
     }
 }
 
-/// The verdict that only task sets allow: on their size. Nothing without any.
+/// The verdict that only task sets allow, about their size. `None` without task sets.
 fn of_task_sets(task_sets: &[Rows]) -> Option<ClaimVerdict> {
     let mut runs = TaskRuns::default();
     for (number, rows) in task_sets.iter().enumerate() {
@@ -269,7 +269,7 @@ fn observed(verdict: &ClaimVerdict, expected: TestOutcome) -> Tested {
 }
 
 impl FigureClaim {
-    /// The delays after the shorter and after the longer half of this part of the lengths.
+    /// The delays after the shorter and after the longer half of this part's lengths.
     fn halves(&self, samples: &[Sample]) -> [Vec<f64>; 2] {
         let mut halves = [Vec::new(), Vec::new()];
         let middle = u64::midpoint(self.from.get(), self.to.get()) as f64;
@@ -285,7 +285,7 @@ impl FigureClaim {
         halves
     }
 
-    /// A level part may have a trend too weak to be called one: see [`MEDIUM`].
+    /// Tests the claim. A level part may have a weak trend: see [`MEDIUM`].
     fn test(&self, source: &str, samples: &[Sample]) -> Result<Tested, BadInput> {
         let [short, long] = self.halves(samples);
         let mark = Some(self.role.mark()).filter(|it| !it.is_empty());
@@ -329,11 +329,11 @@ impl FigureClaim {
     }
 }
 
-/// The samples of a cell in most studies.
+/// The number of samples of a cell in most studies.
 const USUAL_SAMPLES: u32 = 64;
 
-/// The later of two values is the greater with at most this probability where there is no more than a medium
-/// relation (as in observation 4).
+/// The largest probability that the later of two values is greater which still counts as at most a medium relation
+/// (as in observation 4).
 const MEDIUM: f64 = 0.64;
 
 fn of(holds: bool, contradicts: bool) -> TestOutcome {
@@ -392,7 +392,7 @@ mod tests {
     use corehop_plan::samples::example::sample;
     use corehop_sim::SimMachine;
 
-    /// Preemptions of 0 to 10 ms whose delay in nanoseconds is `delay` of their length in milliseconds.
+    /// Preemptions of 0 to 10 ms; `delay` returns the delay in nanoseconds for a length in milliseconds.
     fn samples(delay: impl Fn(f64) -> f64) -> Vec<Sample> {
         let one = |at: u32| {
             let ms = f64::from(at) / 10.0;
@@ -469,7 +469,7 @@ mod tests {
         assert!(tested.evidence.contains("needs two of each"), "{}", tested.evidence);
     }
 
-    /// One task, and four, on two CPUs.
+    /// One task, and four tasks, on two CPUs.
     const TASK_SETS: &str = r#"
         id = "few-or-many"
         title = ""

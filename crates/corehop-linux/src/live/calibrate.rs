@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Calibration of the measured thread before its first job: the cost of a time stamp, and from when
-//! on a chunk of a walk has a hole.
+//! Calibrates the measured thread before its first job: the cost of a time stamp, and the duration above which a
+//! chunk of a walk contains an interruption (a hole).
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::units::Bytes;
@@ -12,37 +12,37 @@ use crate::set_memory::SetMemory;
 use crate::walk::{Walk, stamp_overhead};
 use corehop_system::clock::{TickClock, Ticks};
 
-/// The ratio of the times of a chunk with a hole and of a chunk of uncached lines: two.
+/// A chunk of uncached lines has a hole if it takes this many times its usual duration.
 ///
-/// Less, and a slow row of memory or a page walk looks like an interruption; more, and interruptions
-/// pass for slow memory.
+/// With a smaller factor, a slow memory row or a page walk would look like an interruption; with a larger one,
+/// interruptions would count as slow memory.
 const MARGIN: f64 = 2.0;
 
-/// The share of uncached chunks that the slowest of them are.
+/// The share of uncached chunks that counts as the slowest.
 const SLOWEST: f64 = 0.01;
 
-/// The ratio of the times of a chunk of cached lines with a hole and its usual time.
+/// A chunk of cached lines has a hole if it takes this many times its usual duration.
 const WARM_MARGIN: f64 = 20.0;
 
-/// The shortest hole that is looked for among cached lines, in nanoseconds: shorter ones are within
-/// what a core does on its own (a page walk, a refill of its front end).
+/// The shortest hole detected among cached lines, in nanoseconds. Shorter delays can come from the core itself (a
+/// page walk, a refill of its front end).
 const SHORTEST_HOLE_NS: f64 = 800.0;
 
-/// The expected time of a flush and a walk of uncached lines, in nanoseconds.
+/// The expected duration of a flush and a walk of uncached lines, in nanoseconds.
 const WALK_NS: f64 = 2.5e6;
 
-/// The results.
+/// The results of the calibration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TickCalibration {
-    /// The ticks of the stamps around a walk.
+    /// The ticks that the time stamps around a walk take.
     pub(crate) overhead: Ticks,
     /// The ticks above which a chunk of any lines has a hole.
     pub(crate) threshold: Ticks,
 }
 
 impl TickCalibration {
-    /// Measures them on the calling thread's CPU, under the load that is running. Before each walk `pause` is told for how
-    /// long the walk may keep the CPU busy, in nanoseconds.
+    /// Calibrates on the calling thread's CPU, under the running load. Before each walk, `pause` receives the time
+    /// for which the walk may keep the CPU busy, in nanoseconds.
     pub(crate) fn measure(
         clock: &TickClock,
         mut pause: impl FnMut(f64),
@@ -66,7 +66,7 @@ impl TickCalibration {
         Ok(Self { overhead: stamp_overhead(), threshold: (slowest as f64 * MARGIN) as Ticks })
     }
 
-    /// The ticks above which a chunk of a warm touch has a hole, where such chunks take `usual` ticks.
+    /// The ticks above which a chunk of a warm touch has a hole, if such chunks usually take `usual` ticks.
     pub(crate) fn warm_threshold(&self, clock: &TickClock, usual: f64) -> Ticks {
         let ticks = (usual * WARM_MARGIN).max(SHORTEST_HOLE_NS * clock.hertz() / 1e9);
         (ticks as Ticks).min(self.threshold)

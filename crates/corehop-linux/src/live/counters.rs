@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counters for a touch, beside its own time stamps: the kernel's counters of the CPU and of
-//! its SMT siblings, and the processor's counters of the thread.
+//! The counters for a touch, in addition to its time stamps: the kernel's counters of the CPU and its SMT siblings,
+//! and the processor's counters of the thread.
 
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
@@ -10,13 +10,13 @@ use crate::bpf::interrupts::{InterruptCounter, InterruptCounters, InterruptCount
 use crate::counters::attribution::Attribution;
 use crate::counters::hardware::{HardwareCounters, HardwareEvent};
 
-/// The counters of a host, open for as long as it measures.
+/// The counters of a host, which stay open while it measures.
 #[derive(Debug, Default)]
 pub(crate) struct HostCounters {
     attribution: Option<Attribution>,
-    /// The SMT siblings of every CPU that has some.
+    /// The SMT siblings of every CPU with siblings.
     siblings: Vec<(Cpu, CpuList)>,
-    /// The processor's counters, or the reason why there are none.
+    /// The processor's counters, or why there are none.
     hardware: String,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct HostCounters {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sight {
     counts: Option<InterruptCounts>,
-    /// Whether a sibling is busy, and how often siblings have switched.
+    /// Whether a sibling is busy, and how often siblings have switched threads.
     siblings: Option<(bool, u64)>,
     misses: Option<u64>,
 }
@@ -32,20 +32,20 @@ pub(crate) struct Sight {
 /// The events between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct EventCounts {
-    /// Interrupts served on the CPU.
+    /// The number of interrupts on the CPU.
     pub(crate) interrupts: Option<u32>,
-    /// The number of times the CPU went from one thread to another.
+    /// The number of times the CPU switched from one thread to another.
     pub(crate) switches: Option<u32>,
-    /// Time stolen by the hypervisor, as far as the scheduler has noticed yet, in nanoseconds.
+    /// The time stolen by the hypervisor, as far as the scheduler has noticed, in nanoseconds.
     pub(crate) steal_ns: Option<u64>,
-    /// Whether a sibling had a thread to run, be it in between.
+    /// Whether a sibling had a thread to run at any time in between.
     pub(crate) sibling_busy: Option<bool>,
     /// Misses of the last-level cache.
     pub(crate) misses: Option<u64>,
 }
 
 impl HostCounters {
-    /// Opens the best counters that the host described by `platform` gives.
+    /// Opens the best counters that the host described by `platform` offers.
     pub(crate) fn open(platform: &Platform) -> Self {
         let hardware = HardwareCounters::open();
         Self {
@@ -58,13 +58,13 @@ impl HostCounters {
         }
     }
 
-    /// Whether it counts anything, as far as the host gives it.
+    /// Whether the counters were opened, as far as the host offers any.
     pub(crate) const fn is_open(&self) -> bool {
         self.attribution.is_some()
     }
 
-    /// The values of the counters now, of `cpu` and of the calling thread, which has opened `hardware`: a few
-    /// loads, and no system call where the kernel shows the processor's counters.
+    /// The current counter values of `cpu` and of the calling thread, which must have opened `hardware`. Reading
+    /// takes a few loads, and no system call if the kernel maps the processor's counters.
     pub(crate) fn look(&self, cpu: Cpu, hardware: Option<&HardwareCounters>) -> Sight {
         let counters = self.interrupt_counters();
         Sight {
@@ -104,13 +104,12 @@ impl HostCounters {
         self.attribution.as_ref().is_some_and(|attribution| attribution.sees(counter))
     }
 
-    /// Whether a thread that is awake and gets no CPU time has been robbed by the hypervisor, and
-    /// not by interrupts.
+    /// Whether missing CPU time of an awake thread was stolen by the hypervisor, and not used by interrupts.
     pub(crate) fn not_run_is_stolen(&self) -> bool {
         self.attribution.as_ref().is_some_and(Attribution::not_run_is_stolen)
     }
 
-    /// For the provenance.
+    /// Describes the counters for the provenance.
     pub(crate) fn describe(&self) -> Value {
         json!({
             "software": self.attribution.as_ref().map(Attribution::provenance),
@@ -119,7 +118,7 @@ impl HostCounters {
     }
 }
 
-/// The siblings of every CPU that shares its core.
+/// The SMT siblings of every CPU.
 fn siblings(platform: &Platform) -> Vec<(Cpu, CpuList)> {
     let others = |core: &CpuList, cpu| CpuList::new(core.iter().filter(|&other| other != cpu));
     let cores = platform.cores.value.iter().filter(|core| core.len() > 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measured threads: one that roams, or one parked on every CPU.
+//! The measured threads: one thread that moves between CPUs, or one thread parked on every CPU.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -15,7 +15,7 @@ use super::runner::{Runner, RunnerAction};
 use super::seat::ThreadResources;
 use corehop_system::thread::SchedulingPolicy;
 
-/// A place for the job's state: taken by who waits for it.
+/// A mailbox for the job's state; the waiting thread takes the state out.
 #[derive(Debug, Default)]
 struct JobMailbox {
     content: Mutex<SlotContent>,
@@ -36,7 +36,7 @@ impl JobMailbox {
         self.changed.notify_one();
     }
 
-    /// Waits for a state; `None` is the end.
+    /// Waits for a state; `None` means that the phase has ended.
     fn take(&self) -> Option<Box<Runner>> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -51,7 +51,7 @@ impl JobMailbox {
     }
 }
 
-/// The places for the state: the slots of all threads, and that of the coordinator.
+/// The mailboxes of all threads, and of the coordinator.
 #[derive(Debug)]
 struct Slots {
     threads: BTreeMap<Cpu, JobMailbox>,
@@ -59,13 +59,13 @@ struct Slots {
 }
 
 impl Slots {
-    /// The slot of the thread on `cpu`; a roaming thread has the only one.
+    /// The mailbox of the thread on `cpu`; a moving thread has the only mailbox.
     fn of(&self, cpu: Cpu) -> Option<&JobMailbox> {
         self.threads.get(&cpu).or_else(|| self.threads.values().next())
     }
 }
 
-/// The measured threads of a phase.
+/// The measured threads of one phase.
 #[derive(Debug)]
 pub(crate) struct Crew {
     slots: Arc<Slots>,
@@ -111,17 +111,17 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Lets the threads carry out the runner's orders, and gives it back when they have.
+    /// Lets the threads execute the runner's orders, and returns the runner afterwards.
     ///
     /// # Errors
     ///
-    /// If no thread is left to carry them out.
+    /// An error if no thread is left to execute the orders.
     pub(crate) fn run(&self, runner: Box<Runner>, start: Cpu) -> Result<Box<Runner>, MachineError> {
         self.slots.of(start).ok_or_else(panicked)?.put(SlotContent::State(runner));
         self.slots.home.take().ok_or_else(panicked)
     }
 
-    /// The policy of the measured threads, and why it is no better one.
+    /// The policy of the measured threads, and why it is not a better one.
     pub(crate) fn policy(&self) -> &(SchedulingPolicy, Option<String>) {
         &self.policy
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance between the CPUs of a batch of jobs: lines exchanged before and after it, while no job
-//! runs, by threads of another process that are parked on them (`probe::partners`).
+//! The distance between the CPUs of a batch of jobs. Threads of another process, parked on the CPUs, exchange cache
+//! lines before and after the batch, while no job runs (`probe::partners`).
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use corehop_plan::units::{Cpu, CpuList};
 
 pub(super) use crate::probe::partners::{CpuPair, Partners};
 
-/// The most pairs of CPUs that are measured around one batch of jobs.
+/// The largest number of CPU pairs that are measured around one batch of jobs.
 const MOST_PAIRS: usize = 4;
 
 impl Partners {
-    /// The exchanges of these pairs.
+    /// Measures the line exchange times of these pairs.
     pub(super) fn all(&self, pairs: &[CpuPair]) -> PairExchanges {
         PairExchanges(pairs.iter().map(|&pair| (pair, self.exchange(pair))).collect())
     }
 }
 
-/// The exchanges of some pairs at one time.
+/// The line exchange times of some pairs, measured at one time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PairExchanges(BTreeMap<CpuPair, Option<f64>>);
 
 impl PairExchanges {
-    /// Those around a batch whose lines went from one CPU to the other.
+    /// The exchange times before and after a batch between the CPUs `from` and `with`.
     pub(super) fn between(before: &Self, after: &Self, from: Cpu, with: Cpu) -> BatchExchange {
         let pair = (from.min(with), from.max(with));
         let of = |at: &Self| at.0.get(&pair).copied().flatten();
         BatchExchange { from, with, before_ns: of(before), after_ns: of(after) }
     }
 
-    /// Those of a batch for one of its jobs; None where no pair holds its CPU.
+    /// The exchange times around a batch for one of its jobs; `None` if no measured pair includes the job's CPU.
     pub(super) fn around(before: &Self, after: &Self, job: &Job) -> Option<BatchExchange> {
         let pair = pair_of(job).filter(|pair| before.0.contains_key(pair));
         let holds = |pair: &&CpuPair| pair.0 == job.start || pair.1 == job.start;
@@ -42,7 +42,7 @@ impl PairExchanges {
     }
 }
 
-/// The CPUs between which a job migrates.
+/// The two CPUs between which a job migrates.
 fn pair_of(job: &Job) -> Option<CpuPair> {
     let to = job.steps.iter().find_map(|step| match step {
         Step::Leave(away) if away.to != job.start => Some(away.to),
@@ -51,8 +51,8 @@ fn pair_of(job: &Job) -> Option<CpuPair> {
     Some((job.start.min(to), job.start.max(to)))
 }
 
-/// The pairs to measure around these jobs: those between which some migrate, as far as they are few;
-/// for jobs that stay, their CPU and the next one of `cpus`.
+/// The pairs to measure around these jobs: the pairs between which jobs migrate, if there are few enough; for jobs
+/// that stay, their CPU and the next CPU of `cpus`.
 pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<CpuPair> {
     let mut pairs: Vec<CpuPair> = Vec::new();
     for pair in jobs.iter().filter_map(pair_of) {

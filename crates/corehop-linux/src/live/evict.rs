@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fills the caches with modified lines of other data, as a touch of "modified" lines wants them
-//! (Wächtler 3.4.1).
+//! Fills the caches with modified lines of other data, as a touch with cache state "modified"
+//! requires (Wächtler 3.4.1).
 //!
-//! Without a privileged instruction the caches cannot be told to hold modified lines; a buffer
-//! larger than they are, written from end to end, leaves them full of its own.
+//! No unprivileged instruction can do that directly. Writing a buffer that is larger than the
+//! caches from end to end leaves them full of the buffer's modified lines.
 
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Bytes;
@@ -12,29 +12,29 @@ use serde_json::{Value, json};
 
 use crate::memory::{Mapping, MemoryError};
 
-/// The most memory that the buffer may take.
+/// The largest size of the buffer.
 const MOST: Bytes = Bytes::from_kib(32 << 10);
-/// The bytes written between two looks at the clock.
+/// The number of bytes written between two clock readings.
 const PIECE: usize = 1 << 20;
-/// The assumed time of writing a line before it has been tried, in nanoseconds.
+/// The assumed time to write a line before the first measurement, in nanoseconds.
 const UNKNOWN_LINE_NS: f64 = 25.0;
 
-/// The buffer, for all working sets of a plan.
+/// The buffer for all working sets of a plan.
 #[derive(Debug)]
 pub(crate) struct Eviction {
     mapping: Mapping,
     llc: Option<Bytes>,
-    /// The value that is written, so that every pass modifies every line.
+    /// The written value, which changes so that every pass modifies every line.
     pass: u64,
     /// The duration of the last pass, in nanoseconds.
     pub(super) last_ns: f64,
 }
 
 impl Eviction {
-    /// A buffer of the size that the caches of `platform` need.
+    /// Allocates a buffer of the size that the caches of `platform` need.
     ///
     /// # Errors
-    /// [`MemoryError`] where there is no memory for it.
+    /// [`MemoryError`] if there is too little memory.
     pub(crate) fn new(platform: &Platform) -> Result<Self, MemoryError> {
         let mapping = Mapping::new(buffer_size(platform), Page::Transparent, None)?;
         let lines = mapping.length() as f64 / LINE as f64;
@@ -42,7 +42,7 @@ impl Eviction {
         Ok(Self { mapping, llc: platform.llc_size(), pass: 0, last_ns })
     }
 
-    /// The number of pieces of a pass.
+    /// The number of pieces in a pass.
     pub(super) fn pieces(&self) -> f64 {
         self.mapping.length().div_ceil(PIECE).max(1) as f64
     }
@@ -60,7 +60,8 @@ impl Eviction {
         std::hint::black_box(&self.mapping);
     }
 
-    /// For the provenance: its size, and whether that is more than the last-level cache claims to be.
+    /// Describes the buffer for the provenance: its size, and whether it is larger than the stated
+    /// last-level cache.
     pub(crate) fn describe(&self) -> Value {
         let bytes = self.mapping.length() as u64;
         json!({
@@ -70,12 +71,12 @@ impl Eviction {
     }
 }
 
-/// The size of a buffer that the caches of `platform` do not hold, as far as it may be that large.
+/// The size of a buffer that exceeds the caches of `platform`, up to the allowed maximum.
 pub(super) fn buffer_size(platform: &Platform) -> Bytes {
     size(platform.largest_private_cache(), platform.llc_size())
 }
 
-/// One and a half times the last-level cache, at least twice the largest private one, at most
+/// One and a half times the last-level cache, at least twice the largest private cache, at most
 /// [`MOST`]: firmware and hypervisors claim caches of hundreds of megabytes, of which a machine of
 /// few CPUs has a share, if that.
 fn size(largest_private: Option<Bytes>, llc: Option<Bytes>) -> Bytes {

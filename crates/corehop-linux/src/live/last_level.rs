@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The share of the last-level cache that a thread can use now.
+//! Measures the share of the last-level cache that a thread can currently use.
 //!
-//! A guest is told the size of a cache that it shares with neighbours it cannot see. A probe fills a
-//! buffer of that size, then reads some of its lines one at a time: those that come back in the time
-//! of the last level were kept, those that take the time of memory were not. This is Prime+Probe over
-//! the whole cache (Osvik, Shamir and Tromer, CT-RSA 2006); CacheX (Tofigh et al., arXiv 2511.09956)
-//! does it by eviction sets. It takes some milliseconds, and never more than [`MOST_NS`].
+//! A guest sees the size of a cache that it may share with invisible neighbours. The probe fills a
+//! buffer of that size, then reads some of its lines individually. A line that arrives in the time
+//! of the last level was still cached; a line that takes memory latency was not. This is
+//! Prime+Probe over the whole cache (Osvik, Shamir and Tromer, CT-RSA 2006). CacheX (Tofigh et al.,
+//! arXiv 2511.09956) uses eviction sets instead. A probe takes some milliseconds, and never more
+//! than [`MOST_NS`].
 
 use corehop_plan::platform::Platform;
 use corehop_plan::units::{Bytes, Cpu};
@@ -15,45 +16,45 @@ use crate::memory::{Mapping, MemoryError};
 use corehop_system::clock::{TickClock, Ticks, now};
 use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
-/// The most memory that a probe fills.
+/// The largest size of the probe's buffer.
 const MOST: u64 = 32 << 20;
-/// The longest that a probe may take, in nanoseconds.
+/// The longest duration of a probe, in nanoseconds.
 const MOST_NS: f64 = 100e6;
-/// The lines that are read one at a time.
+/// The number of lines that are read individually.
 const SAMPLED: u64 = 4096;
-/// The lines of either reference: of the last level, and of memory.
+/// The number of lines for each reference measurement: of the last level, and of memory.
 const REFERENCE: u64 = 512;
-/// The ratio of memory to the last level below which the two are not told apart.
+/// The ratio of memory latency to last-level latency below which the probe cannot distinguish them.
 const APART: f64 = 1.3;
 
 /// The probe's buffer.
 #[derive(Debug)]
 pub(super) struct LastLevelProbe {
     mapping: Mapping,
-    /// Lines of the buffer: a power of two.
+    /// The number of lines in the buffer, a power of two.
     lines: u64,
-    /// Lines that the private caches do not hold, and the last level does.
+    /// A number of lines that exceeds the private caches and fits into the last level.
     near: u64,
     clock: TickClock,
 }
 
-/// The finding of a probe.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BufferRetention {
     /// The share of the buffer that was still cached.
     pub(super) share: f64,
-    /// The median time of a line of the last level, in nanoseconds, time stamps included.
+    /// The median time of a line in the last level, in nanoseconds, including time stamps.
     pub(super) near_ns: f64,
-    /// The same of a line in memory.
+    /// The median time of a line in memory, in nanoseconds, including time stamps.
     pub(super) far_ns: f64,
 }
 
 impl LastLevelProbe {
-    /// A buffer of the size of the last level, at most [`MOST`], rounded down to a power of two. None
-    /// where the platform has no last level larger than twice its private caches.
+    /// Allocates a buffer of the size of the last level, at most [`MOST`], rounded down to a power
+    /// of two. `None` if the platform has no last level larger than twice its private caches.
     ///
     /// # Errors
-    /// [`MemoryError`] where there is no memory for it.
+    /// [`MemoryError`] if there is too little memory.
     pub(super) fn new(platform: &Platform, clock: TickClock) -> Result<Option<Self>, MemoryError> {
         let private = platform.largest_private_cache().map_or(0, Bytes::get);
         let near = (2 * private.max(1 << 20)).next_power_of_two();
@@ -66,8 +67,8 @@ impl LastLevelProbe {
         Ok(Some(Self { mapping, lines: size / LINE, near: near / LINE, clock }))
     }
 
-    /// Probes from a thread of its own on `cpu`. None where the thread could not get there, was
-    /// disturbed for too long, or cannot tell the last level from memory.
+    /// Runs a probe in a separate thread on `cpu`. `None` if the thread could not run there, was
+    /// disturbed for too long, or cannot distinguish the last level from memory.
     pub(super) fn probe(&mut self, cpu: Cpu) -> Option<BufferRetention> {
         let probe = move || {
             set_affinity([cpu]).ok()?;
@@ -102,13 +103,13 @@ impl LastLevelProbe {
         times.get(times.len() / 2).map(|&ticks| self.clock.nanos(ticks))
     }
 
-    /// Reads each of the first `lines` once; the reads do not wait for each other.
+    /// Reads each of the first `lines` lines once, without waiting for the previous read.
     fn touch(&self, lines: u64) {
         let sum = order(lines).map(|line| self.read(line)).fold(0, u64::wrapping_add);
         std::hint::black_box(sum);
     }
 
-    /// The time of each of `count` lines among the first `lines`, one after the other.
+    /// The times of `count` lines among the first `lines`, one after the other.
     fn times(&self, lines: u64, count: u64) -> impl Iterator<Item = Ticks> + '_ {
         let stride = (lines / count).max(1);
         order(lines / stride).map(move |at| {
@@ -125,7 +126,7 @@ impl LastLevelProbe {
     }
 }
 
-/// Every number below `count`, a power of two, once, in an order that no prefetcher follows: a
+/// Every number below `count` (a power of two) once, in an order that no prefetcher follows: a
 /// congruential generator of full period (Hull and Dobell, SIAM Review 4, 1962).
 fn order(count: u64) -> impl Iterator<Item = u64> {
     let mut at = 0_u64;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live machine: plans run on threads of this host.
+//! The live machine, which runs plans on threads of this host.
 //!
-//! A coordinator (the caller) hands a batch of jobs to the measured thread, waits, and passes the
-//! records on. While a batch runs, corehop runs only the activities of the plan; while records are
-//! written no job runs. With the mover `handover` there is a measured thread parked on every CPU, and
-//! the job's state goes from one to the next; otherwise a single one changes its own affinity.
+//! A coordinator (the calling thread) hands a batch of jobs to the measured thread, waits, and passes the records on.
+//! While a batch runs, corehop runs only the activities of the plan, and while records are written, no job runs. With
+//! the mover `handover`, a measured thread is parked on every CPU, and the job's state is handed from one thread to
+//! the next. Otherwise a single thread changes its own affinity.
 
 mod calibrate;
 mod crew;
@@ -68,32 +68,32 @@ use running::{Running, park_preemptors, preempts};
 use set::SetState;
 use unseen::InterruptBaseline;
 
-/// The intended duration of a batch of jobs: the distance of its CPUs is measured before and after it.
+/// The intended duration of a batch of jobs; the distance of its CPUs is measured before and after the batch.
 const BATCH: Duration = Duration::from_millis(100);
 
-/// The options of the live machine, beside the plan.
+/// The options of the live machine that are not part of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct LiveMachineOptions {
-    /// Why the measured thread must not be real-time, where it must not.
+    /// Why the measured thread must not be real-time; `None` if it may be.
     pub no_real_time: Option<String>,
-    /// Whether settings may be changed for seconds that concern the whole machine.
+    /// Whether settings that affect the whole machine may be changed for some seconds.
     pub allow_system: bool,
-    /// Whether the output of a recorded program goes to stderr, because stdout is for an answer.
+    /// Whether the output of a recorded program goes to stderr, because stdout is reserved for the answer.
     pub output_to_stderr: bool,
 }
 
-/// This host.
+/// This host as a machine that runs plans.
 #[derive(Debug)]
 pub struct LiveMachine {
     platform: Platform,
     options: LiveMachineOptions,
     clock: TickClock,
     started: Instant,
-    /// The working sets kept from run to run, as the same sets are run in many blocks.
+    /// The working sets kept from run to run, because many blocks use the same sets.
     sets: Vec<(WorkingSet, SetState)>,
-    /// The draws that it goes on with.
+    /// The random choices with which the next phase continues.
     draws: Option<Condition>,
-    /// The threads that run on from one phase to the next if both keep them.
+    /// The threads that continue from one phase to the next if both phases keep them.
     running: Running,
     last_level: Option<LastLevelProbe>,
     renewal: Renewal,
@@ -104,20 +104,20 @@ pub struct LiveMachine {
     unseen: InterruptBaseline,
     calibrations: Vec<(Load, TickCalibration)>,
     loads: Vec<LoadFacts>,
-    /// Takes back what a load changes on the system; it starts nothing before that.
+    /// Reverts the changes that a load makes to the system; the guard's helper starts only at the first change.
     guard: Guard,
-    /// The changes that a dead run has left on the system, and the remedy.
+    /// The changes that a crashed run has left on the system, and the remedy.
     left_behind: Option<String>,
-    /// The pages by which threads of task sets notice that they were away; None until requested.
+    /// The pages by which threads of task sets notice absences; `None` until requested.
     pages: Option<tasks::ControlPagesResult>,
-    /// The recorder of events from the start of a task set on.
+    /// The recorder of events, from the start of a task set on.
     pub(crate) events: Option<Arc<Events>>,
     facts: Map<String, Value>,
     tally: WallTimeUse,
 }
 
 impl LiveMachine {
-    /// The host described by `platform`, which `discover` made.
+    /// Creates a machine for the host described by `platform`, which `discover` created.
     pub fn new(platform: Platform, options: LiveMachineOptions) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
@@ -160,16 +160,16 @@ impl LiveMachine {
         }
     }
 
-    /// Opens the counters. Not before they are needed: their programs in the kernel cost time at each
-    /// interrupt and switch.
+    /// Opens the counters when they are first needed. They are not opened earlier, because their BPF programs cost
+    /// time at each interrupt and switch.
     fn open_counters(&mut self) {
         if !self.counters.is_open() {
             self.counters = Arc::new(HostCounters::open(&self.platform));
         }
     }
 
-    /// The states of the plan's working sets, in its order: those of an earlier run where they are
-    /// the same, otherwise fresh.
+    /// The states of the plan's working sets, in the plan's order: states of an earlier run for identical sets,
+    /// otherwise new states.
     fn prepare_sets(&mut self, plan: &Jobs, seed: u64) -> Result<Vec<SetState>, MachineError> {
         let mut kept = std::mem::take(&mut self.sets);
         let mut prepare = |(index, set): (usize, &WorkingSet)| {
@@ -186,7 +186,7 @@ impl LiveMachine {
         plan.sets.iter().enumerate().map(&mut prepare).collect()
     }
 
-    /// Draws anew what a process draws when it starts, as far as the phase renews it.
+    /// Renews the random choices that a process makes when it starts, as far as the phase requests.
     fn begin_replicate(
         &mut self,
         plan: &Jobs,
@@ -216,7 +216,7 @@ impl LiveMachine {
         Ok(())
     }
 
-    /// The buffer that fills caches with modified lines, where the plan has touches of such.
+    /// Prepares the buffer that fills caches with modified lines, if the plan has touches that need it.
     fn prepare_eviction(&mut self, plan: &Jobs) -> Result<(), MachineError> {
         let steps = plan.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
         let wanted = steps.into_iter().any(|step| *step == Step::Prepare(LineState::Modified));
@@ -285,7 +285,7 @@ impl LiveMachine {
         outcome.map(|outcome| (outcome, sets))
     }
 
-    /// The share of the last level that can be had before a phase that says what it renews.
+    /// Measures the available share of the last cache level before a phase that states what it renews.
     fn probe_last_level(
         &mut self,
         phase: &Phase,
@@ -306,8 +306,8 @@ impl LiveMachine {
         Ok(kept.map(|kept| kept.share))
     }
 
-    /// Starts the load of a phase. The first time, it is classified: what it takes from a probe on the
-    /// first of `cpus`.
+    /// Starts the background load of a phase. A new load is classified by its effect on a probe on the first of
+    /// `cpus`.
     fn start_load(
         &mut self,
         (load, is_preempted): (&Load, bool),
@@ -328,7 +328,7 @@ impl LiveMachine {
         Ok(running)
     }
 
-    /// The offsets of the CPUs' clocks: measured once, unless other CPUs are used.
+    /// The offsets between the CPUs' clocks, measured once unless other CPUs are used.
     fn offsets(&mut self, cpus: &CpuList) -> Result<Offsets, MachineError> {
         if let Some((_, offsets)) = self.offsets.as_ref().filter(|(of, _)| of == cpus) {
             return Ok(offsets.clone());
@@ -345,7 +345,7 @@ impl LiveMachine {
         self.calibrations.iter().find(|(of, _)| of == load).map(|&(_, calibration)| calibration)
     }
 
-    /// Threads that measure how far apart CPUs are, where there is more than one.
+    /// Starts the threads that measure the distance of CPUs, if there is more than one CPU.
     fn park_partners(&mut self) -> Result<(), MachineError> {
         let usable = self.platform.usable();
         if self.partners.is_none() && usable.len() > 1 {
@@ -356,7 +356,7 @@ impl LiveMachine {
         Ok(())
     }
 
-    /// The exchanges of these pairs; none where there is but one CPU.
+    /// The line exchange times of these pairs; empty if there is only one CPU.
     fn exchanges(&self, pairs: &[CpuPair]) -> PairExchanges {
         self.partners.as_ref().map_or_else(PairExchanges::default, |it| it.all(pairs))
     }
@@ -393,7 +393,7 @@ impl LiveMachine {
         Ok((runner, Ok(RunEnd::Complete)))
     }
 
-    /// Keeps what the provenance is to say of a phase.
+    /// Stores what the provenance says about a phase.
     fn note(&mut self, load: &Load, crew: &Crew, runner: &Runner) {
         if let Some(calibration) = runner.setup.calibration {
             self.calibrations.retain(|(of, _)| of != load);
@@ -408,7 +408,7 @@ impl LiveMachine {
         self.facts.insert("calibration".to_owned(), runner.describe_calibration());
     }
 
-    /// Keeps what a load did meanwhile.
+    /// Stores what a load did during a phase.
     fn note_load(&mut self, load: &Load, progress: load::LoadProgress) {
         if let Some(known) = self.loads.iter_mut().find(|known| known.load == *load) {
             known.progress.add(progress);
@@ -527,7 +527,7 @@ fn cpus_of(phase: &Phase) -> CpuList {
     )
 }
 
-/// Hands the records of a batch to the sink, and says whether the phase goes on.
+/// Passes the records of a batch to the sink, and returns whether the phase continues.
 fn hand_in(
     runner: &mut Runner,
     records: &[JobRecord],
@@ -541,7 +541,7 @@ fn hand_in(
     Ok(if goes_on { RunEnd::Complete } else { RunEnd::Stopped })
 }
 
-/// The end of the batch that starts with job `first`: after about [`BATCH`], by the expected times.
+/// The end of the batch that starts with job `first`, after about [`BATCH`] of expected time.
 fn batch_end(jobs: &[Job], first: usize, runner: &Runner) -> usize {
     let mut expected = 0.0;
     let fits = |job: &&Job| {

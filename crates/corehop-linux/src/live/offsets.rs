@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The offsets of the CPUs' time-stamp counters, with a bound.
+//! The offsets between the CPUs' time-stamp counters, with an error bound.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,18 +11,19 @@ use serde_json::{Value, json};
 use corehop_system::clock::{TickClock, now};
 use corehop_system::thread::set_affinity;
 
-/// Round trips per pair: the fastest is what counts.
+/// The number of round trips per pair, of which the fastest counts.
 const ROUNDS: u64 = 2_000;
 
-/// The offset of each CPU's counter to the first one's, in nanoseconds, and its bound.
+/// The offset of each CPU's counter to the first CPU's counter, in nanoseconds, and its bound.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Offsets {
     of: BTreeMap<Cpu, (f64, f64)>,
 }
 
 impl Offsets {
-    /// Plays ping-pong between the first of `cpus` and each other one (Cristian 1989): the other's
-    /// stamp lies between two of the first, so half the fastest round trip bounds the offset.
+    /// Measures by ping-pong between the first of `cpus` and each other CPU (Cristian 1989). The
+    /// other CPU's stamp lies between two stamps of the first CPU, so half the fastest round trip
+    /// bounds the offset.
     pub(crate) fn measure(cpus: &CpuList, clock: &TickClock) -> io::Result<Self> {
         let mut of = BTreeMap::new();
         let Some(reference) = cpus.first() else { return Ok(Self::default()) };
@@ -49,7 +50,8 @@ impl Offsets {
         (raw - to_offset + from_offset, from_bound + to_bound)
     }
 
-    /// The lead of the counter of `cpu` over the first one's, in nanoseconds, and the bound of that.
+    /// By how much the counter of `cpu` is ahead of the first CPU's counter, in nanoseconds, and
+    /// the bound.
     pub(crate) fn ahead(&self, cpu: Cpu) -> (f64, f64) {
         self.of.get(&cpu).copied().unwrap_or_default()
     }
@@ -60,7 +62,7 @@ impl Offsets {
     }
 }
 
-/// The other CPU's counter minus ours, and the width of the fastest round trip, in ticks.
+/// The other CPU's counter minus this CPU's, and the width of the fastest round trip, in ticks.
 fn ping_pong(here: Cpu, there: Cpu) -> io::Result<(f64, u64)> {
     let (ball, stamp) = (AtomicU64::new(0), AtomicU64::new(0));
     // Odd: the other side's turn. The last value ends it, also where one side could not be pinned.

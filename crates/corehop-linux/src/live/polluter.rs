@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Polluters and preemptors: they walk a working set of their own, and prove that they did.
+//! Polluters and preemptors, which walk their own working set and prove that they ran.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,10 +15,10 @@ use crate::set_memory::SetMemory;
 use corehop_system::clock::{Ticks, roughly_now};
 use corehop_system::thread::{SchedulingPolicy, set_affinity, set_policy};
 
-/// The lines walked between two looks at the orders.
+/// The number of lines walked between two checks for orders.
 const STRIDE: u64 = 64;
 
-/// A polluter's cursor over its working set: the work of the load `constructed`.
+/// A polluter's position in its working set: the work of the load `constructed`.
 #[derive(Debug)]
 pub(super) struct Cursor {
     memory: SetMemory,
@@ -29,10 +29,10 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// At the first line of a working set of its own.
+    /// Starts at the first line of a new working set.
     ///
     /// # Errors
-    /// [`MemoryError`] where it has no memory.
+    /// [`MemoryError`] if there is too little memory.
     pub(super) fn new(polluter: &Polluter, draw: &mut DrawStream) -> Result<Self, MemoryError> {
         let set = WorkingSet {
             pattern: polluter.pattern,
@@ -46,7 +46,7 @@ impl Cursor {
         Ok(Self { at: memory.linked().start, memory, pattern: set.pattern, step, accumulator: 0 })
     }
 
-    /// Walks on by [`STRIDE`] lines.
+    /// Advances by [`STRIDE`] lines.
     pub(super) fn stride(&mut self) {
         for _ in 0..STRIDE {
             let (sum, write) = self.accumulator.overflowing_add(self.step);
@@ -77,15 +77,15 @@ impl LoadWork for Cursor {
     }
 }
 
-/// A counter alone on its cache lines, so that reading it does not slow the thread that counts.
+/// A counter on its own cache lines, so that reading it does not slow down the counting thread.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct PaddedCounter(AtomicU64);
 
-/// A preemptor parked on one CPU: it has the CPU exactly while a job is off it.
+/// A preemptor parked on one CPU, which has the CPU exactly while a job is away from it.
 #[derive(Debug)]
 pub(crate) struct Preemptor {
-    /// The CPU it is parked on.
+    /// The CPU on which the preemptor is parked.
     pub(crate) cpu: Cpu,
     orders: Arc<Orders>,
     thread: Option<JoinHandle<()>>,
@@ -93,17 +93,18 @@ pub(crate) struct Preemptor {
 
 #[derive(Debug, Default)]
 struct Orders {
-    /// Walk until this stamp.
+    /// The time stamp until which the preemptor walks.
     until: AtomicU64,
     lines: PaddedCounter,
     end: AtomicBool,
 }
 
 impl Preemptor {
-    /// Parks one on `cpu`, under the ordinary policy.
+    /// Parks a preemptor on `cpu`, under the ordinary policy.
     ///
     /// # Errors
-    /// [`MemoryError`] where its working set has no memory, or the system starts no more threads.
+    /// [`MemoryError`] if there is too little memory for its working set, or the system starts no
+    /// more threads.
     pub(crate) fn park(polluter: &Polluter, cpu: Cpu, seed: u64) -> Result<Self, MemoryError> {
         let cursor = Cursor::new(polluter, &mut DrawStream::new(seed, 2000 + u64::from(cpu.0)))?;
         let orders = Arc::new(Orders::default());
@@ -114,7 +115,7 @@ impl Preemptor {
         Ok(Self { cpu, orders, thread: Some(thread.map_err(refused)?) })
     }
 
-    /// Lets it walk until the stamp `until`, from the moment the caller leaves the CPU.
+    /// Lets the preemptor walk until the stamp `until`, starting when the caller leaves the CPU.
     pub(crate) fn go(&self, until: Ticks) {
         self.orders.until.store(until, Ordering::Relaxed);
         if let Some(thread) = &self.thread {
@@ -122,12 +123,12 @@ impl Preemptor {
         }
     }
 
-    /// Calls it off, wherever it is.
+    /// Stops the preemptor in any state.
     pub(crate) fn stop(&self) {
         self.orders.until.store(0, Ordering::Relaxed);
     }
 
-    /// The lines walked so far.
+    /// The number of lines walked so far.
     pub(crate) fn lines(&self) -> u64 {
         self.orders.lines.0.load(Ordering::Relaxed)
     }

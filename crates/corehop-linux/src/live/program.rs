@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording a program: once, or run after run in arms that are compared.
+//! Records a program: once, or in repeated runs whose arms are compared.
 
 use corehop_plan::experiment::{Program, ProgramRun, Target};
 use corehop_plan::machine::{MachineError, RunEnd, Sink};
@@ -46,7 +46,7 @@ impl LiveMachine {
         Ok(RunEnd::Complete)
     }
 
-    /// Records one run. The last record is that of the run, unless it was interrupted.
+    /// Records one run. The last record describes the whole run, unless the run was interrupted.
     fn run_of(
         &self,
         program: &Program,
@@ -77,7 +77,7 @@ impl LiveMachine {
         Ok((facts, end))
     }
 
-    /// Adds the facts of a run to those of the runs before it.
+    /// Adds the facts of a run to the facts of earlier runs.
     fn note_run(&mut self, program: &Program, facts: RecordingFacts) {
         let begin = || RecordingFacts::before_runs(program.target.to_string(), facts.began_ns);
         let mut all = RecordingFacts::of(&self.facts).unwrap_or_else(begin);
@@ -86,17 +86,17 @@ impl LiveMachine {
     }
 }
 
-/// The records of one run on their way to the sink.
+/// Passes the records of one run to the sink.
 struct OneRun<'a> {
     number: usize,
-    /// Whether it runs to its end, also when no other is to follow.
+    /// Whether the run must complete even if no further run follows.
     is_whole: bool,
     goes_on: bool,
     sink: &'a mut dyn Sink,
 }
 
 impl OneRun<'_> {
-    /// Hands records on; whether the run is to go on.
+    /// Passes records on; returns whether the run continues.
     fn take(
         &mut self,
         records: &[ProgramRecord],

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The beginning of a replicate: what a process draws when it starts is drawn anew.
+//! Begins a replicate: everything that a process chooses at random when it starts is chosen again.
 //!
-//! Frames that were just given back are the first that the kernel hands out again. So the memory of
-//! the replicate before is kept until the new one has its own, and a ballast takes what polluters and
-//! preemptors have given back meanwhile. Where the kernel shows the frames, it is counted how many of
-//! them are old ones.
+//! The kernel first hands out page frames that were just returned. So the memory of the previous replicate is kept
+//! until the new replicate has its own, and a ballast occupies the frames that polluters and preemptors have returned
+//! meanwhile. If the kernel shows page frames, corehop counts how many frames are reused.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
@@ -16,40 +15,41 @@ use super::set::SetState;
 use crate::memory::{Mapping, MemoryError, available_memory};
 use crate::set_memory::SetMemory;
 
-/// The most that is held back, and the least; both small against what a machine has.
+/// The largest ballast; with the smallest, both are small compared with a machine's memory.
 const MOST_BALLAST: u64 = 256 << 20;
 const LEAST_BALLAST: u64 = 1 << 20;
-/// The streams of a replicate's draws begin here, far from those of a run without replicates.
+/// The first random stream of a replicate, far from the streams of a run without replicates.
 const STREAM: u64 = 1 << 48;
 
-/// The seed of what is drawn in a replicate: that of the plan where it has none.
+/// The seed for the random choices of a replicate; the plan's seed if there are no replicates.
 pub(super) fn seed_of(seed: u64, replicate: Option<u32>) -> u64 {
     replicate.map_or(seed, |number| DrawStream::new(seed, STREAM + u64::from(number)).bits())
 }
 
-/// The draws of the order of set number `index`.
+/// The random stream for the order of working set number `index`.
 pub(super) fn order_of(index: usize, seed: u64) -> DrawStream {
     DrawStream::new(seed, 100 + index as u64)
 }
 
-/// Makes the memory of a working set.
+/// A function that creates the memory of a working set.
 type Make = fn(&WorkingSet, &mut DrawStream) -> Result<SetMemory, MemoryError>;
 
-/// The memory that is held back, and the frames seen so far.
+/// The retained memory, and the page frames seen so far.
 #[derive(Debug)]
 pub(super) struct Renewal {
-    /// The function that makes fresh memory; a test has one that fails.
+    /// The function that creates new memory; a test uses one that fails.
     make: Make,
-    /// The working sets of the replicate before, and a ballast: given back once the next has its own.
+    /// The working sets of the previous replicate, and a ballast; returned when the next replicate has its own
+    /// memory.
     kept: Vec<SetMemory>,
     ballast: Option<Mapping>,
     replicates: u64,
     frames: u64,
     reused: u64,
-    /// Why frames could not be looked at, or not be kept back.
+    /// Why frames could not be inspected or retained.
     no_look: Option<&'static str>,
     short_of_memory: bool,
-    /// Whether a job is the user's own, whose library may hold memory that nothing here can renew.
+    /// Whether a job is the user's own, whose library may hold memory that corehop cannot renew.
     own_job: bool,
 }
 
@@ -70,10 +70,10 @@ impl Default for Renewal {
 }
 
 impl Renewal {
-    /// Gives every set fresh memory in the order of a seed; another seed decides how much is held back.
+    /// Gives every set new memory in the order of a seed; another seed determines the size of the ballast.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] where there is no memory for them, so that what was recorded is kept.
+    /// [`MachineError::Failed`] if there is too little memory, so that recorded samples are kept.
     pub(super) fn begin(
         &mut self,
         sets: &mut [SetState],
@@ -122,7 +122,7 @@ impl Renewal {
         self.reused += new.iter().filter(|frame| old.binary_search(frame).is_ok()).count() as u64;
     }
 
-    /// For the provenance.
+    /// Describes the renewal for the provenance.
     pub(super) fn describe(&self) -> Value {
         json!({
             "replicates": self.replicates,
@@ -139,14 +139,14 @@ impl Renewal {
     }
 }
 
-/// The amount that holds back frames that were just given back: once to three times as much.
+/// The size of a ballast that occupies frames that were just returned: one to three times their size.
 fn ballast_size(given_back: u64, seed: u64) -> Bytes {
     let share = 1 + DrawStream::new(seed, 99).below(2 * given_back.max(1));
     let size = (given_back + share).clamp(LEAST_BALLAST, MOST_BALLAST);
     Bytes::new(size.next_multiple_of(4096))
 }
 
-/// The memory that preemptors and a load may have given back.
+/// The memory that preemptors and a load may have returned.
 pub(super) fn memory_of(load: &Load, preemptors: Bytes, cpus: usize) -> Bytes {
     let polluter = match load {
         Load::Constructed { polluter, .. } => polluter.wss.get(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that run on from one phase to the next: load, preemptors and the measured ones.
+//! Threads that continue from one phase to the next: load, preemptors and measured threads.
 //!
-//! A phase without a condition starts all of them anew. One with a condition keeps what has the same
-//! draw as in the phase before, also across plans; the machine ends them when it is dropped.
+//! A phase without a condition restarts all of them. A phase with a condition keeps the threads
+//! whose random choices are those of the previous phase, also across plans. The machine ends the
+//! threads when it is dropped.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ use super::crew::Crew;
 use super::load::RunningLoad;
 use super::polluter::Preemptor;
 
-/// Threads that run on from one phase to the next, where phases say what they renew.
+/// The threads that continue from one phase to the next, if phases state what they renew.
 #[derive(Debug, Default)]
 pub(super) struct Running {
     pub(super) load: Option<(Load, RunningLoad)>,
@@ -24,7 +25,8 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Ends what `phase` starts anew: all of it, unless the phase says that it keeps some.
+    /// Ends the threads that `phase` restarts: all of them, unless the phase states that it keeps
+    /// some.
     pub(super) fn end_what_is_renewed(&mut self, phase: &Phase, before: Option<Condition>) {
         let kept = phase.condition.zip(before);
         if kept.is_none_or(|(now, before)| now.threads != before.threads) {
@@ -37,8 +39,8 @@ impl Running {
     }
 }
 
-/// A preemptor on every CPU on which a job of the phase is preempted by one, those already parked
-/// among them.
+/// Returns a preemptor for every CPU on which a preemptor takes a job's CPU in this phase, reusing
+/// parked preemptors.
 pub(super) fn park_preemptors(
     plan: &Jobs,
     phase: &Phase,
@@ -94,7 +96,7 @@ mod tests {
         Phase { replicate: Some(1), condition, load: Load::Idle, jobs: Vec::new() }
     }
 
-    /// Something of each kind that runs.
+    /// One running thread of each kind.
     fn running() -> Running {
         let cpus = corehop_system::thread::affinity().unwrap();
         let first = cpus.first().unwrap();
@@ -110,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Whether load, preemptors and measured threads are still there when `phase` begins.
+    /// Whether load, preemptors and measured threads still run when `phase` begins.
     fn left(phase: &Phase, before: Option<Condition>) -> [bool; 3] {
         let mut running = running();
         running.end_what_is_renewed(phase, before);

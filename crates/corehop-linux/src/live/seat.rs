@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The belongings of a measured thread.
+//! The resources of a measured thread.
 
 use std::io;
 
@@ -12,25 +12,26 @@ use corehop_system::thread::{
     SchedulingPolicy, best_ordinary_policy, best_policy, punctual, set_affinity, set_policy,
 };
 
-/// The belongings of a measured thread.
+/// The resources of a measured thread.
 #[derive(Debug)]
 pub(crate) struct ThreadResources {
-    /// Its restartable sequences, where the kernel has them.
+    /// The thread's restartable sequences, if the kernel supports them.
     pub(crate) rseq: Option<Rseq>,
-    /// The processor's counters of it, where there are some.
+    /// The processor's counters of the thread, if there are any.
     pub(crate) hardware: Option<HardwareCounters>,
-    /// The policy it is under now.
+    /// The thread's current policy.
     pub(crate) policy: SchedulingPolicy,
-    /// The best policy that it may have.
+    /// The best policy that the thread may have.
     pub(crate) best: SchedulingPolicy,
-    /// The best one that is not real-time.
+    /// The best policy that is not real-time.
     pub(crate) ordinary: SchedulingPolicy,
-    /// Whether it stays on its CPU, and jobs move by being handed over.
+    /// Whether the thread stays on its CPU, so that jobs move by hand-over.
     pub(crate) parked: bool,
 }
 
 impl ThreadResources {
-    /// Makes the calling thread a measured one on `cpu`: its seat, its policy, and why that is no better one.
+    /// Makes the calling thread a measured thread on `cpu`; returns its resources, its policy, and why the policy is
+    /// not a better one.
     pub(super) fn take(
         cpu: Cpu,
         real_time: Result<(), String>,
@@ -48,7 +49,7 @@ impl ThreadResources {
         Ok((seat, policy))
     }
 
-    /// Puts the calling thread, which has this seat, under `policy`.
+    /// Puts the calling thread, which owns these resources, under `policy`.
     pub(super) fn change_to(&mut self, policy: SchedulingPolicy) -> io::Result<()> {
         if policy != self.policy {
             set_policy(policy)?;

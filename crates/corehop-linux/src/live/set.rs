@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A working set on its way from job to job.
+//! The state of a working set from job to job.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::{MachineError, SteadyStateTest};
@@ -10,7 +10,7 @@ use crate::set_memory::SetMemory;
 use crate::walk::{OwnJob, StampCost, Walk};
 use corehop_system::clock::{TickClock, Ticks, now};
 
-/// A working set with what has been learned of it.
+/// A working set with what was measured about it.
 #[derive(Debug)]
 pub(crate) struct SetState {
     pub(super) memory: SetMemory,
@@ -20,35 +20,35 @@ pub(crate) struct SetState {
     pub(super) lines: u64,
     pub(super) huge_share: f64,
     draw: DrawStream,
-    /// The cost of the time stamps between its chunks, once a measured thread has found out.
+    /// The cost of the time stamps between its chunks, once a measured thread has determined it.
     pub(super) stamps: Option<StampCost>,
     /// The expected time of a cold touch, and of a flush, in nanoseconds.
     pub(super) cold_ns: f64,
-    /// The expected time until the set is at rest, in nanoseconds.
+    /// The expected time until the caches are in a steady state for the set, in nanoseconds.
     pub(super) settling_ns: f64,
-    /// The time that the set last took to have fresh page frames, in nanoseconds.
+    /// The time that the last renewal of the set's page frames took, in nanoseconds.
     pub(super) renewing_ns: f64,
-    /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
+    /// The ticks of a chunk in the last warm touch; NaN before the first.
     pub(super) warm_chunk: f64,
 }
 
-/// The assumed time of an uncached line before anything is known, in nanoseconds.
+/// The assumed time of an uncached line before any measurement, in nanoseconds.
 const UNKNOWN_LINE_NS: f64 = 300.0;
 
-/// The longest that bringing a set to rest may take, in nanoseconds: half of the duty budget.
+/// The longest time for reaching a steady state, in nanoseconds: half of the duty budget.
 const MOST_SETTLING_NS: f64 = BUDGET_NS / 2.0;
 
 /// The share of an earlier, longer time that is still expected after a shorter one.
 const KEPT: f64 = 0.9;
 
-/// The time to expect of a step that was expected to take `before` and has taken `latest` nanoseconds: loads come and
-/// go, and a step that takes longer than expected is given up.
+/// The expected time of a step that was expected to take `before` and took `latest` nanoseconds. Loads vary, and a
+/// step that takes longer than expected is given up.
 pub(super) fn expected(before: f64, latest: f64) -> f64 {
     latest.max(before * KEPT)
 }
 
 impl SetState {
-    /// Walks until the caches are at rest, or the stamp `deadline` is there.
+    /// Walks until the caches are in a steady state, or the stamp `deadline` is reached.
     pub(super) fn settle(&mut self, clock: &TickClock, deadline: Ticks) {
         let begin = now();
         let until = deadline.min(begin + clock.ticks(MOST_SETTLING_NS));
@@ -72,7 +72,7 @@ impl SetState {
         }
     }
 
-    /// Errors with a sentence where the user's own job cannot be loaded.
+    /// Returns an error sentence if the user's own job cannot be loaded.
     pub(crate) fn new(set: &WorkingSet, memory: SetMemory, seed: u64) -> Result<Self, String> {
         let own_job = set.workload.as_deref().map(OwnJob::load).transpose();
         let own_job = own_job.map_err(|error| error.to_string())?;
@@ -93,17 +93,17 @@ impl SetState {
         })
     }
 
-    /// Goes on with other memory; the one that it had.
+    /// Replaces the memory of the set; returns the previous memory.
     pub(super) fn replace(&mut self, set: &WorkingSet, memory: SetMemory) -> SetMemory {
         let before = std::mem::replace(&mut self.memory, memory);
         self.meet(set);
         before
     }
 
-    /// Takes fresh page frames in an order of `draw`.
+    /// Takes new page frames in an order drawn from `draw`.
     ///
     /// # Errors
-    /// If there are none.
+    /// An error if there are no page frames.
     pub(super) fn renew_with(
         &mut self,
         set: &WorkingSet,
@@ -115,10 +115,10 @@ impl SetState {
         Ok(())
     }
 
-    /// Keeps its frames and takes another order, of `draw`.
+    /// Keeps the page frames and takes another order, drawn from `draw`.
     ///
     /// # Errors
-    /// If code cannot be written anew.
+    /// An error if code cannot be rewritten.
     pub(super) fn reorder(
         &mut self,
         set: &WorkingSet,
@@ -137,10 +137,10 @@ impl SetState {
         self.warm_chunk = f64::NAN;
     }
 
-    /// Takes fresh page frames, the state of a job before it begins.
+    /// Takes new page frames, as before the first job.
     ///
     /// # Errors
-    /// If there are none.
+    /// An error if there are no page frames.
     pub(super) fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
         let renewed = self.memory.renew(&mut self.draw);
         renewed.map_err(|error| super::failed("taking fresh page frames", error))?;

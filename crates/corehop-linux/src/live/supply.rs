@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watches the supply of CPUs: one thread reads the time-stamp counter, on one CPU at a time.
+//! Observes the supply of CPUs: one thread reads the time-stamp counter, on one CPU at a time.
 //!
-//! A window begins at an instant that was planned while the thread slept. The thread wakes a little before it, so that a gap that
-//! is under way then is seen from its beginning. A thread that wakes too late has been kept waiting: that time is a gap whose
-//! begin was not seen. After the planned end the first reading ends the window, so that a gap is seen to its end.
+//! A window begins at an instant that was planned while the thread slept. The thread wakes a little earlier, so that
+//! a gap in progress at that instant is seen from its beginning. A thread that wakes too late was kept waiting. That
+//! time is a gap whose beginning was not observed. The first reading after the planned end closes the window, so that
+//! a gap is seen to its end.
 
 use std::time::{Duration, Instant};
 
@@ -20,19 +21,20 @@ use corehop_system::clock::{TickClock, Ticks, monotonic_ns, now, sleep_until};
 use corehop_system::supervisor::interrupt;
 use corehop_system::thread::{SchedulingPolicy, apart, best_policy, punctual, set_affinity};
 
-/// The time for which the thread is awake before a window begins, in nanoseconds: longer than most wake-ups take.
+/// The time for which the thread is awake before a window begins, in nanoseconds, longer than most wake-ups take.
 const LEAD_NS: f64 = 1e6;
-/// The time after which records are handed over.
+/// The time after which records are passed on.
 const BATCH: Duration = Duration::from_millis(500);
-/// The longest sleep between two looks whether the run has to end, in nanoseconds.
+/// The longest sleep between two checks whether the run was stopped, in nanoseconds.
 const LOOK_NS: u64 = 50_000_000;
-/// The gaps of a window for which there is room.
+/// The largest number of gaps stored for a window.
 const ROOM: usize = 1 << 15;
-/// So many times the shortest distance of two readings are one reading; more is time without the CPU.
+/// A distance between two readings of up to this many times the shortest distance counts as one reading; a longer
+/// distance is a gap.
 const READING: Ticks = 4;
 
 impl LiveMachine {
-    /// Watches the windows of a plan.
+    /// Observes the windows of a plan.
     pub(super) fn run_supply(
         &mut self,
         plan: &Watch,
@@ -66,7 +68,7 @@ impl LiveMachine {
     }
 }
 
-/// The thread that watches.
+/// The observing thread.
 struct Watcher<'a> {
     plan: &'a Watch,
     clock: TickClock,
@@ -86,7 +88,7 @@ impl<'a> Watcher<'a> {
         Ok(Self { plan, clock, started, policy, readings })
     }
 
-    /// The windows from this one on, for about [`BATCH`]; fewer if the run has to end.
+    /// Observes windows from index `first` on, for about [`BATCH`]; fewer if the run was stopped.
     fn batch(mut self, first: usize, stop: &Stop) -> Result<Vec<SupplyRecord>, String> {
         let (begin, mut records) = (Instant::now(), Vec::new());
         for (number, window) in self.plan.windows.iter().enumerate().skip(first) {
@@ -102,8 +104,8 @@ impl<'a> Watcher<'a> {
         Ok(records)
     }
 
-    /// Sleeps for the time that the plan wants, and until the window fits into the budget of its CPU. False if the run has to
-    /// end.
+    /// Sleeps as the plan requires, and until the window fits into the budget of its CPU. Returns false if the run
+    /// was stopped.
     fn rest(&self, window: &PlannedWindow, stop: &Stop) -> bool {
         duty::settle(window.cpu);
         let need = self.plan.window.get() as f64 + 2.0 * LEAD_NS;
@@ -121,7 +123,7 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    /// One window, from an instant shortly after now.
+    /// Observes one window that begins shortly after now.
     fn window(&mut self, window: &PlannedWindow) -> Result<SupplyRecord, String> {
         let lead = self.clock.ticks(LEAD_NS);
         let begin = now() + 2 * lead;
@@ -140,7 +142,7 @@ impl<'a> Watcher<'a> {
         Ok(self.record(window, start_ns, (begin.min(first), first, last)))
     }
 
-    /// The record of a window: its begin, and the first and the last reading.
+    /// The record of a window with its beginning, and the first and the last reading.
     fn record(
         &self,
         window: &PlannedWindow,
@@ -170,11 +172,11 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Readings of the counter.
+/// Consecutive readings of the counter.
 struct Readings {
-    /// A longer time between two readings is a gap.
+    /// A distance between two readings above this is a gap.
     threshold: Ticks,
-    /// The shortest time between two readings.
+    /// The shortest distance between two readings.
     reading: Ticks,
     /// The gaps of the last window, each from the reading before to the reading after.
     gaps: Vec<(Ticks, Ticks)>,
@@ -199,7 +201,8 @@ impl Readings {
         Ok(Self { threshold, reading, gaps, short: 0 })
     }
 
-    /// Reads the counter until it shows `end`: the first and the last reading. None where there is no room for the gaps.
+    /// Reads the counter until it reaches `end`; returns the first and the last reading. `None` if there are more
+    /// gaps than can be stored.
     fn watch(&mut self, end: Ticks) -> Option<(Ticks, Ticks)> {
         self.gaps.clear();
         self.short = 0;
@@ -223,10 +226,10 @@ impl Readings {
     }
 }
 
-/// The thread is under SCHED_FIFO for no longer than a window and what is around it.
+/// The thread is under `SCHED_FIFO` for no longer than a window and the time around it.
 const _: () = assert!(Watch::LONGEST.get() as f64 + 3.0 * LEAD_NS < duty::PLANNED_NS);
 
-/// The time that a window keeps its CPU busy is planned by its length.
+/// The planned busy time of a window's CPU follows from the window's length.
 const _: () = assert!(Nanos::from_millis(1).get() == LEAD_NS as u64);
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs batches of calls that are carried out on another CPU.
+//! Runs batches of calls that another CPU executes.
 //!
-//! A batch has a caller's thread on the application core and, for mechanisms with one, a partner on the OS core;
-//! both end with it, so that no partner polls beside another's batch. A second worker makes its own calls at the same time. The calls are made twice: once for their
-//! mean, without time stamps between them, and once with a time stamp for each, for the percentiles.
+//! A batch has a calling thread on the application core and, for mechanisms that need one, a partner on the OS core.
+//! Both end with the batch, so no partner polls during another batch. A second worker may make its own calls
+//! simultaneously. Each batch makes its calls twice: once without time stamps in between, for the mean, and once with
+//! a time stamp per call, for the percentiles.
 
 mod way;
 mod workers;
@@ -29,14 +30,15 @@ use corehop_system::thread::usage;
 
 use way::{CallPath, CallPayload, carry_out};
 
-/// The time that the kernel's polling thread is given for a request, in nanoseconds.
+/// The time that the kernel's polling thread has for a request, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000;
-/// The calls between two looks whether the run has to end. On a busy host each may wait for a time slice.
+/// The number of calls between two checks whether the run was stopped. On a busy host each call may wait for a time
+/// slice.
 const CALLS: u32 = 64;
-/// The kernel's thread sleeps after so many milliseconds without a request.
+/// The kernel's thread sleeps after this many milliseconds without a request.
 const KERNEL_IDLE_MS: u32 = 50;
 
-/// The mechanisms that are not possible on this host, each with the reason.
+/// Returns the mechanisms that are not possible on this host, each with the reason.
 pub fn impossible_mechanisms(to: Cpu) -> Vec<(SwitchMechanism, String)> {
     let reason = |&mechanism: &SwitchMechanism| {
         let (call, from) = (SwitchCall::Gettid, to);
@@ -47,7 +49,7 @@ pub fn impossible_mechanisms(to: Cpu) -> Vec<(SwitchMechanism, String)> {
 }
 
 impl LiveMachine {
-    /// Runs the batches of a plan, and exchanges lines between their CPUs before and after some of them.
+    /// Runs the batches of a plan, and measures line exchanges between their CPUs before and after some of them.
     pub(super) fn run_switches(
         &mut self,
         plan: &Switches,
@@ -94,8 +96,8 @@ impl LiveMachine {
         Ok(RunEnd::Complete)
     }
 
-    /// Runs one batch on a thread of its own; nothing if the run has to end before the batch does. A mechanism that fails leaves
-    /// a batch that was not measured, and the others go on.
+    /// Runs one batch on a separate thread; `None` if the run was stopped first. If a mechanism fails, its batch is
+    /// recorded as not measured, and other batches continue.
     fn run_cell(
         &self,
         cell: &SwitchCell,
@@ -126,7 +128,7 @@ impl LiveMachine {
         Ok(Some(record))
     }
 
-    /// A batch that was not measured now, for this reason.
+    /// A batch that was not measured, with the reason.
     fn unmeasured(&self, why: String) -> SwitchRecord {
         SwitchRecord {
             cell: 0,
@@ -141,7 +143,7 @@ impl LiveMachine {
     }
 }
 
-/// The outcomes of a cell's batches in a plan.
+/// The results of a cell's batches in a plan.
 #[derive(Default)]
 struct Tried {
     measured: u32,
@@ -150,7 +152,7 @@ struct Tried {
 }
 
 impl Tried {
-    /// The batches after which a cell is not tried again if none of them could be measured.
+    /// The number of batches after which a cell is given up if none of them could be measured.
     const MOST: u32 = 5;
 
     fn take(&mut self, times: &SwitchTimes) {
@@ -168,7 +170,7 @@ impl Tried {
     }
 }
 
-/// Refuses the mechanisms that exist in simulation only.
+/// Rejects mechanisms that exist only in simulation.
 fn check(plan: &Switches) -> Result<(), MachineError> {
     match plan.cells.iter().find(|cell| cell.mechanism.is_strong()) {
         None => Ok(()),
@@ -183,7 +185,7 @@ fn check(plan: &Switches) -> Result<(), MachineError> {
     }
 }
 
-/// The number of the first cells that take about [`BATCH`] together; at least one.
+/// The number of cells from the front that take about [`BATCH`] together; at least one.
 fn about_a_batch(plan: &Switches, order: &[usize]) -> usize {
     let mut expected = 0;
     let fits = |&&cell: &&usize| {
@@ -194,7 +196,7 @@ fn about_a_batch(plan: &Switches, order: &[usize]) -> usize {
     order.iter().take_while(fits).count().max(1)
 }
 
-/// The pairs of CPUs of some cells, each once.
+/// The distinct CPU pairs of some cells.
 fn pairs(plan: &Switches, cells: &[usize]) -> Vec<CpuPair> {
     let mut pairs: Vec<CpuPair> = cells
         .iter()
@@ -209,27 +211,27 @@ fn pairs(plan: &Switches, cells: &[usize]) -> Vec<CpuPair> {
 /// Why a batch was not measured.
 #[derive(Debug, thiserror::Error)]
 enum CallError {
-    /// The mechanism is not there.
+    /// The mechanism is not available.
     #[error("{why}")]
     Impossible { why: String },
-    /// A thread or a file could not be had.
+    /// A thread or a file was not available.
     #[error("{0}")]
     Resources(#[from] io::Error),
-    /// A call gave another result than it does without a switch.
+    /// A call returned another result than without a switch.
     #[error("a call gave {got}, not {expected}")]
     Result { got: u64, expected: u64 },
-    /// The kernel's thread did not carry out a request in time.
+    /// The kernel's thread did not execute a request in time.
     #[error("the kernel's polling thread did not answer within {} ms", PATIENCE_NS / 1_000_000)]
     Unanswered,
-    /// The caller's thread panicked.
+    /// The calling thread panicked.
     #[error("the caller's thread panicked")]
     Panicked,
-    /// The run has to end.
+    /// The run was stopped.
     #[error("interrupted")]
     Stopped,
 }
 
-/// A batch.
+/// The measurements of one batch.
 struct SwitchBatchResult {
     times: SwitchTimes,
     stayed: u64,
@@ -261,17 +263,17 @@ fn measure(
     Ok(SwitchBatchResult { times: Ok(times), stayed, preempted: Some(preempted) })
 }
 
-/// Makes calls by a way.
+/// Makes calls through one path.
 struct Caller<'a> {
     way: &'a mut CallPath,
     work: &'a mut CallPayload,
     outstanding: u32,
-    /// Whether the run has to end.
+    /// Tells whether the run was stopped.
     stop: &'a Stop,
 }
 
 impl Caller<'_> {
-    /// Makes so many calls; `done` is told when each of them began, once its result is there.
+    /// Makes `calls` calls; `done` receives the start time of each call when its result is there.
     fn calls(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
         if self.outstanding > 1 {
             return self.overlapping(calls, done);
@@ -289,7 +291,7 @@ impl Caller<'_> {
         Ok(())
     }
 
-    /// The same with several calls outstanding; the oldest is waited for.
+    /// Makes calls with several of them outstanding; the oldest is awaited first.
     fn overlapping(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
         let CallPath::Partner(switch) = self.way else { return Err(CallError::Panicked) };
         let most = self.outstanding as usize;
@@ -314,7 +316,7 @@ impl Caller<'_> {
     }
 }
 
-/// Gives up before some of the calls if the run has to end.
+/// Gives up before the call with number `call` if the run was stopped.
 fn look(stop: &Stop, call: u32) -> Result<(), CallError> {
     let is_over = call.is_multiple_of(CALLS) && stop.is_asked();
     if is_over { Err(CallError::Stopped) } else { Ok(()) }

@@ -11,33 +11,33 @@ use crate::walk::{StampCost, Walk, WalkResult};
 use corehop_system::clock::{TickClock, Ticks};
 use corehop_system::thread::{Usage, affinity};
 
-/// The greatest duration of an ordinary interrupt in a touch without time stamps inside, in nanoseconds.
+/// The longest duration of an ordinary interrupt in a touch without internal time stamps, in nanoseconds.
 const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
 
-/// A walk that has ended, and what is known of it.
+/// A finished walk, and what is known about it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Touched<'a> {
     pub(super) clock: &'a TickClock,
     pub(super) walked: WalkResult,
-    /// The CPU that it was to run on, and the one on which it ended.
+    /// The CPU on which the walk should run, and the CPU on which it ended.
     pub(super) cpu: Cpu,
     pub(super) ended_on: Cpu,
     pub(super) lines: u64,
     /// The ticks above which a chunk had a hole.
     pub(super) threshold: Ticks,
-    /// Its time without that of its time stamps, in nanoseconds.
+    /// The duration of the walk without its time stamps, in nanoseconds.
     pub(super) net_ns: f64,
-    /// And with all of it.
+    /// The duration of the walk including its time stamps, in nanoseconds.
     pub(super) elapsed_ns: f64,
     /// The kernel's counts for the thread, if requested.
     pub(super) usage: Option<Usage>,
     pub(super) seen: EventCounts,
-    /// The faster of the spins before and after.
+    /// The faster of the spin measurements before and after the walk.
     pub(super) spin_ns: f64,
 }
 
 impl Touched<'_> {
-    /// To be asked on the thread that walked, at once.
+    /// Builds the touch; call this on the walking thread immediately after the walk.
     pub(super) fn record(&self) -> Touch {
         let walked = &self.walked;
         let switches = self.usage.map_or(0, |usage| usage.switches);
@@ -70,7 +70,7 @@ impl Touched<'_> {
     }
 }
 
-/// The time of a walk without that of its time stamps, in nanoseconds.
+/// The duration of a walk without its time stamps, in nanoseconds.
 pub(super) fn net_ns(
     clock: &TickClock,
     walked: &WalkResult,
@@ -83,16 +83,16 @@ pub(super) fn net_ns(
     clock.nanos(walked.ticks.saturating_sub(around + inside))
 }
 
-/// Time that passed and was not this thread's by the kernel's account; below the accuracy of the
-/// comparison it is nothing.
+/// The elapsed time that was not this thread's by the kernel's accounting; zero if it is below the accuracy of the
+/// comparison.
 pub(super) fn missing(elapsed_ns: f64, cpu_ns: u64) -> u64 {
     const ACCURACY_NS: f64 = 2_000.0;
     let missing = elapsed_ns - cpu_ns as f64;
     if missing > ACCURACY_NS { missing as u64 } else { 0 }
 }
 
-/// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
-/// thread kept its CPU.
+/// The number of lines in chunks with a hole. For a touch without internal stamps, only one thing is known: whether
+/// the thread kept its CPU.
 fn uncertified_lines(walked: &WalkResult, lines: u64, switches: u64) -> u64 {
     match (walked.stamped, switches) {
         (true, _) => (walked.holes * CHUNK_LINES).min(lines),
@@ -101,7 +101,7 @@ fn uncertified_lines(walked: &WalkResult, lines: u64, switches: u64) -> u64 {
     }
 }
 
-/// Whether `cpu` is online and among those that this thread may run on.
+/// Whether `cpu` is online and allowed for this thread.
 fn may_use(cpu: Cpu) -> bool {
     affinity().is_ok_and(|cpus| cpus.contains(cpu))
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts without tracepoints that stop all software: system management interrupts, and NMIs.
-//! They are counted over a whole run, where the processor and the kernel count them.
+//! They are counted over a whole run, if the processor and the kernel count them.
 
 use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::counters::CounterError;
 use crate::counters::software::{InterruptTable, SmiCounter};
 
-/// The counts when a run began, and what reads them again.
+/// The counts when a run began, and the readers of these counters.
 #[derive(Debug)]
 pub(super) struct InterruptBaseline {
     smis: Result<Vec<(Cpu, SmiCounter, u32)>, CounterError>,
@@ -26,7 +26,7 @@ impl InterruptBaseline {
         Self { smis: cpus.iter().map(counter).collect(), nmis: nmis(cpus.iter()) }
     }
 
-    /// The counts since then, for the provenance.
+    /// The counts since the beginning, for the provenance.
     pub(super) fn describe(&self) -> Value {
         let smis = match &self.smis {
             Err(error) => json!({ "not_counted": error.to_string() }),

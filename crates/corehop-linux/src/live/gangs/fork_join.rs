@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of a fork and join: records of tasks, and a deque for each thread from which the others steal.
+//! The memory of a fork-join program: task records, and a deque for each thread from which other threads steal.
 //!
 //! The deque is that of Chase and Lev ("Dynamic circular work-stealing deque", SPAA 2005), with the memory orders of
-//! Lê and others (PPoPP 2013), and as many places as tasks can be in it: it never grows.
+//! Lê and others (PPoPP 2013). It has an entry for every possible task, so it never grows.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use corehop_plan::workload::fork_join::{ForkTask, tasks};
 
-/// The tasks below a task that are not over, in the low bits of its record's first word; its sum so far is above.
+/// The low bits of a record's first word hold the number of unfinished child tasks; the bits above hold the sum so
+/// far.
 const PENDING_BITS: u32 = 2;
 const PENDING: u64 = (1 << PENDING_BITS) - 1;
 
-/// A task's record, on a line of its own.
+/// A task's record, on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct ForkJoinRecord {
@@ -24,7 +25,7 @@ struct ForkJoinRecord {
 #[repr(align(64))]
 struct DequeCursor(AtomicU32);
 
-/// A deque: where thieves take, where its thread puts and takes, and the tasks.
+/// A deque: the position where thieves take tasks, the position of the owner, and the tasks.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct StealDeque {
@@ -33,14 +34,14 @@ struct StealDeque {
     tasks: [AtomicU32; ForkTask::SLOTS],
 }
 
-/// The tree of tasks that threads work on.
+/// The tree of tasks on which the threads work.
 #[derive(Debug)]
 pub(super) struct SharedTaskTree {
     records: Vec<ForkJoinRecord>,
     deques: Vec<StealDeque>,
-    /// The rounds that are over.
+    /// The number of finished rounds.
     done: DequeCursor,
-    /// The sum of their results.
+    /// The sum of the results of the finished rounds.
     results: AtomicU64,
 }
 
@@ -49,7 +50,7 @@ impl StealDeque {
         &self.tasks[at as usize % ForkTask::SLOTS]
     }
 
-    /// Puts a task in; only its own thread does.
+    /// Adds a task; only the owner calls this.
     #[inline]
     fn push(&self, task: ForkTask) {
         let foot = self.foot.0.load(Ordering::Relaxed);
@@ -59,7 +60,7 @@ impl StealDeque {
         self.foot.0.store(foot.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Takes the newest task; only its own thread does.
+    /// Takes the newest task; only the owner calls this.
     #[inline]
     fn pop(&self) -> Option<ForkTask> {
         let foot = self.foot.0.load(Ordering::Relaxed);
@@ -98,7 +99,7 @@ impl StealDeque {
         ForkTask::of_word(self.place(at).load(Ordering::Relaxed))
     }
 
-    /// Whether the head is moved on from here by this thread and no other.
+    /// Whether this thread, and no other, advances the head from this position.
     fn take(&self, head: u32) -> bool {
         let next = head.wrapping_add(1);
         let (order, lost) = (Ordering::SeqCst, Ordering::Relaxed);
@@ -107,7 +108,7 @@ impl StealDeque {
 }
 
 impl SharedTaskTree {
-    /// For so many threads.
+    /// Creates the tree for `threads` threads.
     pub(super) fn new(number: u32, threads: usize) -> Self {
         Self {
             records: std::iter::repeat_with(ForkJoinRecord::default)
@@ -119,7 +120,7 @@ impl SharedTaskTree {
         }
     }
 
-    /// The bytes of one.
+    /// The size of a tree in bytes.
     pub(super) fn bytes(number: u32, threads: u64) -> u64 {
         let deque = size_of::<StealDeque>() as u64;
         u64::from(tasks(number)) * size_of::<ForkJoinRecord>() as u64 + threads * deque
@@ -130,7 +131,7 @@ impl SharedTaskTree {
         self.results.load(Ordering::Relaxed)
     }
 
-    /// The rounds that are over.
+    /// The number of finished rounds.
     #[inline]
     pub(super) fn done(&self) -> u32 {
         self.done.0.load(Ordering::Acquire)
@@ -148,7 +149,7 @@ impl SharedTaskTree {
         self.deques[victim].steal()
     }
 
-    /// Does a task and the larger part of what it forks into, down to one that is known.
+    /// Executes a task and the larger part of its forks, down to a task with a known result.
     #[inline]
     pub(super) fn run(&self, thread: usize, mut task: ForkTask) {
         loop {
@@ -166,7 +167,7 @@ impl SharedTaskTree {
         }
     }
 
-    /// A task is over: the last one below another ends that too.
+    /// Finishes a task; the last child task finishes its parent too.
     #[inline]
     fn join(&self, mut at: u32, mut value: u64) {
         while at > 0 {
@@ -184,7 +185,7 @@ impl SharedTaskTree {
         self.done.0.fetch_add(1, Ordering::Release);
     }
 
-    /// Reads the record of every task below one, itself among them, in the order in which one thread does them.
+    /// Reads the records of a task and all tasks below it, in the order in which one thread executes them.
     pub(super) fn read(&self, task: ForkTask) -> u64 {
         let record = &self.records[task.at as usize];
         let of_record = record.sum_and_pending.load(Ordering::Relaxed);

@@ -1,30 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A gate that threads pass together, and how they wait for one another.
+//! A gate that threads pass together, and the way in which they wait for one another.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use corehop_system::clock::{Ticks, now};
 
-/// The looks of a thread, with a CPU of its own, at what it waits for, before it lets others run: far more
-/// than a hand-over takes.
+/// The number of times a thread with its own CPU polls before it yields, far more than a hand-over takes.
 const LOOKS: u32 = 10_000;
 
-/// A gate.
+/// A barrier that the threads of a gang pass together.
 #[derive(Debug)]
 pub(super) struct GangBarrier {
     threads: usize,
-    /// The number of looks before a thread lets others have its CPU.
+    /// The number of polls before a thread yields its CPU.
     looks: u32,
     arrived: AtomicUsize,
-    /// The number of times that all have passed.
+    /// The number of times that all threads have passed.
     passed: AtomicUsize,
-    /// When the last one arrived.
+    /// The time at which the last thread arrived.
     opened: AtomicU64,
     failed: AtomicBool,
 }
 
 impl GangBarrier {
-    /// For so many threads on so many CPUs.
+    /// Creates a gate for `threads` threads on `cpus` CPUs.
     pub(super) fn new(threads: usize, cpus: usize) -> Self {
         Self {
             threads,
@@ -36,7 +35,7 @@ impl GangBarrier {
         }
     }
 
-    /// Waits for all threads. When the last one arrived; None where one has given up.
+    /// Waits for all threads. Returns the time at which the last thread arrived; `None` if a thread has given up.
     pub(super) fn pass(&self) -> Option<Ticks> {
         let passed = self.passed.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
@@ -49,7 +48,7 @@ impl GangBarrier {
         Some(self.opened.load(Ordering::Relaxed))
     }
 
-    /// Looks until something holds; None where a thread has given up.
+    /// Polls until `holds` is true; `None` if a thread has given up.
     #[inline]
     pub(super) fn until(&self, mut holds: impl FnMut() -> bool) -> Option<()> {
         let mut looks = 0;
@@ -68,7 +67,7 @@ impl GangBarrier {
         Some(())
     }
 
-    /// Lets all threads go that wait.
+    /// Releases all waiting threads because one thread has given up.
     pub(super) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
     }

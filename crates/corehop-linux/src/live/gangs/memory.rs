@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory and the channels that the threads of a gang have in common, laid out as Kamali's programs
-//! (2010, section 4.3) have them: items and locks of 4 bytes, mutexes of 40, records of sums of 64.
+//! The memory and the channels that the threads of a gang share, laid out as in Kamali's programs (2010, section
+//! 4.3): items and locks of 4 bytes, mutexes of 40, records of sums of 64.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 
 use super::fork_join::SharedTaskTree;
 
-/// The words of a mutex.
+/// The number of words of a mutex.
 const MUTEX: usize = 10;
 const LINE: u64 = 64;
 
@@ -27,7 +27,7 @@ struct SharedLine([AtomicU32; 16]);
 #[repr(align(64))]
 struct SumLine([AtomicU64; 8]);
 
-/// A gang has left other data than its rounds leave.
+/// The error of a gang whose final data differs from what its rounds must produce.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the data is {got} instead of {expected}: locks or memory of this host are broken")]
 pub(super) struct WrongResult {
@@ -35,24 +35,24 @@ pub(super) struct WrongResult {
     expected: u64,
 }
 
-/// Memory, and the channels of an exchange.
+/// The memory of a gang, and the channels of a message exchange.
 #[derive(Debug)]
 pub(super) struct GangMemory {
     lines: Vec<SharedLine>,
     sums: Vec<SumLine>,
-    /// For every thread where it reads, and where another writes for it.
+    /// For every thread, the end from which it reads and the end to which another thread writes for it.
     channels: Vec<(File, File)>,
-    /// The tasks of a fork and join.
+    /// The tasks of a fork-join program.
     tree: Option<SharedTaskTree>,
-    /// The word behind the data that come first: locks, or counters.
+    /// The index of the first word after the first data area: locks or counters.
     second: usize,
 }
 
 impl GangMemory {
-    /// The memory of each thread of a gang: one for all, or one for each.
+    /// The memory of each thread of a gang: one shared memory, or one for each thread.
     ///
     /// # Errors
-    /// If a channel cannot be had.
+    /// An error if a channel is not available.
     pub(super) fn of(gang: &Gang) -> io::Result<Vec<Arc<Self>>> {
         let first = Arc::new(Self::new(gang)?);
         // A channel of its own is all that a thread needs which sends to itself.
@@ -64,7 +64,7 @@ impl GangMemory {
         (0..gang.cpus.len()).map(next).collect()
     }
 
-    /// About the bytes that a gang takes.
+    /// The approximate number of bytes that a gang needs.
     pub(super) fn bytes(gang: &Gang) -> u64 {
         let threads = gang.cpus.len() as u64;
         let copies = if gang.sharing == Sharing::None { threads } else { 1 };
@@ -113,13 +113,13 @@ impl GangMemory {
         Ok(Self { lines, sums, channels, tree, second: first })
     }
 
-    /// A word of the data that come first: an item, a mutex's first word, a word that is handed over.
+    /// A word of the first data area: an item, a mutex's first word, or a word that is handed over.
     #[inline]
     pub(super) fn word(&self, at: usize) -> &AtomicU32 {
         &self.lines[at / 16].0[at % 16]
     }
 
-    /// A word of what comes after them: a lock, a counter, the number of the thread that has its turn.
+    /// A word of the second area: a lock, a counter, or the number of the thread whose turn it is.
     #[inline]
     pub(super) fn behind(&self, at: usize) -> &AtomicU32 {
         self.word(self.second + at)
@@ -131,7 +131,7 @@ impl GangMemory {
         self.word(bucket * MUTEX)
     }
 
-    /// One of the five sums of a thread: its record begins in the middle of a line.
+    /// One of the five sums of a thread, whose record begins in the middle of a line.
     #[inline]
     pub(super) fn sum(&self, member: usize, which: usize) -> &AtomicU64 {
         // 16 bytes of a header, and 24 of the record before the sums.
@@ -139,31 +139,31 @@ impl GangMemory {
         &self.sums[at / 8].0[at % 8]
     }
 
-    /// The tasks of a fork and join, if it is one.
+    /// The tasks of a fork-join program; `None` for other programs.
     #[inline]
     pub(super) const fn tree(&self) -> Option<&SharedTaskTree> {
         self.tree.as_ref()
     }
 
-    /// The end that a thread reads from.
+    /// The end from which a thread reads.
     pub(super) fn reads(&self, member: usize) -> &File {
         &self.channels[member].0
     }
 
-    /// The end that others write to for it.
+    /// The end to which other threads write for a thread.
     pub(super) fn writes_for(&self, member: usize) -> &File {
         &self.channels[member].1
     }
 
-    /// The number of its channels: none for a program that needs none.
+    /// The number of channels: zero for a program that needs none.
     pub(super) fn channels(&self) -> usize {
         self.channels.len()
     }
 
-    /// Whether the data are what so many rounds of each thread leave.
+    /// Checks whether the data are what `rounds` rounds of each thread produce.
     ///
     /// # Errors
-    /// [`WrongResult`] has both numbers.
+    /// [`WrongResult`] with both numbers.
     pub(super) fn check(&self, gang: &Gang, rounds: u64) -> Result<(), WrongResult> {
         let all = |count: u64, word: &dyn Fn(usize) -> u32| {
             (0..count as usize).map(|at| u64::from(word(at))).sum::<u64>()
@@ -187,7 +187,7 @@ impl GangMemory {
     }
 }
 
-/// A new channel, where a program needs one.
+/// A new channel, if the program needs one.
 fn channel(through: Channel) -> Option<io::Result<(File, File)>> {
     let file = |end: OwnedFd| File::from(end);
     match through {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gangs on this host: threads that run together on common data, burst by burst.
+//! Runs gangs on this host: threads that run simultaneously on shared data, in bursts.
 //!
-//! The threads of a gang stay from one run to the next. They begin each run together behind a gate, and
-//! run for less than a millisecond if the plan is of bursts: what others take from a run shows in its
-//! count of switches and in the median over many, and the shortest one has seen none of it. Threads have
-//! the ordinary policy, so that those of one CPU take turns as the kernel has it.
+//! The threads of a gang stay alive from one run to the next. The threads start each run together behind a gate. A
+//! run of a burst lasts less than a millisecond. CPU time lost to other threads shows in the run's switch count and
+//! in the median over many runs, and the shortest run has lost none. The threads have the ordinary policy, so threads
+//! on one CPU take turns as the kernel schedules them.
 
 mod fork_join;
 mod gate;
@@ -31,32 +31,32 @@ use gate::GangBarrier;
 use memory::{GangMemory, WrongResult};
 use work::GangShare;
 
-/// The most runs between two measurements of the CPUs' distance.
+/// The largest number of runs between two measurements of the CPUs' distance.
 const MOST_AT_ONCE: u32 = 64;
 
 /// Why a gang was not measured.
 #[derive(Debug, thiserror::Error)]
 enum GangFailure {
-    /// A thread or a channel could not be had, or a channel failed.
+    /// A thread or a channel was not available, or a channel failed.
     #[error("{0}")]
     Resources(#[from] io::Error),
-    /// A CPU could not be had.
+    /// A CPU was not available.
     #[error("{0}")]
     Cpu(String),
-    /// The data at the end is not what such rounds leave.
+    /// The final data differs from what the rounds must produce.
     #[error(transparent)]
     Result(#[from] WrongResult),
     /// A thread of the gang panicked.
     #[error("a thread panicked")]
     Panicked,
-    /// The run has to end.
+    /// The run was stopped.
     #[error("interrupted")]
     Stopped,
 }
 
 impl LiveMachine {
-    /// Runs the gangs of a plan one after the other, and exchanges lines between their CPUs before and
-    /// after some runs.
+    /// Runs the gangs of a plan one after the other, and measures line exchanges between their CPUs before and after
+    /// some runs.
     pub(super) fn run_gangs(
         &mut self,
         plan: &Gangs,
@@ -106,14 +106,14 @@ impl LiveMachine {
     }
 }
 
-/// The two CPUs whose distance matters to a gang; for one on a single CPU that one and another.
+/// The two CPUs whose distance matters for a gang; for a gang on a single CPU, that CPU and another one.
 fn pair_of(gang: &Gang, usable: &CpuList) -> Option<CpuPair> {
     let one = *gang.cpus.first()?;
     let other = gang.cpus.iter().copied().chain(usable.iter()).find(|&cpu| cpu != one)?;
     Some((one.min(other), one.max(other)))
 }
 
-/// Refuses data that would take more than half of the memory that is left.
+/// Rejects data that would need more than half of the available memory.
 fn enough_memory(gang: &Gang) -> Result<(), MachineError> {
     let (needs, half) = (GangMemory::bytes(gang), available_memory().get() / 2);
     if needs <= half {
@@ -130,7 +130,7 @@ fn enough_memory(gang: &Gang) -> Result<(), MachineError> {
     })
 }
 
-/// So many runs of a gang: for each the records of its threads.
+/// Executes several runs of a gang; returns the records of its threads for each run.
 fn burst(
     gang: &Gang,
     runs: u32,
@@ -165,7 +165,7 @@ fn burst(
     Ok((0..runs as usize).map(of_run).collect())
 }
 
-/// The CPUs of a gang, where its threads are moved at their first place or at their last: the fewer of both.
+/// The smaller number of CPUs that a gang uses, before or after its threads are moved.
 fn fewest_cpus(gang: &Gang) -> usize {
     let last = |thread: usize| gang.moves_of(thread).last().map_or(gang.cpus[thread], |it| it.cpu);
     let first = CpuList::new(gang.cpus.iter().copied());
@@ -189,7 +189,7 @@ fn of_thread(
     outcome
 }
 
-/// One run: the warm-up, the gate, and the rounds that count.
+/// One run: the warm-up, the gate, and the measured rounds.
 fn one_run(
     gang: &Gang,
     member: usize,
@@ -217,7 +217,7 @@ fn one_run(
     Ok(MemberRecord { cpu: gang.cpus[member], picos, preempted, counts: None })
 }
 
-/// Puts the calling thread on a CPU.
+/// Moves the calling thread to a CPU.
 fn go_to(cpu: Cpu) -> Result<(), GangFailure> {
     pin(cpu).map_err(|error| GangFailure::Cpu(error.to_string()))
 }

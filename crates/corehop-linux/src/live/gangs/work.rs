@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rounds of one thread of a gang.
+//! Executes the rounds of one thread of a gang.
 
 use std::hint::black_box;
 use std::io::{self, Read, Write};
@@ -17,13 +17,13 @@ use super::gate::GangBarrier;
 use super::memory::GangMemory;
 use corehop_system::clock::Ticks;
 
-/// The rounds between two looks whether the run has to end: far more than a burst has, so that none of its times holds a
-/// look.
+/// The number of rounds between two checks whether the run was stopped, far more than a burst has, so no timed burst
+/// includes a check.
 const ROUNDS: u64 = 4_096;
-/// The instructions of one turn of the loop that stands for work.
+/// The number of instructions in one iteration of the loop that simulates work.
 const TURN: u32 = 3;
 
-/// One thread's part.
+/// The part of one thread in a gang.
 #[derive(Debug)]
 pub(super) struct GangShare {
     program: GangProgram,
@@ -32,20 +32,20 @@ pub(super) struct GangShare {
     threads: usize,
     memory: Arc<GangMemory>,
     gate: Arc<GangBarrier>,
-    /// The items or points that it alone goes through.
+    /// The items or points that only this thread visits.
     own: Vec<u16>,
-    /// The place in it of the next round.
+    /// The index into `own` for the next round.
     next: usize,
-    /// The rounds of a fork and join that it has begun, and the thread that it steals from next.
+    /// The number of fork-join rounds that this thread has begun, and the next thread to steal from.
     begun: u32,
     victim: usize,
     numbers: Numbers,
     message: Vec<u8>,
-    /// Whether the run has to end.
+    /// Tells whether the run was stopped.
     stop: Stop,
 }
 
-/// Numbers at random: xorshift64*, a few instructions each.
+/// Random numbers by xorshift64*, at a few instructions each.
 #[derive(Debug)]
 struct Numbers(u64);
 
@@ -60,13 +60,13 @@ impl Numbers {
     }
 }
 
-/// A thread that waits no longer, because another has given up.
+/// The failure of a thread that stops waiting because another thread has given up.
 fn given_up() -> GangFailure {
     io::Error::from(io::ErrorKind::ConnectionAborted).into()
 }
 
 impl GangShare {
-    /// The part of a thread, which has `memory` in common with others or alone.
+    /// Creates the part of a thread, which may share `memory` with other threads.
     pub(super) fn new(
         gang: &Gang,
         member: usize,
@@ -103,17 +103,17 @@ impl GangShare {
         }
     }
 
-    /// The same part, which ends early when `stop` is asked.
+    /// Sets the `stop` that ends the part early.
     pub(super) fn until(self, stop: Stop) -> Self {
         Self { stop, ..self }
     }
 
-    /// Waits for the other threads. When the last one arrived.
+    /// Waits for the other threads. Returns the time at which the last thread arrived.
     pub(super) fn pass_gate(&self) -> Result<Ticks, GangFailure> {
         self.gate.pass().ok_or_else(given_up)
     }
 
-    /// Lets the others go, those among them that wait for a message.
+    /// Releases the other threads, including threads that wait for a message.
     pub(super) fn give_up(&self) {
         self.gate.fail();
         for member in 0..self.memory.channels() {
@@ -122,7 +122,7 @@ impl GangShare {
         }
     }
 
-    /// So many rounds.
+    /// Executes `rounds` rounds.
     pub(super) fn rounds(&mut self, rounds: u64) -> Result<(), GangFailure> {
         let mut left = rounds;
         while left > 0 {
@@ -166,7 +166,7 @@ impl GangShare {
         }
     }
 
-    /// Whether threads only read what they have in common.
+    /// Whether the threads only read their shared data.
     const fn reads(&self) -> bool {
         matches!(self.sharing, Sharing::Read)
     }
@@ -200,7 +200,7 @@ impl GangShare {
         Ok(())
     }
 
-    /// Takes a lock: a word that is 0 while it is free.
+    /// Acquires a lock: a word that is 0 while the lock is free.
     #[inline]
     fn lock(&self, word: &AtomicU32) -> Result<(), GangFailure> {
         let take = || word.swap(1, Ordering::Acquire) == 0;
@@ -211,7 +211,7 @@ impl GangShare {
         self.gate.until(free).ok_or_else(given_up)
     }
 
-    /// The next of its own items or points.
+    /// The next of the thread's own items or points.
     #[inline]
     fn own(&mut self, words: usize) -> u16 {
         let value = self.own[self.next];
@@ -251,8 +251,8 @@ impl GangShare {
         }
     }
 
-    /// One Fibonacci number, by all threads together. With data of its own a thread computes it alone, and with data
-    /// that is only read it goes through the tasks.
+    /// Computes one Fibonacci number with all threads together. With private data a thread computes it alone. With
+    /// read-only data a thread visits the tasks.
     fn fork_join(&mut self, root: ForkTask) -> Result<(), GangFailure> {
         let memory = self.memory.clone();
         let Some(tree) = memory.tree() else { return Ok(()) };
@@ -270,7 +270,7 @@ impl GangShare {
         Ok(())
     }
 
-    /// The next task: its own, or another thread's; None where the round is over.
+    /// The next task, from this thread or another one; `None` if the round is finished.
     #[inline]
     fn seek(&mut self, tree: &SharedTaskTree) -> Result<Option<ForkTask>, GangFailure> {
         let mut task = tree.pop(self.member);
@@ -292,12 +292,12 @@ impl GangShare {
         Ok(task)
     }
 
-    /// Whether its turn depends on the others.
+    /// Whether the thread's turn depends on the other threads.
     const fn takes_turns(&self) -> bool {
         matches!(self.sharing, Sharing::Write)
     }
 
-    /// Reads the lines of the thread before it, fills its own, and gives the turn to the next.
+    /// Reads the lines of the previous thread, fills this thread's lines, and passes the turn to the next thread.
     fn hand_over(&self, items: usize, instructions: u32) -> Result<(), GangFailure> {
         let turn = self.memory.behind(0);
         if self.takes_turns() {
@@ -321,8 +321,8 @@ impl GangShare {
         Ok(())
     }
 
-    /// Takes the message of the thread before it and sends one to the next; the first thread sends first.
-    /// Without sharing it sends to itself.
+    /// Receives the message of the previous thread and sends one to the next; the first thread sends first. Without
+    /// sharing, a thread sends to itself.
     fn pass_message(&mut self, instructions: u32) -> Result<(), GangFailure> {
         let ring = self.takes_turns();
         let to = if ring { (self.member + 1) % self.threads } else { self.member };
@@ -342,7 +342,7 @@ impl GangShare {
     }
 }
 
-/// About so many instructions.
+/// Executes about `instructions` instructions.
 fn work(instructions: u32) {
     for turn in 0..instructions / TURN {
         black_box(turn);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The load `buslock`: locked instructions (Bastoni et al., section 6, leave it as future work).
+//! The load `buslock`: locked instructions, which Bastoni et al. (section 6) leave as future work.
 //!
-//! A locked addition on a line of its own locks that line alone: threads that add to the same lines
-//! drag them from core to core. A *split* one straddles two lines and stalls the memory accesses of
-//! every CPU, so it is done where asked for only, for a millisecond out of ten at most, all threads
-//! together, and not where the kernel or a hypervisor would answer it with a penalty.
+//! A locked addition within one line locks only that line; threads that add to common lines move
+//! these lines from core to core. A *split* addition straddles two lines and stalls the memory
+//! accesses of every CPU. So split additions run only if requested, for at most one millisecond in
+//! ten with all threads together, and not if the kernel or a hypervisor would penalise them.
 
 use std::arch::global_asm;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use corehop_plan::workload::LINE;
 use super::workers::LoadWork;
 use corehop_system::clock::{TickClock, now};
 
-/// The lines that all threads add to.
+/// The number of lines to which all threads add.
 const LINES: usize = 64;
-/// Additions between two looks at the orders.
+/// The number of additions between two checks for orders.
 const STRIDE: u64 = 64;
-/// All threads together split locks for this long in each [`PERIOD_NS`].
+/// The time for which all threads together split locks in each [`PERIOD_NS`].
 const BURST_NS: f64 = 1e6;
-/// See [`BURST_NS`].
+/// The period of the bursts; see [`BURST_NS`].
 const PERIOD_NS: u64 = 10_000_000;
-/// No burst has more than these: they take a microsecond each, or so.
+/// The largest number of split additions in a burst; each takes about a microsecond.
 const MOST_PER_BURST: u64 = 1_000;
 
 // Adds one to the word at rdi, which may straddle two lines. Where the kernel answers the addition
@@ -67,7 +67,7 @@ impl ContendedLines {
     }
 }
 
-/// Additions on whole lines.
+/// Locked additions within whole lines.
 #[derive(Debug)]
 pub(crate) struct BusLocker {
     lines: Arc<ContendedLines>,
@@ -75,7 +75,7 @@ pub(crate) struct BusLocker {
 }
 
 impl BusLocker {
-    /// One for each of `cpus`, on the same lines.
+    /// Creates one worker for each of `cpus`, on common lines.
     pub(crate) fn on(cpus: &[Cpu]) -> Vec<(Cpu, Self)> {
         let lines = ContendedLines::new();
         cpus.iter().map(|&cpu| (cpu, Self { lines: lines.clone(), next: 0 })).collect()
@@ -92,21 +92,21 @@ impl LoadWork for BusLocker {
     }
 }
 
-/// Additions that straddle two lines, in bursts.
+/// Locked additions that straddle two lines, in bursts.
 #[derive(Debug)]
 pub(crate) struct SplitLockLoad {
     lines: Arc<ContendedLines>,
     clock: TickClock,
     burst_ns: f64,
-    /// The last of them to end takes the handler away.
+    /// The signal handler, which is removed when the last worker ends.
     _handler: Arc<SigbusHandler>,
 }
 
 impl SplitLockLoad {
-    /// One for each of `cpus`, on the same pairs of lines.
+    /// Creates one worker for each of `cpus`, on common pairs of lines.
     ///
     /// # Errors
-    /// If the signal that a split lock may bring cannot be handled.
+    /// An error if the signal that a split lock may cause cannot be handled.
     pub(crate) fn on(cpus: &[Cpu], clock: TickClock) -> std::io::Result<Vec<(Cpu, Self)>> {
         let (lines, handler) = (ContendedLines::new(), Arc::new(SigbusHandler::install()?));
         let burst_ns = BURST_NS / cpus.len().max(1) as f64;
@@ -133,9 +133,10 @@ impl LoadWork for SplitLockLoad {
     }
 }
 
-/// Why split locks must not be used on this host, and what would change that; none where they may.
+/// Why split locks must not be used on this host, and how to change that; `None` if they may be
+/// used.
 ///
-/// `mitigate` is the setting kernel.split_lock_mitigate, where there is one.
+/// `mitigate` is the setting kernel.split_lock_mitigate, if it exists.
 pub(crate) fn refusal(
     hypervisor: Option<&str>,
     command_line: &str,
@@ -173,15 +174,15 @@ pub(crate) fn refusal(
     Some((why.to_owned(), OFF))
 }
 
-/// The address at which a thread goes on that got a signal at the address `at`, if it is one of these
-/// threads.
+/// The address at which a thread continues that got a signal at the address `at`; `None` if it is
+/// not a load thread.
 fn go_on_at(at: usize) -> Option<usize> {
     // A lock that is refused faults at its own address, one that is trapped at the next.
     let ours = [corehop_split_lock as *const () as usize, corehop_split_done as *const () as usize];
     ours.contains(&at).then_some(corehop_split_refused as *const () as usize)
 }
 
-/// The handling of SIGBUS while there are split locks.
+/// Handles SIGBUS while split locks are in use.
 #[derive(Debug)]
 struct SigbusHandler(libc::sigaction);
 
@@ -255,7 +256,8 @@ mod tests {
         assert_eq!(word.into_inner(), 42);
     }
 
-    /// The same signal at the same instruction, for another reason: a page beyond the end of a file.
+    /// The test raises the signal at the instruction for another reason: a page beyond the end of a
+    /// file.
     #[test]
     fn an_addition_that_is_answered_with_a_bus_error_is_a_refusal_and_not_the_end() {
         let file = tempfile::tempfile().unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The load `changing`: a made-up program whose working set moves on through its memory, as a compiler's does
-//! (Wächtler 3.3.2, 5.1.1).
+//! The load `changing`: a synthetic program whose working set moves through its memory, like a compiler's (Wächtler
+//! 3.3.2, 5.1.1).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,25 +12,25 @@ use super::LoadWork;
 use crate::memory::{Mapping, MemoryError};
 use corehop_system::clock::{TickClock, Ticks, roughly_now};
 
-/// The lines touched between two looks at the orders.
+/// The number of lines touched between two checks for orders.
 const STRIDE: u64 = 64;
 
-/// Such a program on its way through its memory.
+/// A synthetic program that moves through its memory.
 #[derive(Debug)]
 pub(crate) struct WindowWalker {
     memory: Mapping,
     window: MovingWindow,
-    /// The share of lines that are written, as a fraction of 2^64, and what it has come to.
+    /// The share of lines that are written, as a fraction of 2^64, and its running sum.
     written: u64,
     accumulator: u64,
     pause: Ticks,
 }
 
 impl WindowWalker {
-    /// One for each of `cpus`, with memory of its own.
+    /// Creates one program for each of `cpus`, with its own memory.
     ///
     /// # Errors
-    /// [`MemoryError`] where there is none.
+    /// [`MemoryError`] if there is too little memory.
     pub(crate) fn on(
         changing: &MovingProgram,
         cpus: &[Cpu],

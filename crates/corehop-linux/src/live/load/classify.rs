@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The impact of a background load on a job beside it (Wächtler 5.1): the bandwidth and the latency
-//! that a probe still gets, and the load's own traffic in the last-level cache where it can be
-//! counted.
+//! Classifies a background load by its impact on a job beside it (Wächtler 5.1): the bandwidth and
+//! the latency that remain for a probe, and the load's own traffic in the last-level cache if it
+//! can be counted.
 
 use std::time::Duration;
 
@@ -17,25 +17,26 @@ use crate::set_memory::SetMemory;
 use corehop_system::clock::{TickClock, now};
 use corehop_system::thread::{apart, best_ordinary_policy, set_affinity};
 
-/// The duration of each of the two probes.
+/// The duration of each of the two probe measurements, in nanoseconds.
 const PROBE_NS: f64 = 40e6;
-/// For how long the load's own traffic is counted.
+/// The time for which the load's own traffic is counted.
 const WINDOW: Duration = Duration::from_millis(100);
-/// Bytes read between two time stamps: so few that most pieces see no interruption.
+/// The number of bytes read between two time stamps, small enough that most pieces are not
+/// interrupted.
 const PIECE: usize = 64 << 10;
-/// List elements visited between two time stamps.
+/// The number of list elements visited between two time stamps.
 const STRIDE: usize = 256;
 
 /// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MemoryProbeResult {
-    /// Bytes that it reads in a second, in ascending order.
+    /// The number of bytes read per second, in ascending order.
     read_bytes_per_s: f64,
-    /// The time of an access that depends on the one before, in nanoseconds.
+    /// The time of an access that depends on the previous access, in nanoseconds.
     access_ns: f64,
 }
 
-/// Reads and walks a buffer larger than the private caches, on one CPU.
+/// A probe that reads and walks a buffer larger than the private caches, on one CPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Probe {
     cpu: Cpu,
@@ -44,15 +45,16 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// A probe on `cpu`, of the size that the caches of `platform` need.
+    /// Creates a probe on `cpu`, of the size that the caches of `platform` need.
     pub(crate) fn new(platform: &Platform, cpu: Cpu, clock: TickClock) -> Self {
         Self { cpu, size: buffer_size(platform), clock }
     }
 
-    /// The result now. It takes a tenth of a second, and its memory for as long.
+    /// Measures the current bandwidth and latency. The measurement takes a tenth of a second, and
+    /// holds its memory for that long.
     ///
     /// # Errors
-    /// A sentence: its CPU is gone, or there is no memory.
+    /// A sentence with the reason: the CPU is gone, or there is too little memory.
     pub(crate) fn read(&self) -> Result<MemoryProbeResult, String> {
         apart(|| self.on_its_cpu())
             .unwrap_or_else(|error| Err(format!("the probe failed: {error}")))
@@ -71,7 +73,7 @@ impl Probe {
         })
     }
 
-    /// The median time of reading a piece.
+    /// The median time to read a piece.
     fn bandwidth_piece_ns(&self, memory: &SetMemory) -> f64 {
         let (start, length) = memory.raw();
         let pieces = length / PIECE;
@@ -97,9 +99,9 @@ impl Probe {
         })
     }
 
-    /// The median time of `piece`, done over and over for [`PROBE_NS`].
+    /// The median time of `piece`, repeated for [`PROBE_NS`].
     ///
-    /// A copy of the load on this CPU, and whatever else comes by, falls into a few pieces only.
+    /// A load copy on this CPU, or other activity, affects only a few pieces.
     fn median_ns(&self, mut piece: impl FnMut() -> u64) -> f64 {
         let begun = now();
         let mut times = Vec::with_capacity(1 << 13);
@@ -113,7 +115,7 @@ impl Probe {
     }
 }
 
-/// The effect of a load on others, and its own progress.
+/// The effect of a load on other threads, and its own progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Classification {
     probe: Probe,
@@ -124,8 +126,8 @@ pub(crate) struct Classification {
 }
 
 impl Classification {
-    /// Of a load that runs by now; `bytes` says how many it has moved so far, if it counts them, and
-    /// `alone` is what the probe got before.
+    /// Classifies a load that already runs; `bytes` returns the bytes it has moved so far, if it
+    /// counts them, and `alone` is the probe's result without the load.
     pub(crate) fn of(
         platform: &Platform,
         probe: Probe,
@@ -150,7 +152,7 @@ impl Classification {
         Self { probe, alone, loaded: probe.read(), bytes_per_s, traffic }
     }
 
-    /// For the provenance.
+    /// Describes the classification for the provenance.
     pub(crate) fn describe(&self) -> Value {
         let reading = |reading: &Result<MemoryProbeResult, String>| match reading {
             Ok(reading) => json!({
@@ -169,7 +171,7 @@ impl Classification {
         })
     }
 
-    /// The share of the bandwidth that the probe lost to the load.
+    /// The share of the bandwidth that the load takes from the probe.
     fn bandwidth_taken(&self) -> Option<f64> {
         let (alone, loaded) = (self.alone.as_ref().ok()?, self.loaded.as_ref().ok()?);
         Some((1.0 - loaded.read_bytes_per_s / alone.read_bytes_per_s).max(0.0))

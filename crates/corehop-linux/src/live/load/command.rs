@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The load `realistic`: the user's command, one copy pinned to each CPU, started again when it ends
-//! (Wächtler 3.3: compiling a kernel).
+//! The load `realistic`: the user's command, with one copy pinned to each CPU and restarted when it
+//! ends (Wächtler 3.3: compiling a kernel).
 
 use std::time::{Duration, Instant};
 
@@ -8,22 +8,22 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use corehop_system::supervisor::{Guard, LoadChild, SupervisorError, spawn_load};
 
-/// The CPU time that each copy should have used before samples are taken.
+/// The CPU time that each copy must use before samples are taken.
 const BEGUN: Duration = Duration::from_millis(20);
-/// The greatest wait for that. A command that waits for a device may never use as much.
+/// The longest wait for that CPU time. A command that waits for a device may never use that much.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The copies.
+/// The running copies of the command.
 #[derive(Debug)]
 pub(crate) struct Commands {
     copies: Vec<(Cpu, LoadChild)>,
 }
 
 impl Commands {
-    /// Starts one on each of `cpus`, and waits until they have got going.
+    /// Starts one copy on each of `cpus`, and waits until the copies run.
     ///
     /// # Errors
-    /// If one cannot be started, or ends at once again and again.
+    /// An error if a copy cannot be started, or repeatedly ends immediately.
     pub(crate) fn start(
         command: &str,
         cpus: &[Cpu],
@@ -49,21 +49,21 @@ impl Commands {
         self.check()
     }
 
-    /// Whether all go on as asked.
+    /// Checks that all copies still run as requested.
     ///
     /// # Errors
-    /// As [`LoadChild::check`].
+    /// The errors of [`LoadChild::check`].
     pub(crate) fn check(&self) -> Result<(), SupervisorError> {
         self.copies.iter().try_for_each(|(_, child)| child.check())
     }
 
-    /// The CPU time of each copy so far, in nanoseconds: the proof that it ran. Takes some
-    /// milliseconds.
+    /// The CPU time of each copy so far, in nanoseconds, which proves that it ran. The call takes
+    /// some milliseconds.
     pub(crate) fn cpu_ns(&self) -> Vec<(Cpu, u64)> {
         self.copies.iter().map(|(cpu, child)| (*cpu, child.cpu_time().get())).collect()
     }
 
-    /// The number of times the copies have ended and been started again.
+    /// The number of times that copies have ended and were restarted.
     pub(crate) fn restarts(&self) -> u64 {
         self.copies.iter().map(|(_, child)| u64::from(child.restarts())).sum()
     }

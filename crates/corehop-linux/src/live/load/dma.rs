@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The load `dma`: input and output that moves data past the measured job (Bastoni et al., section
-//! 6, leave it as future work).
+//! The load `dma`: input and output that moves data past the measured job, which Bastoni et al.
+//! (section 6) leave as future work.
 //!
-//! Direct: reads and writes of a file that bypass the page cache, so that a device, or a hypervisor
-//! in its place, reads and writes memory by itself. Loopback: datagrams to oneself, which the kernel
-//! copies; no device takes part, and the copying runs on the load's own CPUs.
+//! The direct variant reads and writes a file past the page cache, so that a device, or a
+//! hypervisor in its place, accesses memory by itself. The loopback variant sends datagrams to
+//! itself, which the kernel copies. No device takes part, and the load's own CPUs do the copying.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -22,39 +22,39 @@ use super::workers::LoadWork;
 use crate::memory::{Mapping, MemoryError};
 use corehop_system::rights;
 
-/// The most that all files of the load take together.
+/// The largest total size of all files of the load.
 const MOST: u64 = 64 << 20;
-/// The most that one takes.
+/// The largest size of one file.
 const MOST_OF_ONE: u64 = 16 << 20;
-/// The bytes transferred at once.
+/// The number of bytes per transfer.
 const BLOCK: u64 = 256 << 10;
-/// One transfer in so many writes: a run of hours is not to wear out a disk.
+/// One in this many transfers writes, so that a run of hours does not wear out a disk.
 const WRITE_EVERY: u64 = 8;
 
-/// The number by which fstatfs(2) names file systems in memory.
+/// The number with which fstatfs(2) identifies file systems in memory.
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 
-/// Why there is no direct input and output.
+/// Why direct input and output is not possible.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DmaError {
-    /// No folder takes it.
+    /// No folder allows direct transfers.
     #[error("no folder for temporary files takes direct input and output: {0}")]
     NoFolder(String),
-    /// The file cannot be made.
+    /// The file cannot be created.
     #[error("the temporary file in {path} failed: {error}", path = shown::path(folder))]
     File {
-        /// Its folder.
+        /// The folder of the file.
         folder: PathBuf,
         /// The system's error.
         error: io::Error,
     },
-    /// There is no memory to transfer to.
+    /// There is too little memory for the transfers.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
 
-/// Reads and writes of an unnamed file: it is gone with the process, whatever ends that.
+/// Reads and writes of an unnamed file, which disappears with the process in any case.
 #[derive(Debug)]
 pub(crate) struct Direct {
     file: File,
@@ -64,10 +64,10 @@ pub(crate) struct Direct {
 }
 
 impl Direct {
-    /// One for each of `cpus`.
+    /// Creates one worker for each of `cpus`.
     ///
     /// # Errors
-    /// [`DmaError`] names the folders that were tried, and what is wrong with each.
+    /// [`DmaError`], which names the tried folders and the problem with each.
     pub(crate) fn on(cpus: &[Cpu]) -> Result<Vec<(Cpu, Self)>, DmaError> {
         let folder = find_folder(&candidates())?;
         let share = (MOST / cpus.len().max(1) as u64).min(MOST_OF_ONE);
@@ -100,7 +100,7 @@ impl LoadWork for Direct {
     }
 }
 
-/// The possible folders of temporary files, most wanted first.
+/// The possible folders for temporary files, the preferred folder first.
 fn candidates() -> Vec<PathBuf> {
     // With lent rights the environment is another's.
     let first = if rights::are_lent() { "/tmp".into() } else { std::env::temp_dir() };
@@ -120,7 +120,7 @@ fn find_folder(candidates: &[PathBuf]) -> Result<PathBuf, DmaError> {
     Err(DmaError::NoFolder(refusals.join(", ")))
 }
 
-/// Whether transfers in this folder get to a device.
+/// Checks that transfers in this folder reach a device.
 fn takes_direct(folder: &Path) -> Result<(), String> {
     let file = unnamed_direct_file(folder).map_err(|error| match error.raw_os_error() {
         Some(libc::EINVAL) => {
@@ -135,7 +135,7 @@ fn takes_direct(folder: &Path) -> Result<(), String> {
     }
 }
 
-/// A file without a name, opened for transfers that bypass the page cache.
+/// Creates an unnamed file, opened for transfers past the page cache.
 fn unnamed_direct_file(folder: &Path) -> io::Result<File> {
     let open = |flags: i32, path: &Path| {
         let mut options = OpenOptions::new();
@@ -153,7 +153,7 @@ fn unnamed_direct_file(folder: &Path) -> io::Result<File> {
     }
 }
 
-/// File systems that take direct transfers and copy all the same.
+/// Whether the file is on a file system that accepts direct transfers but copies in memory.
 fn is_in_memory(file: &File) -> bool {
     // SAFETY: all-zero bits are a valid value of this plain C structure.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
@@ -164,7 +164,7 @@ fn is_in_memory(file: &File) -> bool {
     [TMPFS, RAMFS].contains(&kind)
 }
 
-/// Datagrams to oneself.
+/// Sends datagrams to itself.
 #[derive(Debug)]
 pub(crate) struct Loopback {
     socket: UdpSocket,
@@ -172,15 +172,15 @@ pub(crate) struct Loopback {
 }
 
 impl Loopback {
-    /// The bytes of a datagram.
+    /// The size of a datagram in bytes.
     const MESSAGE: usize = 32 << 10;
-    /// The time to wait for one that was lost.
+    /// The time to wait for a lost datagram.
     const PATIENCE: Duration = Duration::from_millis(10);
 
-    /// One for each of `cpus`.
+    /// Creates one worker for each of `cpus`.
     ///
     /// # Errors
-    /// If the loopback device is down.
+    /// An error if the loopback device is down.
     pub(crate) fn on(cpus: &[Cpu]) -> io::Result<Vec<(Cpu, Self)>> {
         cpus.iter().map(|&cpu| Ok((cpu, Self::new()?))).collect()
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The background load of a phase: what else runs while samples are taken, and the proof that it did.
+//! The background load of a phase: activities that run while samples are taken, and the proof that they ran.
 //!
-//! Threads of this process end with it; a command's copies are ended by the supervisor, whatever
-//! ends this process.
+//! Load threads of this process end with it. The supervisor ends the copies of a command, even if this process is
+//! killed.
 
 mod buslock;
 mod changing;
@@ -40,27 +40,27 @@ pub(super) struct LoadEnvironment<'a> {
     pub(super) platform: &'a Platform,
     pub(super) clock: TickClock,
     pub(super) guard: &'a Guard,
-    /// Whether preemptors take CPUs beside the load.
+    /// Whether preemptors use CPUs beside the load.
     pub(super) is_preempted: bool,
 }
 
 impl LoadEnvironment<'_> {
-    /// The policy of threads that compute: they give way to a preemptor, which has the CPU alone then.
+    /// The policy of computing threads, which yield to a preemptor so that it has the CPU alone.
     const fn policy(&self) -> SchedulingPolicy {
         if self.is_preempted { SchedulingPolicy::Idle } else { ORDINARY }
     }
 }
 
-/// The policy of a load's threads beside nothing but the measured job, and of those that wait for a device.
+/// The policy of load threads without preemptors, and of load threads that wait for a device.
 const ORDINARY: SchedulingPolicy = SchedulingPolicy::Other(0);
 
-/// The background load of a phase, running until dropped.
+/// The background load of a phase, which runs until dropped.
 #[derive(Debug)]
 pub(crate) struct RunningLoad {
     word: &'static str,
     kind: LoadGenerator,
     begun: Instant,
-    /// Its progress before `begun`, if it is kept from one phase to the next.
+    /// The load's progress before `begun`, if the load is kept from one phase to the next.
     before: LoadProgress,
 }
 
@@ -72,7 +72,7 @@ enum LoadGenerator {
 }
 
 impl RunningLoad {
-    /// No load.
+    /// The empty load.
     #[cfg(test)]
     pub(crate) fn idle() -> Self {
         Self {
@@ -83,10 +83,10 @@ impl RunningLoad {
         }
     }
 
-    /// Starts `load`; `seed` decides the order of its accesses.
+    /// Starts `load`; `seed` determines the order of its accesses.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] where this host does not allow it, with the remedy.
+    /// [`MachineError::NotPossible`] if this host does not allow the load, with the remedy.
     pub(super) fn start(
         load: &Load,
         host: LoadEnvironment<'_>,
@@ -119,7 +119,7 @@ impl RunningLoad {
         Ok(Self { word: load.word(), kind, begun: Instant::now(), before: LoadProgress::default() })
     }
 
-    /// The bytes it has moved so far, where it counts them.
+    /// The number of bytes that the load has moved so far, if it counts bytes.
     pub(crate) fn bytes(&self) -> Option<u64> {
         match &self.kind {
             LoadGenerator::Idle | LoadGenerator::Commands(_) => None,
@@ -127,10 +127,10 @@ impl RunningLoad {
         }
     }
 
-    /// Whether it goes on as asked.
+    /// Checks that the load still runs as requested.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] with what has become of it.
+    /// [`MachineError::Failed`] with the reason why it does not.
     pub(crate) fn check(&self) -> Result<(), MachineError> {
         let why = match &self.kind {
             LoadGenerator::Idle => None,
@@ -142,7 +142,7 @@ impl RunningLoad {
         why.map_or(Ok(()), |why| Err(super::failed(&format!("the load `{}`", self.word), why)))
     }
 
-    /// The proof that it ran, at the end of a phase: what it did since it was last asked.
+    /// The proof that the load ran, at the end of a phase: its progress since the last call.
     pub(super) fn progress(&mut self) -> LoadProgress {
         let (cpu_ns, restarts) = match &self.kind {
             LoadGenerator::Commands(commands) => (commands.cpu_ns(), commands.restarts()),
@@ -156,7 +156,7 @@ impl RunningLoad {
     }
 }
 
-/// The progress of a load in some phases.
+/// The progress of a load over some phases.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LoadProgress {
     wall: Duration,
@@ -178,7 +178,7 @@ impl LoadProgress {
         }
     }
 
-    /// Adds what it did in another phase.
+    /// Adds the progress of another phase.
     pub(super) fn add(&mut self, other: Self) {
         self.wall += other.wall;
         self.bytes = other.bytes.map(|bytes| bytes + self.bytes.unwrap_or(0)).or(self.bytes);
@@ -191,8 +191,8 @@ impl LoadProgress {
         }
     }
 
-    /// For the provenance. The share of a CPU that a copy of a command got is below 1 where the
-    /// measured job, a preemptor or the command's own waiting had the rest.
+    /// Describes the progress for the provenance. The CPU share of a command's copy is below 1 if the measured job, a
+    /// preemptor or the command's own waiting took the rest.
     pub(super) fn describe(&self) -> Value {
         let wall_ns = self.wall.as_nanos() as u64;
         let share = |&(cpu, ns): &(Cpu, u64)| {
@@ -212,7 +212,7 @@ impl LoadProgress {
     }
 }
 
-/// The facts about a load, over all phases that had it.
+/// The facts about a load, over all its phases.
 #[derive(Debug, Clone)]
 pub(super) struct LoadFacts {
     pub(super) load: Load,
@@ -221,7 +221,7 @@ pub(super) struct LoadFacts {
 }
 
 impl LoadFacts {
-    /// For the provenance.
+    /// Describes the load for the provenance.
     pub(super) fn describe(&self) -> Value {
         json!({
             "load": self.load,

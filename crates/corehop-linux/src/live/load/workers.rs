@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that do one thing over and over, and prove that they did.
+//! Load threads that repeat one action, and prove that they ran.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,21 +10,21 @@ use corehop_plan::units::Cpu;
 use corehop_system::supervisor::interrupt;
 use corehop_system::thread::{SchedulingPolicy, set_affinity, set_policy};
 
-/// The work that a thread of a load repeats.
+/// The work that a load thread repeats.
 pub(crate) trait LoadWork: Send + 'static {
-    /// Does it once, for some milliseconds at most; the bytes that it moved.
+    /// Does the work once, for at most some milliseconds; returns the number of bytes moved.
     ///
     /// # Errors
-    /// A sentence, where it cannot be done any more.
+    /// A sentence with the reason why the work can no longer be done.
     fn step(&mut self) -> Result<u64, String>;
 }
 
-/// A counter alone on its cache lines, so that reading one does not slow its neighbour.
+/// A counter on its own cache lines, so that reading it does not slow down neighbouring counters.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct IsolatedCounter(AtomicU64);
 
-/// The data that the threads and their owner share.
+/// The data that the load threads and their owner share.
 #[derive(Debug)]
 struct LoadState {
     bytes: Vec<IsolatedCounter>,
@@ -33,7 +33,7 @@ struct LoadState {
     given_up: Mutex<Option<String>>,
 }
 
-/// One thread per CPU, working until this is dropped.
+/// Load threads, one per CPU, which run until this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Workers {
     shared: Arc<LoadState>,
@@ -41,7 +41,7 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Starts the works, each on its CPU, in threads under `policy`.
+    /// Starts each worker on its CPU, in a thread under `policy`.
     pub(crate) fn start<W: LoadWork>(
         works: Vec<(Cpu, W)>,
         policy: SchedulingPolicy,
@@ -62,12 +62,12 @@ impl Workers {
         Ok(all)
     }
 
-    /// The bytes moved so far by all.
+    /// The total number of bytes moved so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.shared.bytes.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Why one of them does not go on, if one does not.
+    /// Why a worker has stopped; `None` if all workers run.
     pub(crate) fn given_up(&self) -> Option<String> {
         self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one thread of a program that is held on a CPU at a time, and its way back.
+//! Holds one program thread at a time on a CPU, and records how to release it.
 //!
-//! A thread is held where it is, or where it is sent, until the next event or the end of the block. Without that the scheduler
-//! would undo a migration, or make one of a preemption, and blocks without events hold their thread alike. The journal has the
-//! way back from each CPU before a thread is held there. A thread that has chosen other CPUs meanwhile goes its own way: it is
-//! left alone from then on. A thread from which its cpuset took the CPU has chosen nothing, and is put back.
+//! A thread is held on its CPU, or on the CPU to which it is sent, until the next event or the end of the block.
+//! Otherwise the scheduler would undo a migration, or turn a preemption into a migration. Blocks without events hold
+//! their thread in the same way. Before a thread is held on a CPU, the way back is written to the journal. A thread
+//! that has meanwhile chosen other CPUs itself is left alone from then on.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -22,12 +22,13 @@ use corehop_system::thread::{affinity_of, set_affinity_of};
 pub(super) struct SubjectThread {
     pub(super) pid: u32,
     pub(super) tid: u32,
-    /// The CPUs that it may use.
+    /// The CPUs that the thread may use.
     pub(super) home: CpuList,
 }
 
 impl SubjectThread {
-    /// The CPU that it ran on last, and whether it runs or waits for that CPU. None of one that has ended.
+    /// The CPU on which the thread last ran, and whether it runs or waits for that CPU. `None` if the thread has
+    /// ended.
     pub(super) fn now(&self) -> Option<(Cpu, bool)> {
         let stat = ProcEntry::thread(self.pid, self.tid).stat().ok()?;
         Some((stat.cpu?, stat.state == b'R'))
@@ -37,23 +38,15 @@ impl SubjectThread {
 /// Why a thread cannot be held.
 #[derive(Debug)]
 pub(super) enum HoldError {
-    /// The thread has ended, goes its own way, or may not use that CPU any more.
+    /// The thread has ended, or has chosen its own CPUs.
     Gone,
-    /// The kernel refuses.
+    /// The kernel refused.
     Refused(io::Error),
-    /// The way back cannot be written down.
+    /// The way back cannot be written to the journal.
     Unwatched(SupervisorError),
 }
 
-/// The thread that is held, the CPU, and the way back.
-#[derive(Debug)]
-struct HeldThread {
-    thread: SubjectThread,
-    on: Cpu,
-    way: Undo,
-}
-
-/// Holds threads, one at a time. Dropped, it lets go.
+/// Holds threads on CPUs, one thread at a time. Dropping the value releases the thread.
 #[derive(Debug)]
 pub(super) struct ThreadHold {
     guard: Guard,
@@ -62,7 +55,7 @@ pub(super) struct ThreadHold {
     held: Option<HeldThread>,
     /// Threads that have chosen CPUs themselves.
     astray: HashSet<u32>,
-    /// The threads of the list before.
+    /// The threads of the previous listing.
     known: HashSet<u32>,
     /// The processes of threads that were held, each with the CPU, and the CPUs that the thread may use.
     lent: HashMap<(u32, Cpu), CpuList>,
@@ -74,16 +67,16 @@ impl ThreadHold {
         Self { guard, ways, held: None, astray: HashSet::new(), known: HashSet::new(), lent }
     }
 
-    /// Whether the thread has chosen CPUs itself, or has no choice.
+    /// Whether the thread has chosen CPUs itself, or has only one CPU.
     pub(super) fn is_astray(&self, thread: &SubjectThread) -> bool {
         thread.home.len() < 2 || self.astray.contains(&thread.tid)
     }
 
-    /// Corrects the CPUs of listed threads where those are an effect of the hold: the held one has the CPUs that it may use, and
-    /// what it has started meanwhile begins with its one CPU, and gets those back.
+    /// Corrects the CPUs of listed threads that the hold has changed. The held thread gets its allowed CPUs in the
+    /// list. A thread that the held thread has started inherits its single CPU, and gets those CPUs back.
     ///
-    /// A thread is one that a held one has started if it was not in the list before and has but one CPU, on which a thread of its
-    /// process, or of the process that started its own, was held.
+    /// A thread counts as started by a held thread if it is new in the list and has only one CPU, on which a thread
+    /// of its process or of its parent process was held.
     pub(super) fn correct(&mut self, threads: &mut [ActiveThread]) {
         let listed = threads.iter().map(|it| it.tid).collect();
         let known = std::mem::replace(&mut self.known, listed);
@@ -103,7 +96,7 @@ impl ThreadHold {
         }
     }
 
-    /// The CPUs of the held thread that has started this one, if one has.
+    /// The CPUs of the held thread that started this thread, if one did.
     fn lender_of(&self, thread: &ActiveThread) -> Option<CpuList> {
         let only = thread.allowed.first().filter(|_| thread.allowed.len() == 1)?;
         let lent = |pid: u32| self.lent.get(&(pid, only)).cloned();
@@ -111,12 +104,12 @@ impl ThreadHold {
         lent(thread.pid).or_else(|| lent(parent()?))
     }
 
-    /// Tells the supervisor that this process is at work.
+    /// Tells the supervisor that this process is alive.
     pub(super) fn beat(&self) -> Result<(), SupervisorError> {
         self.guard.beat()
     }
 
-    /// Holds a thread on a CPU; the one before is let go.
+    /// Holds a thread on a CPU, and releases the previous thread.
     pub(super) fn hold(&mut self, thread: &SubjectThread, on: Cpu) -> Result<(), HoldError> {
         if self.held.as_ref().is_some_and(|it| it.thread.tid != thread.tid) {
             self.let_go();
@@ -141,8 +134,8 @@ impl ThreadHold {
         Ok(())
     }
 
-    /// The way back from a CPU, which is written down once.
-    fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<Undo, HoldError> {
+    /// Writes the way back from a CPU to the journal, once.
+    fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<(), HoldError> {
         let id = ProcessId::of(thread.tid.cast_signed()).map_err(|_| HoldError::Gone)?;
         let key = (id.pid, id.start_time, on);
         if let Some((_, way)) = self.ways.get(&key) {
@@ -154,7 +147,7 @@ impl ThreadHold {
         Ok(way)
     }
 
-    /// Lets the thread go that is held: it may run where it might before.
+    /// Releases the held thread to its former CPUs.
     pub(super) fn let_go(&mut self) {
         let Some(HeldThread { thread, on, way }) = self.held.take() else { return };
         match has_chosen(thread.tid.cast_signed(), &CpuList::new([on])) {
@@ -169,7 +162,7 @@ impl ThreadHold {
 }
 
 impl Drop for ThreadHold {
-    /// Threads that are back, or have chosen their CPUs, are crossed off the journal; the others it puts back.
+    /// Threads that are back, or have chosen their CPUs, are removed from the journal; other threads are put back.
     fn drop(&mut self) {
         self.let_go();
         for ((tid, start_time, cpu), (id, _)) in self.ways.drain() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Preemptors of a running program: one parked on each CPU, which takes the CPU for a stated time.
+//! Preemptors of a running program: one parked on each CPU, which takes the CPU for a given time.
 //!
-//! They are ordinary threads, with the highest weight that this user may give. A preemptor counts its own time on the CPU: an
-//! order that got less than nine tenths of it was no preemption of that length.
+//! Preemptors are ordinary threads, with the highest weight that this user may set. A preemptor counts its own time
+//! on the CPU. An order that got less than nine tenths of its time does not count as a preemption of that length.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::memory::MemoryError;
 use corehop_system::clock::{TickClock, Ticks, roughly_now};
 use corehop_system::thread::{best_ordinary_policy, set_affinity, set_policy};
 
-/// The share of its time that makes it a preemption of its length.
+/// The share of its time from which an order counts as a preemption of its length.
 const TOOK: f64 = 0.9;
 
 /// A preemptor parked on one CPU.
@@ -32,20 +32,20 @@ pub(super) struct Intruder {
 
 #[derive(Debug, Default)]
 struct IntruderOrders {
-    /// The ticks to take; 0 for none.
+    /// The ticks to take; 0 without an order.
     ticks: AtomicU64,
-    /// Orders that got their CPU.
+    /// The number of orders that got their CPU.
     took: AtomicU64,
-    /// Nanoseconds on the CPU in all.
+    /// The total time on the CPU, in nanoseconds.
     busy_ns: AtomicU64,
     end: AtomicBool,
 }
 
 impl Intruder {
-    /// Parks one on `cpu`.
+    /// Parks a preemptor on `cpu`.
     ///
     /// # Errors
-    /// [`MemoryError`] where its working set has no memory, or the system starts no more threads.
+    /// [`MemoryError`] if there is too little memory for its working set, or the system starts no more threads.
     pub(super) fn park(
         polluter: &Polluter,
         cpu: Cpu,
@@ -66,11 +66,7 @@ impl Intruder {
         self.cpu
     }
 
-    pub(super) const fn work(&self) -> &Polluter {
-        &self.work
-    }
-
-    /// Takes the CPU for so long. False if it is still at the order before.
+    /// Takes the CPU for `ticks`. Returns false if the previous order is still running.
     pub(super) fn go(&self, ticks: Ticks) -> bool {
         let free =
             self.orders.ticks.compare_exchange(0, ticks, Ordering::Release, Ordering::Relaxed);
@@ -80,12 +76,12 @@ impl Intruder {
         free.is_ok()
     }
 
-    /// Whether it has no order.
+    /// Whether the preemptor has no order.
     pub(super) fn rests(&self) -> bool {
         self.orders.ticks.load(Ordering::Acquire) == 0
     }
 
-    /// The orders that got their CPU so far, and its time on it in nanoseconds.
+    /// The number of orders that got their CPU so far, and the time on it in nanoseconds.
     pub(super) fn took(&self) -> (u64, u64) {
         (self.orders.took.load(Ordering::Relaxed), self.orders.busy_ns.load(Ordering::Relaxed))
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Causes preemptions and migrations in a program, block by block.
 //!
-//! All blocks of a class have the same number of looks at the program: in a block of a lower dose most looks cause nothing, and
-//! hold the thread where it is. So what a look itself costs the program is in all blocks alike, and so is the pinning.
+//! All blocks of a class have the same number of interventions. In a block with a lower dose, most interventions
+//! cause no event and only hold the thread where it is. So the cost of an intervention itself is the same in all
+//! blocks, and so is the pinning.
 
 mod freezer;
 mod held;
@@ -34,17 +35,17 @@ use corehop_system::clock::{TickClock, monotonic_ns, sleep_until};
 use corehop_system::supervisor::Guard;
 use corehop_system::thread::{affinity, punctual, set_affinity};
 
-/// The longest sleep between two looks at whether the block is over, in nanoseconds.
+/// The longest sleep between two checks whether the block is over, in nanoseconds.
 const LOOK_NS: u64 = 20_000_000;
-/// The most of a preemptor's length that is waited for its end.
+/// The longest wait for a preemptor's end, as a multiple of its length.
 const PATIENCE: u32 = 20;
-/// The time between two lists of the threads of a command that runs from its start to its end, in nanoseconds.
+/// The time between two listings of the threads of a command that is measured as a whole run, in nanoseconds.
 const RELIST_NS: u64 = 50_000_000;
-/// Looks at threads before an event is given up: the others do not run.
+/// The number of threads that are checked before an event is given up because none of them runs.
 const LOOKS: usize = 8;
 
-/// The message for a program that ends too early.
-const TOO_SHORT: &str = "the program ended before one round was over: omit --progress so that corehop runs the program repeatedly, or give the program more work";
+/// The message if the program ends too early.
+const TOO_SHORT: &str = "the program ended before one round was over: leave out --progress to run it again and again, or give it more to do";
 
 impl LiveMachine {
     /// Runs the blocks of a plan.
@@ -101,7 +102,7 @@ impl LiveMachine {
         Ok(RunEnd::Complete)
     }
 
-    /// Measures how far apart two CPUs of each class of migrations are now.
+    /// Measures the current distance of two CPUs for each class of migration.
     fn distances(&mut self, session: &mut CausingSession<'_>) -> Result<(), MachineError> {
         self.park_partners()?;
         let usable = self.platform.usable();
@@ -115,7 +116,7 @@ impl LiveMachine {
     }
 }
 
-/// A plan under way.
+/// A plan in progress.
 struct CausingSession<'a> {
     plan: &'a Interventions,
     classes: Vec<InterventionClass>,
@@ -125,32 +126,30 @@ struct CausingSession<'a> {
     clock: TickClock,
     draw: DrawStream,
     hold: ThreadHold,
-    /// One for each CPU and working set, where there are preemptions.
+    /// One preemptor for each CPU, if the plan has preemptions.
     intruders: Vec<Intruder>,
-    /// For idle leaves; the reason where this host has none.
-    freezer: Result<Freezer, String>,
-    /// By class of event.
+    /// The event rates by class of event.
     rates: Vec<EventRate>,
     exchanges: Vec<Option<f64>>,
-    /// The program, where one block does not begin and end it.
+    /// The program, if it runs longer than one block.
     subject: Option<Subject>,
-    /// The CPUs of this thread.
+    /// The CPUs of the controlling thread.
     own: CpuList,
     stop: Stop,
 }
 
-/// The counts of a block under way.
+/// The counts of the current block.
 #[derive(Debug, Default)]
 struct BlockCounts {
     tried: u64,
     events: u64,
-    /// A migration that is not seen yet: the thread, and where it came from.
+    /// A migration that is not confirmed yet: the thread, and the CPU it came from.
     pending: Option<(SubjectThread, Cpu)>,
     /// Why an idle leave was refused.
     refused: Option<String>,
 }
 
-/// The looks of a block.
+/// The interventions of a block.
 struct LookSchedule {
     period_ns: f64,
     dose: u32,
@@ -158,18 +157,19 @@ struct LookSchedule {
 }
 
 impl LookSchedule {
-    /// The looks of all blocks of a class whose smallest dose has this rate.
+    /// The interventions of all blocks of a class whose smallest dose has this rate.
     fn of(per_second: f64, dose: u32) -> Self {
         let most = ProgramCosts::DOSES.into_iter().max().unwrap_or(1);
         Self { period_ns: 1e9 / (per_second * f64::from(most)), dose, number: 0 }
     }
 
-    /// The time to the next look: random around the period, so that looks keep no step with the program.
+    /// The time to the next intervention, random around the period so that interventions do not synchronise with the
+    /// program.
     fn wait_ns(&self, draw: &mut DrawStream) -> u64 {
         (self.period_ns * draw.between(0.5, 1.5)) as u64
     }
 
-    /// Whether the next look causes an event.
+    /// Whether the next intervention causes an event.
     fn causes(&mut self) -> bool {
         let most = ProgramCosts::DOSES.into_iter().max().unwrap_or(1);
         self.number += 1;
@@ -233,7 +233,7 @@ impl<'a> CausingSession<'a> {
         std::thread::sleep(length);
     }
 
-    /// One block. None where the program has ended or the run has to.
+    /// Runs one block. `None` if the program has ended or the run was stopped.
     fn block(
         &mut self,
         number: usize,
@@ -256,14 +256,7 @@ impl<'a> CausingSession<'a> {
         Ok(record.map(|it| CausedRecord { block: number as u64, exchange_ns, ..it }))
     }
 
-    /// Why the events of a block cannot be caused on this host.
-    fn cannot_cause(&self, block: &InterventionBlock) -> Option<String> {
-        let is_leave = self.classes[block.class].event == Event::IdleLeave;
-        let why = self.freezer.as_ref().err().filter(|_| is_leave)?;
-        Some(format!("not measured: {why}"))
-    }
-
-    /// A block of the program's time.
+    /// Runs a block that is a part of the program's run.
     fn window(
         &mut self,
         subject: &mut Subject,
@@ -289,7 +282,7 @@ impl<'a> CausingSession<'a> {
         Ok(Some(self.counted(record, &counts, taken)))
     }
 
-    /// A run of the command, from its start to its end.
+    /// Runs a block that is a whole run of the command.
     fn whole_run(
         &mut self,
         number: usize,
@@ -317,7 +310,8 @@ impl<'a> CausingSession<'a> {
         Ok(Some(self.counted(record, &counts, taken)))
     }
 
-    /// Looks at the program until `end`, or its own end, and causes the events of a block. None if the run has to end.
+    /// Intervenes in the program until `end` or until the program ends, and causes the events of a block. `None` if
+    /// the run was stopped.
     fn looks(
         &mut self,
         subject: &mut Subject,
@@ -357,7 +351,7 @@ impl<'a> CausingSession<'a> {
         Ok(Some(counts))
     }
 
-    /// One look: holds a thread where it is, or causes an event.
+    /// One intervention, which holds a thread where it is or causes an event.
     fn look(
         &mut self,
         threads: &[SubjectThread],
@@ -399,21 +393,8 @@ impl<'a> CausingSession<'a> {
         Ok(())
     }
 
-    /// Freezes a thread for `length`. Without a length the thread is put where it could be frozen, as in the other blocks.
-    fn leave(&mut self, thread: &SubjectThread, length: Option<Nanos>, counts: &mut BlockCounts) {
-        let Ok(freezer) = &mut self.freezer else { return };
-        let left = match (freezer.take(thread), length) {
-            (Ok(true), Some(length)) => freezer.freeze(length),
-            (taken, _) => taken.map(|_| false),
-        };
-        match left {
-            Ok(frozen) => counts.events += u64::from(frozen),
-            // This user may make no cgroup there, or the cgroup allows none below: the block says so.
-            Err(why) => counts.refused = Some(why),
-        }
-    }
-
-    /// The thread of the next event: for a migration one that has a choice of CPUs, for a preemption one that runs.
+    /// The thread of the next event: for a migration a thread with a choice of CPUs, for a preemption a running
+    /// thread.
     fn next_thread(
         &mut self,
         threads: &[SubjectThread],
@@ -432,7 +413,7 @@ impl<'a> CausingSession<'a> {
         None
     }
 
-    /// A CPU of the thread's that is so far from where it is.
+    /// A CPU of the thread at the distance that the event requires.
     fn destination(&mut self, thread: &SubjectThread, from: Cpu, event: Event) -> Option<Cpu> {
         let of_class = |&to: &Cpu| to != from && Event::resuming(&self.platform, from, to) == event;
         let usable = thread.home.intersection(&self.platform.usable());
@@ -440,7 +421,7 @@ impl<'a> CausingSession<'a> {
         (!all.is_empty()).then(|| *self.draw.from(&all))
     }
 
-    /// Leaves the CPU of the thread to it, where there is another one.
+    /// Moves the controlling thread off the program thread's CPU, if there is another CPU.
     fn stand_aside(&self, cpu: Cpu) {
         let others = CpuList::new(self.own.iter().filter(|&it| it != cpu));
         if !others.is_empty() {
@@ -449,14 +430,14 @@ impl<'a> CausingSession<'a> {
         }
     }
 
-    /// The orders of preemptors that got their CPU so far, and their time on it.
+    /// The number of preemptor orders that got their CPU so far, and the preemptors' time on it.
     fn taken(&self) -> (u64, u64) {
         let add =
             |(took, busy): (u64, u64), it: &Intruder| (took + it.took().0, busy + it.took().1);
         self.intruders.iter().fold((0, 0), add)
     }
 
-    /// Waits for the end of preemptions, and takes this thread's CPUs back.
+    /// Waits until preemptions end, and restores the controlling thread's CPUs.
     fn rest(&self) {
         let longest = self.plan.lengths.iter().max().map_or(0, |it| it.get());
         let patience = Duration::from_nanos(longest) * PATIENCE + Duration::from_millis(100);
@@ -488,7 +469,7 @@ impl<'a> CausingSession<'a> {
 }
 
 impl BlockCounts {
-    /// Counts the migration before, if its thread is on another CPU now.
+    /// Counts the previous migration if its thread is now on another CPU.
     fn see(&mut self) {
         let Some((thread, from)) = self.pending.take() else { return };
         self.events += u64::from(thread.now().is_some_and(|(cpu, _)| cpu != from));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rate at which events are caused: as high as the share of its time that the program may lose allows.
+//! The rate at which events are caused, as high as the share of time that the program may lose allows.
 
 use corehop_plan::experiment::ProgramCosts;
 use corehop_plan::samples::CausedRecord;
 
-/// The part of the share that is planned; the rest is for costs that are higher than they seemed.
+/// The part of that share that is planned; the rest covers costs that are higher than estimated.
 const PLANNED: f64 = 0.7;
-/// The cost of an event before any is known, in nanoseconds: that of a large working set.
+/// The assumed cost of an event before any measurement, in nanoseconds: that of a large working set.
 const GUESS_NS: f64 = 500e3;
-/// No event costs less: a switch of threads, in nanoseconds.
+/// The lowest cost of an event, in nanoseconds: a context switch.
 const LEAST_NS: f64 = 5e3;
-/// The least and the highest rate of the smallest dose, per second.
+/// The lowest and the highest rate of the smallest dose, per second.
 const RATES: [f64; 2] = [1.0, 250.0];
-/// Rounds before the rate follows their costs: fewer say nothing.
+/// The number of rounds before the rate follows their costs, because fewer rounds show too little.
 const ROUNDS: usize = 3;
 
 /// The events of one class so far.
@@ -22,10 +22,10 @@ pub(super) struct EventRate {
     share: f64,
     /// The time for which a thread is off its CPU, in nanoseconds.
     absent_ns: f64,
-    /// The events of the smallest dose in a second.
+    /// The number of events of the smallest dose per second.
     per_second: f64,
     under_way: Vec<(u32, CausedRecord)>,
-    /// Excess in nanoseconds, and events, of each round.
+    /// For each round, the additional time in nanoseconds, and the number of events.
     rounds: Vec<[f64; 2]>,
 }
 
@@ -37,12 +37,12 @@ impl EventRate {
         it
     }
 
-    /// The events of the smallest dose in a second.
+    /// The number of events of the smallest dose per second.
     pub(super) const fn per_second(&self) -> f64 {
         self.per_second
     }
 
-    /// The rate at which such an event takes the planned share of the program's time.
+    /// The rate at which events of this cost take the planned share of the program's time.
     fn affordable(&self, cost_ns: f64) -> f64 {
         let doses = ProgramCosts::DOSES;
         let mean = f64::from(doses.iter().sum::<u32>()) / doses.len() as f64;
@@ -50,7 +50,7 @@ impl EventRate {
         (PLANNED * self.share / (mean * each)).clamp(RATES[0], RATES[1])
     }
 
-    /// Takes a block of a dose. The last one of a round sets the rate of the next.
+    /// Adds a block with a dose. The last block of a round determines the rate of the next round.
     pub(super) fn take(&mut self, dose: u32, record: &CausedRecord) {
         self.under_way.push((dose, record.clone()));
         if self.under_way.len() < ProgramCosts::DOSES.len() {
@@ -78,8 +78,8 @@ impl EventRate {
         }
     }
 
-    /// The cost of an event, less its standard error: noise alone must not lower the rate, as fewer events show even less. None
-    /// without events.
+    /// The cost of an event minus its standard error. Noise alone must not lower the rate, because fewer events would
+    /// show even less. `None` without events.
     fn least_cost_ns(&self) -> Option<f64> {
         let count = self.rounds.len() as f64;
         let [excess, events] =
@@ -96,7 +96,8 @@ impl EventRate {
 mod tests {
     use super::*;
 
-    /// Rounds of a program that takes 1 ms of CPU time for a unit, of 100 ms each, with events of this cost.
+    /// The rate after some rounds of 100 ms each, for a program that takes 1 ms of CPU time per unit, with events of
+    /// this cost.
     fn after(rounds: usize, share: f64, cost_ns: f64) -> EventRate {
         let mut rate = EventRate::new(share, 0.0);
         for _ in 0..rounds {
@@ -115,7 +116,7 @@ mod tests {
         rate
     }
 
-    /// The share of its time that a program loses to such events.
+    /// The share of its time that a program loses to events of this cost.
     fn lost(rate: &EventRate, cost_ns: f64) -> f64 {
         rate.per_second() * 7.0 / 5.0 * cost_ns * 1e-9
     }

@@ -22,12 +22,12 @@ use corehop_system::proc::ProcEntry;
 
 /// The time that a command has to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The threads among which events go round: the busiest.
+/// The largest number of threads in which events are caused in turn, the busiest threads first.
 const MOST: usize = 64;
-/// A thread takes part if it ran for so much of the time of the busiest one.
+/// A thread takes part if it ran for at least one part in this many of the busiest thread's time.
 const PART: u64 = 50;
 
-/// A program under way.
+/// A running program in which events are caused.
 #[derive(Debug)]
 pub(super) struct Subject {
     followed: ProcessTracker,
@@ -38,22 +38,22 @@ pub(super) struct Subject {
     ended: Option<(i32, u64)>,
 }
 
-/// The CPU time and the progress of a program at an instant.
+/// The CPU time and the progress of a program at one instant.
 #[derive(Debug, Clone)]
 pub(super) struct SubjectMark {
     at: Instant,
-    /// By process, in nanoseconds.
+    /// The CPU time by process, in nanoseconds.
     cpu_ns: BTreeMap<u32, u64>,
     progress: Option<f64>,
 }
 
-/// The time and the progress of a program between two instants; times in nanoseconds.
+/// The CPU time and the progress of a program between two instants; times in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SubjectSpan {
     pub(super) wall_ns: f64,
     pub(super) cpu_ns: f64,
     pub(super) progress: f64,
-    /// Why it says nothing.
+    /// Why the values are not usable.
     pub(super) invalid: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Subject {
     /// Finds the program, or starts the command.
     ///
     /// # Errors
-    /// There is no such program, or its progress is not told.
+    /// An error if there is no such program, or its progress is not available.
     pub(super) fn begin(
         target: &Target,
         progress: Option<&ProgressSource>,
@@ -93,7 +93,7 @@ impl Subject {
         Ok(Self { followed, threads: ThreadTable::default(), progress, child, ended: None })
     }
 
-    /// The threads among which events go round, the busiest since the last look first, and the number of all.
+    /// The threads in which events are caused, the busiest since the last call first, and the number of all threads.
     pub(super) fn threads(&mut self, hold: &mut ThreadHold) -> (Vec<SubjectThread>, usize) {
         let processes = self.processes();
         let mut all = self.threads.look(&processes);
@@ -105,7 +105,8 @@ impl Subject {
         (busy.map(of).collect(), count)
     }
 
-    /// The processes of the program. Of a process that was there before this one may be a descendant, with its helpers: a shell.
+    /// The processes of the program. A program that is older than this process, such as a shell, may be this
+    /// process's ancestor, so this process and its helpers are excluded.
     fn processes(&mut self) -> Vec<u32> {
         let mut all = self.followed.now();
         if self.child.is_none() {
@@ -116,7 +117,7 @@ impl Subject {
         all
     }
 
-    /// The CPU time and the progress now.
+    /// The current CPU time and progress.
     pub(super) fn mark(&mut self) -> SubjectMark {
         if let Some(feed) = &mut self.progress {
             feed.begin();
@@ -128,7 +129,7 @@ impl Subject {
         SubjectMark { at: Instant::now(), cpu_ns, progress }
     }
 
-    /// Whether it has ended.
+    /// Whether the program has ended.
     pub(super) fn has_ended(&mut self) -> bool {
         let Some(child) = &self.child else { return self.processes().is_empty() };
         if self.ended.is_none() {
@@ -139,14 +140,16 @@ impl Subject {
         self.ended.is_some()
     }
 
-    /// The exit code and the CPU time in nanoseconds of a command that has ended, with that of the children that it waited for.
+    /// The exit code and the CPU time in nanoseconds of a command that has ended, including the children for which it
+    /// waited.
     pub(super) const fn ended(&self) -> Option<(i32, u64)> {
         self.ended
     }
 }
 
 impl Drop for Subject {
-    /// Ends the command: by SIGTERM, and after some seconds by force. A program that was there before goes on.
+    /// Ends the command by SIGTERM, and after some seconds by SIGKILL. A program that corehop did not start continues
+    /// to run.
     fn drop(&mut self) {
         if self.child.is_none() || self.has_ended() {
             return;
@@ -165,7 +168,7 @@ impl Drop for Subject {
 }
 
 impl SubjectMark {
-    /// The time and the progress since then.
+    /// The time and the progress from this mark to `later`.
     pub(super) fn until(&self, later: &Self) -> SubjectSpan {
         let wall_ns = (later.at - self.at).as_nanos() as f64;
         let since = |(pid, &ns): (&u32, &u64)| {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The duty budget of a job: what its steps are expected to take, the waits before them, and the end of them.
+//! The duty budget of a job: the expected duration of its steps, the waits before them, and their end.
 //!
-//! No step waits between the touches of a job, because others would use the caches meanwhile. So a job begins when all of
-//! its steps fit on every CPU that they use, and gives up when it has used what the ledgers left to it.
+//! No step waits between the touches of a job, because other threads would use the caches meanwhile. So a job begins
+//! when all of its steps fit on every CPU that they use, and gives up when it has used the time that the ledgers
+//! allow.
 
 use corehop_plan::experiment::{Job, Step};
 use corehop_plan::machine::MachineError;
@@ -42,7 +43,7 @@ impl Runner {
         }
     }
 
-    /// The steps of `job` with the CPU on which each of them is.
+    /// The steps of `job`, each with its CPU.
     fn placed(job: &Job) -> impl Iterator<Item = (Cpu, &Step)> {
         job.steps.iter().scan(job.start, |here, step| {
             let on = *here;
@@ -53,9 +54,9 @@ impl Runner {
         })
     }
 
-    /// Whether the job on its own would exceed the planned part of the budget, or cannot be given up.
+    /// Whether the job alone would exceed the planned part of the budget, or cannot be interrupted.
     ///
-    /// A preemptor is never real-time, and a fill of the caches rests in between.
+    /// A preemptor is never real-time, and a cache fill pauses in between, so neither counts.
     pub(super) fn is_long(&mut self) -> bool {
         if self.set().walk.is_own_job() {
             return true;
@@ -75,7 +76,7 @@ impl Runner {
         renewing > PLANNED_NS || !duty::fits(Self::placed(job).map(length))
     }
 
-    /// Takes fresh page frames, if the job's set wants some.
+    /// Takes new page frames, if the job's working set requires them.
     pub(super) fn renew(&mut self) -> Result<(), MachineError> {
         if !self.set().fresh_frames {
             return Ok(());
@@ -105,7 +106,7 @@ impl Runner {
         self.rest(&needs);
     }
 
-    /// After an absence: a job that does not fit as a whole goes on with what the absence has given back.
+    /// After an absence: lets a job that does not fit as a whole use the time that the absence has freed.
     pub(super) fn replenish(&mut self) {
         if !self.roomy {
             self.enter();
@@ -113,7 +114,7 @@ impl Runner {
         }
     }
 
-    /// Enters what the thread has done, and waits until `need` more fits on the CPU.
+    /// Records the thread's busy time, and waits until `need` more fits on the CPU.
     fn keep_to_budget(&mut self, need: f64) {
         self.rest(&[(self.here, need)]);
     }
@@ -133,7 +134,8 @@ impl Runner {
         }
     }
 
-    /// Notes what the ledger of `cpu` leaves to the job. Where the preemptor fits beside the job, the two share that.
+    /// Stores the time that the ledger of `cpu` leaves for the job. If the preemptor fits beside the job, both share
+    /// that time.
     fn allow(&mut self, cpu: Cpu) {
         let together = self.roomy.then(|| duty::allowance_together_ns(cpu));
         let left = together.unwrap_or_else(|| duty::allowance_ns(cpu));
@@ -143,7 +145,7 @@ impl Runner {
         }
     }
 
-    /// When the job has used what the ledger of this CPU left to it; never, if the job is not real-time.
+    /// The time at which the job has used what the ledger of this CPU allows; never, if the job is not real-time.
     pub(super) fn deadline(&self, seat: &ThreadResources) -> Ticks {
         if let SchedulingPolicy::Other(_) = seat.policy {
             return Ticks::MAX;
@@ -152,7 +154,7 @@ impl Runner {
         self.busy_since + self.setup.clock.ticks(left.max(0.0))
     }
 
-    /// Enters the time up to now as busy; the thread goes on.
+    /// Records the time up to now as busy; the thread continues.
     pub(super) fn enter(&mut self) {
         let until = now();
         self.was_busy(until);
@@ -160,7 +162,7 @@ impl Runner {
         duty::settle(self.here);
     }
 
-    /// Enters the time since the job came to this CPU as busy.
+    /// Records the time since the job arrived on this CPU as busy.
     pub(super) fn was_busy(&mut self, until: Ticks) {
         self.awake_ns += self.setup.clock.between(self.awake_since, until);
         if let Some((cpu, left, resumed)) = self.preempted.take() {
@@ -172,7 +174,7 @@ impl Runner {
         self.use_up(self.here, length);
     }
 
-    /// Keeps in mind that a preemptor had `cpu`. The ledger is told later, not between an absence and a touch.
+    /// Remembers that a preemptor had `cpu`. The ledger is updated later, and not between an absence and a touch.
     pub(super) fn was_preempted(&mut self, cpu: Cpu, left: Ticks, resumed: Ticks) {
         self.preempted = Some((cpu, left, resumed));
         if self.roomy {
@@ -186,10 +188,10 @@ impl Runner {
         }
     }
 
-    /// Drops the working set's lines, and fills the caches with modified lines of other data.
+    /// Evicts the working set's lines, and fills the caches with modified lines of other data.
     ///
-    /// That takes longer than the duty budget where memory is slow. Then the fill rests in between: until what is left
-    /// of the fill and of the job fits, so that no rest follows the last line.
+    /// The fill takes longer than the duty budget if memory is slow. Then the fill pauses in between until its rest
+    /// and the job fit, so that no pause follows the last line.
     pub(super) fn fill_with_modified(&mut self) {
         self.set().memory.flush();
         let Some(mut eviction) = self.setup.eviction.take() else { return };
@@ -206,7 +208,7 @@ impl Runner {
         self.setup.eviction = Some(eviction);
     }
 
-    /// Finds out what is not known yet, on the measured thread and under the load that runs.
+    /// Measures the missing calibration values, on the measured thread and under the running load.
     pub(super) fn calibrate(&mut self) -> Result<(), MemoryError> {
         if self.setup.calibration.is_none() {
             let clock = self.setup.clock;

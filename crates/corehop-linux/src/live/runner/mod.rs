@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Carries out the script of one job after the other, on whichever thread has it.
+//! Executes the scripts of jobs one after the other, on whichever thread has the runner.
 
 mod budget;
 mod touch;
@@ -28,10 +28,10 @@ use super::set::SetState;
 use corehop_system::clock::{self, TickClock, Ticks, now, sleep_until};
 use corehop_system::thread::{Usage, current_cpu, set_affinity, usage};
 
-/// The interval at which a job that is away for long looks whether the run has to end.
+/// The interval at which a job with a long absence checks whether the run was stopped.
 const LOOK_NS: i64 = 250_000_000;
 
-/// The uses of the wall time.
+/// How the wall time of a run was used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WallTimeUse {
     absences_ns: f64,
@@ -50,8 +50,8 @@ impl WallTimeUse {
         self.jobs += other.jobs;
     }
 
-    /// The physical minimum is what no machine can do without: absences, touches, and the waits that
-    /// the duty budget asks for.
+    /// Describes the use of the wall time. The physical minimum is what no machine can avoid: absences, touches, and
+    /// the waits that the duty budget requires.
     pub(crate) fn describe(&self, wall: Duration) -> Value {
         let minimum = self.absences_ns + self.touches_ns + self.duty_ns;
         json!({
@@ -66,16 +66,16 @@ impl WallTimeUse {
     }
 }
 
-/// The next action of a thread with the runner when it can go no further.
+/// What a thread must do with the runner when it cannot continue itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunnerAction {
-    /// Hand it to the thread parked on that CPU.
+    /// Hand the runner to the thread parked on that CPU.
     HandTo(Cpu),
-    /// Give it back to the coordinator.
+    /// Return the runner to the coordinator.
     Done,
 }
 
-/// A job that has been handed over in the middle of an absence.
+/// A job that was handed over in the middle of an absence.
 #[derive(Debug, Clone, Copy)]
 struct MigrationHandover {
     away: Absent,
@@ -83,11 +83,11 @@ struct MigrationHandover {
     left: Ticks,
     resume_at: i64,
     load_bytes: Option<u64>,
-    /// The counters of the CPU that it resumes on, as it leaves.
+    /// The counters of the CPU on which the job resumes, read when it leaves.
     sight: Sight,
 }
 
-/// The parts with which the execution of a phase begins, and of which the next phase goes on with some.
+/// The parts with which a phase begins; the next phase continues with some of them.
 #[derive(Debug)]
 pub(crate) struct PhaseSetup {
     pub(crate) plan: Jobs,
@@ -95,22 +95,22 @@ pub(crate) struct PhaseSetup {
     pub(crate) clock: TickClock,
     pub(crate) started: Instant,
     pub(crate) sets: Vec<SetState>,
-    /// By CPU, and by what they walk among the plan's preemptors.
+    /// The preemptors by CPU, and by their index among the plan's preemptors.
     pub(crate) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
     pub(crate) load: RunningLoad,
     pub(crate) offsets: Offsets,
     pub(crate) calibration: Option<TickCalibration>,
     pub(crate) eviction: Option<Eviction>,
     pub(crate) counters: Arc<HostCounters>,
-    /// The share of the last level that a probe kept before the phase.
+    /// The share of the last level that a probe measured before the phase.
     pub(crate) llc_share: Option<f64>,
-    /// Whether the run has to end.
+    /// Tells whether the run was stopped.
     pub(crate) stop: Stop,
 }
 
 #[cfg(test)]
 impl PhaseSetup {
-    /// A phase of a plan without jobs, on an idle machine.
+    /// The setup of a plan without jobs, on an idle machine.
     pub(crate) fn without_jobs() -> Self {
         Self {
             plan: Jobs {
@@ -137,30 +137,30 @@ impl PhaseSetup {
     }
 }
 
-/// The state of a phase's execution. One thread at a time has it.
+/// The execution state of a phase. One thread at a time has the runner.
 #[derive(Debug)]
 pub(crate) struct Runner {
     pub(super) setup: PhaseSetup,
-    /// Whether the job's absence ended early because the run has to end.
+    /// Whether the job's absence ended early because the run was stopped.
     is_cut: bool,
-    /// The place of the job's preemptor among the plan's.
+    /// The index of the job's preemptor among the plan's preemptors.
     which: Option<usize>,
-    /// The busy time, in nanoseconds, after which the job has to give up on each of its CPUs.
+    /// For each CPU, the busy time in nanoseconds after which the job must give up.
     left: Vec<(Cpu, f64)>,
     /// Whether the job and its preemptor fit into the planned part of the budget.
     roomy: bool,
-    /// The CPU that a preemptor had, and when, until the ledger knows.
+    /// The CPU that a preemptor had, and when, until the ledger is updated.
     preempted: Option<(Cpu, Ticks, Ticks)>,
     pub(super) jobs: Range<usize>,
     step: usize,
     here: Cpu,
     busy_since: Ticks,
     crossing: Option<MigrationHandover>,
-    /// The kernel's counts for this thread when it took the job up.
+    /// The kernel's counts for this thread when it received the job.
     usage: Usage,
     /// The kernel's counts for the job on threads that have handed it over.
     used: Usage,
-    /// When the job was last awake without its time being entered as such.
+    /// The start of the job's awake time that is not yet recorded.
     awake_since: Ticks,
     /// The time that the job has been awake, in nanoseconds.
     awake_ns: f64,
@@ -173,7 +173,7 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    /// Begins a phase, with no job ordered yet.
+    /// Begins a phase without any ordered job.
     pub(crate) fn new(setup: PhaseSetup) -> Self {
         Self {
             setup,
@@ -199,7 +199,7 @@ impl Runner {
         }
     }
 
-    /// The jobs to do next.
+    /// Sets the jobs to run next.
     pub(crate) fn order(&mut self, jobs: Range<usize>) {
         self.records.reserve(jobs.len());
         self.jobs = jobs;
@@ -214,7 +214,7 @@ impl Runner {
         self.error.take()
     }
 
-    /// The parts of the phase, as it has left them.
+    /// Returns the parts of the phase for the next phase.
     pub(crate) fn into_setup(self: Box<Self>) -> PhaseSetup {
         self.setup
     }
@@ -239,7 +239,7 @@ impl Runner {
         json!({"walk": calibration, "stamp_ns_per_chunk_by_set": stamps})
     }
 
-    /// The time that `job` is expected to take, the waits of the duty budget included.
+    /// The expected time of `job`, including the waits of the duty budget.
     pub(crate) fn expected_ns(&self, job: &Job) -> f64 {
         let busy = self.need_ns(job);
         let away: f64 = job
@@ -259,7 +259,7 @@ impl Runner {
         &mut self.setup.sets[index]
     }
 
-    /// Carries out what is ordered, as far as this thread can.
+    /// Executes the orders as far as this thread can.
     pub(crate) fn go_on(&mut self, seat: &mut ThreadResources) -> RunnerAction {
         if self.crossing.is_none() {
             // Awake from here on, whatever it does first.
@@ -278,13 +278,13 @@ impl Runner {
         }
     }
 
-    /// Does nothing of what is left to do; what was recorded stays.
+    /// Stops because of an error; recorded samples are kept.
     pub(crate) fn give_up(&mut self, error: MachineError) -> RunnerAction {
         self.error = Some(error);
         self.leave_off()
     }
 
-    /// Does nothing of what is left to do, because the run has to end.
+    /// Stops because the run was stopped.
     fn leave_off(&mut self) -> RunnerAction {
         self.jobs = self.jobs.end..self.jobs.end;
         self.crossing = None;
@@ -329,7 +329,7 @@ impl Runner {
         Ok(RunnerAction::Done)
     }
 
-    /// Goes to the job's first CPU, waits until its duty budget allows the job, takes its policy.
+    /// Moves to the job's first CPU, waits until the duty budget allows the job, and sets its policy.
     fn begin(&mut self, seat: &mut ThreadResources, start: Cpu) -> Result<(), MachineError> {
         // What the thread has done since the job before counts for the CPU on which it did it.
         self.enter();
@@ -393,7 +393,7 @@ impl Runner {
         self.tally.prepare_ns += self.setup.clock.between(begin, now()) - rested;
     }
 
-    /// Walks so many times, as a touch does, and does not time it.
+    /// Walks `passes` times like a touch, without timing.
     fn pass(&mut self, seat: &ThreadResources, passes: u32) {
         let begin = now();
         let (clock, deadline) = (self.setup.clock, self.deadline(seat));
@@ -401,8 +401,8 @@ impl Runner {
         self.tally.touches_ns += self.setup.clock.between(begin, now());
     }
 
-    /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in
-    /// the middle of it.
+    /// Leaves the CPU. If a thread is parked on the target CPU, the runner is handed over in the middle of the
+    /// absence.
     fn leave(
         &mut self,
         seat: &ThreadResources,
@@ -450,7 +450,7 @@ impl Runner {
             .filter(|preemptor| preemptor.cpu == self.here)
     }
 
-    /// Sleeps until then; far from it, not for so long that the end of the run would have to wait.
+    /// Sleeps until the given time, in intervals short enough that a stop does not have to wait.
     fn rest_until(&mut self, resume_at: i64) {
         while resume_at - clock::read(libc::CLOCK_MONOTONIC) > 2 * LOOK_NS && !self.is_cut {
             sleep_until(clock::read(libc::CLOCK_MONOTONIC) + LOOK_NS);
@@ -461,8 +461,8 @@ impl Runner {
         }
     }
 
-    /// Sleeps for what remains of an absence, on the CPU on which the job resumes; the stamp `on_cpu`
-    /// was taken when it got there.
+    /// Sleeps for the rest of an absence on the CPU on which the job resumes; the stamp `on_cpu` was taken on
+    /// arrival.
     fn arrive(&mut self, crossing: &MigrationHandover, on_cpu: Ticks) {
         let MigrationHandover { away, from, left, resume_at, load_bytes, sight } = *crossing;
         self.rest_until(resume_at);

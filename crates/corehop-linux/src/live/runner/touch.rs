@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One timed touch, and all that is known of what disturbed it.
+//! Executes one timed touch, and collects everything known about its disturbances.
 
 use super::Runner;
 use crate::live::counters::Sight;
@@ -10,10 +10,10 @@ use crate::walk::WalkResult;
 use corehop_system::clock::{Ticks, clock_rate_spin, now};
 use corehop_system::thread::{Usage, current_cpu, usage};
 
-/// The warm touch is the second of a job: how long its chunks take says what to expect of later ones.
+/// The index of the warm touch, the second of a job. The duration of its chunks predicts later chunks.
 const WARM: usize = 1;
 
-/// The values read before a touch, to compare after it.
+/// The values read before a touch, for comparison afterwards.
 struct Before {
     sight: Sight,
     usage: Option<Usage>,
@@ -54,7 +54,7 @@ impl Runner {
         self.record.touches.push(touch);
     }
 
-    /// The ticks above which a chunk of the next touch has a hole: much less where it is warm.
+    /// The ticks above which a chunk of the next touch has a hole; much less if the touch is warm.
     fn threshold(&mut self) -> Ticks {
         let Some(calibration) = self.setup.calibration else { return Ticks::MAX };
         let warm = self.record.touches.len() == WARM;
@@ -66,8 +66,8 @@ impl Runner {
         }
     }
 
-    /// Looks at the counters just before a touch. Those that take a system call only where
-    /// restartable sequences do not watch it: the call would evict lines.
+    /// Reads the counters just before a touch. Counters that need a system call are read only if restartable
+    /// sequences do not watch the touch, because the call would evict lines.
     fn look(&mut self, seat: &ThreadResources) -> Before {
         let spin_ns = self.setup.clock.nanos(clock_rate_spin());
         let watched = seat.rseq.is_some() && !self.set().walk.is_own_job();
@@ -79,7 +79,7 @@ impl Runner {
         }
     }
 
-    /// Notes what the next touches are expected to take.
+    /// Updates the expected duration of the next touches.
     fn learn(&mut self, walked: &WalkResult, elapsed_ns: f64) {
         let before = self.record.touches.len();
         let set = self.set();
@@ -92,15 +92,15 @@ impl Runner {
         self.tally.touches_ns += elapsed_ns;
     }
 
-    /// The time of a walk without that of its time stamps.
+    /// The duration of a walk without its time stamps.
     fn net_ns(&mut self, walked: &WalkResult) -> f64 {
         let (clock, calibration) = (self.setup.clock, self.setup.calibration);
         let set = self.set();
         net_ns(&clock, walked, calibration, set.stamps, &set.walk)
     }
 
-    /// Enters what the kernel counted over the whole job: a touch at which the scheduler came by lost
-    /// the CPU if the job did, and time stolen from the job was stolen where its largest hole is.
+    /// Attributes what the kernel counted over the whole job. If the job lost the CPU, so did the touch during which
+    /// the scheduler ran. Time stolen from the job was stolen where its largest hole is.
     pub(super) fn blame(&mut self) {
         let of_job = self.used.plus(usage().since(self.usage));
         for touch in self.record.touches.iter_mut().filter(|touch| touch.aborts > 0) {
@@ -118,9 +118,9 @@ impl Runner {
         }
     }
 
-    /// The time that the hypervisor has taken from the job while it was awake, in nanoseconds: the time its
-    /// thread did not run; where the kernel takes interrupts for that as well, the time the CPU's run queue
-    /// has noticed so far.
+    /// The time that the hypervisor took from the job while it was awake, in nanoseconds. This is the time that its
+    /// thread did not run; if the kernel counts interrupts there too, it is the time that the CPU's run queue has
+    /// noticed so far.
     fn stolen_from_job(&self, of_job: &Usage) -> u64 {
         if self.setup.counters.not_run_is_stolen() {
             return missing(self.awake_ns, of_job.cpu_ns);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The ways to another core, and the work that is carried out there.
+//! The paths to another core, and the work that is executed there.
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
@@ -21,22 +21,22 @@ use super::{CallError, KERNEL_IDLE_MS, PATIENCE_NS, look};
 use corehop_system::clock::{Ticks, now};
 use corehop_system::thread::current_tid;
 
-/// A way to have calls carried out.
+/// A path by which calls are executed.
 pub(super) enum CallPath {
-    /// On the caller's core.
+    /// Calls run on the caller's core.
     Here,
-    /// By a switch.
+    /// A core switch of the library executes the calls.
     Partner(Box<Switch>),
-    /// By a thread of the kernel.
+    /// A kernel thread executes the calls.
     Kernel(KernelPoller),
-    /// By a worker that is reached in another way.
+    /// A worker thread that is reached in another way executes the calls.
     Worker(CallWorker),
-    /// On the caller's core, beside a second worker.
+    /// Calls run on the caller's core while a second worker makes its own calls.
     Beside(Box<PeerWorker>),
 }
 
 impl CallPath {
-    /// Opens the way to a CPU.
+    /// Opens the path to a CPU.
     pub(super) fn open(cell: &SwitchCell) -> Result<Self, CallError> {
         let (mechanism, to) = (cell.mechanism, cell.to);
         let mechanism = match mechanism {
@@ -72,7 +72,7 @@ impl CallPath {
         Self::partner(mechanism, to)
     }
 
-    /// A switch by a mechanism of the library.
+    /// A switch with a mechanism of the library.
     fn partner(mechanism: Mechanism, to: Cpu) -> Result<Self, CallError> {
         let os_cores = CoreSet::of(&[to.0 as usize]);
         let options = Options { os_cores, mechanism: Some(mechanism), ..Options::default() };
@@ -84,7 +84,7 @@ impl CallPath {
         Err(CallError::Impossible { why: reasons.join("; ") })
     }
 
-    /// Has the work carried out, and returns its result.
+    /// Executes the work, and returns its result.
     #[inline]
     pub(super) fn call(&mut self, work: &mut CallPayload) -> Result<u64, CallError> {
         let argument = (&raw mut *work).cast::<c_void>();
@@ -100,7 +100,7 @@ impl CallPath {
         }
     }
 
-    /// The calls so far that the caller's core carried out, since the other did not take them.
+    /// The number of calls so far that ran on the caller's core because the other core did not accept them.
     pub(super) fn stayed(&self) -> u64 {
         match self {
             Self::Here | Self::Kernel(_) | Self::Worker(_) => 0,
@@ -111,15 +111,15 @@ impl CallPath {
         }
     }
 
-    /// The threads that make calls at the same time.
+    /// The number of threads that make calls simultaneously.
     pub(super) fn workers(&self) -> f64 {
         if matches!(self, Self::Beside(_)) { 2.0 } else { 1.0 }
     }
 }
 
-/// A second worker: it makes as many calls of its own on the other core as the caller makes on its own.
+/// A second worker, which makes as many calls on the other core as the caller makes on its own.
 pub(super) struct PeerWorker {
-    /// Starts the worker. Dropped first, as its partner uses the half.
+    /// The switch that starts the worker. It is dropped first, because its partner uses the other field.
     switch: Switch,
     half: WorkerCalls,
 }
@@ -128,9 +128,9 @@ pub(super) struct PeerWorker {
 struct WorkerCalls {
     work: CallPayload,
     calls: u32,
-    /// The calls that were made, in all.
+    /// The total number of calls made.
     made: AtomicU32,
-    /// The caller has given up.
+    /// Whether the caller has given up.
     over: AtomicBool,
 }
 
@@ -141,19 +141,19 @@ impl PeerWorker {
         Ok(Self { switch, half: WorkerCalls { work, calls: 0, made, over } })
     }
 
-    /// The calls that the worker has made.
+    /// The number of calls that the worker has made.
     #[cfg(test)]
     pub(super) fn made(&self) -> u32 {
         self.half.made.load(Ordering::Relaxed)
     }
 
-    /// Takes the worker's file away, so that its calls fail.
+    /// Removes the worker's file, so that its calls fail.
     #[cfg(test)]
     pub(super) fn spoil(&mut self) {
         self.half.work.file = None;
     }
 
-    /// Makes so many calls here, and as many there, and waits for both.
+    /// Makes `calls` calls on each of the two cores, and waits for both.
     pub(super) fn calls(
         &mut self,
         calls: u32,
@@ -183,11 +183,11 @@ impl PeerWorker {
     }
 }
 
-/// Carries out the calls of a [`WorkerCalls`], and returns the result of the last one.
+/// Executes the calls of a [`WorkerCalls`], and returns the result of the last one.
 ///
 /// # Safety
 ///
-/// The argument points to a `Half` that nothing else writes to meanwhile, but for its flag.
+/// The argument must point to a `Half` that nothing else writes to meanwhile, except for its flag.
 unsafe extern "C" fn carry_out_half(half: *mut c_void) -> u64 {
     // SAFETY: by the caller.
     let half = unsafe { &*half.cast::<WorkerCalls>() };
@@ -204,13 +204,13 @@ unsafe extern "C" fn carry_out_half(half: *mut c_void) -> u64 {
     result
 }
 
-/// A call, and all that it needs.
+/// A call with all its data.
 pub(super) struct CallPayload {
     call: SwitchCall,
     pub(super) file: Option<File>,
-    /// Written by the kernel where the call reads.
+    /// The buffer, which the kernel writes if the call reads.
     buffer: Vec<UnsafeCell<u8>>,
-    /// The result that each call must have; for `gettid` 0, as the partner's number is its own.
+    /// The result that each call must have; 0 for `gettid`, because the partner has its own thread ID.
     pub(super) expected: u64,
 }
 
@@ -225,7 +225,7 @@ impl CallPayload {
         Ok(Self { call: cell.call, file, buffer, expected: cell.bytes })
     }
 
-    /// Refuses a result that a call without a switch does not have.
+    /// Rejects a result that differs from a call without a switch.
     pub(super) fn check(&self, got: u64) -> Result<(), CallError> {
         let expected = self.expected;
         let is_right = if self.call.is_sized() { got == expected } else { got != u64::MAX };
@@ -233,11 +233,11 @@ impl CallPayload {
     }
 }
 
-/// Carries out the call of a [`CallPayload`], and returns its result.
+/// Executes the call of a [`CallPayload`], and returns its result.
 ///
 /// # Safety
 ///
-/// The argument points to a `Work` that nothing else writes to meanwhile.
+/// The argument must point to a `Work` that nothing else writes to meanwhile.
 pub(super) unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
     // SAFETY: by the caller. Of several calls outstanding, the partner carries out one after the other.
     let work = unsafe { &*work.cast::<CallPayload>() };
@@ -252,7 +252,7 @@ pub(super) unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
     }
 }
 
-/// A file without a name, in memory.
+/// Creates an unnamed file in memory.
 fn memory_file() -> io::Result<File> {
     // SAFETY: memfd_create reads a C string.
     let fd = unsafe { libc::memfd_create(c"corehop-switch".as_ptr(), libc::MFD_CLOEXEC) };

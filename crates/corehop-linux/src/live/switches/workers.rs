@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A worker thread on the other core, reached by the ways that programs use without the library: channels, a condition
-//! variable, an eventfd, a pipe, a futex; and a second worker that makes calls of its own.
+//! A worker thread on the other core, reached by the means that programs use without the library: channels, a
+//! condition variable, an eventfd, a pipe, a futex. A second worker can make its own calls.
 //!
-//! Either direction carries one word at a time: the address of the work there, its result back.
+//! Each direction carries one word at a time: the address of the work to the worker, and its result back.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -22,7 +22,7 @@ trait Sends: Send {
     fn send(&mut self, word: u64) -> bool;
 }
 
-/// The receiving end of one direction; nothing once the other side is gone.
+/// The receiving end of one direction; it returns `None` once the other side is gone.
 trait Receives: Send {
     fn receive(&mut self) -> Option<u64>;
 }
@@ -30,7 +30,7 @@ trait Receives: Send {
 /// Both ends of one direction.
 type Ends = (Box<dyn Sends>, Box<dyn Receives>);
 
-/// Opens one direction of a way.
+/// Opens one direction with a mechanism.
 fn direction(mechanism: SwitchMechanism) -> io::Result<Ends> {
     Ok(match mechanism {
         SwitchMechanism::Futex => both(Arc::new(WordMailbox::default())),
@@ -60,7 +60,7 @@ where
     (Box::new(Arc::clone(&shared)), Box::new(shared))
 }
 
-/// A word, and whether it is there: the receiver sleeps until it is.
+/// A word that is present or absent; the receiver sleeps until it is present.
 #[derive(Default)]
 struct WordMailbox {
     is_there: AtomicU32,
@@ -93,7 +93,7 @@ fn futex(word: &AtomicU32, operation: i32, value: u32) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
 }
 
-/// A word behind a mutex, with a condition.
+/// A word behind a mutex, with a condition variable.
 #[derive(Default)]
 struct Guarded {
     word: Mutex<Option<u64>>,
@@ -120,7 +120,7 @@ impl Receives for Arc<Guarded> {
     }
 }
 
-/// An eventfd, and the word beside it: a counter has no place for every word.
+/// An eventfd, and a separate word, because the eventfd's counter cannot carry every word.
 struct EventfdChannel {
     count: OwnedFd,
     word: AtomicU64,
@@ -201,10 +201,10 @@ impl Receives for crossbeam_channel::Receiver<u64> {
 /// The address that ends a worker.
 const END: u64 = 0;
 
-/// A function of a worker, of an address.
+/// The function that a worker calls with each address.
 pub(super) type WorkerFunction = unsafe extern "C" fn(*mut libc::c_void) -> u64;
 
-/// A worker thread on another CPU. Dropping it ends the thread, after the call that it has.
+/// A worker thread on another CPU. Dropping the value ends the thread after its current call.
 pub(super) struct CallWorker {
     there: Box<dyn Sends>,
     back: Box<dyn Receives>,
@@ -212,15 +212,15 @@ pub(super) struct CallWorker {
 }
 
 impl CallWorker {
-    /// Starts a worker that is reached in this way and runs `job` of each address that it gets.
+    /// Starts a worker that is reached with this mechanism and calls `job` with each address.
     ///
     /// # Errors
     ///
-    /// There is no thread or descriptor left, or the CPU is not allowed.
+    /// An error if there is no thread or descriptor left, or the CPU is not allowed.
     ///
     /// # Safety
     ///
-    /// `job` may be run on another thread with every address that is passed to [`Self::call`].
+    /// `job` must be safe to call on another thread with every address that is passed to [`Self::call`].
     pub(super) unsafe fn start(
         mechanism: SwitchMechanism,
         to: Cpu,
@@ -245,7 +245,7 @@ impl CallWorker {
         is_there.then_some(worker).ok_or_else(refused)
     }
 
-    /// Has the worker run its job of this address, and returns the result; nothing if the worker is gone.
+    /// Lets the worker call its job with this address, and returns the result; `None` if the worker is gone.
     pub(super) fn call<T>(&mut self, address: *mut T) -> Option<u64> {
         self.there.send(address.expose_provenance() as u64).then(|| self.back.receive())?
     }

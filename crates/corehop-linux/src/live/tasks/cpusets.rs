@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Clusters of CPUs as the kernel knows them: partitions of cpusets, between which nothing migrates and
-//! each of which admits `SCHED_DEADLINE` threads of its own.
+//! Clusters of CPUs that the kernel enforces: cpuset partitions between which nothing migrates, each with its own
+//! admission of `SCHED_DEADLINE` threads.
 //!
-//! With cgroup v2 each cluster is a remote partition (Linux 6.7) in a cgroup of this process, and the rest
-//! of the system keeps the other CPUs. With cgroup v1 the whole machine's load balancing has to be
-//! switched off meanwhile: only when that was allowed, and for seconds. Everything is in the journal
-//! before it is made.
+//! With cgroup v2 each cluster is a remote partition (Linux 6.7) in a cgroup of this process, and the rest of the
+//! system keeps the other CPUs. With cgroup v1, load balancing of the whole machine must be off meanwhile; this
+//! happens only if allowed, and for seconds. Every change is written to the journal before it is made.
 
 use std::fs;
 use std::io;
@@ -18,10 +17,10 @@ use corehop_plan::units::{CpuList, Nanos};
 use corehop_system::proc::{self, Mount};
 use corehop_system::supervisor::{Guard, SupervisorError, Undo, UndoId, WholeHost};
 
-/// The longest that the machine may do without load balancing.
+/// The longest time for which the machine may run without load balancing.
 const LONGEST_V1: Nanos = Nanos::from_secs(60);
 
-/// The hierarchies of the host.
+/// The cgroup hierarchies of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum CpusetHierarchy {
     /// Version 2 with the controller `cpuset`.
@@ -30,18 +29,18 @@ enum CpusetHierarchy {
     Legacy(PathBuf),
 }
 
-/// Partitions that exist until dropped.
+/// Cpuset partitions that exist until dropped.
 #[derive(Debug)]
 pub(super) struct Partitions {
     guard: Guard,
-    /// The file to which a thread of each cluster writes its number.
+    /// For each cluster, the file to which its threads write their thread IDs.
     doors: Vec<PathBuf>,
     undos: Vec<UndoId>,
-    /// Held until the undos are done.
+    /// The lock on the whole host, held until everything is reverted.
     whole: Option<WholeHost>,
 }
 
-/// Whether the whole machine may be affected, and for how long it would be.
+/// Whether the whole machine may be affected, and for how long.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Permission {
     pub(super) allow_system: bool,
@@ -49,10 +48,10 @@ pub(super) struct Permission {
 }
 
 impl Partitions {
-    /// Makes one partition of each of `clusters`.
+    /// Creates one partition for each of `clusters`.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] with what is in the way; nothing is left changed then.
+    /// [`MachineError::NotPossible`] with the obstacle; in that case nothing stays changed.
     pub(super) fn make(
         clusters: &[CpuList],
         guard: &Guard,
@@ -81,10 +80,11 @@ impl Partitions {
         Ok(made)
     }
 
-    /// Takes all of it back.
+    /// Reverts all changes.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] with what could not be: it stays listed for `corehop doctor restore`.
+    /// [`MachineError::Failed`] with the changes that could not be reverted, which stay listed for `corehop doctor
+    /// restore`.
     pub(super) fn end(mut self) -> Result<(), MachineError> {
         let left: Vec<String> = self
             .undos
@@ -109,7 +109,7 @@ impl Partitions {
         fs::write(door, tid.to_string())
     }
 
-    /// The file in which a thread of cluster `cluster` writes its number.
+    /// The file to which a thread of cluster `cluster` writes its thread ID.
     pub(super) fn door(&self, cluster: usize) -> PathBuf {
         self.doors[cluster].clone()
     }
@@ -179,7 +179,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// The cgroup of a cluster, entered in the journal.
+    /// The cgroup of a cluster, recorded in the journal.
     fn folder(
         &mut self,
         parent: &Path,
@@ -208,7 +208,7 @@ impl Drop for Partitions {
     }
 }
 
-/// The hierarchy that has the controller, by the kernel's list of mounts.
+/// The hierarchy with the controller, according to the kernel's list of mounts.
 fn hierarchy(mounts: &[Mount]) -> Option<CpusetHierarchy> {
     let legacy = mounts.iter().find(|it| it.kind == b"cgroup" && it.has("cpuset"));
     if let Some(mount) = legacy {
@@ -242,7 +242,7 @@ fn permitted(permission: Permission) -> Result<(), MachineError> {
     Ok(())
 }
 
-/// A cpuset of others that makes a scheduling domain, which would join ours to it.
+/// A foreign cpuset that forms a scheduling domain, which would merge with corehop's.
 fn other_domain(root: &Path) -> Option<PathBuf> {
     let folders = fs::read_dir(root).ok()?.flatten().map(|entry| entry.path());
     let balances = |folder: &PathBuf| {
@@ -252,14 +252,14 @@ fn other_domain(root: &Path) -> Option<PathBuf> {
     folders.filter(|it| it.is_dir()).find(balances)
 }
 
-/// The cgroup of this process in the hierarchy at `root` with that controller (none: version 2).
+/// The cgroup of this process in the hierarchy at `root` with that controller (none means version 2).
 fn own_cgroup(root: &Path, controller: &str) -> PathBuf {
     let all = proc::own_groups();
     let group = proc::groups(&all).find(|it| it.has(controller));
     group.map_or_else(|| root.to_owned(), |it| root.join(it.below()))
 }
 
-/// Takes CPUs from the rest of the system.
+/// Reserves CPUs that the rest of the system then cannot use.
 fn exclusive(folder: &Path, cpus: &str) -> Result<(), MachineError> {
     let file = folder.join("cpuset.cpus.exclusive");
     if !file.exists() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of a task set, seen by the coordinator: made ready, started, drained and ended.
+//! The coordinator's view of a task set's threads: set up, started, drained and ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -33,13 +33,13 @@ pub(super) struct CrewState {
     pub(super) running: AtomicU32,
     /// Whether a thread of the set has panicked.
     pub(super) panicked: AtomicBool,
-    /// By which ways threads notice absences.
+    /// The methods by which threads notice absences.
     pub(super) methods: Mutex<Vec<AbsenceMethod>>,
 }
 
 impl CrewState {
-    /// Counts a thread as running while it lives. Its panic must not leave the coordinator waiting, for its
-    /// report or for its end.
+    /// Counts a thread as running while it lives. If the thread panics, the coordinator must not wait for its report
+    /// or its end.
     pub(super) fn carry_out(&self, report: &Sender<SetupResult>, life: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(life)).is_err() {
             self.panicked.store(true, Ordering::Release);
@@ -50,13 +50,13 @@ impl CrewState {
     }
 }
 
-/// The message of a thread that has set itself up: ready, or the reason why not.
+/// The message of a thread after its setup: ready, or the reason why not.
 pub(super) type SetupResult = Result<(), String>;
 
-/// The reply to a thread: the start of the run, or None if there is none.
+/// The reply to a thread: the start of the run, or `None` if there is no run.
 pub(super) type StartReply = Option<u64>;
 
-/// The threads of a set.
+/// The threads of a task set.
 #[derive(Debug)]
 pub(super) struct TaskCrew {
     pub(super) shared: Arc<CrewState>,
@@ -98,8 +98,8 @@ impl TaskCrew {
         Ok(())
     }
 
-    /// Puts every thread back under the ordinary policy: none has to wait for what it has reserved in order to
-    /// end, or holds something then that the caller waits for.
+    /// Puts every thread back under the ordinary policy, so that no thread waits for reserved time in order to end,
+    /// or then holds something that the caller waits for.
     fn dismiss(&self) {
         let alive = self.threads.iter().zip(self.shared.peers.iter());
         for (_, peer) in alive.filter(|(thread, _)| !thread.is_finished()) {
@@ -118,7 +118,7 @@ impl TaskCrew {
         }
     }
 
-    /// Passes records on until all threads have ended, or no more are wanted.
+    /// Passes records on until all threads have ended, or no more records are wanted.
     pub(super) fn drain(
         &self,
         run: &TaskRun,
@@ -155,7 +155,7 @@ impl TaskCrew {
         }
     }
 
-    /// Ends the threads; by which ways they noticed absences.
+    /// Ends the threads; returns the methods by which they noticed absences.
     pub(super) fn end(self) -> Vec<AbsenceMethod> {
         self.shared.stop.store(true, Ordering::Release);
         self.dismiss();
@@ -171,8 +171,8 @@ impl TaskCrew {
     }
 }
 
-/// Room for the records between two times when they are passed on, and touched already: a task that found
-/// no room would make some within its execution time.
+/// Preallocated and touched memory for the records between two times when they are passed on, because a task must not
+/// allocate within its execution time.
 pub(super) fn room(run: &TaskRun) -> Vec<TaskJobRecord> {
     // Below this periods are too short for jobs to come as often.
     const MOST: u64 = 100_000;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets under the kernel's schedulers: the schedule-sensitive method (Bastoni et al., section 3.1).
+//! Runs task sets under the kernel's schedulers: the schedule-sensitive method (Bastoni et al., section 3.1).
 //!
-//! Every task is a thread. All of them wait, ready, until their policies are set and the first release is
-//! near; then the coordinator (the caller) sleeps, and passes records on four times a second.
+//! Every task is a thread. All threads wait until their policies are set and the first release is near. Then the
+//! coordinator (the calling thread) sleeps, and passes records on four times per second.
 
 mod cpusets;
 mod crew;
@@ -40,7 +40,7 @@ use crew::{CrewState, TaskCrew, room};
 use policy::KernelPolicy;
 use recruit::Recruit;
 
-/// The time from the last thread's readiness to the first possible release.
+/// The time from the moment when the last thread is ready to the first possible release.
 const LEAD: Duration = Duration::from_millis(50);
 
 impl LiveMachine {
@@ -102,8 +102,8 @@ impl LiveMachine {
         outcome.and_then(|outcome| ended.map(|()| outcome))
     }
 
-    /// Clusters of CPUs that the kernel has to know of: those of `SCHED_DEADLINE`, unless there is one of
-    /// all CPUs.
+    /// The CPU clusters that the kernel must know: those of `SCHED_DEADLINE`, unless there is a single cluster of all
+    /// CPUs.
     fn partitions(
         &self,
         scheduler: Scheduler,
@@ -118,8 +118,8 @@ impl LiveMachine {
         Partitions::make(&run.clusters, &self.guard, permission).map(Some)
     }
 
-    /// The scheduler of the class `sched_ext` that the plan means, where it means one: one that is loaded, or
-    /// ours, which is loaded for as long as the value lives.
+    /// The `sched_ext` scheduler that the plan requires, if it requires one: a scheduler that is already loaded, or
+    /// corehop's own, which stays loaded as long as the returned value.
     fn sched_ext(&self, plan: &Tasks) -> Result<Option<SchedulerAttachment>, MachineError> {
         if plan.scheduler != Scheduler::SchedExt {
             return Ok(None);
@@ -147,7 +147,7 @@ impl LiveMachine {
         }
     }
 
-    /// Starts the threads of a set and waits until each has set itself up.
+    /// Starts the threads of a set and waits until each is set up.
     fn muster(
         &mut self,
         (plan, seed): (&Tasks, u64),
@@ -201,7 +201,7 @@ impl LiveMachine {
         crew.all_ready(&reports)
     }
 
-    /// The findings of a load's first thread about time stamps and holes.
+    /// The calibration of time stamps and holes by the first thread under a load.
     fn calibrated(&mut self, load: &Load, run: &TaskRun) -> Result<TickCalibration, MachineError> {
         if let Some(known) = self.calibration(load) {
             return Ok(known);
@@ -218,8 +218,7 @@ impl LiveMachine {
         Ok(calibration)
     }
 
-    /// The control pages, or why there are none. A run that is not watched has none of the programs in the
-    /// kernel.
+    /// The control pages, or why there are none. A run without detection loads none of the BPF programs.
     fn control_pages(&mut self, watched: bool) -> ControlPagesResult {
         if !watched {
             self.pages = None;
@@ -231,7 +230,7 @@ impl LiveMachine {
         self.pages.get_or_insert_with(open).clone()
     }
 
-    /// Keeps what the provenance is to say of a set.
+    /// Stores what the provenance says about a set.
     fn note_tasks(
         &mut self,
         plan: &Tasks,
@@ -263,7 +262,8 @@ impl LiveMachine {
     }
 }
 
-/// Threads whose CPU goes offline run elsewhere without a word: that is another experiment.
+/// Checks that all CPUs are online, because threads whose CPU goes offline silently run elsewhere, which would be
+/// another experiment.
 fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
     let online = proc::text("/sys/devices/system/cpu/online").unwrap_or_default();
     match offline(cpus, &online) {
@@ -277,7 +277,7 @@ fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
     }
 }
 
-/// The part of `cpus` that is missing in the kernel's list of CPUs; None where the list is unknown.
+/// The part of `cpus` that is missing in the kernel's list of CPUs; `None` if the list is unknown.
 fn offline(cpus: &CpuList, online: &str) -> Option<CpuList> {
     let online: CpuList = online.parse().ok()?;
     let gone = CpuList::new(cpus.iter().filter(|&cpu| !online.contains(cpu)));
@@ -287,7 +287,7 @@ fn offline(cpus: &CpuList, online: &str) -> Option<CpuList> {
 /// The control pages, or why there are none.
 pub(super) type ControlPagesResult = Result<Arc<ControlPages>, String>;
 
-/// The cost of time stamps for each different working set.
+/// The cost of time stamps for each distinct working set.
 fn stamp_costs(run: &TaskRun) -> Result<Vec<(WorkingSet, StampCost)>, MachineError> {
     let mut costs: Vec<(WorkingSet, StampCost)> = Vec::new();
     for task in &run.tasks {
@@ -299,8 +299,8 @@ fn stamp_costs(run: &TaskRun) -> Result<Vec<(WorkingSet, StampCost)>, MachineErr
     Ok(costs)
 }
 
-/// The CPUs that the thread of a task binds itself to; none for `SCHED_DEADLINE`, which must be allowed on
-/// all of its partition.
+/// The CPUs to which the thread of a task binds itself; `None` for `SCHED_DEADLINE`, whose threads must be allowed on
+/// all of their partition.
 fn bound(scheduler: Scheduler, run: &TaskRun, task: usize) -> Option<CpuList> {
     let itself = scheduler.order() != JobPreference::Deadline;
     itself.then(|| run.clusters[run.tasks[task].cluster].clone())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Policies of the kernel for the threads of a task set, and its refusals as sentences.
+//! The kernel's scheduling policies for the threads of a task set, and its refusals as sentences.
 
 use std::io;
 use std::path::Path;
@@ -12,25 +12,25 @@ use corehop_plan::workload::scheduler::Scheduler;
 use corehop_system::proc;
 use corehop_system::thread::{affinity_of, apart};
 
-/// `SCHED_DEADLINE`, `SCHED_EXT` (include/uapi/linux/sched.h).
+/// The numbers of `SCHED_DEADLINE` and `SCHED_EXT` (include/uapi/linux/sched.h).
 const DEADLINE: u32 = 6;
 const EXT: u32 = 7;
 const RESET_ON_FORK: u64 = 1;
-/// May use what others have reserved and do not use (GRUB). Otherwise a job that is robbed of a few
-/// microseconds waits for its next period, and all jobs after it are a period late.
+/// The flag that lets a thread use time that other threads have reserved and do not use (GRUB). Without the flag, a
+/// job that loses a few microseconds waits for its next period, and all later jobs are a period late.
 ///
-/// Only for threads whose utilisation is within the share of a CPU that all such threads may use: the kernel
-/// (`grub_reclaim`, up to 7.3 at least) takes the one from the other without a sign, and charges a thread above
-/// it with hours, so that it never runs again.
+/// The flag is only for threads whose utilisation is within the CPU share that all such threads may use. The kernel
+/// (`grub_reclaim`, up to at least 7.3) subtracts the utilisation from the share as unsigned numbers. A thread above
+/// the share is charged with hours, so it never runs again.
 const RECLAIM: u64 = 2;
 
-/// The highest priority that tasks get: below that of interrupt threads.
+/// The highest priority of tasks, below that of interrupt threads.
 const HIGHEST: u32 = 49;
 
 /// The shortest execution time that the kernel reserves, in nanoseconds.
 const SHORTEST_NS: u64 = 1 << 10;
 
-/// `struct sched_attr`, first version (include/uapi/linux/sched/types.h).
+/// The kernel's `struct sched_attr`, first version (include/uapi/linux/sched/types.h).
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy)]
 struct SchedAttributes {
@@ -44,7 +44,7 @@ struct SchedAttributes {
     period: u64,
 }
 
-/// The kernel's treatment of a thread.
+/// The scheduling policy of a thread with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KernelPolicy {
     /// `SCHED_DEADLINE`: runtime, deadline and period in nanoseconds.
@@ -69,7 +69,7 @@ impl std::fmt::Display for KernelPolicy {
 }
 
 impl KernelPolicy {
-    /// That of a task of `run` under `scheduler`.
+    /// The policy of a task of `run` under `scheduler`.
     pub(super) fn of(scheduler: Scheduler, run: &TaskRun, task: &PlannedTask) -> Self {
         match scheduler {
             Scheduler::GEdf | Scheduler::CEdf | Scheduler::PEdf => Self::Deadline(
@@ -83,12 +83,13 @@ impl KernelPolicy {
         }
     }
 
-    /// Whether the kernel can account for what the thread reclaims, where such threads may use `share` of a CPU.
+    /// Whether the kernel can account for the time that the thread reclaims, if such threads may use `share` of a
+    /// CPU.
     fn may_reclaim(self, share: f64) -> bool {
         matches!(self, Self::Deadline(runtime, _, period) if runtime as f64 <= share * period as f64)
     }
 
-    /// Puts thread `tid` under it.
+    /// Puts thread `tid` under this policy.
     ///
     /// # Errors
     /// The error of sched_setattr(2).
@@ -117,15 +118,15 @@ impl KernelPolicy {
     }
 }
 
-/// The kernel's priority for a rank: each its own where there are enough, otherwise neighbours share. Tasks of the same
-/// rank have the same priority.
+/// The kernel's priority for a rank. Each rank has its own priority if there are enough; otherwise neighbouring ranks
+/// share one. Tasks of equal rank have equal priority.
 fn priority(rank: u32, run: &TaskRun) -> u32 {
     let ranks = run.tasks.iter().map(|task| task.rank + 1).max().unwrap_or(1);
     let step = if ranks <= HIGHEST { rank } else { rank * HIGHEST / ranks };
     HIGHEST - step.min(HIGHEST - 1)
 }
 
-/// The number of ranks that share a priority with another, where there are more than priorities.
+/// The number of ranks that share a priority with another rank, if there are more ranks than priorities.
 pub(super) fn shared_priorities(run: &TaskRun) -> usize {
     let mut ranks: Vec<u32> = run.tasks.iter().map(|task| task.rank).collect();
     ranks.sort_unstable();
@@ -136,7 +137,7 @@ pub(super) fn shared_priorities(run: &TaskRun) -> usize {
     all.len() - alone
 }
 
-/// Why the kernel did not put thread `tid`, task `task` of `run`, under its policy, and what would help.
+/// Why the kernel did not put thread `tid`, task `task` of `run`, under its policy, and the remedy.
 pub(super) fn refused(
     run: &TaskRun,
     task: usize,
@@ -175,7 +176,7 @@ pub(super) fn refused(
     }
 }
 
-/// Admission control: what is reserved already, what the task adds, and what there is.
+/// Describes an admission failure: the reserved time, the task's addition, and the limit.
 fn not_admitted(run: &TaskRun, task: usize, cluster: &CpuList) -> (String, String) {
     let own = run.tasks[task].cluster;
     let before = run.tasks[..task].iter().filter(|it| it.cluster == own);
@@ -188,7 +189,7 @@ fn not_admitted(run: &TaskRun, task: usize, cluster: &CpuList) -> (String, Strin
     (why, "run fewer tasks, lower --share, or name more CPUs (--cpus)".to_owned())
 }
 
-/// A thread that may not run on all CPUs of its root domain.
+/// Describes a thread that may not run on all CPUs of its root domain.
 fn bound(tid: u32, cluster: &CpuList) -> (String, String) {
     let may =
         affinity_of(tid.cast_signed()).map_or_else(|_| "?".to_owned(), |cpus| cpus.to_string());
@@ -208,7 +209,7 @@ fn real_time_share() -> f64 {
     }
 }
 
-/// Whether the process may change policies: a trial on the calling thread that changes nothing.
+/// Whether the process may change policies, tested on the calling thread without a change.
 fn may_schedule() -> bool {
     apart(|| KernelPolicy::Fifo(1).apply(0).is_ok()).unwrap_or(false)
 }

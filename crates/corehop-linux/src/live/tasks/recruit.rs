@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One thread of a task set: how it sets itself up, and its jobs.
+//! One thread of a task set: its setup, and its jobs.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,12 +26,12 @@ use crate::walk::{StampCost, Walk};
 use corehop_system::clock::{TickClock, monotonic_ns};
 use corehop_system::thread::{current_tid, set_affinity, set_affinity_everywhere};
 
-/// The interval at which a thread looks whether the run is to end, where its next release is far away.
+/// The interval at which a thread checks whether the run was stopped, if its next release is far away.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// The data that a new thread gets.
+/// The data that a new thread receives.
 pub(super) struct Recruit {
-    /// The plan of this run alone.
+    /// The plan that contains only this run.
     pub(super) plan: Arc<Tasks>,
     pub(super) seed: u64,
     pub(super) run: usize,
@@ -48,7 +48,7 @@ pub(super) struct Recruit {
 }
 
 impl Recruit {
-    /// The thread's life.
+    /// Runs the thread from setup to end.
     pub(super) fn serve(self, report: &Sender<SetupResult>, started: &Receiver<StartReply>) {
         let shared = self.shared.clone();
         shared.carry_out(report, || self.live(report, started));
@@ -67,7 +67,7 @@ impl Recruit {
         }
     }
 
-    /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
+    /// Joins the thread's CPUs, and prepares its memory and its detection of absences, as an ordinary thread.
     fn set_up(self) -> Result<(TaskWorker, impl Iterator<Item = u64> + use<>), String> {
         let tid = current_tid();
         self.shared.peers[self.task].store(tid, Ordering::Release);
@@ -113,8 +113,8 @@ impl Recruit {
     }
 }
 
-/// Sleeps until a release; far from it, not for so long that the end of the run would have to wait. Whether the run
-/// goes on.
+/// Sleeps until a release, in intervals short enough that a stop does not have to wait. Returns whether the run
+/// continues.
 fn await_release(worker: &mut TaskWorker, release_ns: u64, stop: &AtomicBool) -> bool {
     while release_ns.saturating_sub(monotonic_ns()) > 2 * LOOK.as_nanos() as u64 {
         if stop.load(Ordering::Acquire) {
@@ -126,7 +126,7 @@ fn await_release(worker: &mut TaskWorker, release_ns: u64, stop: &AtomicBool) ->
     !stop.load(Ordering::Acquire)
 }
 
-/// Runs the jobs of a task, each when it is released, or when the one before has ended.
+/// Runs the jobs of a task, each at its release or when the previous job has ended.
 fn work(
     worker: &mut TaskWorker,
     releases: impl Iterator<Item = u64>,
@@ -151,7 +151,7 @@ fn work(
     }
 }
 
-/// Records that wait while the coordinator has the list; they reach it at the end, whatever the end.
+/// Records that wait while the coordinator has the list; they reach the list even if the thread ends early.
 pub(super) struct RecordBuffer<'a> {
     pub(super) records: Vec<TaskJobRecord>,
     pub(super) shared: &'a CrewState,

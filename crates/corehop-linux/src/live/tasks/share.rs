@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits on the CPU share of real-time task sets, and on the memory of all sets: the rest of the system needs
-//! some.
+//! Limits on the CPU share of real-time task sets, and on the memory of all task sets, because the rest of the system
+//! needs some of both.
 
 use corehop_plan::experiment::{PlanError, PlannedTask, TaskRun, Tasks, TasksError};
 use corehop_plan::machine::MachineError;
@@ -9,14 +9,14 @@ use corehop_plan::workload::scheduler::JobPreference;
 
 use super::worker::MARGIN_NS;
 
-/// The most that real-time tasks may use of a CPU on the average.
+/// The largest average CPU share of real-time tasks.
 const MOST: f64 = 0.5;
 
-/// The excess that they may use where their execution times are shorter than any job's.
+/// The additional share that tasks may use if their execution times are shorter than any job's.
 const TOO_SHORT: f64 = 0.1;
 
-/// Refuses a run whose real-time tasks use more, also where it is because jobs take longer than they say: none is
-/// over sooner than it has woken up, looked, and gone back to sleep.
+/// Rejects a run whose real-time tasks use more, including tasks that take longer than stated: no job ends before it
+/// has woken up, checked the time, and gone back to sleep.
 pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
     let it = &plan.runs[run];
     if plan.scheduler.order() == JobPreference::Fair {
@@ -48,8 +48,8 @@ fn used(run: &TaskRun, cluster: usize, least_ns: f64) -> f64 {
     own.map(of_task).sum::<f64>() / run.clusters[cluster].len() as f64
 }
 
-/// Refuses a run whose working sets take more than nine tenths of the memory that is `available`: each thread would
-/// look for itself alone, and all of them at once.
+/// Rejects a run whose working sets need more than nine tenths of the `available` memory, because all threads check
+/// the available memory at the same time, each for itself.
 pub(super) fn fits_memory(run: &TaskRun, available: Bytes) -> Result<(), MachineError> {
     let all = Bytes::new(run.tasks.iter().map(|task| task.set.wss.get()).sum());
     if all.get() <= available.get() / 10 * 9 {

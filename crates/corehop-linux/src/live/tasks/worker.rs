@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task's thread: one job after the other, each as in Fig. 1 of Bastoni et al.
+//! The thread of a task, which runs one job after the other as in Fig. 1 of Bastoni et al.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,16 +20,16 @@ use corehop_system::clock::{
 };
 use corehop_system::thread::{current_cpu, usage};
 
-/// The part of its execution time that a job leaves for waking up and going back to sleep, in nanoseconds.
+/// The part of its execution time that a job reserves for waking up and going back to sleep, in nanoseconds.
 pub(super) const MARGIN_NS: f64 = 30_000.0;
 
 /// The reserve for touching the working set again, as a multiple of its cold touch.
 const RESERVE: f64 = 1.5;
 
-/// The numbers of the threads of a set, by task.
+/// The thread IDs of a set, by task.
 pub(super) type Peers = Arc<Vec<AtomicU32>>;
 
-/// The belongings of a task's thread.
+/// The resources of a task's thread.
 #[derive(Debug)]
 pub(super) struct TaskWorker {
     pub(super) run: usize,
@@ -42,26 +42,26 @@ pub(super) struct TaskWorker {
     pub(super) walk: Walk,
     pub(super) lines: u64,
     pub(super) rseq: Option<Rseq>,
-    /// The way to notice absences; None if nothing watches.
+    /// How the thread notices absences; `None` without detection.
     pub(super) notice: Option<Notice>,
     pub(super) counters: Arc<HostCounters>,
     pub(super) shared: Arc<CrewState>,
-    /// Whether a job was left before its time because the run has to end.
+    /// Whether a job was ended early because the run was stopped.
     pub(super) is_cut: bool,
     pub(super) policy: String,
-    /// The ticks of a chunk of the last warm touch.
+    /// The ticks of a chunk in the last warm touch.
     pub(super) warm_chunk: Option<f64>,
-    /// Its CPU time before it last slept.
+    /// The thread's CPU time before it last slept.
     pub(super) cpu_before: i64,
-    /// The word of the working set to touch next while waiting.
+    /// The next word of the working set to touch while waiting.
     pub(super) word: usize,
 }
 
-/// A job under way.
+/// The accounting of the current job.
 #[derive(Debug, Default)]
 struct JobAccount {
     began_ns: u64,
-    /// The thread's CPU time before it was woken for this job: that is when the kernel's account begins.
+    /// The thread's CPU time before it was woken for this job, where the kernel's accounting of the job begins.
     cpu_before: i64,
     preemptions: u32,
     migrations: u32,
@@ -71,12 +71,12 @@ struct JobAccount {
 }
 
 impl JobAccount {
-    /// The time it has had a CPU by the kernel's account, in nanoseconds.
+    /// The job's CPU time by the kernel's accounting, in nanoseconds.
     fn executed_ns(&self) -> f64 {
         (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - self.cpu_before) as f64
     }
 
-    /// Enters an absence.
+    /// Records an absence.
     fn note(&mut self, away: &AbsenceNotice) {
         if away.from == away.to {
             self.preemptions += 1;
@@ -120,7 +120,7 @@ impl TaskWorker {
         }
     }
 
-    /// For how long a job executes, in nanoseconds.
+    /// The execution time of a job, in nanoseconds.
     fn budget_ns(&self) -> f64 {
         self.wcet_ns - MARGIN_NS
     }
@@ -138,7 +138,7 @@ impl TaskWorker {
         sleep_until(release_ns.cast_signed());
     }
 
-    /// Cold, warm, waiting, and the resumed touch after the first absence.
+    /// The cold touch, the warm touch, the wait, and the resumed touch after the first absence.
     fn as_in_figure_1(&mut self, job: &mut JobAccount) -> JobOutcome {
         for interrupted in [JobOutcome::AwayInCold, JobOutcome::AwayInWarm] {
             if job.executed_ns() > self.budget_ns() {
@@ -165,8 +165,7 @@ impl TaskWorker {
         if again { JobOutcome::AwayAgain } else { JobOutcome::Sample }
     }
 
-    /// Touches single words of the working set until the job was away, or has executed for `until`
-    /// nanoseconds.
+    /// Touches single words of the working set until the job was away, or has executed for `until` nanoseconds.
     fn wait(&mut self, job: &mut JobAccount, until: f64) -> Option<AbsenceNotice> {
         let left = until - job.executed_ns();
         let mut end = now() + self.clock.ticks(left.max(0.0));
@@ -188,15 +187,16 @@ impl TaskWorker {
         None
     }
 
-    /// Whether the job has executed for less than `until`, as it was away, or its time was stolen; `end` is
-    /// when to ask again then.
+    /// Whether the job has executed for less than `until`, because it was away or its time was stolen; `end` is
+    /// updated to the time of the next check.
     fn has_time_left(&self, end: &mut Ticks, job: &JobAccount, until: f64) -> bool {
         let left = until - job.executed_ns();
         *end = now() + self.clock.ticks(left.max(0.0));
         left > 0.0
     }
 
-    /// A touch, which is given up when the execution time is over; the absence that there was meanwhile, if any.
+    /// Touches the working set, and gives up when the execution time is over; returns an absence that happened
+    /// meanwhile, if any.
     fn touch(&mut self, job: &mut JobAccount) -> Option<AbsenceNotice> {
         let threshold = self.threshold(job.touches.len());
         // A job that executed for longer would be made to wait for its next period, or hold others up.
@@ -241,7 +241,7 @@ impl TaskWorker {
         away
     }
 
-    /// The ticks above which a chunk of touch `number` has a hole: much less where it is warm.
+    /// The ticks above which a chunk of touch `number` has a hole; much less if the touch is warm.
     fn threshold(&self, number: usize) -> Ticks {
         match self.warm_chunk {
             Some(usual) if number == 1 => self.calibration.warm_threshold(&self.clock, usual),
@@ -272,7 +272,7 @@ impl TaskWorker {
     }
 }
 
-/// The absence of a sample.
+/// Converts a noticed absence to the absence of a sample.
 fn leave(away: &AbsenceNotice) -> Leave {
     let bound_ns = if away.exact { 0.0 } else { away.length_ns as f64 };
     Leave {
