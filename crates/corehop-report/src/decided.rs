@@ -54,7 +54,37 @@ pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     table
 }
 
-/// The wait of the rule, if the user gave a wait.
+/// The advice for one program: a row for each migration.
+pub fn program_advice(advice: &ProgramAdvice) -> String {
+    let asked = advice.wait.as_ref();
+    let (caption, more) = question(asked);
+    let mut table = FigureTable::new(
+        format!("{}: {caption} (means in us [95 % interval], n events in rounds)", advice.program),
+        &[&["move", "costs"][..], &more].concat(),
+    );
+    let rows = advice.moves.iter().enumerate();
+    table.rows = rows.map(|(at, it)| cells(it, at == 0, asked)).collect();
+    let mut text = if advice.moves.is_empty() { String::new() } else { plain(&table) };
+    text.extend(advice.silent.iter().map(|why| format!("Lacking: {why}.\n")));
+    text
+}
+
+/// The question that a table answers, and the headings of its answer.
+fn question(asked: Option<&AdvisedWait>) -> (String, [&'static str; 2]) {
+    match asked {
+        Some(wait) => {
+            let wait = time(wait.wait_us);
+            let caption =
+                format!("for a wait of {wait}: staying costs the wait and `stay`, moving `costs`");
+            (caption, ["stay", "do"])
+        }
+        None => {
+            ("the expected wait from which a move pays".to_owned(), ["pays from", "preemptions"])
+        }
+    }
+}
+
+/// The one wait that was asked for.
 pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
     match rule.waits.as_slice() {
         [asked] => Some(asked),

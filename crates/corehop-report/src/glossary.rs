@@ -81,10 +81,13 @@ const WORDS: &[(&str, &str)] = &[
         "warm touch",
         "The second touch of a job, t1 to t2, in the order of the first touch; the caches hold as much of the working set as fits.",
     ),
-    ("resumed touch", "The touch after the event, t4 to t5, again in the same order."),
-    ("preemption", "The job leaves its CPU and resumes on the same CPU."),
-    ("migration", "Resumed on another CPU; its class is the innermost cache that both share."),
-    ("preemption length", "The time a job was off the CPU, t4 - t3."),
+    ("resumed touch", "The touch after the event, t4 to t5, in the order of the first touch."),
+    ("preemption", "The job loses its CPU, and later resumes on the same CPU."),
+    (
+        "migration",
+        "The job resumes on another CPU; the class of the migration is the innermost cache that both CPUs share.",
+    ),
+    ("preemption length", "The time for which the job was off the CPU, t4 - t3."),
     (
         "CPMD",
         "Cache-related preemption and migration delay: the time of the resumed touch minus the time of the warm touch, (t5 - t4) - (t2 - t1), by the estimator `difference`.",
@@ -129,8 +132,8 @@ const WORDS: &[(&str, &str)] = &[
         "simulated",
         "The experiment ran on the simulated machine of a platform file (--on); nothing was measured on this host.",
     ),
-    ("live", "Measured on this host."),
-    ("write ratio", "The share of the job's word accesses that write, 0 to 1."),
+    ("live", "The experiment ran on this host, not on a simulated machine."),
+    ("write ratio", "The share of word accesses that write."),
     (
         "chain",
         "A sequence of accesses in which each access waits for the previous access; several chains run at the same time.",

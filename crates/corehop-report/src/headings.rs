@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The headings of printed tables and the words of their answers, each with its meaning.
 
-/// The headings of tables that need no explanation.
+mod answers;
+
+pub(super) use answers::ANSWERS;
+
+/// The headings of tables that mean what their words say.
 pub(super) const PLAIN: &[&str] = &[
     "cells",
     "runs",
@@ -472,14 +476,8 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("command", "The command line that wrote the file."),
     ("date", "The date and time at which the run started."),
     ("plan digest", "A checksum of the plan: equal digests mean equal plans."),
-    ("corehop", "The version of corehop that wrote a file."),
-    ("warm touch itself", "The median time of a warm touch, for comparison."),
-    ("all draws at once", "The part of the spread that a renewal of everything adds."),
-];
-
-/// The words in answers that belong to no column, each with its meaning.
-pub(super) const ANSWERS: &[(&str, &str)] = &[
-    ("does not hold", "The samples contradict an observation of a study."),
+    ("corehop", "The version of corehop that wrote the file."),
+    ("warm touch itself", "The median time of the warm touch, for comparison with the delays."),
     (
         "all draws at once",
         "The part of the spread of the samples that appears when `measure conditions` renews page frames, order, threads, polluters and preemptors together.",

@@ -91,8 +91,8 @@ fn size(rule: &AdviceRule) -> String {
     Bytes::new(rule.wss_bytes).to_string()
 }
 
-/// `3.00 us [1.00, 4.00]`: the wait from which a move costs less.
-fn pays_from(it: &AdvisedMove) -> String {
+/// `3.00 us [1.00, 4.00]`: the wait from which a move pays.
+pub(super) fn pays_from(it: &AdvisedMove) -> String {
     let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), three_digits);
     let CostEstimate { estimate_us, low_us, high_us } = it.pays_from;
     let bound = it.at_most || matches!(it.known_by, WaitOrigin::BeyondAll { .. });
@@ -136,8 +136,8 @@ fn range_us(costs: impl Iterator<Item = f64> + Clone) -> String {
     if low == high { format!("{low} us") } else { format!("{low} to {high} us") }
 }
 
-/// The advice as a word.
-fn word(verdict: Preference) -> String {
+/// The advice, in words.
+pub(super) fn word(verdict: Preference) -> String {
     match verdict {
         Preference::Stay => "stay".to_owned(),
         Preference::Move(event) => format!("move ({event})"),

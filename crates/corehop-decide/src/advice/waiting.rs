@@ -173,7 +173,12 @@ fn crossing(((x0, y0), (x1, y1)): CostLine, cost: f64) -> f64 {
     x0 + (x1 - x0) * (cost - x0 - y0) / (x1 + y1 - x0 - y0)
 }
 
-/// The advice for a wait: among the moves that surely cost less, the one that does so from the shortest wait.
+/// The advice for a wait.
+pub(super) fn advised(curve: &StayCurve, moves: &[AdvisedMove], wait_us: f64) -> AdvisedWait {
+    AdvisedWait { wait_us, stay: curve.at(wait_us), verdict: verdict(moves, wait_us) }
+}
+
+/// The advice for a wait, by the moves: of those that surely pay, the first to do so.
 fn verdict(moves: &[AdvisedMove], wait_us: f64) -> Preference {
     let pays = |it: &AdvisedMove| {
         let from = it.pays_from.high_us.filter(|high| *high <= wait_us)?;

@@ -80,8 +80,8 @@ pub enum BpfError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel was built without BPF.
-    #[error("this kernel has no bpf(2) ({source}): it needs CONFIG_BPF_SYSCALL=y")]
+    /// The kernel was built without.
+    #[error("this kernel has no bpf(2) ({source}): use a kernel with CONFIG_BPF_SYSCALL=y")]
     NoBpf {
         /// The kernel's error.
         source: io::Error,

@@ -31,12 +31,14 @@ pub mod generate;
 words! {
     /// The order in which a touch visits its working set.
     Pattern, "a pattern" {
-        /// The job accesses one element per line in a random cyclic order (Wächtler 3.2): every access depends on the
-        /// previous access, and no prefetcher finds a stride.
+        /// The touch follows a random cyclic permutation, one element per line (Wächtler 3.2): every access depends
+        /// on the previous access, and no prefetcher finds a stride.
         Shuffled = "shuffled",
-        /// The job accesses all 8-byte words in ascending order (Bastoni et al. 3.2), so that prefetchers help.
+        /// The touch reads all 8-byte words in ascending order (Bastoni et al. 3.2), an order that prefetchers speed
+        /// up.
         Scan = "scan",
-        /// The job executes a chain of jumps, one per line, in random order: a working set of the instruction caches.
+        /// The touch executes a chain of jumps in random order, one jump per line, so that the working set lies in
+        /// the instruction caches.
         Code = "code",
     }
 }
@@ -56,12 +58,12 @@ words! {
 words! {
     /// The state of the working set's lines before a touch (Wächtler 3.4.1).
     LineState, "a cache state" {
-        /// The lines are in the caches, as far as the lines fit.
+        /// The caches hold as much of the working set as fits.
         Valid = "valid",
-        /// The lines are in no cache.
+        /// No cache holds a line of the working set.
         Invalid = "invalid",
-        /// The lines are in no cache, and the caches are full of modified lines of other data, which must be written
-        /// back first.
+        /// No cache holds a line of the working set; the caches are full of modified lines of other data, which have
+        /// to be written back first.
         Modified = "modified",
     }
 }
@@ -69,13 +71,14 @@ words! {
 words! {
     /// The event between a job's warm and resumed touch.
     Event, "an event" {
-        /// No event: the job touches its working set again at once. The first control.
+        /// The event `none` is the first control: the job touches its working set again at once.
         None = "none",
-        /// The job leaves its CPU while nothing else runs there, and returns. The second control.
+        /// The event `idle_leave` is the second control: the job leaves its CPU while nothing else runs there, and
+        /// resumes.
         IdleLeave = "idle_leave",
-        /// corehop evicts all lines of the working set from all caches: an upper limit for comparison.
+        /// All lines of the working set are flushed from all caches, which gives an upper limit for comparison.
         Flush = "flush",
-        /// The job leaves its CPU and resumes on the same CPU.
+        /// The job loses its CPU, and later resumes on the same CPU.
         Preemption = "preemption",
         /// The job resumes on another CPU of the same core.
         SmtMigration = "smt_migration",
@@ -83,7 +86,7 @@ words! {
         L2Migration = "l2_migration",
         /// The job resumes on another core that shares only an L3 cache with the first core.
         L3Migration = "l3_migration",
-        /// The job resumes on another core that shares no cache with the first core.
+        /// The job resumes on a core that shares no cache with the first core.
         MemoryMigration = "memory_migration",
     }
 }
@@ -142,9 +145,9 @@ impl Event {
 words! {
     /// The way a job gets to the CPU on which it resumes.
     Mover, "a way to move" {
-        /// The job's thread changes its own affinity.
+        /// The thread changes its own CPU affinity, and the kernel moves the thread.
         Affinity = "affinity",
-        /// corehop passes the job's state to a thread that waits on the other CPU (Wächtler 4.1).
+        /// The thread passes the job's state to a thread that already waits on the target CPU (Wächtler 4.1).
         Handover = "handover",
     }
 }
@@ -152,12 +155,12 @@ words! {
 words! {
     /// The occupant of the CPU while the job is off it.
     Absence, "a kind of absence" {
-        /// No thread of the experiment runs on the CPU during the absence.
+        /// No thread of the experiment runs on the job's CPU during the absence.
         Nothing = "nothing",
-        /// A preemptor with its own working set runs for exactly the preemption length; in a task set, another task of
-        /// the set runs.
+        /// A preemptor with its own working set runs on the job's CPU for exactly the preemption length. If a task
+        /// set ran, another task of the set is the preemptor.
         Preemptor = "preemptor",
-        /// The threads of the background load run on the CPU during the absence.
+        /// The threads of the background load run on the job's CPU during the absence.
         Load = "load",
     }
 }
@@ -235,8 +238,8 @@ pub enum WorkloadError {
     /// The text of a trace is damaged.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The stated size differs from the size of the trace.
-    #[error("the lines of the trace are {wss}: state that as the working set's size")]
+    /// The size is not that of the trace.
+    #[error("the lines of the trace take {wss}: state {wss} as the working set's size")]
     TraceSize {
         /// The size of the trace's lines.
         wss: Bytes,

@@ -44,16 +44,16 @@ pub struct HostCosts {
 /// The reason why a text does not contain the costs of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum NotHostCosts {
-    /// The text is not JSON of this form, or is cut off.
-    #[error("not costs that `corehop advise fit --default` kept: {0}")]
+    /// It is something else, or torn.
+    #[error("not costs that `corehop advise fit --default` stored: {0}")]
     Form(#[from] serde_json::Error),
     /// The text has an unknown version of the format.
     #[error(
         "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit the costs again"
     )]
     Schema(String),
-    /// The description of the machine is damaged.
-    #[error("the description of their machine: {0}")]
+    /// The description of its machine is damaged.
+    #[error("the description of the measured machine: {0}")]
     Platform(#[from] PlatformError),
     /// The model is damaged.
     #[error(transparent)]

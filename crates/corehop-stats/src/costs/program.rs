@@ -21,13 +21,20 @@ impl ProgramPrices {
         results.costs.iter().any(|it| it.cost.is_some()).then_some(Self(results))
     }
 
-    /// The costs after absences of this length; with None after the longest absences that corehop caused.
+    /// The costs that were measured.
+    pub const fn results(&self) -> &ProgramCostResults {
+        &self.0
+    }
+
+    /// The costs after absences of this length; of the longest that was caused, where none is given.
     pub const fn after(&self, length: Option<Nanos>) -> ProgramPricesAfter<'_> {
         ProgramPricesAfter { prices: self, length }
     }
 
-    /// The classes of an event that have a cost, shortest absences first.
-    fn of_event(&self, event: Event) -> Vec<&ProgramCost> {
+    /// The costs of an event by the length of the absence in microseconds (0 for migrations), ascending. If preemptors of several
+    /// sizes were measured at one length, their mean counts, within an interval that holds those of all: the neighbours of another
+    /// run have working sets that nobody knows.
+    pub fn of_event(&self, event: Event) -> Vec<(f64, Cost)> {
         let has_cost = |it: &&ProgramCost| it.event == event && it.cost.is_some();
         let length = |it: &ProgramCost| it.length_us.unwrap_or(0.0);
         let mut all: Vec<&ProgramCost> = self.0.costs.iter().filter(has_cost).collect();
@@ -91,10 +98,17 @@ fn known(it: &ProgramCost) -> Cost {
     Cost { us: above(cost.us), low_us: cost.low_us.map(above), high_us: cost.high_us.map(above) }
 }
 
-/// The interpolated cost between two lengths.
-fn between(low: &ProgramCost, high: &ProgramCost, us: f64) -> Cost {
-    let [from, to] = [low, high].map(|it| it.length_us.unwrap_or(0.0));
-    let (low, high, part) = (known(low), known(high), (us - from) / (to - from));
+/// The cost of classes that differ by their preemptors: the mean, in an interval that holds those of all.
+fn of_all(classes: &[&ProgramCost]) -> Cost {
+    let costs: Vec<Cost> = classes.iter().map(|it| known(it)).collect();
+    let us = costs.iter().map(|it| it.us).sum::<f64>() / costs.len() as f64;
+    let held =
+        costs.into_iter().reduce(holding).unwrap_or(Cost { us, low_us: None, high_us: None });
+    Cost { us, ..held }
+}
+
+/// The cost `a`, in an interval that holds that of `b` as well; none where one of them has none.
+fn holding(a: Cost, b: Cost) -> Cost {
     Cost {
         us: a.us,
         low_us: a.low_us.zip(b.low_us).map(|(a, b)| a.min(b)),

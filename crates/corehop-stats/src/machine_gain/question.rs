@@ -116,8 +116,8 @@ pub enum NoGain {
         /// The measured sizes.
         sizes: String,
     },
-    /// The best form lacks an input.
-    #[error("the form `{form}` needs {what}, and that is unknown here")]
+    /// The best form lacks what it needs.
+    #[error("the form `{form}` needs {what}, which is unknown for this machine")]
     Lacks {
         /// The form that lacks the input.
         form: Form,

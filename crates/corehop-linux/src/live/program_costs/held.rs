@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holds one program thread at a time on a CPU, and records how to release it.
 //!
-//! A thread is held on its CPU, or on the CPU to which it is sent, until the next event or the end of the block.
-//! Otherwise the scheduler would undo a migration, or turn a preemption into a migration. Blocks without events hold
-//! their thread in the same way. Before a thread is held on a CPU, the way back is written to the journal. A thread
-//! that has meanwhile chosen other CPUs itself is left alone from then on.
+//! A thread is held where it is, or where it is sent, until the next event or the end of the block. Without that the scheduler
+//! would undo a migration, or make one of a preemption, and blocks without events hold their thread alike. The journal has the
+//! way back from each CPU before a thread is held there. A thread that has chosen other CPUs meanwhile goes its own way: it is
+//! left alone from then on. A thread from which its cpuset took the CPU has chosen nothing, and is put back.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -38,7 +38,7 @@ impl SubjectThread {
 /// Why a thread cannot be held.
 #[derive(Debug)]
 pub(super) enum HoldError {
-    /// The thread has ended, or has chosen its own CPUs.
+    /// The thread has ended, goes its own way, or may not use that CPU any more.
     Gone,
     /// The kernel refused.
     Refused(io::Error),
@@ -46,7 +46,15 @@ pub(super) enum HoldError {
     Unwatched(SupervisorError),
 }
 
-/// Holds threads on CPUs, one thread at a time. Dropping the value releases the thread.
+/// The thread that is held, the CPU, and the way back.
+#[derive(Debug)]
+struct HeldThread {
+    thread: SubjectThread,
+    on: Cpu,
+    way: Undo,
+}
+
+/// Holds threads, one at a time. Dropped, it lets go.
 #[derive(Debug)]
 pub(super) struct ThreadHold {
     guard: Guard,
@@ -134,8 +142,8 @@ impl ThreadHold {
         Ok(())
     }
 
-    /// Writes the way back from a CPU to the journal, once.
-    fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<(), HoldError> {
+    /// The way back from a CPU, which is written down once.
+    fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<Undo, HoldError> {
         let id = ProcessId::of(thread.tid.cast_signed()).map_err(|_| HoldError::Gone)?;
         let key = (id.pid, id.start_time, on);
         if let Some((_, way)) = self.ways.get(&key) {

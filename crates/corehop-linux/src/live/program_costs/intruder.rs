@@ -66,7 +66,11 @@ impl Intruder {
         self.cpu
     }
 
-    /// Takes the CPU for `ticks`. Returns false if the previous order is still running.
+    pub(super) const fn work(&self) -> &Polluter {
+        &self.work
+    }
+
+    /// Takes the CPU for so long. False if it is still at the order before.
     pub(super) fn go(&self, ticks: Ticks) -> bool {
         let free =
             self.orders.ticks.compare_exchange(0, ticks, Ordering::Release, Ordering::Relaxed);

@@ -44,8 +44,8 @@ const RELIST_NS: u64 = 50_000_000;
 /// The number of threads that are checked before an event is given up because none of them runs.
 const LOOKS: usize = 8;
 
-/// The message if the program ends too early.
-const TOO_SHORT: &str = "the program ended before one round was over: leave out --progress to run it again and again, or give it more to do";
+/// The message for a program that ends too early.
+const TOO_SHORT: &str = "the program ended before one round was over: omit --progress so that corehop runs the program repeatedly, or give the program more work";
 
 impl LiveMachine {
     /// Runs the blocks of a plan.
@@ -126,9 +126,11 @@ struct CausingSession<'a> {
     clock: TickClock,
     draw: DrawStream,
     hold: ThreadHold,
-    /// One preemptor for each CPU, if the plan has preemptions.
+    /// One for each CPU and working set, where there are preemptions.
     intruders: Vec<Intruder>,
-    /// The event rates by class of event.
+    /// For idle leaves; the reason where this host has none.
+    freezer: Result<Freezer, String>,
+    /// By class of event.
     rates: Vec<EventRate>,
     exchanges: Vec<Option<f64>>,
     /// The program, if it runs longer than one block.
@@ -256,7 +258,14 @@ impl<'a> CausingSession<'a> {
         Ok(record.map(|it| CausedRecord { block: number as u64, exchange_ns, ..it }))
     }
 
-    /// Runs a block that is a part of the program's run.
+    /// Why the events of a block cannot be caused on this host.
+    fn cannot_cause(&self, block: &InterventionBlock) -> Option<String> {
+        let is_leave = self.classes[block.class].event == Event::IdleLeave;
+        let why = self.freezer.as_ref().err().filter(|_| is_leave)?;
+        Some(format!("not measured: {why}"))
+    }
+
+    /// A block of the program's time.
     fn window(
         &mut self,
         subject: &mut Subject,
@@ -393,8 +402,21 @@ impl<'a> CausingSession<'a> {
         Ok(())
     }
 
-    /// The thread of the next event: for a migration a thread with a choice of CPUs, for a preemption a running
-    /// thread.
+    /// Freezes a thread for `length`. Without a length the thread is put where it could be frozen, as in the other blocks.
+    fn leave(&mut self, thread: &SubjectThread, length: Option<Nanos>, counts: &mut BlockCounts) {
+        let Ok(freezer) = &mut self.freezer else { return };
+        let left = match (freezer.take(thread), length) {
+            (Ok(true), Some(length)) => freezer.freeze(length),
+            (taken, _) => taken.map(|_| false),
+        };
+        match left {
+            Ok(frozen) => counts.events += u64::from(frozen),
+            // This user may make no cgroup there, or the cgroup allows none below: the block says so.
+            Err(why) => counts.refused = Some(why),
+        }
+    }
+
+    /// The thread of the next event: for a migration one that has a choice of CPUs, for a preemption one that runs.
     fn next_thread(
         &mut self,
         threads: &[SubjectThread],

@@ -33,22 +33,22 @@ pub struct Interventions {
     pub block: Nanos,
     /// The share of its time that the program can lose on average over all blocks, 0 to 1.
     pub share: f64,
-    /// The lengths of preemptions; each length is a class of its own.
+    /// The lengths of preemptions and of idle leaves: each is a class of its own.
     pub lengths: Vec<Nanos>,
-    /// The walk of the preemptors.
-    pub preemptor: Polluter,
-    /// The events that corehop causes: preemptions, and migrations of a class.
+    /// The work of preemptors: each is a class of its own.
+    pub preemptors: Vec<Polluter>,
+    /// The events: migrations of a class, preemptions, and idle leaves.
     pub events: Vec<Event>,
     /// The blocks of the plan, in order.
     pub blocks: Vec<InterventionBlock>,
 }
 
-/// A class of events that has blocks of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The events that have blocks of their own.
+#[derive(Debug, Clone, PartialEq)]
 pub struct InterventionClass {
     /// The event of the class.
     pub event: Event,
-    /// The length of a preemption; None for a migration.
+    /// The length of a preemption or of an idle leave; None of migrations.
     pub length: Option<Nanos>,
     /// The work of the preemptor; None where nothing runs in the place of the thread.
     pub preemptor: Option<Polluter>,
@@ -91,7 +91,12 @@ pub enum InterventionError {
     /// The plan names no length of preemptions, or a length twice.
     #[error("name at least one length of preemptions, and each length once: for example 1ms")]
     Lengths,
-    /// A block names a class that the plan does not have.
+    /// No preemptor, or one twice.
+    #[error(
+        "name at least one size of preemptors, and each size once: for example 512KiB (--preemptor)"
+    )]
+    Preemptors,
+    /// A block of a class that is not there.
     #[error(
         "a block names class {class}, but the plan has {classes}, counted from 0: correct one of the two"
     )]
@@ -156,7 +161,13 @@ impl Interventions {
         }
     }
 
-    /// The classes of events: each kind of migration, and preemptions of each length.
+    /// The events that can be caused on `platform`, preemptions and migrations first.
+    pub fn known(platform: &Platform) -> Vec<Event> {
+        [Event::on(platform), vec![Event::IdleLeave]].concat()
+    }
+
+    /// The classes of events, each with blocks of its own: migrations, idle leaves by their length, and preemptions by length and
+    /// preemptor.
     pub fn classes(&self) -> Vec<InterventionClass> {
         let class = |event, length, preemptor| InterventionClass { event, length, preemptor };
         let of = |&event: &Event| -> Vec<InterventionClass> {
