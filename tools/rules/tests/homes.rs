@@ -98,6 +98,11 @@ const FILE_EXCEPTIONS: &[Exception] = &[
         &["fs::write", "fs::create_dir"],
         "cpusets, which are files of the kernel",
     ),
+    except(
+        "crates/corehop-linux/src/live/program_costs/freezer.rs",
+        &["fs::write", "fs::create_dir"],
+        "cgroups, which are files of the kernel",
+    ),
     except("crates/corehop-system/src/proc/mod.rs", &["fs::write"], "files of the kernel"),
     except(
         "crates/corehop-linux/src/placing/progress.rs",

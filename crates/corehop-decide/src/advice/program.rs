@@ -38,11 +38,11 @@ impl ProgramAdvice {
         let mut migrations: Vec<&ProgramCost> =
             prices.results().costs.iter().filter(|it| it.event.is_migration()).collect();
         migrations.sort_by_key(|it| it.event);
-        let constant = migrations.iter().find_map(|it| {
-            let cost = it.cost.filter(|cost| cost.is_seen() && cost.us > 0.0)?;
+        let constant = migrations.iter().find_map(|migration| {
+            let cost = migration.cost.filter(|cost| cost.is_seen() && cost.us > 0.0)?;
             let ends = cost.interval;
             let (low_us, high_us) = (ends.map(|it| it.low), ends.map(|it| it.high));
-            Some((it.event, CostEstimate { estimate_us: cost.us, low_us, high_us }))
+            Some((migration.event, CostEstimate { estimate_us: cost.us, low_us, high_us }))
         });
         let of = |curve: &StayCurve| -> Vec<AdvisedMove> {
             migrations.iter().filter_map(|it| moved(prices, curve, it)).collect()

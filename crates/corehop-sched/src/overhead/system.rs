@@ -57,8 +57,8 @@ impl SystemOverheads {
     }
 
     /// Returns the overheads with a dedicated CPU that only handles the releases of all tasks of `set`, whose times
-    /// are in microseconds. A release waits for simultaneous releases: the least R > 0 with `R = sum of ceil((R + J_i
-    /// + ev) / T_i) rel`, over the tasks of all CPUs. If releases come faster than the CPU handles them, there is no
+    /// are in microseconds. A release waits for simultaneous releases: the least R > 0 with
+    /// `R = sum of ceil((R + J_i + ev) / T_i) rel`, over the tasks of all CPUs. If releases come faster than the CPU handles them, there is no
     /// such R, and no task is in time.
     #[must_use]
     pub fn dedicated_to(self, set: &TaskSet) -> Self {

@@ -88,7 +88,7 @@ impl Freezer {
     /// The cgroup of version 2 that a thread is in.
     fn group_of(&self, thread: &SubjectThread) -> Option<PathBuf> {
         let text = ProcEntry::thread(thread.pid, thread.tid).bytes("cgroup").ok()?;
-        let below = proc::groups(&text).find(|it| it.is_unified())?.below().to_owned();
+        let below = proc::groups(&text).find(proc::CgroupEntry::is_unified)?.below().to_owned();
         // Above what this process sees of the hierarchy.
         let is_seen = !below.starts_with("..");
         is_seen.then(|| self.root.join(below))

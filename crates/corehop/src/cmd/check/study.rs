@@ -41,9 +41,8 @@ pub(crate) struct Merge {
 /// limited preemption.
 #[derive(Debug, clap::Args)]
 pub(crate) struct CountOptions {
-    /// Run this study: its file (*.toml), its folder, or the name of a study that comes with corehop (bastoni-fig5,
-    /// delays-by-pair, limited-preemption). If the file has the counts of an earlier run (*.parquet), corehop prints
-    /// these counts.
+    /// Run the study in this file (*.toml) or folder, or the study of this name: bastoni-fig5, delays-by-pair,
+    /// limited-preemption. Print the counts in this file (*.parquet).
     #[arg(value_name = "NAME|FILE|FOLDER")]
     what: PathBuf,
     /// Run only shard K of N: the task sets whose index leaves the remainder K when divided by N.
