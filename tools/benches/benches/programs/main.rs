@@ -5,7 +5,8 @@
 //! synthetic method, in the same minutes, with the same absence. Their costs should agree, as far as two synthetic runs agree. Blocks
 //! without events are compared with each other: what differs there is a false effect. Then programs that people run are measured, and
 //! the loss that `record` predicts for them beside a load is compared with their CPU time beside it and without it.
-//! `make bench-programs` runs this; `-- OUT.json known` and `-- OUT.json strangers` run one half.
+//! At last `corehop try` is asked how to pin programs, and all ways are measured long.
+//! `make bench-programs` runs this; `-- OUT.json known`, `-- OUT.json strangers` and `-- OUT.json tries` run one part.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -16,6 +17,7 @@ mod company;
 mod known;
 mod strangers;
 mod study;
+mod tries;
 mod walker;
 #[path = "../list/mod.rs"]
 mod list;
@@ -32,6 +34,9 @@ use serde_json::Value;
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// A part of this benchmark: its figures, with a folder for its files.
+type Figures = fn(&Path) -> Fallible<Vec<Value>>;
+
 const BINARY: &str = corehop_benches::PROGRAM;
 
 fn main() -> Fallible<()> {
@@ -45,12 +50,10 @@ fn main() -> Fallible<()> {
     let folder = out.parent().unwrap_or(Path::new(".")).join("programs");
     std::fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
-    let half = words.get(1).map_or("", String::as_str);
-    if half != "strangers" {
-        list::put(known::figures(&folder)?, &out)?;
-    }
-    if half != "known" {
-        list::put(study::figures(&folder)?, &out)?;
+    let parts: [(&str, Figures); 3] =
+        [("known", known::figures), ("strangers", study::figures), ("tries", tries::figures)];
+    for (_, figures) in parts.iter().filter(|(name, _)| words.get(1).is_none_or(|it| it == name)) {
+        list::put(figures(&folder)?, &out)?;
     }
     Ok(())
 }
