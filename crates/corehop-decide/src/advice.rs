@@ -93,7 +93,7 @@ pub struct AdvisedMove {
     pub replicates: Option<usize>,
     /// The expected wait from which the move costs less than staying, in microseconds.
     pub pays_from: CostEstimate,
-    /// How that wait relates to the lengths of the measured preemptions.
+    /// The way in which that wait relates to the lengths of the measured preemptions.
     pub known_by: WaitOrigin,
 }
 
@@ -108,7 +108,7 @@ pub struct AdvisedWait {
     pub verdict: Preference,
 }
 
-/// Which choice costs less according to the samples.
+/// The choice that costs less according to the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {

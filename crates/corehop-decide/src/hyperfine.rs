@@ -30,7 +30,7 @@ pub enum HyperfineError {
         at: usize,
         /// The command in brackets, if known.
         command: String,
-        /// What is wrong in the result.
+        /// The fault in the result.
         what: String,
     },
 }

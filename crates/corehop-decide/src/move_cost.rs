@@ -11,7 +11,7 @@ use corehop_stats::costs::{Cost, EventCosts};
 pub const ASSUMED_NS: f64 = 200_000.0;
 
 words! {
-    /// How the cost of a migration is known.
+    /// The way in which the cost of a migration is known.
     CostOrigin, "an origin of a cost" {
         /// The cost of such a migration is not known, so 200 µs are assumed.
         Assumed = "assumed",
@@ -31,7 +31,7 @@ words! {
 pub struct MoveCost {
     /// The cost, in nanoseconds.
     pub ns: f64,
-    /// How the cost is known.
+    /// The way in which the cost is known.
     pub origin: CostOrigin,
 }
 

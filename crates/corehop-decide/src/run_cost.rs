@@ -115,11 +115,11 @@ pub struct ClassCost {
     pub event: Event,
     /// The number of absences.
     pub count: u64,
-    /// How many of the absences began with a preemption; the others began with blocking.
+    /// The number of absences that began with a preemption; the others began with blocking.
     pub preempted: u64,
-    /// How many of the absences were moves that the thread's affinity required.
+    /// The number of absences that were moves that the thread's affinity required.
     pub pinned: u64,
-    /// How many of the absences were brief preemptions that were counted but not recorded individually; each has the
+    /// The number of absences that were brief preemptions that were counted but not recorded individually; each has the
     /// mean length of its thread's brief preemptions.
     pub brief: u64,
     /// The median length of the absences, in microseconds.

@@ -63,7 +63,7 @@ pub enum SimulationError {
 }
 
 words! {
-    /// How the last cache level is partitioned, one half for the job and the other half for all other threads.
+    /// The way in which the last cache level is partitioned, one half for the job and the other half for all other threads.
     Division, "a division" {
         /// Partitioning by cache ways, as hardware cache allocation does.
         Ways = "ways",
@@ -75,7 +75,7 @@ words! {
 /// The effect of cache partitioning on the cost of a preemption.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saving {
-    /// How the cache is partitioned.
+    /// The way in which the cache is partitioned.
     pub by: Division,
     /// The background load.
     pub load: String,

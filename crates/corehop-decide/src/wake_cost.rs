@@ -52,7 +52,7 @@ pub struct WakeCost {
     pub line_ns: Option<f64>,
     /// The share of wake-ups that happened on another CPU when the kernel chose the CPU.
     pub crossed: Option<f64>,
-    /// How an idle CPU waits; `None` if the host does not report that.
+    /// The way in which an idle CPU waits; `None` if the host does not report that.
     pub wait: Option<IdleWait>,
     /// The expected effect of the setting in `wait`; `None` if no effect is expected.
     pub expected: Option<SettingEffect>,

@@ -22,7 +22,7 @@
 //! left in the second schedule, so none of them ends before `s + d`. By then `J` has reloaded. ∎ So bounds on
 //! response times and on tardiness carry over from any test, and so do met deadlines.
 //!
-//! Which jobs keep `J` waiting after `J` began depends on the scheduler. On one CPU these are jobs released after `J`
+//! The scheduler decides which jobs keep `J` waiting after `J` began. On one CPU these are jobs released after `J`
 //! began. Under EDF these jobs are due no later than `J`: [`Payer::LaterDeadline`]. Under fixed priorities these jobs
 //! have a higher priority than `J`: [`Payer::LowerPriority`]. For the response of one task, the delays of tasks with
 //! lower priority do not matter (`aff(i, j) = hep(i) ∩ lp(j)`, Altmeyer, Davis and Maiza 2012, section 2). On m CPUs

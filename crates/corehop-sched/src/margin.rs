@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far an answer, with all its charges, is from the opposite answer. For a yes: the slack, the tightest task and
+//! The distance of an answer, with all its charges, from the opposite answer. For a yes: the slack, the tightest task and
 //! its busiest window. For a no: the late tasks, a schedule that misses a deadline, and the changes that turn the
 //! answer into a yes.
 
@@ -116,7 +116,7 @@ pub struct MarginRequest {
     pub schedule: bool,
 }
 
-/// How far an answer is from the opposite answer.
+/// The distance of an answer from the opposite answer.
 #[derive(Debug, Default)]
 pub struct Margin {
     /// The additional work that an accepted set can take.

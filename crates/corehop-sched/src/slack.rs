@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a yes is from a no.
+//! The distance of a yes from a no.
 //!
 //! Every number was tested: a test accepted the changed set that the number describes. The gap between the largest
 //! accepted and the smallest rejected value is at most a thousandth of the range. Tests are not always monotonic, so
@@ -15,7 +15,7 @@ pub const FEW_TASKS: usize = 20;
 /// A range is halved until this fraction of the range remains.
 const PARTS: u64 = 1_000;
 
-/// How far a yes is from a no. Times are in ticks, written in microseconds.
+/// The distance of a yes from a no. Times are in ticks, written in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slack {
     /// The factor by which every WCET may be multiplied, in thousandths; `None` if even 1.001 is rejected.

@@ -55,7 +55,7 @@ pub struct TestAnswer {
     pub charged: Option<Charges>,
 }
 
-/// How the reason of an `unknown` begins if the answer is a yes under a condition.
+/// The beginning of the reason of an `unknown` if the answer is a yes under a condition.
 pub(super) const CONDITIONAL: &str = "yes, if ";
 
 impl TestAnswer {

@@ -12,7 +12,7 @@ use serde::Serialize;
 /// The waits covered by the advice if the user requests none, in microseconds.
 const USUAL_WAITS_US: [f64; 9] = [1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1e3, 3e3, 1e4];
 
-/// How a wait relates to the lengths of the measured preemptions.
+/// The way in which a wait relates to the lengths of the measured preemptions.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitOrigin {

@@ -32,7 +32,7 @@ words! {
 /// A set of CPUs that a pinning trial tries.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PinArm {
-    /// How the CPUs were chosen.
+    /// The way in which the CPUs were chosen.
     pub kind: ArmKind,
     /// The CPUs.
     pub cpus: CpuList,
@@ -41,7 +41,7 @@ pub struct PinArm {
 /// An arm that is not tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LeftOutArm {
-    /// How the CPUs would have been chosen.
+    /// The way in which the CPUs would have been chosen.
     pub kind: ArmKind,
     /// The reason why the arm is not tried.
     pub why: String,

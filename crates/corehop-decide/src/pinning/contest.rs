@@ -32,7 +32,7 @@ words! {
 /// The smallest gain that justifies pinning a program.
 pub const SMALL: f64 = 0.02;
 
-/// What runs in one turn of a round.
+/// The part of a contest that runs in one turn of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Contender {
     /// The program with the kernel's default placement.

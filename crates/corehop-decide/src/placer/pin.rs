@@ -105,7 +105,7 @@ pub struct PinEvidence {
     pub wake_up: Option<WakeCost>,
     /// The number of observed windows.
     pub windows: u64,
-    /// How progress was measured.
+    /// The way in which progress was measured.
     pub progress: String,
     /// The host of the trial.
     pub host: PinHost,

@@ -35,7 +35,7 @@ const QUIET: u32 = 12;
 pub struct PairRehearsal {
     /// The program that each pair runs.
     pub program: GangProgram,
-    /// How the two threads of a pair share data.
+    /// The way in which the two threads of a pair share data.
     pub sharing: Sharing,
     /// The CPUs on which the threads begin; the two threads of a pair are adjacent.
     pub cpus: Vec<Cpu>,

@@ -163,7 +163,7 @@ impl LineTimeRange {
     }
 }
 
-/// What a trial does next.
+/// The next step of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum TrialAction {
     /// The trial needs another window of the same kind.

@@ -55,7 +55,7 @@ fn is_all(share: &f64) -> bool {
     *share >= all()
 }
 
-/// How many pairs of classes the simulation puts in the printed order. The pairs are judged pairs of two events at
+/// The number of pairs of classes that the simulation puts in the printed order. The pairs are judged pairs of two events at
 /// one size, or of two kernels on one chip, whose printed values clearly differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct ClassConcordance {

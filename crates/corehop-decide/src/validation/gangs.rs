@@ -39,7 +39,7 @@ pub struct GangStudy {
     /// The number of rounds of both threads in the printed runs, if counts are printed.
     #[serde(default)]
     pub printed_rounds: Option<f64>,
-    /// How the threads share their data.
+    /// The way in which the threads share their data.
     pub sharing: Sharing,
     /// The value of this field in [`GangProgram::Swap`].
     #[serde(default)]

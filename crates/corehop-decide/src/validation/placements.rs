@@ -48,7 +48,7 @@ pub struct Benchmark {
     pub name: String,
     /// The simulated program that represents the benchmark.
     pub program: GangProgram,
-    /// How the program's threads share data.
+    /// The way in which the program's threads share data.
     pub sharing: Sharing,
     /// The improvement that is printed or follows from printed values, in percent; `None` if there is none.
     pub printed: Option<PrintedNumber>,

@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for PrintedNumber {
 }
 
 words! {
-    /// How the error between a printed and a simulated number is computed. A simulated number that rounds to the
+    /// The way in which the error between a printed and a simulated number is computed. A simulated number that rounds to the
     /// printed number has no error.
     ErrorLaw, "a law of errors" {
         /// The difference divided by the printed number, or divided by its step if the printed number is smaller.

@@ -22,7 +22,7 @@ pub struct Sheet {
     pub title: String,
     /// The ID of the platform on which the study was measured.
     pub platform: String,
-    /// What each value is computed from, for example `64 samples a cell`; `None` for claims.
+    /// The source of each value, for example `64 samples a cell`; `None` for claims.
     pub basis: Option<String>,
     /// The numbers of samples of each value; `None` for claims.
     pub samples: Option<u32>,

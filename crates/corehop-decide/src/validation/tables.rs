@@ -252,7 +252,7 @@ impl TableStudy {
         synthetic(groups, CpuList::default())
     }
 
-    /// What a value is computed from, beside the number of samples.
+    /// The source of a value, beside the number of samples.
     fn basis(&self) -> String {
         let few =
             |it: &SmallSetSampling| format!("samples a cell, {} up to {}", it.samples, it.up_to);

@@ -20,7 +20,7 @@ const NUMBERS: usize = 512;
 /// The map value for a process whose children are counted, but not the process itself.
 const FOLLOWED: u32 = 1;
 
-/// How the size of a call is determined. The order of the variants matches the BPF program.
+/// The way in which the size of a call is determined. The order of the variants matches the BPF program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum CallSize {

@@ -99,7 +99,7 @@ pub enum BpfError {
     /// An object of corehop cannot be loaded, which is a bug in corehop.
     #[error("a BPF object cannot be loaded: {reason}")]
     Malformed {
-        /// What is wrong with the object.
+        /// The fault with the object.
         reason: String,
     },
     /// The kernel refused a request for another reason.

@@ -20,7 +20,7 @@ pub enum CounterError {
         what: String,
         /// The reason, derived from the kernel's error.
         reason: String,
-        /// How to make the counter available.
+        /// The way to make the counter available.
         remedy: String,
         /// The kernel's error number.
         errno: Option<i32>,

@@ -62,7 +62,7 @@ impl PairwiseDelays {
     }
 }
 
-/// Which of the two arguments bounds the cost of preemptions.
+/// The one of the two arguments that bounds the cost of preemptions.
 #[derive(Debug, Clone, Copy)]
 enum PairBound {
     Together,

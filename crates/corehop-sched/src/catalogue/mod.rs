@@ -20,7 +20,7 @@ use corehop_plan::words::edit_distance;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{Task, TaskSet, Time};
 
-/// Which answers a test can give.
+/// The answers that a test can give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestExactness {
     /// An exact test answers yes or no.
@@ -63,7 +63,7 @@ pub struct Test {
     pub scheduler: &'static str,
     /// The condition that the test checks, in the notation of the paper.
     pub title: &'static str,
-    /// Which answers the test can give.
+    /// The answers that the test can give.
     pub kind: TestExactness,
     /// The deadlines that the test accepts. For a set with other deadlines the answer is unknown.
     pub deadlines: Deadlines,
@@ -75,11 +75,11 @@ pub struct Test {
     /// The interruptions that jobs suffer under the test's scheduler and that the test itself does not charge. A test
     /// that is necessary for every scheduler states [`Suffers::Nothing`], because some schedulers interrupt no job.
     pub suffers: Suffers,
-    /// How the test treats tasks that share a priority.
+    /// The way in which the test treats tasks that share a priority.
     pub equals: Equals,
-    /// Which jobs pay for interruptions ([`bill`](super::bill)).
+    /// The jobs that pay for interruptions ([`bill`](super::bill)).
     pub payer: Payer,
-    /// How an operating system's overheads are charged to a set before the test runs.
+    /// The way in which an operating system's overheads are charged to a set before the test runs.
     pub charging: Charging,
     /// Whether the test charges cache reloads by the cache blocks that tasks use.
     pub reloads: bool,
@@ -120,7 +120,7 @@ pub enum Suffers {
     Everything,
 }
 
-/// How a test treats tasks that share a priority. `SCHED_FIFO` never preempts a task of equal priority.
+/// The way in which a test treats tasks that share a priority. `SCHED_FIFO` never preempts a task of equal priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Equals {
     /// The test ignores the priorities of the set, or assigns its own.
@@ -141,7 +141,7 @@ const EQUALS: &str =
 /// The assumption of exact tests that charge blocking.
 const BLOCKED: &str = "Blocking is a bound; if a task has blocking, the test is only sufficient.";
 
-/// How overheads are charged ([`overhead::system`](super::overhead::system)).
+/// The way in which overheads are charged ([`overhead::system`](super::overhead::system)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Charging {
     /// Overheads are charged to each job, which pays for the preemption that it causes.

@@ -71,7 +71,7 @@ const WINDOWS: usize = 100;
 const MOST_TASKS: usize = 1_000;
 const MOST_ORDERED: usize = 100;
 
-/// Which tasks carry work into a window under fixed priorities.
+/// The tasks that carry work into a window under fixed priorities.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carry {
     /// All other tasks carry work in (Bertogna and Cirinei).

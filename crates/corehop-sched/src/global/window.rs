@@ -28,7 +28,7 @@ pub(super) struct Sweep {
     steps: u64,
 }
 
-/// Where the least unfilled window is.
+/// The place of the least unfilled window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextWindow {
     /// All shorter windows are filled. This window is not filled, if no workload was left out.
@@ -42,7 +42,7 @@ pub(super) enum NextWindow {
 pub(super) struct WindowRange {
     pub(super) from: Time,
     pub(super) limit: Time,
-    /// How much longer the windows are in which the other tasks' work is counted.
+    /// The time by which the windows are longer in which the other tasks' work is counted.
     pub(super) wait: Time,
 }
 

@@ -10,7 +10,7 @@ use crate::uni::{edf, fixed};
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Which of the admitting bins gets a task.
+/// The one of the admitting bins that gets a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fit {
     /// The last used bin, or the next admitting bin after it.
@@ -50,7 +50,7 @@ impl Fit {
 /// A packing method for tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packing {
-    /// Which of the admitting bins gets a task.
+    /// The one of the admitting bins that gets a task.
     pub fit: Fit,
     /// Whether tasks are taken by falling utilisation instead of in their order.
     pub decreasing: bool,

@@ -38,7 +38,7 @@ pub struct ScheduledJob {
     pub ended_us: Option<Time>,
 }
 
-/// What a CPU does for a job.
+/// The work of a CPU for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CpuActivity {
@@ -61,11 +61,11 @@ pub struct Stretch {
     pub from_us: Time,
     /// The end of the stretch.
     pub to_us: Time,
-    /// What the CPU does in the interval.
+    /// The work of the CPU in the interval.
     pub doing: CpuActivity,
 }
 
-/// What some CPUs do since they were last idle.
+/// The work of some CPUs since they were last idle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Schedule {
     /// The CPUs.

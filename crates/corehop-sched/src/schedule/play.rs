@@ -13,7 +13,7 @@ use super::scene::{PriorityRule, Scene};
 use super::{CpuActivity, Schedule, ScheduledJob, Stretch};
 use corehop_plan::workload::task::Time;
 
-/// What a simulation looks for.
+/// The event for which a simulation looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SimulationGoal {
     /// The first missed deadline.

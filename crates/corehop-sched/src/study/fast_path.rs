@@ -78,7 +78,7 @@ impl FamilyNeeds {
     }
 }
 
-/// How the sets of a family are packed into the clusters of a machine.
+/// The way in which the sets of a family are packed into the clusters of a machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PackingRule {
     pub(super) cpus: u32,

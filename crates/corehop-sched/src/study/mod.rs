@@ -200,7 +200,7 @@ pub struct Scheduler {
 pub struct SchedulerTest {
     /// The name of the test.
     pub test: &'static str,
-    /// How tasks are packed into clusters first; `None` without clusters.
+    /// The way in which tasks are packed into clusters first; `None` without clusters.
     pub clusters: Option<Clusters>,
 }
 
@@ -209,7 +209,7 @@ pub struct SchedulerTest {
 pub struct Clusters {
     /// The number of CPUs in each cluster.
     pub cpus: u32,
-    /// Which cluster gets a task.
+    /// The cluster that gets a task.
     pub fit: Fit,
     /// Whether tasks are taken by falling utilisation.
     pub decreasing: bool,

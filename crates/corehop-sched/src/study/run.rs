@@ -60,7 +60,7 @@ pub fn run(
     run_by(study, shard, threads, progress, VerdictMethod::Quick)
 }
 
-/// How verdicts are computed.
+/// The way in which verdicts are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VerdictMethod {
     /// By the fastest method available.

@@ -29,7 +29,7 @@ pub enum PreferenceRange {
     Unknown,
 }
 
-/// What a crossover means for working set sizes.
+/// The meaning of a crossover for working set sizes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sizes {
     /// The scheduler whose delay grows.

@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 use corehop_plan::workload::generate::Deadline;
 use corehop_plan::workload::task::{Task, Time};
 
-/// How the verdicts of a scheduler are computed.
+/// The way in which the verdicts of a scheduler are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PolicyQuery {
     /// By utilisations alone.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an observed supply proves: the number of observed windows, and the share of all windows that may lose more.
+//! The statements that an observed supply proves: the number of observed windows, and the share of all windows that may lose more.
 
 use serde_json::{Value, json};
 

@@ -308,7 +308,7 @@ pub struct Supplied<'a> {
     cpu: SupplyCpu,
 }
 
-/// Which CPU's supply counts.
+/// The CPU whose supply counts.
 #[derive(Debug, Clone, Copy)]
 enum SupplyCpu {
     /// The CPU with the least supply, because the test chooses CPUs or the set names none.

@@ -63,7 +63,7 @@ const RING_BYTES: u32 = 4 << 20;
 /// The size of the ring if nothing is recorded, because a map cannot be omitted.
 const NO_RING_BYTES: u32 = 4 << 10;
 
-/// What the control pages are used for.
+/// The use of the control pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PagePurpose {
     /// Threads of this process register themselves and read their own slots.

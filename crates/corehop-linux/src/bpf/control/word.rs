@@ -15,7 +15,7 @@ pub(super) enum SlotWord {
     OutTime,
     InTime,
     OutCpu,
-    /// How the thread left its CPU last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
+    /// The way in which the thread left its CPU last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
     How,
     RanNs,
     /// The kernel's count of the thread's migrations.

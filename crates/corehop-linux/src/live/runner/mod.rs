@@ -31,7 +31,7 @@ use corehop_system::thread::{Usage, current_cpu, set_affinity, usage};
 /// The interval at which a job with a long absence checks whether the run was stopped.
 const LOOK_NS: i64 = 250_000_000;
 
-/// How the wall time of a run was used.
+/// The way in which the wall time of a run was used.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct WallTimeUse {
     absences_ns: f64,
@@ -66,7 +66,7 @@ impl WallTimeUse {
     }
 }
 
-/// What a thread must do with the runner when it cannot continue itself.
+/// The action of a thread on a runner that cannot continue itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunnerAction {
     /// Hand the runner to the thread parked on that CPU.

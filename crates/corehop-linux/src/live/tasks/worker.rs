@@ -42,7 +42,7 @@ pub(super) struct TaskWorker {
     pub(super) walk: Walk,
     pub(super) lines: u64,
     pub(super) rseq: Option<Rseq>,
-    /// How the thread notices absences; `None` without detection.
+    /// The way in which the thread notices absences; `None` without detection.
     pub(super) notice: Option<Notice>,
     pub(super) counters: Arc<HostCounters>,
     pub(super) shared: Arc<CrewState>,

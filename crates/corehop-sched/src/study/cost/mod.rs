@@ -132,7 +132,7 @@ pub struct CapCounts {
     pub limited: Vec<Saved>,
 }
 
-/// How many sets each of two tests accepts.
+/// The number of sets that each of two tests accepts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct AcceptanceCounts {
     /// The name of the comparison.
