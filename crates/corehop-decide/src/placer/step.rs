@@ -176,8 +176,7 @@ impl Placer {
         &self.placed
     }
 
-    /// Gives the threads of a first window their initial placement. The initial placement stays until a proposal is
-    /// tried.
+    /// Gives the threads of a first window their initial placement, which stays until a proposal is tried.
     pub fn start(&mut self, start: &InitialPlacement, activity: &Activity) -> Vec<Action> {
         let moves = start.moves(activity, &self.terrain);
         self.change_to(moves, activity)
