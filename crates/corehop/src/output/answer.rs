@@ -70,14 +70,36 @@ pub(crate) fn either(
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
     match json {
-        Some(json) => answer(sentence, AnswerBody::Data(&format!("{json:#}\n"))),
+        Some(json) => {
+            let json = with_sentence(json, sentence);
+            answer(sentence, AnswerBody::Data(&format!("{json:#}\n")))
+        }
         None => answer(sentence, AnswerBody::Text(&text())),
     }
 }
 
+/// The JSON answer with its sentence, which a script may want to show. Lists have no place for a sentence.
+fn with_sentence(json: &serde_json::Value, sentence: &str) -> serde_json::Value {
+    let mut json = json.clone();
+    if let Some(fields) = json.as_object_mut() {
+        fields.entry("sentence").or_insert_with(|| sentence.into());
+    }
+    json
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn every_json_answer_has_its_sentence_once() {
+        assert_eq!(with_sentence(&json!({"n": 1}), "Yes."), json!({"n": 1, "sentence": "Yes."}));
+        let own = json!({"sentence": "No."});
+        assert_eq!(with_sentence(&own, "Yes."), own);
+        assert_eq!(with_sentence(&json!([1]), "Yes."), json!([1]));
+    }
 
     #[test]
     fn the_sentence_stands_first_in_a_pipe_and_last_on_a_terminal() {
