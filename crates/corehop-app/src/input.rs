@@ -132,12 +132,19 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// A text of any size, read as far as it is needed: an ordinary file, or standard input (`-`).
+/// A text of any size without a byte-order mark, read as far as it is needed: an ordinary file, or standard input (`-`).
 ///
 /// # Errors
 /// Those of [all readers](self#errors).
 pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
-    Ok(Box::new(BufReader::new(text_source(path)?)))
+    let mut source = text_source(path)?;
+    let mut first = Vec::new();
+    let read = source.by_ref().take(MARK.len() as u64).read_to_end(&mut first);
+    read.map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
+    if first == MARK {
+        first.clear();
+    }
+    Ok(Box::new(BufReader::new(std::io::Cursor::new(first).chain(source))))
 }
 
 /// The text of a file, or of standard input (`-`); errors name it.
