@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use corehop_plan::platform::{
-    Cache, CacheKind, Fact, Hertz, Inclusion, Latency, Platform, Replacement, Traffic,
+    Cache, CacheKind, Hertz, Inclusion, Latency, Platform, Replacement, Traffic,
 };
 use corehop_plan::units::{Bytes, Cpu};
 
@@ -156,7 +156,14 @@ fn replacement(policy: Option<Replacement>) -> &'static str {
         Some(Replacement::TreePlru) => "TreePLRURP()",
         Some(Replacement::BitPlru | Replacement::Nru) => "NRURP()",
         Some(Replacement::Random) => "RandomRP()",
-        Some(Replacement::Srrip) => "RRIPRP()",
+        Some(
+            Replacement::Srrip
+            | Replacement::Drrip
+            | Replacement::QuadAge
+            | Replacement::QlruH11M1R0U0
+            | Replacement::QlruH11M1R1U2
+            | Replacement::QlruH00M1R0U1,
+        ) => "RRIPRP()",
     }
 }
 
@@ -196,14 +203,18 @@ fn other_remarks(platform: &Platform, remarks: &mut Vec<String>) {
         remarks
             .push("inclusion is not strict: gem5's classic caches are mostly inclusive".to_owned());
     }
-    let bit = |it: &Cache| {
-        it.mechanism
-            .replacement
-            .as_ref()
-            .is_some_and(|fact: &Fact<_>| fact.value == Replacement::BitPlru)
-    };
-    if platform.caches.iter().any(bit) {
+    let policies = |it: &Cache| Some(it.mechanism.replacement.as_ref()?.value);
+    let policies: Vec<Replacement> = platform.caches.iter().filter_map(policies).collect();
+    if policies.contains(&Replacement::BitPlru) {
         remarks.push("bit_plru is written as NRURP, which clears its bits later".to_owned());
+    }
+    let aged = |it: &&Replacement| {
+        **it != Replacement::Srrip
+            && replacement(Some(**it)) == replacement(Some(Replacement::Srrip))
+    };
+    if let Some(policy) = policies.iter().find(aged) {
+        remarks
+            .push(format!("{policy} is written as RRIPRP, whose new lines are all expected alike"));
     }
     if platform.nodes.len() > 1 {
         remarks.push("gem5 has one memory, near to all CPUs: nodes are omitted".to_owned());

@@ -139,7 +139,7 @@ pub(super) struct CacheImage {
     blocks: TagArray,
     ranks: Vec<u8>,
     many: Vec<u64>,
-    drawn: u64,
+    drawn: (u64, u16),
 }
 
 /// One cache and its place among the others.
@@ -198,7 +198,7 @@ impl CacheNode {
             ways: spec.ways,
             sets: spec.sets,
             finder: Finder::new(spec),
-            policy: ReplacementPolicy::new(spec.replacement, spec.ways, seed),
+            policy: ReplacementPolicy::new(spec.replacement, (spec.sets, spec.ways), seed),
             blocks: TagArray::new(spec.ways),
             ranks: Vec::new(),
             many: Vec::new(),
@@ -393,7 +393,7 @@ impl CacheNode {
             } else {
                 empty.trailing_zeros()
             };
-            policy.fill(&mut block.order, ranks, way);
+            policy.fill(&mut block.order, ranks, set, way);
             block.taken |= 1 << way;
             (way, block.put(way, line, bits.packed()))
         });

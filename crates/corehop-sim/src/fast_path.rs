@@ -206,7 +206,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
             *self.filled += 1;
             way
         };
-        self.policy.fill_in::<N, KNOWN>(&mut block.order, way);
+        self.policy.fill_in::<N, KNOWN>(&mut block.order, set, way);
         let own = if self.includes { self.own << NAMES } else { 0 };
         let (victim, word) = block.put(way, line, flags | own);
         Displaced { way, victim, word }

@@ -60,6 +60,7 @@
 #[macro_use]
 mod planted;
 mod generator;
+mod ageing;
 mod replacement;
 mod tags;
 pub mod spec;

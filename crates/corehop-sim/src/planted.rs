@@ -49,6 +49,12 @@ mod switch {
         BitPlruNeverClears,
         /// SRRIP expects new lines soon.
         SrripFillsNear,
+        /// The ages of a quad-age policy do not grow after a use.
+        QuadAgeNeverGrows,
+        /// Misses of the sets that lead one policy of DRRIP count for it.
+        DuelVotesInverted,
+        /// The bimodal sets of DRRIP insert as the static ones do.
+        BimodalIsStatic,
         /// Empty ways are not taken first.
         EmptyWaysIgnored,
         /// The way mask is not looked at.

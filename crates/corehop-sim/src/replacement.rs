@@ -9,12 +9,13 @@
 //! | LRU, FIFO beyond | nothing; the byte of a way is its place in the order |
 //! | tree PLRU | bit n is node n of the tree (1 is the root): on, room is made on the right |
 //! | bit PLRU, NRU | bit w is way w, on after a use |
-//! | SRRIP | bits 2w and 2w+1 are the prediction for way w |
+//! | SRRIP, DRRIP, quad-age | bits 2w and 2w+1 are the prediction for way w, or its age: see [`super::ageing`] |
 
 use std::sync::Arc;
 
 use corehop_plan::platform::Replacement;
 
+use super::ageing::{QuadAgeRules, SetDuel};
 use super::generator::CongruentialGenerator;
 
 /// A policy in the form that its number of ways allows.
@@ -28,9 +29,11 @@ enum PolicyLayout {
     Nru,
     Random,
     Srrip,
+    Drrip,
+    QuadAge,
 }
 
-/// The effect of a use of each way on the word of a set: all but nibbles and ranks.
+/// The effect of a use of each way on the word of a set: all but nibbles, ranks and ages, and the fills of DRRIP.
 #[derive(Debug, Clone)]
 struct Uses {
     /// For each way the bits that stay, and those that are on afterwards.
@@ -57,7 +60,13 @@ pub(super) struct ReplacementPolicy {
     /// The effect of hits and fills; the caches of a level share it.
     hits: Arc<Uses>,
     fills: Arc<Uses>,
-    /// Of `random`.
+    /// Whether the two above are all of it.
+    by_table: bool,
+    /// Of a quad-age policy.
+    ages: Option<QuadAgeRules>,
+    /// Of DRRIP.
+    duel: Option<SetDuel>,
+    /// Of `random` and DRRIP.
     generator: CongruentialGenerator,
 }
 
@@ -115,7 +124,7 @@ impl Uses {
         let of = |way: u32| {
             let way = way.min(ways - 1);
             match form {
-                PolicyLayout::Srrip => {
+                PolicyLayout::Srrip | PolicyLayout::Drrip => {
                     let far = if hit || bug!(SrripFillsNear) { 0 } else { 2 };
                     (!(3 << (2 * way)), far << (2 * way))
                 }
@@ -129,7 +138,10 @@ impl Uses {
                     (!mask, if bug!(TreeNotFlipped) { mask & !value } else { value })
                 }
                 PolicyLayout::BitPlru | PolicyLayout::Nru => (u64::MAX, 1 << way),
-                PolicyLayout::Nibbles | PolicyLayout::Ranks | PolicyLayout::Random => (u64::MAX, 0),
+                PolicyLayout::Nibbles
+                | PolicyLayout::Ranks
+                | PolicyLayout::Random
+                | PolicyLayout::QuadAge => (u64::MAX, 0),
             }
         };
         let wraps = form == PolicyLayout::BitPlru && counts && !bug!(BitPlruNeverClears);
@@ -148,7 +160,7 @@ impl Uses {
 }
 
 impl ReplacementPolicy {
-    pub(super) fn new(policy: Replacement, ways: u32, seed: u64) -> Self {
+    pub(super) fn new(policy: Replacement, (sets, ways): (u32, u32), seed: u64) -> Self {
         let order = match ways {
             0..=8 => PolicyLayout::Matrix,
             9..=16 => PolicyLayout::Nibbles,
@@ -161,6 +173,11 @@ impl ReplacementPolicy {
             Replacement::Nru => PolicyLayout::Nru,
             Replacement::Random => PolicyLayout::Random,
             Replacement::Srrip => PolicyLayout::Srrip,
+            Replacement::Drrip => PolicyLayout::Drrip,
+            Replacement::QuadAge
+            | Replacement::QlruH11M1R0U0
+            | Replacement::QlruH11M1R1U2
+            | Replacement::QlruH00M1R0U1 => PolicyLayout::QuadAge,
         };
         let ordered = policy != Replacement::Random;
         let on_hit = (ordered && policy != Replacement::Fifo) || bug!(FifoUsesHits);
@@ -176,6 +193,15 @@ impl ReplacementPolicy {
             last: 4 * (ways - 1),
             hits: Arc::new(Uses::new(form, ways, true, on_hit)),
             fills: Arc::new(Uses::new(form, ways, false, on_fill)),
+            by_table: !matches!(
+                form,
+                PolicyLayout::Nibbles
+                    | PolicyLayout::Ranks
+                    | PolicyLayout::Drrip
+                    | PolicyLayout::QuadAge
+            ),
+            ages: QuadAgeRules::of(policy, all(ways)),
+            duel: (form == PolicyLayout::Drrip).then(|| SetDuel::new(sets)),
             generator: CongruentialGenerator(seed),
         }
     }
@@ -192,15 +218,16 @@ impl ReplacementPolicy {
         if self.form == PolicyLayout::Ranks { self.ways as usize } else { 0 }
     }
 
-    /// The state of its random numbers.
-    pub(super) fn drawn(&self) -> u64 {
-        self.generator.0
+    /// The state of its random numbers, and of the selector of its duel.
+    pub(super) fn drawn(&self) -> (u64, u16) {
+        (self.generator.0, self.duel.as_ref().map_or(0, SetDuel::selector))
     }
 
     /// The word of an empty set.
     pub(super) fn empty(&self) -> u64 {
         match self.form {
             PolicyLayout::Nibbles => 0xFEDC_BA98_7654_3210,
+            PolicyLayout::QuadAge => u64::MAX,
             _ => 0,
         }
     }
@@ -214,22 +241,36 @@ impl ReplacementPolicy {
             if self.on_hit {
                 rank_first(ranks, way);
             }
+        } else if let Some(ages) = &self.ages {
+            ages.hit(word, way);
         } else {
             self.hits.apply(word, way);
         }
     }
 
-    /// A line came into `way`.
+    /// A line came into `way` of this set.
     #[inline(always)]
-    pub(super) fn fill(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
+    pub(super) fn fill(&mut self, word: &mut u64, ranks: &mut [u8], set: u32, way: u32) {
         if self.form == PolicyLayout::Nibbles {
             *word = if bug!(FillIsNoUse) { *word } else { to_front(*word, way) };
         } else if self.form == PolicyLayout::Ranks {
             if !bug!(FillIsNoUse) {
                 rank_first(ranks, way);
             }
-        } else {
+        } else if self.by_table {
             self.fills.apply(word, way);
+        } else {
+            self.fill_by_age(word, set, way);
+        }
+    }
+
+    /// The same where a new line gets an age.
+    fn fill_by_age(&mut self, word: &mut u64, set: u32, way: u32) {
+        if let Some(ages) = &self.ages {
+            ages.fill(word, way);
+        } else if let Some(duel) = &mut self.duel {
+            let age = duel.age_of_new(set, &mut self.generator);
+            *word = *word & !(3 << (2 * way)) | (age << (2 * way));
         }
     }
 
@@ -248,7 +289,8 @@ impl ReplacementPolicy {
     #[inline(always)]
     pub(super) fn hit_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
         match (N, KNOWN) {
-            (8, _) | (_, TREES) => self.hits.apply(word, way),
+            (8, LRU) | (_, TREES) => self.hits.apply(word, way),
+            (8, _) if self.by_table => self.hits.apply(word, way),
             (_, LRU) => *word = to_front(*word, way),
             _ => self.hit(word, &mut [], way),
         }
@@ -256,11 +298,17 @@ impl ReplacementPolicy {
 
     /// [`ReplacementPolicy::fill`] likewise.
     #[inline(always)]
-    pub(super) fn fill_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
+    pub(super) fn fill_in<const N: usize, const KNOWN: u8>(
+        &mut self,
+        word: &mut u64,
+        set: usize,
+        way: u32,
+    ) {
         match (N, KNOWN) {
-            (8, _) | (_, TREES) => self.fills.apply(word, way),
+            (8, LRU) | (_, TREES) => self.fills.apply(word, way),
+            (8, _) if self.by_table => self.fills.apply(word, way),
             (_, LRU) if !bug!(FillIsNoUse) => *word = to_front(*word, way),
-            _ => self.fill(word, &mut [], way),
+            _ => self.fill(word, &mut [], set as u32, way),
         }
     }
 
@@ -336,7 +384,10 @@ impl ReplacementPolicy {
                 let drawn = self.generator.below(allowed.count_ones());
                 ways_of(allowed).nth(drawn as usize).unwrap_or(0)
             }
-            PolicyLayout::Srrip => distant(word, allowed),
+            PolicyLayout::Srrip | PolicyLayout::Drrip => distant(word, allowed),
+            PolicyLayout::QuadAge => {
+                self.ages.as_ref().map_or(0, |ages| ages.victim(word, allowed))
+            }
         }
     }
 

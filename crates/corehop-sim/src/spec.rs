@@ -153,7 +153,7 @@ impl Spec {
     }
 
     /// The machine with one in `every` of its sets: what those of the real one would do with the
-    /// lines that come to them, renumbered. None where sets do not divide so, or are found by a hash.
+    /// lines that come to them, renumbered. None where sets do not divide so, are found by a hash, or duel.
     #[must_use]
     pub fn sampled(&self, every: u32) -> Option<Self> {
         let mut caches = self.caches.clone();
@@ -244,7 +244,9 @@ impl Spec {
 
 /// Leaves a cache one in `every` of its sets; nothing where that cannot be done.
 fn thin_out(cache: &mut CacheSpec, every: u32) -> Option<()> {
-    let can = cache.sets.is_multiple_of(every) && cache.index == Index::Modulo;
+    // A duel of fewer sets than the machine's has other outcomes.
+    let whole = every == 1 || cache.replacement != Replacement::Drrip;
+    let can = cache.sets.is_multiple_of(every) && cache.index == Index::Modulo && whole;
     cache.sets /= every;
     can.then_some(())
 }

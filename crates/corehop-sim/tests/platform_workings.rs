@@ -235,3 +235,19 @@ fn what_cannot_be_simulated_is_named() {
     assert!(matches!(&error, SpecError::Unsupported { fact, .. } if fact == "cache[0].ways"));
     assert_eq!(error.to_string(), "`cache[0].ways`: 64 ways; 1 to 32 can be simulated");
 }
+
+#[test]
+fn every_replacement_policy_is_read_written_and_simulated() {
+    for &policy in Replacement::ALL {
+        let text = MACHINE.replace("tree_plru", policy.word());
+        let platform = Platform::from_toml(&text).unwrap();
+        assert_eq!(Platform::from_toml(&platform.to_toml()).as_ref(), Ok(&platform), "{policy}");
+        let spec = Spec::from_platform(&platform).unwrap();
+        assert_eq!(spec.caches[0].replacement, policy);
+        assert!(Hierarchy::new(&spec, 0).is_ok());
+        // Some of the sets of a cache would decide a duel otherwise than all of them.
+        let mut alone = spec.clone();
+        alone.caches.truncate(1);
+        assert_eq!(alone.sampled(2).is_some(), policy != Replacement::Drrip, "{policy}");
+    }
+}

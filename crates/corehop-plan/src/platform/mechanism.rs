@@ -33,6 +33,16 @@ words! {
         /// Two bits per line predict the line's next use (static re-reference interval prediction, with promotion on
         /// a hit).
         Srrip = "srrip",
+        /// As `srrip` in some sets; in others most new lines are expected last; all other sets follow those with fewer misses (dynamic re-reference interval prediction, Jaleel et al., ISCA 2010).
+        Drrip = "drrip",
+        /// An age of 0 to 3 a line: 2 for a new line, one less after each hit. The first line of age 3 makes room; for want of one all grow older (Briongos et al., USENIX Security 2020, of Intel's level 3).
+        QuadAge = "quad_age",
+        /// Ages as in `quad_age`: 1 for a new line, 1 or (if it was younger than 2) 0 after a hit. After every use all lines grow older until one has age 3 (level 3 of Coffee Lake, by nanoBench's name).
+        QlruH11M1R0U0 = "qlru_h11_m1_r0_u0",
+        /// As `qlru_h11_m1_r0_u0`, but after a use the lines grow older by 1 at most, and the first way makes room where no line has age 3 (level 3 of Ivy Bridge, by nanoBench's name).
+        QlruH11M1R1U2 = "qlru_h11_m1_r1_u2",
+        /// Ages as in `quad_age`: 1 for a new line, 0 after a hit. After every use the other lines grow older until one of them has age 3 (level 2 of Cannon Lake, by nanoBench's name).
+        QlruH00M1R0U1 = "qlru_h00_m1_r0_u1",
     }
 }
 

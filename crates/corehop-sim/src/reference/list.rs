@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::ages::{Ages, age_by_use, age_victim, leaders, quad_age_name};
 use crate::spec::CacheSpec;
 use crate::tags::LineNumber;
 use corehop_plan::platform::{Distance, Inclusion, Replacement};
@@ -30,6 +31,7 @@ pub(super) struct ReplacementState {
     right: BTreeMap<(u32, u32), bool>,
     used: BTreeSet<u32>,
     prediction: BTreeMap<u32, u32>,
+    ages: Ages,
 }
 
 #[derive(Debug, Clone)]
@@ -41,6 +43,8 @@ pub(crate) struct RefCache {
     pub(crate) copies: Vec<Copy>,
     pub(super) memories: BTreeMap<u32, ReplacementState>,
     pub(super) random: u64,
+    /// Misses of the sets that lead SRRIP less those of the ones that lead BRRIP.
+    selector: i32,
     pub(super) distance: Distance,
     /// The entries of its snoop filter.
     pub(crate) filter: Option<Box<Self>>,
@@ -58,6 +62,7 @@ impl RefCache {
             copies: Vec::new(),
             memories: BTreeMap::new(),
             random,
+            selector: 511,
             distance,
             filter: filter.map(|filter| Box::new(Self::new(filter, cpus, distance, !random))),
         }
@@ -88,6 +93,7 @@ impl RefCache {
         let set = self.set(line);
         let way = self.copy(line).unwrap().way;
         let ways = self.spec.ways;
+        let last = !hit && self.spec.replacement == Replacement::Drrip && self.expects_last(set);
         let memory = self.memories.entry(set).or_default();
         match self.spec.replacement {
             Replacement::Fifo if hit => {}
@@ -117,7 +123,30 @@ impl RefCache {
             Replacement::Srrip => {
                 memory.prediction.insert(way, if hit { 0 } else { 2 });
             }
+            Replacement::Drrip => {
+                memory.prediction.insert(way, if hit { 0 } else { 2 + u32::from(last) });
+            }
+            Replacement::QuadAge
+            | Replacement::QlruH11M1R0U0
+            | Replacement::QlruH11M1R1U2
+            | Replacement::QlruH00M1R0U1 => {
+                let name = quad_age_name(self.spec.replacement).unwrap();
+                age_by_use(name, &mut memory.ages, way, ways, hit);
+            }
         }
+    }
+
+    /// Whether DRRIP expects a new line of `set` last.
+    fn expects_last(&mut self, set: u32) -> bool {
+        let [near, far] = leaders(self.spec.sets).map(|leaders| leaders.contains(&set));
+        self.selector += i32::from(near) - i32::from(far);
+        self.selector = self.selector.clamp(0, 1_023);
+        (far || (!near && self.selector > 511)) && self.drawn(32) != 0
+    }
+
+    fn drawn(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        ((self.random >> 32) * below) >> 32
     }
 
     /// The way for a new line of `set` among those `allowed`.
@@ -155,11 +184,15 @@ impl RefCache {
                 }
                 *allowed.iter().find(|&way| !memory.used.contains(way)).unwrap()
             }
-            Replacement::Random => {
-                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                allowed[(((self.random >> 32) * allowed.len() as u64) >> 32) as usize]
+            Replacement::Random => allowed[self.drawn(allowed.len() as u64) as usize],
+            Replacement::QuadAge
+            | Replacement::QlruH11M1R0U0
+            | Replacement::QlruH11M1R1U2
+            | Replacement::QlruH00M1R0U1 => {
+                let name = quad_age_name(self.spec.replacement).unwrap();
+                age_victim(name, &mut memory.ages, &allowed)
             }
-            Replacement::Srrip => loop {
+            Replacement::Srrip | Replacement::Drrip => loop {
                 let last = allowed.iter().find(|&way| memory.prediction[way] == 3);
                 if let Some(&way) = last {
                     return way;

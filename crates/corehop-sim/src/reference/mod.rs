@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use corehop_plan::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
 
+mod ages;
 mod filter;
 mod list;
 

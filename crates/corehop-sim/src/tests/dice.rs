@@ -30,7 +30,7 @@ fn groups(cpus: usize, by: usize) -> Vec<Vec<usize>> {
     (0..cpus).step_by(by).map(|first| (first..first + by).collect()).collect()
 }
 
-const POLICIES: [Replacement; 9] = [
+const POLICIES: [Replacement; 15] = [
     Replacement::Lru,
     Replacement::Lru,
     Replacement::Lru,
@@ -40,6 +40,12 @@ const POLICIES: [Replacement; 9] = [
     Replacement::Nru,
     Replacement::Random,
     Replacement::Srrip,
+    Replacement::Drrip,
+    Replacement::Drrip,
+    Replacement::QuadAge,
+    Replacement::QlruH11M1R0U0,
+    Replacement::QlruH11M1R1U2,
+    Replacement::QlruH00M1R0U1,
 ];
 const INCLUSIONS: [Inclusion; 3] =
     [Inclusion::Inclusive, Inclusion::Exclusive, Inclusion::NonInclusive];

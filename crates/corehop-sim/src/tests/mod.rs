@@ -4,5 +4,6 @@
 mod dice;
 mod invariants;
 mod twins;
+mod ages_by_hand;
 mod by_hand;
 mod traces;
