@@ -135,7 +135,7 @@ fn class_text(class: &Class<'_>) -> String {
     let Class { name, cache, size, ways, cycles } = class;
     let policy = cache.mechanism.replacement.as_ref().map(|fact| fact.value);
     let exclusive =
-        cache.mechanism.inclusion.as_ref().map(|fact| fact.value) == Some(Inclusion::Exclusive);
+        cache.mechanism.inclusion.as_ref().is_some_and(|fact| fact.value.takes_victims());
     let clusivity = if exclusive { "mostly_excl" } else { "mostly_incl" };
     let mshrs = if cache.level == 1 { 10 } else { 32 };
     format!(

@@ -226,14 +226,14 @@ impl CacheNode {
 
     /// Whether it is filled on the way in, takes writes as usual, and lets the caches inside keep what they have.
     pub(super) fn is_plain(&self) -> bool {
-        let filled = self.is_innermost() || self.inclusion != Inclusion::Exclusive;
+        let filled = self.is_innermost() || !self.inclusion.takes_victims();
         filled && !self.write_through && self.write_allocate && self.snoop_filter.is_none()
     }
 
     /// Works out what depends on the caches around and inside.
     pub(super) fn settle(&mut self, outer: Option<Inclusion>) {
         self.includes = self.inclusion == Inclusion::Inclusive || self.is_innermost();
-        self.drops_clean = outer != Some(Inclusion::Exclusive);
+        self.drops_clean = !outer.is_some_and(Inclusion::takes_victims);
         if let Some(filter) = &mut self.snoop_filter {
             filter.children.clone_from(&self.children);
             filter.includes = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Coherence requests between caches.
 
-use corehop_plan::platform::{Distance, Found, Lookup, Protocol, Supplier};
+use corehop_plan::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
 
 use super::cache::Bits;
 use super::hierarchy::{CachePath, Hierarchy, PendingAccess, between};
@@ -279,6 +279,17 @@ impl<O: Observer> Hierarchy<O> {
         }
         let package = self.caches[path.caches[path.len - 1]].package;
         self.others(path, line, CoherenceRequest::Invalidate, package, ongoing);
+    }
+
+    /// The copies of mostly exclusive caches on the way from place `at` on go: a cache inside gets the line for itself.
+    pub(super) fn leave_outer(&mut self, path: CachePath, at: usize, line: LineNumber) {
+        for &x in &path.caches[at.min(path.len)..path.len] {
+            let cache = &mut self.caches[x];
+            let shares = cache.inclusion == Inclusion::MostlyExclusive && !bug!(WrittenLineStays);
+            if let Some((set, way)) = shares.then(|| cache.locate(line)).flatten() {
+                cache.remove(set, way);
+            }
+        }
     }
 
     /// Every copy on the way from place `at` on is held alone from now on.

@@ -229,7 +229,7 @@ impl<O: Observer> Hierarchy<O> {
         let first = caches.iter().position(|&x| u32::from(self.caches[x].level) == level)?;
         let inside = first > 0 && self.holds(caches[first - 1], line);
         let held = inside || self.caches[caches[first]].locate(line).is_some();
-        if held || (first > 0 && self.caches[caches[first]].inclusion == Inclusion::Exclusive) {
+        if held || (first > 0 && self.caches[caches[first]].inclusion.takes_victims()) {
             return None;
         }
         let first = if bug!(PrefetchGoesInside) { 0 } else { first };
@@ -371,6 +371,7 @@ impl<O: Observer> Hierarchy<O> {
             self.outward(path, at, line, ongoing);
         }
         if write {
+            self.leave_outer(path, at + 1, line);
             self.own_all(path, at, line);
         }
         let mut filling = Filling {
@@ -379,7 +380,12 @@ impl<O: Observer> Hierarchy<O> {
             places: (first, at),
         };
         let cache = &mut self.caches[x];
-        if at > first && cache.inclusion == Inclusion::Exclusive {
+        let moves = match cache.inclusion {
+            Inclusion::Exclusive => true,
+            Inclusion::MostlyExclusive => write || bits.alone || bug!(SharedLineMoves),
+            Inclusion::Inclusive | Inclusion::NonInclusive => false,
+        };
+        if at > first && moves {
             if !bug!(ExclusiveKeeps) {
                 cache.remove(set, way);
             }
@@ -417,6 +423,7 @@ impl<O: Observer> Hierarchy<O> {
             if !answer.alone {
                 self.outward(path, at, line, ongoing);
             }
+            self.leave_outer(path, at + 1, line);
             self.own_all(path, at + 1, line);
         } else if answer.dirty {
             let owned = self.protocol == Protocol::Moesi;

@@ -27,7 +27,8 @@
 //! - A hit needs to ask others only in two cases: a write to a line that is not alone, and a read
 //!   that found the line further out, alone, where a cache inside may have newer data.
 //! - Newer data is given to the outermost cache around it, as soon as others may read it. Below a
-//!   cache that holds the line there is therefore newer data only while it is held alone.
+//!   cache that holds the line there is therefore newer data only while it is held alone; but a
+//!   mostly exclusive cache may have a clean copy beside the owner inside (MOESI).
 //! - An inclusive cache knows which caches inside may have a line, by a bit for each. Bits are set
 //!   when a line goes inwards and stay when a clean line is dropped in silence; where exactly one
 //!   cache may have the line, and alone, it is asked, and a bit found stale is cleared (as the core
@@ -35,8 +36,10 @@
 //!   caches inside; whether by a directory or by snooping changes what is counted, and no state. With
 //!   a snoop filter every line inside has an entry, or it leaves.
 //! - An exclusive cache takes every line that leaves the caches inside as the last copy there; a
-//!   hit takes the line out again. A non-inclusive one is filled on the way in, and takes dirty
-//!   lines that leave.
+//!   hit takes the line out again. A mostly exclusive one does so with lines that are held alone;
+//!   others enter it from the first cache that drops them, and stay when they are read, until one
+//!   is written. Whether a processor tells sharers by the state of a line alone, no source says.
+//!   A non-inclusive one is filled on the way in, and takes dirty lines that leave.
 //! - A new line is in before the one it displaces arrives further out.
 //!
 //! Across roots (packages, or parts of them without a common cache): under MESI a modified line

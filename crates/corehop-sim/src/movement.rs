@@ -23,7 +23,7 @@ impl<O: Observer> Hierarchy<O> {
         let (mut carried, mut forward) = (filling.carried, filling.bits.forward);
         for at in (first..end).rev() {
             let x = path.caches[at];
-            if at > 0 && self.caches[x].inclusion == Inclusion::Exclusive {
+            if at > 0 && self.caches[x].inclusion.takes_victims() {
                 continue;
             }
             let bits = Bits { dirty: carried, forward, ..filling.bits };
@@ -161,13 +161,17 @@ impl<O: Observer> Hierarchy<O> {
                 }
                 return;
             };
-            match self.caches[outer].inclusion {
-                Inclusion::Exclusive if self.enters(outer, from, line, bits) => {
+            let inclusion = self.caches[outer].inclusion;
+            match inclusion {
+                Inclusion::MostlyExclusive if self.stayed(outer, line, bits) => return,
+                Inclusion::Exclusive | Inclusion::MostlyExclusive
+                    if self.enters(outer, from, line, bits) =>
+                {
                     self.put(outer, line, bits, ongoing);
                     return;
                 }
                 _ if !bits.dirty => return,
-                Inclusion::Exclusive => from = outer,
+                Inclusion::Exclusive | Inclusion::MostlyExclusive => from = outer,
                 Inclusion::Inclusive | Inclusion::NonInclusive => {
                     self.absorb(outer, from, line, bits, ongoing);
                     return;
@@ -176,11 +180,23 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
+    /// Whether a mostly exclusive cache has the line that leaves one inside. It takes newer data.
+    fn stayed(&mut self, outer: usize, line: LineNumber, bits: Bits) -> bool {
+        let Some((set, way)) = self.caches[outer].locate(line) else { return false };
+        if bits.dirty && !bug!(StayedLineLosesData) {
+            self.caches[outer].make_dirty(set, way);
+        }
+        true
+    }
+
     /// Whether a line that leaves `from` goes into the exclusive cache around it: no other cache
-    /// inside that one has it.
+    /// inside that one has it, or it is shared and the cache mostly exclusive.
     fn enters(&self, outer: usize, from: usize, line: LineNumber, bits: Bits) -> bool {
         if bug!(ExclusiveTakesOnlyDirty) && !bits.dirty {
             return false;
+        }
+        if self.caches[outer].inclusion == Inclusion::MostlyExclusive && !bits.alone {
+            return true;
         }
         let inside = if bits.alone { from } else { outer };
         bug!(ExclusiveDuplicates) || !self.has_inside(inside, line)

@@ -75,6 +75,12 @@ mod switch {
         ExclusiveTakesOnlyDirty,
         /// A victim enters an exclusive cache though another cache inside still has it.
         ExclusiveDuplicates,
+        /// A read takes a shared line out of a mostly exclusive cache.
+        SharedLineMoves,
+        /// A write leaves the line in a mostly exclusive cache.
+        WrittenLineStays,
+        /// A mostly exclusive cache that has a line does not take newer data of it.
+        StayedLineLosesData,
         /// A dirty victim that a non-inclusive cache lacks is dropped.
         NonInclusiveDropsVictims,
         /// A write to an exclusive line does not make it dirty.

@@ -204,7 +204,7 @@ impl Spec {
         for (at, cache) in self.caches.iter().enumerate() {
             let plain = !cache.write_through && cache.write_allocate;
             let next = self.caches.iter().filter(|other| other.level == cache.level + 1);
-            let taken = next.clone().any(|other| other.inclusion == Inclusion::Exclusive);
+            let taken = next.clone().any(|other| other.inclusion.takes_victims());
             if !plain && (cache.level > 1 || taken || next.count() == 0) {
                 return Err(SpecError::Unsupported {
                     fact: format!("cache[{at}].mechanism.writes"),

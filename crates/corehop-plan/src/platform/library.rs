@@ -12,6 +12,7 @@ macro_rules! files {
 /// The files of `platforms/`, each with its id.
 const FILES: &[(&str, &str)] = files![
     "epyc_7313",
+    "epyc_7742",
     "m5_c",
     "m5_cc",
     "m5_cc_slow",

@@ -54,9 +54,17 @@ words! {
         /// The cache holds no line of the inner caches: it receives the lines that they evict, and a hit moves the
         /// line inwards.
         Exclusive = "exclusive",
-        /// The cache can hold lines of the inner caches: a line from memory also fills the cache, and an eviction
-        /// leaves the inner caches as they are.
+        /// None that one core alone has. A line that several cores share enters it although others inside still have it, and stays when it is read; a write takes it out.
+        MostlyExclusive = "mostly_exclusive",
+        /// Any of them: it is filled on the way in and evicts alone.
         NonInclusive = "non_inclusive",
+    }
+}
+
+impl Inclusion {
+    /// Whether the cache is filled by what the inner caches evict.
+    pub const fn takes_victims(self) -> bool {
+        matches!(self, Self::Exclusive | Self::MostlyExclusive)
     }
 }
 

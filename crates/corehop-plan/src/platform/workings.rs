@@ -92,7 +92,7 @@ fn mechanism(
     let around = platform.caches.iter().filter(|outer| outer.level == cache.level + 1);
     let excluded = |outer: &Cache| {
         let inclusion = outer.mechanism.inclusion.as_ref();
-        inclusion.is_some_and(|inclusion| inclusion.value == Inclusion::Exclusive)
+        inclusion.is_some_and(|inclusion| inclusion.value.takes_victims())
     };
     let excluded = around.filter(|outer| excluded(outer)).count() > 0;
     require(through.is_none() || !excluded, fact("writes.value"), || {
@@ -191,7 +191,7 @@ fn prefetchers(platform: &Platform) -> ConsistencyResult {
             format!("there is no level-{level} cache for data")
         })?;
         let inclusion = cache.and_then(|cache| cache.mechanism.inclusion.as_ref());
-        let exclusive = inclusion.is_some_and(|inclusion| inclusion.value == Inclusion::Exclusive);
+        let exclusive = inclusion.is_some_and(|inclusion| inclusion.value.takes_victims());
         require(!exclusive, fact, || {
             format!("the level-{level} cache is exclusive: it takes only what the inner ones evict")
         })?;

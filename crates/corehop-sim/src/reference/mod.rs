@@ -231,7 +231,7 @@ impl ReferenceMachine {
     ) -> Option<AccessOutcome> {
         let way = self.way(cpu, false);
         let first = way.iter().position(|&x| self.caches[x].spec.level == level)?;
-        let exclusive = self.caches[way[first]].spec.inclusion == Inclusion::Exclusive;
+        let exclusive = self.caches[way[first]].spec.inclusion.takes_victims();
         let held = self.caches[way[first]].has(line)
             || (first > 0 && self.family_has(way[first - 1], line));
         if held || (first > 0 && exclusive) {
@@ -337,12 +337,19 @@ impl ReferenceMachine {
             if !copy.alone {
                 self.outward(way, at, line);
             }
+            self.leave_outer(&way[at + 1..], line);
             self.own_all(&way[at..], line);
         }
         copy = self.caches[x].copy(line).unwrap().clone();
         let mut new =
             Copy { alone: write || !shared, dirty: false, forward: false, ..copy.clone() };
-        let exclusive = at > first && self.caches[x].spec.inclusion == Inclusion::Exclusive;
+        // A mostly exclusive cache keeps what several cores read.
+        let exclusive = at > first
+            && match self.caches[x].spec.inclusion {
+                Inclusion::Exclusive => true,
+                Inclusion::MostlyExclusive => write || copy.alone,
+                _ => false,
+            };
         if exclusive {
             let moved = self.caches[x].take(line);
             new = Copy { alone: moved.alone, dirty: moved.dirty, forward: moved.forward, ..new };
@@ -377,6 +384,7 @@ impl ReferenceMachine {
             if !asked.alone {
                 self.outward(way, at, line);
             }
+            self.leave_outer(&way[at + 1..], line);
             self.own_all(&way[at + 1..], line);
         } else if let Some((_, owner)) = asked.dirty {
             if self.spec.protocol == Protocol::Moesi {
@@ -476,6 +484,15 @@ impl ReferenceMachine {
         self.others(way, line, true);
     }
 
+    fn leave_outer(&mut self, way: &[usize], line: LineNumber) {
+        for &x in way {
+            let shared = self.caches[x].spec.inclusion == Inclusion::MostlyExclusive;
+            if shared && self.caches[x].has(line) {
+                self.caches[x].take(line);
+            }
+        }
+    }
+
     fn own_all(&mut self, way: &[usize], line: LineNumber) {
         for &x in way {
             if let Some(copy) = self.caches[x].copy(line) {
@@ -489,7 +506,7 @@ impl ReferenceMachine {
     fn fill(&mut self, way: &[usize], first: usize, copy: &Copy) {
         let mut copy = copy.clone();
         for at in (first..way.len()).rev() {
-            if at > 0 && self.caches[way[at]].spec.inclusion == Inclusion::Exclusive {
+            if at > 0 && self.caches[way[at]].spec.inclusion.takes_victims() {
                 continue;
             }
             self.put(way[at], &copy);
@@ -544,8 +561,15 @@ impl ReferenceMachine {
             return;
         };
         let line = copy.line;
-        if self.caches[outer].spec.inclusion == Inclusion::Exclusive {
-            if !self.family_has(outer, line) {
+        let inclusion = self.caches[outer].spec.inclusion;
+        if inclusion == Inclusion::MostlyExclusive && self.caches[outer].has(line) {
+            if copy.dirty {
+                let own = self.caches[outer].copy(line).unwrap();
+                (own.dirty, own.version) = (true, copy.version);
+            }
+        } else if inclusion.takes_victims() {
+            let shares = inclusion == Inclusion::MostlyExclusive && !copy.alone;
+            if shares || !self.family_has(outer, line) {
                 self.put(outer, &copy);
             } else if copy.dirty {
                 self.hand_out(outer, copy);

@@ -47,8 +47,15 @@ const POLICIES: [Replacement; 15] = [
     Replacement::QlruH11M1R1U2,
     Replacement::QlruH00M1R0U1,
 ];
-const INCLUSIONS: [Inclusion; 3] =
-    [Inclusion::Inclusive, Inclusion::Exclusive, Inclusion::NonInclusive];
+/// Caches that are filled on the way in twice: the quick loop takes no others.
+const INCLUSIONS: [Inclusion; 6] = [
+    Inclusion::Inclusive,
+    Inclusion::Inclusive,
+    Inclusion::Exclusive,
+    Inclusion::MostlyExclusive,
+    Inclusion::NonInclusive,
+    Inclusion::NonInclusive,
+];
 
 fn cache(dice: &mut Dice, level: u32, kind: CacheKind, instances: Vec<Vec<usize>>) -> CacheSpec {
     let (sets, ways): (&[u32], &[u32]) = match level {
@@ -107,7 +114,7 @@ pub(super) fn machine(dice: &mut Dice) -> Spec {
         }
     }
     let around = caches.iter().find(|cache| cache.level == 2).unwrap().inclusion;
-    if around != Inclusion::Exclusive {
+    if !around.takes_victims() {
         caches[0].write_through = dice.in_100(20);
         caches[0].write_allocate = !dice.in_100(15);
     }

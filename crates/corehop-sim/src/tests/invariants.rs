@@ -71,7 +71,7 @@ fn placement(
     line: LineNumber,
     copies: &[(usize, Bits)],
 ) -> Result<(), String> {
-    for &(x, _) in copies {
+    for &(x, bits) in copies {
         let (mut child, mut parent) = (x, machine.caches[x].parent);
         while let Some(around) = parent {
             let cache = &machine.caches[around];
@@ -92,6 +92,11 @@ fn placement(
                     return Err(format!(
                         "line {line} is in cache {x} and in {around}, which excludes it"
                     ));
+                }
+                (Inclusion::MostlyExclusive, Some((set, way))) => {
+                    require(!cache.bits(set, way).alone && !bits.alone, || {
+                        format!("line {line} is in cache {x} and in {around}, and one has it alone")
+                    })?;
                 }
                 _ => {}
             }

@@ -6,4 +6,5 @@ mod invariants;
 mod twins;
 mod ages_by_hand;
 mod by_hand;
+mod shared_victims;
 mod traces;

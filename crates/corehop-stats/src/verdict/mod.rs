@@ -23,7 +23,7 @@ pub use self::waechtler::{waechtler_1, waechtler_2};
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::median;
 use super::replicates::{Nested, quantile_difference};
-use corehop_plan::platform::{Inclusion, MemoryArchitecture, Platform};
+use corehop_plan::platform::{MemoryArchitecture, Platform};
 use corehop_plan::units::three_digits;
 use corehop_plan::workload::{Absence, Event};
 
@@ -97,7 +97,7 @@ impl MachineFacts {
         let cpu = platform.usable().first().unwrap_or_default();
         let caches: Vec<_> = platform.data_caches(cpu).collect();
         let inclusion = |cache: &&corehop_plan::platform::Cache| {
-            Some(cache.mechanism.inclusion.as_ref()?.value == Inclusion::Exclusive)
+            Some(cache.mechanism.inclusion.as_ref()?.value.takes_victims())
         };
         let outer: Option<Vec<bool>> =
             caches.iter().filter(|cache| cache.level > 1).map(inclusion).collect();
