@@ -6,6 +6,10 @@
 //!   within the page, the lines ahead in that direction.
 //! - *Direction*: the same for accesses that go the same way by any distance.
 //! - *Stride*: the same for equal distances other than one line.
+//! - *Load stride*: the same for the reads of one load instruction, whatever their pages, hits included. Jobs have no
+//!   instructions: a walk stands for one load, and a core has one tracker, which whoever comes to the core trains anew. A step
+//!   to another page neither confirms a stride nor ends it, as pages lie anywhere in memory. (Intel's optimisation manual, of
+//!   the prefetcher by instruction pointer: the next address of each load that has a regular stride of up to 2 KiB.)
 //! - *Adjacent line*: the other half of an aligned pair.
 //!
 //! No prefetcher leaves the page. With few trackers, accesses that visit many pages in random order
@@ -13,7 +17,7 @@
 
 use wide::u32x8;
 
-use super::tags::LineNumber;
+use super::tags::{LineNumber, NO_LINE};
 use corehop_plan::platform::{self, Platform, PrefetchKind};
 
 /// The state of a tracker for a page.
@@ -62,7 +66,9 @@ impl PrefetchEngine {
     pub fn new(spec: &platform::Prefetcher, page: u64, line: u64) -> Self {
         let or =
             |fact: &Option<platform::Fact<u32>>, value| fact.as_ref().map_or(value, |f| f.value);
-        let trackers = or(&spec.trackers, 16) as usize;
+        let one = spec.kind == PrefetchKind::LoadStride;
+        let trackers = if one { 1 } else { or(&spec.trackers, 16) as usize };
+        let none = Tracker { last: NO_LINE, ..Tracker::default() };
         Self {
             kind: spec.kind,
             level: spec.level,
@@ -70,7 +76,7 @@ impl PrefetchEngine {
             confirm: or(&spec.confirm, 2),
             page: (page / line).max(1).ilog2(),
             pages: vec![[NO_PAGE; 8]; trackers.div_ceil(8)],
-            known: vec![Tracker::default(); trackers],
+            known: vec![none; trackers],
             newest: 0,
         }
     }
@@ -95,6 +101,12 @@ impl PrefetchEngine {
         self.level
     }
 
+    /// Whether it is to be shown every load, and no other access.
+    #[inline(always)]
+    pub fn sees_loads(&self) -> bool {
+        self.kind == PrefetchKind::LoadStride
+    }
+
     /// An access to `line`; calls `fetch` for each line to bring, nearest first.
     #[inline(always)]
     pub fn access(&mut self, line: LineNumber, mut fetch: impl FnMut(LineNumber)) {
@@ -102,7 +114,8 @@ impl PrefetchEngine {
             fetch(line ^ 1);
             return;
         }
-        let Some((step, run)) = self.track(line) else { return };
+        let tracked = if self.sees_loads() { self.follow(line) } else { self.track(line) };
+        let Some((step, run)) = tracked else { return };
         let follows = match self.kind {
             PrefetchKind::Stream => step.abs() == 1,
             _ => step != 0,
@@ -118,6 +131,22 @@ impl PrefetchEngine {
             }
             fetch(next);
         }
+    }
+
+    /// The step of the loads and how often it was the same; nothing for the line of the load before.
+    fn follow(&mut self, line: LineNumber) -> Option<(i32, u32)> {
+        let page = self.page;
+        let tracker = self.known.first_mut()?;
+        let step = line.wrapping_sub(tracker.last) as i32;
+        if step == 0 {
+            return None;
+        }
+        if line >> page == tracker.last >> page {
+            tracker.run = if step == tracker.step { tracker.run + 1 } else { 1 };
+            tracker.step = step;
+        }
+        tracker.last = line;
+        Some((tracker.step, tracker.run))
     }
 
     /// The step to `line` in its page, and how often it was the same; nothing for a new page.
@@ -230,6 +259,62 @@ mod tests {
         assert_eq!(useful(16, 16), 16 * 4 * 2);
         assert_eq!(useful(16, 17), 0);
         assert_eq!(useful(0, 1), 0);
+    }
+
+    /// What `load_stride` proposes after the last of these loads, from all of them: two lines, after two equal steps.
+    fn proposed_from_all(loads: &[LineNumber]) -> Vec<LineNumber> {
+        let mut lines = loads.to_vec();
+        lines.dedup();
+        let last = loads[loads.len() - 1];
+        if loads.len() > 1 && loads[loads.len() - 2] == last {
+            return Vec::new();
+        }
+        let within = |pair: &&[LineNumber]| pair[0] / 64 == pair[1] / 64;
+        let steps = lines.windows(2).filter(within);
+        let steps: Vec<i64> = steps.map(|pair| i64::from(pair[1]) - i64::from(pair[0])).collect();
+        let Some(&step) = steps.last().filter(|_| steps.ends_with(&[steps[steps.len() - 1]; 2]))
+        else {
+            return Vec::new();
+        };
+        let next = [1, 2].map(|times| i64::from(last) + times * step);
+        let inside = |&&line: &&i64| line >= 0 && line / 64 == i64::from(last) / 64;
+        next.iter().take_while(inside).map(|&line| line as LineNumber).collect()
+    }
+
+    /// Loads of a few pages: strides that change, repeats, and jumps.
+    fn loads(seed: u64) -> Vec<LineNumber> {
+        let mut draw = crate::generator::CongruentialGenerator(seed);
+        let (mut line, mut step, mut loads) = (draw.below(256), 1, Vec::new());
+        for _ in 0..200 {
+            match draw.below(8) {
+                0 => line = draw.below(256),
+                1 => step = draw.below(9) as i32 - 4,
+                _ => line = line.wrapping_add_signed(step) & 255,
+            }
+            loads.push(line);
+        }
+        loads
+    }
+
+    /// The first seed of `loads` on which the prefetcher and its twin differ.
+    fn differs_from_its_twin() -> Option<u64> {
+        (0..300).find(|&seed| {
+            let mut stride = prefetcher(PrefetchKind::LoadStride, 0);
+            let loads = loads(seed);
+            let proposed = fetched(&mut stride, &loads);
+            (0..loads.len()).any(|at| proposed[at] != proposed_from_all(&loads[..=at]))
+        })
+    }
+
+    #[test]
+    fn a_load_with_a_stride_is_followed_over_pages_as_its_slow_twin_does() {
+        let mut load = prefetcher(PrefetchKind::LoadStride, 0);
+        let none: Vec<LineNumber> = Vec::new();
+        // The third of equal steps of 20 lines, and then the first line of a page elsewhere.
+        let proposed = fetched(&mut load, &[1, 21, 41, 61, 640, 660]);
+        assert_eq!(proposed[2..], [vec![61], none.clone(), vec![660, 680], vec![680, 700]]);
+        assert_eq!(fetched(&mut load, &[660, 663]), [none.clone(), none]);
+        assert_eq!(differs_from_its_twin(), None);
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub(super) struct VisitTiming {
     pub(super) locked: Picos,
     /// The level of the outermost caches.
     last_level: u8,
+    /// A prefetcher sees loads that hit, too.
+    sees_loads: bool,
 }
 
 /// The parameters of the time of the visits that one CPU makes in one manner.
@@ -71,6 +73,7 @@ pub(super) struct VisitParameters<'a> {
     weight: Picos,
     locked: Picos,
     last_level: u8,
+    sees_loads: bool,
 }
 
 /// A copy of all that the times of one CPU's visits depend on and change, the caches apart.
@@ -182,6 +185,7 @@ impl VisitTiming {
         let whole = weight == 1;
         let flushes = platform.core.switch_flushes_tlb.as_ref().is_some_and(|fact| fact.value);
         let ahead = if whole { PrefetchEngine::all_of(platform, BASE_PAGE) } else { Vec::new() };
+        let sees_loads = ahead.iter().any(PrefetchEngine::sees_loads);
         Ok(Self {
             times: OutcomeTimes::from_platform(platform)?,
             servers: Servers::from_platform(platform, weight)?,
@@ -197,6 +201,7 @@ impl VisitTiming {
             remote_polluters: RemotePolluters::new(cpus),
             locked: 0,
             last_level: platform.caches.iter().map(|cache| cache.level).max().unwrap_or(0) as u8,
+            sees_loads,
         })
     }
 
@@ -261,6 +266,7 @@ impl VisitTiming {
             weight: self.weight,
             locked: self.locked,
             last_level: self.last_level,
+            sees_loads: self.sees_loads,
         }
     }
 
@@ -356,6 +362,10 @@ impl VisitParameters<'_> {
     ) {
         let core = self.core[usize::from(visit.waking)];
         let (time, waited) = if outcome.is_innermost_hit() {
+            if self.sees_loads && !write && !visit.fetches {
+                wanted.at = visit.at;
+                self.look_ahead(visit.line, outcome, write, wanted);
+            }
             (core.of(&outcome, Home::Local), 0)
         } else {
             let line = visit.line;
@@ -366,7 +376,7 @@ impl VisitParameters<'_> {
             let waited = stopped + self.queue(node, slice, outcome, visit.at + stopped);
             if write || !visit.fetches {
                 wanted.at = visit.at + waited;
-                self.look_ahead(line, outcome, wanted);
+                self.look_ahead(line, outcome, write, wanted);
             }
             let sooner = self.sooner_by_its_row(node, line, outcome);
             (core.of(&outcome, home).saturating_add_signed(by).saturating_sub(sooner), waited)
@@ -418,10 +428,19 @@ impl VisitParameters<'_> {
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.
     #[inline(always)]
-    fn look_ahead(&mut self, line: LineNumber, outcome: AccessOutcome, wanted: &mut PrefetchQueue) {
+    fn look_ahead(
+        &mut self,
+        line: LineNumber,
+        outcome: AccessOutcome,
+        write: bool,
+        wanted: &mut PrefetchQueue,
+    ) {
         for prefetcher in &mut *self.prefetchers {
             let level = prefetcher.level();
-            if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
+            let inside = outcome.supplier == Supplier::Own && u32::from(outcome.level) < level;
+            let unseen =
+                if prefetcher.sees_loads() { write } else { inside || outcome.is_innermost_hit() };
+            if unseen {
                 continue;
             }
             prefetcher.access(line, |line| wanted.lines.push((line, level)));

@@ -5,7 +5,7 @@
 use corehop_fixtures::x5650;
 use corehop_plan::experiment::{Experiment, Length, Plan, SamplingGroup, Synthetic};
 use corehop_plan::machine::{Machine, MachineError, Records, RunEnd};
-use corehop_plan::platform::{Fact, Latency, Loss, Platform};
+use corehop_plan::platform::{Fact, Latency, Loss, Platform, PrefetchKind, Prefetcher};
 use corehop_plan::samples::JobRecord;
 use corehop_plan::units::{Bytes, CpuList, Nanos};
 use corehop_plan::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
@@ -104,6 +104,29 @@ fn prefetching_saves_misses_in_no_more_pages_than_are_tracked() {
     let (few, many) = (share_of_misses(&x5650(), 32), share_of_misses(&x5650(), 1024));
     assert!(few < 0.8 && many > 0.95, "{few} {many}");
     assert_eq!(share_of_misses(&plain(), 32), 1.0);
+}
+
+#[test]
+fn a_load_with_a_stride_misses_the_first_lines_of_a_page_alone() {
+    let prefetcher = |on| Prefetcher {
+        kind: PrefetchKind::LoadStride,
+        level: 1,
+        on: Fact::assumed(on, ""),
+        trackers: None,
+        ahead: Some(Fact::assumed(1, "")),
+        confirm: None,
+    };
+    let misses = |pattern, on| {
+        let platform = Platform { prefetchers: vec![prefetcher(on)], ..plain() };
+        let set = WorkingSet { pattern, page: Page::Base, ..list(16) };
+        let plan = plan(&platform, &experiment(Load::Idle, &[set], &[Event::None], 1));
+        records(&platform, &plan)[0].touches[0].misses.unwrap()
+    };
+    // Two equal steps start it: three lines of the first of four pages miss, and the first one of each other page.
+    assert_eq!(misses(Pattern::Scan, true), 6);
+    assert_eq!(misses(Pattern::Scan, false), 256);
+    // A list has no stride; here and there three of its lines do by chance.
+    assert!(misses(Pattern::Shuffled, true) > 240);
 }
 
 #[test]

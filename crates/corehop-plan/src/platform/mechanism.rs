@@ -109,8 +109,9 @@ words! {
         Stream = "stream",
         /// The prefetcher follows equal distances between the accesses to a page.
         Stride = "stride",
-        /// The prefetcher follows the direction of the accesses to a page, whatever their distances, and fetches the
-        /// next lines in that direction.
+        /// Follows equal distances between the accesses of one load instruction, hits included. A walk stands for one: the reads of whoever has the core, in their order.
+        LoadStride = "load_stride",
+        /// Follows the direction of the accesses of a page, whatever their distances, and fetches the next lines that way.
         Direction = "direction",
         /// The prefetcher fetches the other half of an aligned pair of lines.
         AdjacentLine = "adjacent_line",
@@ -227,11 +228,11 @@ pub struct Tlb {
 pub struct Prefetcher {
     /// The kind of the prefetcher, by the accesses that it follows.
     pub kind: PrefetchKind,
-    /// The cache level whose misses the prefetcher observes, and into which the prefetcher fetches lines.
+    /// The cache level whose misses the prefetcher sees, and which it fills; `load_stride` sees hits of every level, too.
     pub level: u32,
     /// Whether the prefetcher is enabled.
     pub on: Fact<bool>,
-    /// The number of pages that the prefetcher can follow at the same time; unused by `adjacent_line`.
+    /// The number of pages that the prefetcher can follow at the same time; unused by `adjacent_line` and `load_stride`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trackers: Option<Fact<u32>>,
     /// The number of lines that the prefetcher fetches ahead of the last access.
