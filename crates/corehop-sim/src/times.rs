@@ -30,6 +30,12 @@ pub struct OutcomeTimes {
     kind_of: Vec<usize>,
 }
 
+/// The levels that an access misses at most, and one more, to a power of two.
+pub(super) const MOST_MISSED: usize = 8;
+
+/// The misses under way at once, in thousandths, by the number of levels that an access misses.
+pub type MissParallelism = [u64; MOST_MISSED];
+
 /// The time of every kind of outcome on one kind of core, and what the core needs besides.
 #[derive(Debug, Clone)]
 pub struct CoreTimes {
@@ -37,8 +43,9 @@ pub struct CoreTimes {
     table: Box<[Picos; PLACES]>,
     /// The time of a core for each access to a word, the cache aside.
     pub work: Picos,
-    /// The misses that independent accesses keep under way, in thousandths.
-    pub parallelism: u64,
+    /// The misses that independent accesses keep under way, in thousandths, by the number of levels that they miss; no more
+    /// than a core can have.
+    pub parallelism: MissParallelism,
     /// The misses that a core can have under way at most.
     pub outstanding: u64,
 }
@@ -98,11 +105,19 @@ impl CoreTimes {
         let number = |fact: Option<&Fact<u32>>, otherwise| {
             fact.map_or(otherwise, |fact| u64::from(fact.value))
         };
+        let outstanding = number(compiler.core(|core| core.outstanding.as_ref()), 10);
+        let of_core = number(compiler.core(|core| core.parallelism.as_ref()), 1_000);
+        let mut of_levels = [of_core; MOST_MISSED];
+        for cache in compiler.platform.data_caches(compiler.cpu) {
+            if let Some(of_level) = of_levels.get_mut(cache.level as usize) {
+                *of_level = number(cache.mechanism.parallelism.as_ref(), of_core);
+            }
+        }
         Ok(Self {
             table,
             work: work.map(|fact| compiler.core_picos(fact.value)).transpose()?.unwrap_or(0),
-            parallelism: number(compiler.core(|core| core.parallelism.as_ref()), 1_000),
-            outstanding: number(compiler.core(|core| core.outstanding.as_ref()), 10),
+            parallelism: of_levels.map(|most| most.clamp(1, outstanding * 1_000)),
+            outstanding,
         })
     }
 

@@ -15,7 +15,7 @@ use super::slices::SliceDistances;
 use super::spec::SpecError;
 use super::stays::{StayLedger, TlbOccupancy, User};
 use super::tags::LineNumber;
-use super::times::{CoreTimes, OutcomeTimes, Picos, nodes_of_cpus};
+use super::times::{CoreTimes, MOST_MISSED, MissParallelism, OutcomeTimes, Picos, nodes_of_cpus};
 use super::tlb::TlbHierarchy;
 use super::translation::{Lookup, MachineTlbs};
 use super::walker::{Visit, WalkParameters};
@@ -110,6 +110,8 @@ pub(super) struct PendingVisit {
     /// The time that finding the address took.
     found: Picos,
     latency: Picos,
+    /// The levels that the access missed.
+    missed: u8,
 }
 
 /// The core's scaling of the latencies of a walk.
@@ -117,8 +119,8 @@ pub(super) struct PendingVisit {
 pub(super) struct LatencyScaling {
     /// The time for each access to a word.
     work: Picos,
-    /// The misses under way at once, in thousandths.
-    under_way: u64,
+    /// The misses under way at once.
+    under_way: MissParallelism,
     /// Whether all that could be under way lies on the page that is to be found: then it waits for that.
     by_page: bool,
     /// The time of the walk for a line besides.
@@ -134,10 +136,11 @@ impl LatencyScaling {
         waking * self.hit / slow.hit.max(1)
     }
 
-    /// The part of a latency that keeps the thread.
+    /// The part of a latency that keeps the thread, of an access that missed so many levels.
     #[inline(always)]
-    fn share(&self, time: Picos) -> Picos {
-        if self.under_way == 1_000 { time } else { time * 1_000 / self.under_way }
+    fn share(&self, time: Picos, missed: u8) -> Picos {
+        let under_way = self.under_way[usize::from(missed) % MOST_MISSED];
+        if under_way == 1_000 { time } else { time * 1_000 / under_way }
     }
 }
 
@@ -319,10 +322,11 @@ impl VisitTiming {
     #[inline(always)]
     pub(super) fn rate(&self, cpu: usize, manner: WalkParameters, waking: bool) -> LatencyScaling {
         let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
-        let under_way = manner.parallelism.unwrap_or(times.parallelism);
+        let most = times.outstanding * 1_000;
+        let stated = manner.parallelism.map(|under_way| [under_way.clamp(1, most); MOST_MISSED]);
         LatencyScaling {
             work: times.work * self.weight,
-            under_way: under_way.clamp(1, times.outstanding * 1_000),
+            under_way: stated.unwrap_or(times.parallelism),
             by_page: manner.by_page,
             pause: manner.pause * self.weight,
             hit: times.of(&AccessOutcome::HIT, Home::Local),
@@ -347,7 +351,17 @@ impl VisitParameters<'_> {
         if let Some(ledger) = &mut self.ledger {
             found = ledger.of(page, found, self.weight, self.any_page);
         }
-        PendingVisit { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
+        PendingVisit {
+            line,
+            words,
+            reads,
+            fetches,
+            waking,
+            at: at + found,
+            found,
+            latency: 0,
+            missed: 0,
+        }
     }
 
     /// The outcome of an access of the visit. Lines that prefetchers ask for are added to `wanted`.
@@ -384,6 +398,7 @@ impl VisitParameters<'_> {
         // A write after a read waits in the store buffer and delays no access.
         if !(write && visit.reads) {
             visit.latency = time * self.weight + waited;
+            visit.missed = self.missed(outcome);
         }
     }
 
@@ -393,6 +408,17 @@ impl VisitParameters<'_> {
         match self.slices {
             Some(slices) if self.passes_last_level(outcome) => slices.of(self.cpu, line),
             _ => (0, 0),
+        }
+    }
+
+    /// The number of levels that an access missed.
+    #[inline(always)]
+    fn missed(&self, outcome: AccessOutcome) -> u8 {
+        match (outcome.supplier, outcome.distance) {
+            (Supplier::Own, _) => outcome.level - 1,
+            (Supplier::Peer, Distance::Core | Distance::L2) => 1,
+            (Supplier::Peer, Distance::L3) => self.last_level - 1,
+            _ => self.last_level,
         }
     }
 
@@ -419,11 +445,11 @@ impl VisitParameters<'_> {
     /// The visit ends: how long it keeps the thread.
     #[inline(always)]
     pub(super) fn end(&mut self, visit: &PendingVisit, rate: &LatencyScaling) -> Picos {
-        let PendingVisit { words, found, latency, .. } = *visit;
+        let PendingVisit { words, found, latency, missed, .. } = *visit;
         let (walk, overlapped) = if rate.by_page { (found, 0) } else { (0, found) };
-        *self.finding += walk + rate.share(overlapped);
+        *self.finding += walk + rate.share(overlapped, missed);
         let work = rate.work * Picos::from(words);
-        rate.pause + walk + work.max(rate.share(overlapped + latency))
+        rate.pause + walk + work.max(rate.share(overlapped + latency, missed))
     }
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.

@@ -36,7 +36,8 @@ impl Platform {
     /// The gap of a platform that does not state how many misses can be under way at once.
     fn no_parallelism(&self) -> Option<MissingFact> {
         let stated = self.core.parallelism.is_some()
-            || self.core_kinds.iter().any(|kind| kind.core.parallelism.is_some());
+            || self.core_kinds.iter().any(|kind| kind.core.parallelism.is_some())
+            || self.caches.iter().any(|cache| cache.mechanism.parallelism.is_some());
         (!stated).then(|| MissingFact {
             table: "[core]",
             what: "no parallelism: a miss waits for the miss before it, in a scan as in a list"

@@ -338,8 +338,8 @@ pub struct Core {
     /// The largest number of misses of the innermost cache that a core can have outstanding at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<Fact<u32>>,
-    /// The average number of outstanding misses while a core makes independent accesses, in thousandths: 3,500 means
-    /// three and a half. A chain of dependent accesses has one outstanding miss.
+    /// The average number of outstanding misses of independent accesses, in thousandths: 3,500 means three and a
+    /// half. A dependent chain has one. A cache may state the number of its own misses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
     /// The memory that the operating system touches on a CPU before a job resumes there.
@@ -405,7 +405,11 @@ pub struct CacheMechanism {
     /// The policy by which the cache passes written lines outward; default: `write_back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Fact<Writes>>,
-    /// Whether the cache fetches a line when a write misses; default: yes.
+    /// The average number of outstanding misses of this cache by independent accesses, in thousandths; default: that of the
+    /// core. A dependent chain has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<Fact<u32>>,
+    /// Whether a write that misses fetches the line; default: yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<Fact<bool>>,
     /// The snoop filter: a directory of the inner caches' lines, for a cache that does not include these lines.

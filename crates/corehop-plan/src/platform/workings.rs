@@ -85,6 +85,11 @@ fn mechanism(
             format!("a level-1 cache has none inside that it could be {} of", inclusion.value)
         })?;
     }
+    if let Some(parallelism) = &mechanism.parallelism {
+        require(parallelism.value >= 1_000, fact("parallelism.value"), || {
+            format!("{} thousandths of a miss: a miss is under way, or none", parallelism.value)
+        })?;
+    }
     if let (Some(index), Some(sets)) = (&mechanism.index, cache.set_count()) {
         finds(&index.value, sets, fact("index.value"), "sets")?;
     }
