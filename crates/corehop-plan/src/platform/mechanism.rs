@@ -33,15 +33,20 @@ words! {
         /// Two bits per line predict the line's next use (static re-reference interval prediction, with promotion on
         /// a hit).
         Srrip = "srrip",
-        /// As `srrip` in some sets; in others most new lines are expected last; all other sets follow those with fewer misses (dynamic re-reference interval prediction, Jaleel et al., ISCA 2010).
+        /// Some sets follow `srrip`, and in other sets the cache expects most new lines to be used last. All further sets
+        /// follow the policy with fewer misses (dynamic re-reference interval prediction, Jaleel et al., ISCA 2010).
         Drrip = "drrip",
-        /// An age of 0 to 3 a line: 2 for a new line, one less after each hit. The first line of age 3 makes room; for want of one all grow older (Briongos et al., USENIX Security 2020, of Intel's level 3).
+        /// Each line has an age of 0 to 3: a new line has age 2, and a hit lowers the age by one. The cache evicts the first
+        /// line of age 3; if no line has age 3, all lines grow older (Briongos et al., USENIX Security 2020, level 3 of Intel).
         QuadAge = "quad_age",
-        /// Ages as in `quad_age`: 1 for a new line, 1 or (if it was younger than 2) 0 after a hit. After every use all lines grow older until one has age 3 (level 3 of Coffee Lake, by nanoBench's name).
+        /// Each line has an age of 0 to 3: a new line has age 1, and a hit sets age 1, or 0 if the age was below 2. After every
+        /// use all lines grow older until a line has age 3 (level 3 of Coffee Lake, in nanoBench's notation).
         QlruH11M1R0U0 = "qlru_h11_m1_r0_u0",
-        /// As `qlru_h11_m1_r0_u0`, but after a use the lines grow older by 1 at most, and the first way makes room where no line has age 3 (level 3 of Ivy Bridge, by nanoBench's name).
+        /// The ages of `qlru_h11_m1_r0_u0`, but after a use the lines grow older by at most 1. If no line has age 3, the cache
+        /// evicts the line of the first way (level 3 of Ivy Bridge, in nanoBench's notation).
         QlruH11M1R1U2 = "qlru_h11_m1_r1_u2",
-        /// Ages as in `quad_age`: 1 for a new line, 0 after a hit. After every use the other lines grow older until one of them has age 3 (level 2 of Cannon Lake, by nanoBench's name).
+        /// Each line has an age of 0 to 3: a new line has age 1, and a hit sets age 0. After every use the other lines grow older
+        /// until one of them has age 3 (level 2 of Cannon Lake, in nanoBench's notation).
         QlruH00M1R0U1 = "qlru_h00_m1_r0_u1",
     }
 }
@@ -54,9 +59,11 @@ words! {
         /// The cache holds no line of the inner caches: it receives the lines that they evict, and a hit moves the
         /// line inwards.
         Exclusive = "exclusive",
-        /// None that one core alone has. A line that several cores share enters it although others inside still have it, and stays when it is read; a write takes it out.
+        /// The cache holds no line that one core alone has. A line that several cores share enters the cache although other
+        /// inner caches still have the line, and stays when a core reads the line; a write takes the line out.
         MostlyExclusive = "mostly_exclusive",
-        /// Any of them: it is filled on the way in and evicts alone.
+        /// The cache can hold lines of the inner caches: a line from memory also fills the cache, and an eviction
+        /// leaves the inner caches as they are.
         NonInclusive = "non_inclusive",
     }
 }
@@ -109,9 +116,11 @@ words! {
         Stream = "stream",
         /// The prefetcher follows equal distances between the accesses to a page.
         Stride = "stride",
-        /// Follows equal distances between the accesses of one load instruction, hits included. A walk stands for one: the reads of whoever has the core, in their order.
+        /// The prefetcher follows equal distances between the accesses of one load instruction, hits included. The reads of
+        /// a walk, in their order, are the accesses of one load instruction.
         LoadStride = "load_stride",
-        /// Follows the direction of the accesses of a page, whatever their distances, and fetches the next lines that way.
+        /// The prefetcher follows the direction of the accesses to a page, whatever their distances, and fetches the
+        /// next lines in that direction.
         Direction = "direction",
         /// The prefetcher fetches the other half of an aligned pair of lines.
         AdjacentLine = "adjacent_line",
@@ -228,7 +237,8 @@ pub struct Tlb {
 pub struct Prefetcher {
     /// The kind of the prefetcher, by the accesses that it follows.
     pub kind: PrefetchKind,
-    /// The cache level whose misses the prefetcher sees, and which it fills; `load_stride` sees hits of every level, too.
+    /// The cache level whose misses the prefetcher observes, and into which the prefetcher fetches lines; a prefetcher of
+    /// the kind `load_stride` also observes the hits of every level.
     pub level: u32,
     /// Whether the prefetcher is enabled.
     pub on: Fact<bool>,
@@ -338,8 +348,8 @@ pub struct Core {
     /// The largest number of misses of the innermost cache that a core can have outstanding at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<Fact<u32>>,
-    /// The average number of outstanding misses of independent accesses, in thousandths: 3,500 means three and a
-    /// half. A dependent chain has one. A cache may state the number of its own misses.
+    /// The average number of outstanding misses while a core makes independent accesses, in thousandths: 3,500 means
+    /// three and a half. A chain of dependent accesses has one outstanding miss. A cache may state its own number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
     /// The memory that the operating system touches on a CPU before a job resumes there.
@@ -405,11 +415,11 @@ pub struct CacheMechanism {
     /// The policy by which the cache passes written lines outward; default: `write_back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Fact<Writes>>,
-    /// The average number of outstanding misses of this cache by independent accesses, in thousandths; default: that of the
-    /// core. A dependent chain has one.
+    /// The average number of outstanding misses of this cache while a core makes independent accesses, in thousandths;
+    /// default: the number of the core. A chain of dependent accesses has one outstanding miss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
-    /// Whether a write that misses fetches the line; default: yes.
+    /// Whether the cache fetches a line when a write misses; default: yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_allocate: Option<Fact<bool>>,
     /// The snoop filter: a directory of the inner caches' lines, for a cache that does not include these lines.
