@@ -10,40 +10,40 @@ use serde_json::Value;
 
 /// The largest magnitude of a number in a file.
 pub const MOST: f64 = 1e18;
-/// [`MOST`] as a whole number.
+/// The bound [`MOST`] as a whole number.
 pub const MOST_WHOLE: u64 = 1_000_000_000_000_000_000;
 
 /// A number that no reader accepts.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{value:e}: expected a number from {least:e} to {MOST:e}")]
 pub struct OutOfBounds {
-    /// The number.
+    /// The number that is out of bounds.
     pub value: f64,
-    /// The smallest accepted number.
+    /// The smallest number that corehop accepts.
     pub least: f64,
 }
 
-/// `value`, if it is finite, at least `least`, and at most [`MOST`].
+/// Returns `value` if it is finite, at least `least`, and at most [`MOST`].
 ///
 /// # Errors
-/// [`OutOfBounds`], which states the number and the bounds.
+/// Returns [`OutOfBounds`], which states the number and the bounds.
 pub fn bounded(value: f64, least: f64) -> Result<f64, OutOfBounds> {
     if (least..=MOST).contains(&value) { Ok(value) } else { Err(OutOfBounds { value, least }) }
 }
 
-/// The number in a text, between -10^18 and 10^18.
+/// Returns the number in a text, between -10^18 and 10^18.
 ///
 /// # Errors
-/// The expected form of the number, as a clause.
+/// Returns the expected form of the number, as a clause.
 pub fn number(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
     bounded(value, -MOST).map_err(|_| format!("expected a number from {:e} to {MOST:e}", -MOST))
 }
 
-/// The value of a JSON text, after a check of every number in the text.
+/// Returns the value of a JSON text, after a check of every number in the text.
 ///
 /// # Errors
-/// The error of serde; for a number out of bounds, its key and the bounds.
+/// Returns the error of serde, or for a number out of bounds its key and the bounds.
 pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     json(&serde_json::from_str(text)?).map_err(serde_json::Error::custom)?;
     serde_json::from_str(text)
@@ -52,15 +52,15 @@ pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error
 /// Checks every number in a JSON value.
 ///
 /// # Errors
-/// A sentence with the key of the number, the number and the bounds.
+/// Returns a sentence with the key of the number, the number and the bounds.
 pub fn json(value: &Value) -> Result<(), String> {
     visit("", value)
 }
 
-/// The value of a TOML text, after a check of every number in the text.
+/// Returns the value of a TOML text, after a check of every number in the text.
 ///
 /// # Errors
-/// The error of serde; for a number out of bounds, its key and the bounds.
+/// Returns the error of serde, or for a number out of bounds its key and the bounds.
 pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> {
     toml(&toml::from_str(text)?).map_err(toml::de::Error::custom)?;
     toml::from_str(text)
@@ -69,7 +69,7 @@ pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> 
 /// Checks every number in a TOML table.
 ///
 /// # Errors
-/// A sentence with the key of the number, the number and the bounds, as [`json`] returns.
+/// Returns a sentence with the key of the number, the number and the bounds, as [`json`] does.
 pub fn toml(table: &toml::Table) -> Result<(), String> {
     table.iter().try_for_each(|(key, value)| visit_toml(key, value))
 }

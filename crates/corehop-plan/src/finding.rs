@@ -2,8 +2,8 @@
 //! The findings of `corehop doctor`: a fact about the host, the reason why it matters to a measurement, and
 //! the command that changes it.
 //!
-//! Other modules look for findings. This module only defines the type, so that a result can store findings
-//! and a page can show them.
+//! The modules that look at a host or a result make the findings. The module only defines the type of a
+//! finding, so that a result can store findings and a page can show them.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,13 +29,13 @@ pub struct Finding {
     /// The id of the examined property, as `corehop help` accepts it, such as `governor`. The ids of all
     /// findings of one examination differ.
     pub id: String,
-    /// The severity of the finding.
+    /// The severity that the finding has for a measurement.
     pub severity: Severity,
     /// The finding as a clause, such as "the governor is powersave on CPUs 0-7".
     pub found: String,
     /// The reason why the finding matters to a measurement, in one sentence.
     pub why: String,
-    /// The command that changes the property; None if no command does.
+    /// The command that changes the property, or `None` if no command does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
     /// A sentence about the remedy that states its cost; without a command, the sentence names a change
@@ -45,7 +45,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whether the host could be improved, which holds for every severity except [`Severity::Ok`].
+    /// Returns whether the host could be improved, which holds for every severity except [`Severity::Ok`].
     pub fn is_open(&self) -> bool {
         self.severity != Severity::Ok
     }

@@ -35,13 +35,13 @@ pub trait Host {
     /// Waits for `window`, or until the threads end, and returns the events since the previous call.
     ///
     /// # Errors
-    /// [`HostError`]; earlier observations stay valid.
+    /// Returns [`HostError`] if the host could not be observed; earlier observations stay valid.
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError>;
 
     /// Restricts threads to CPUs: makes all moves, or none if one of them is impossible.
     ///
     /// # Errors
-    /// [`HostError::Move`] names the thread that cannot move.
+    /// Returns [`HostError::Move`] with the thread that cannot move.
     fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError>;
 
     /// Sets whether the host measures the distances of CPUs at the end of each following window.
@@ -51,16 +51,17 @@ pub trait Host {
     /// restoring.
     ///
     /// # Errors
-    /// [`HostError::Move`] names a thread that cannot be restored; the other threads are restored all the same.
+    /// Returns [`HostError::Move`] with a thread that cannot be restored; the host restores the remaining threads all
+    /// the same.
     fn revert(&mut self, receipt: Receipt) -> Result<(), HostError>;
 
-    /// New messages of the host for the user; each message appears once.
+    /// Returns the new messages of the host for the user; each message appears once.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The events of one window.
+/// The events that corehop observed in one window.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
     /// The absences that ended in the window.
@@ -78,9 +79,9 @@ pub struct Activity {
     pub span_ns: u64,
     /// The threads that are alive at the end of the window.
     pub threads: Vec<ActiveThread>,
-    /// The wake-ups between the threads.
+    /// The wake-ups that one thread of the window sent to another.
     pub contacts: Vec<Contact>,
-    /// The part of the window in which the host counted wake-ups, in nanoseconds; None for the whole window.
+    /// The part of the window in which the host counted wake-ups, in nanoseconds, or `None` for the whole window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted_ns: Option<u64>,
     /// The data sharing between threads, from sources other than wake-ups.
@@ -89,20 +90,20 @@ pub struct Activity {
     /// The transfer times of a line between two CPUs, if the host measured them at the end of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lines: Option<LineTimes>,
-    /// The progress of the program since the first observation, in the program's own unit; None if the program reports
-    /// no progress.
+    /// The progress of the program since the first observation, in the program's own unit, or `None` if the program
+    /// reports no progress.
     pub progress: Option<f64>,
 }
 
 impl Activity {
-    /// The part of the window in which the host counted wake-ups, in nanoseconds.
+    /// Returns the part of the window in which the host counted wake-ups, in nanoseconds.
     pub fn counted_ns(&self) -> u64 {
         self.counted_ns.unwrap_or(self.span_ns)
     }
 }
 
-/// The transfer time of a modified line between two CPUs, in nanoseconds; None if no such pair exists or the host did
-/// not measure it.
+/// The transfer time of a modified line between two CPUs, in nanoseconds, or `None` if the host has no such pair of
+/// CPUs or did not measure it.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LineTimes {
     /// The transfer time between two CPUs with a common cache.
@@ -114,11 +115,11 @@ pub struct LineTimes {
 /// The work of a thread in one window.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ActiveThread {
-    /// The id of the thread.
+    /// The id of the thread that was active.
     pub tid: u32,
     /// The id of the thread's process.
     pub pid: u32,
-    /// The name of the thread.
+    /// The name of the thread, as the kernel knows it.
     pub name: String,
     /// The CPU time that the thread used in the window, in nanoseconds.
     pub busy_ns: u64,
@@ -131,11 +132,11 @@ pub struct ActiveThread {
     /// The CPU on which the thread ran last, if the host reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
-    /// The number of bytes that the thread touches within a short time: its share of the working set of its process;
-    /// None if not measured.
+    /// The number of bytes that the thread touches within a short time: its share of the working set of its process,
+    /// or `None` if not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub working_set: Option<u64>,
-    /// The instructions and misses of the thread; None if the hardware does not count them.
+    /// The instructions and misses of the thread, or `None` if the hardware does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<InstructionCounts>,
 }
@@ -148,7 +149,7 @@ const fn is_zero(ns: &u64) -> bool {
 /// The instructions and misses of a thread in a window, from hardware counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct InstructionCounts {
-    /// The number of instructions.
+    /// The number of instructions that the thread executed.
     pub instructions: u64,
     /// The number of misses in the last-level cache.
     pub misses: u64,
@@ -161,9 +162,9 @@ pub struct InstructionCounts {
 pub struct Contact {
     /// The thread that woke the other thread.
     pub waker: u32,
-    /// The thread that was woken.
+    /// The thread that the waker woke.
     pub woken: u32,
-    /// The number of wake-ups.
+    /// The number of times that the waker woke the other thread.
     pub count: u64,
 }
 
@@ -174,12 +175,12 @@ pub struct DataSharing {
     pub a: u32,
     /// The thread with the higher number.
     pub b: u32,
-    /// The source of the evidence.
+    /// The source that saw the two threads at the same data.
     pub by: Evidence,
     /// The number of times that one thread was seen at the data after the other thread.
     pub seen: u64,
-    /// The rate of these hand-overs of data between the two threads. If the source takes samples, the rate is an
-    /// estimate and a lower bound.
+    /// The rate at which the two threads hand data to each other. If the source takes samples, the rate is an estimate
+    /// and a lower bound.
     pub per_second: f64,
 }
 
@@ -195,7 +196,7 @@ pub struct ProgramExit {
 /// A move: a thread and the CPUs on which it will run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
-    /// The thread to move.
+    /// The id of the thread that corehop moves.
     pub tid: u32,
     /// The CPUs on which the thread will run.
     pub cpus: CpuList,
@@ -217,7 +218,7 @@ pub enum HostError {
     /// corehop could not observe the host.
     #[error("{what}: {source}")]
     Observe {
-        /// The step that failed.
+        /// The step of the observation that failed.
         what: &'static str,
         /// The error that the kernel returned.
         source: std::io::Error,
@@ -225,11 +226,11 @@ pub enum HostError {
     /// A thread cannot move to the requested CPUs.
     #[error("moving thread {tid} to CPUs {cpus}: {why}")]
     Move {
-        /// The thread that cannot move.
+        /// The id of the thread that corehop cannot move.
         tid: u32,
-        /// The requested CPUs.
+        /// The CPUs to which corehop wanted to move the thread.
         cpus: CpuList,
-        /// The reason, with the remedy.
+        /// The reason why the thread cannot move, with the remedy.
         why: String,
     },
 }

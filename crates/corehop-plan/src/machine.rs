@@ -9,34 +9,34 @@ use crate::platform::Platform;
 use crate::samples::{Batch, Projector, Rows, Sample};
 use crate::stop::Stop;
 
-/// A machine on which plans run. There are a live and a simulated machine, and no code above this trait
-/// distinguishes them.
+/// A machine on which plans run. The trait has two machines, a live and a simulated one, which no code above the
+/// trait distinguishes.
 pub trait Machine {
-    /// The description of the machine.
+    /// Returns the description of the machine.
     fn platform(&self) -> &Platform;
 
     /// Runs `plan` and hands each record to `sink` soon after the recorded job or run has ended. Records of jobs
     /// and gangs come in order; records of a task set's jobs come in no particular order within a run.
     ///
     /// # Errors
-    /// [`MachineError`]; records handed over before the error stay valid.
+    /// Returns [`MachineError`]; records handed over before the error stay valid.
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError>;
 
-    /// The machine's description of itself and of its runs so far, for the provenance of a result.
+    /// Returns the machine's description of itself and of its runs so far, for the provenance of a result.
     fn provenance(&self) -> Map<String, Value>;
 }
 
 /// A sink takes records and can request the end of a run.
 pub trait Sink {
-    /// Takes a batch of records. Returns whether the run should continue; with false the run ends after the job in
-    /// progress.
+    /// Takes a batch of records from the machine. Returns whether the run should continue; with false the run ends
+    /// after the job in progress.
     ///
     /// # Errors
-    /// The error that prevents the sink from keeping the records, which ends the run.
+    /// Returns the error that prevents the sink from keeping the records; the error ends the run.
     fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError>;
 
-    /// The condition on which the run must end even between two batches. A machine checks the condition often
-    /// enough to end within a second, and then drops the record in progress.
+    /// Returns the condition on which the run must end even between two batches. A machine checks the condition
+    /// often enough to end within a second, and then drops the record in progress.
     fn stop(&self) -> Stop {
         Stop::never()
     }
@@ -48,7 +48,7 @@ pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 /// Runs a plan and returns its rows.
 ///
 /// # Errors
-/// [`MachineError`], as for [`Machine::run`].
+/// Returns [`MachineError`], as [`Machine::run`] does.
 pub fn rows_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Rows, MachineError> {
     struct InMemory<'a> {
         projector: Projector<'a>,
@@ -70,7 +70,7 @@ pub fn rows_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Rows, MachineEr
 /// Runs a plan whose rows are samples, and returns the samples.
 ///
 /// # Errors
-/// [`MachineError`], as for [`Machine::run`].
+/// Returns [`MachineError`], as [`Machine::run`] does.
 pub fn samples_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Sample>, MachineError> {
     Ok(rows_of(machine, plan)?.samples)
 }
@@ -117,7 +117,7 @@ for_each_kind!(records);
 pub enum RunEnd {
     /// All jobs of the plan have run.
     Complete,
-    /// The sink requested the end.
+    /// The sink requested the end of the run.
     Stopped,
 }
 
@@ -143,7 +143,7 @@ pub enum MachineError {
     /// The host failed during the run.
     #[error("{what} failed: {why}; the data recorded so far is kept")]
     Failed {
-        /// The action that failed.
+        /// The action of the machine that failed.
         what: String,
         /// The error that the action returned.
         why: String,
@@ -155,7 +155,7 @@ pub enum MachineError {
     RunFailed {
         /// The run of the plan, counted from 0.
         run: usize,
-        /// The arm of the run.
+        /// The arm of the run that failed.
         arm: String,
         /// The exit code of the run, or 128 plus a signal number.
         status: i32,
@@ -168,10 +168,10 @@ pub enum MachineError {
 /// Tests whether a working set is settled in the caches; on every machine, preparing
 /// [`LineState::Valid`](crate::workload::LineState) means to settle the set.
 ///
-/// One or two passes settle a set that is much smaller than a cache that replaces by age. Other sets need more
-/// passes: a victim cache that learns about reuse still evicts lines of the first passes, and a set near a cache's
-/// size finds its place only gradually. Therefore passes continue until two consecutive passes are not faster than
-/// the fastest pass before.
+/// A set that is much smaller than a cache that replaces by age settles in one or two passes. A set of another
+/// size needs more passes: a victim cache that learns about reuse still evicts lines of the first passes, and a
+/// set near a cache's size finds its place only gradually. Therefore passes continue until two consecutive passes
+/// are not faster than the fastest pass before.
 #[derive(Debug, Clone, Copy)]
 pub struct SteadyStateTest {
     fastest: f64,
@@ -185,12 +185,12 @@ impl SteadyStateTest {
     /// settled.
     const FASTER: f64 = 0.995;
 
-    /// The state before the first pass.
+    /// Returns the state before the first pass.
     pub const fn new() -> Self {
         Self { fastest: f64::INFINITY, not_faster: 0 }
     }
 
-    /// Whether the pass that took `time`, in any unit, is the second consecutive pass that is not faster.
+    /// Returns whether the pass that took `time`, in any unit, is the second consecutive pass that is not faster.
     pub fn is_reached_by(&mut self, time: f64) -> bool {
         self.not_faster = if time < self.fastest * Self::FASTER { 0 } else { self.not_faster + 1 };
         self.fastest = self.fastest.min(time);
@@ -208,7 +208,7 @@ impl Default for SteadyStateTest {
 mod tests {
     use super::*;
 
-    /// The number of passes after which passes of these times are at rest.
+    /// Returns the number of passes after which passes of the given times are at rest.
     fn passes(times: &[f64]) -> Option<usize> {
         let mut rest = SteadyStateTest::new();
         times.iter().position(|&time| rest.is_reached_by(time)).map(|index| index + 1)

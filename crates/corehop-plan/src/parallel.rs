@@ -4,14 +4,14 @@
 //! Rayon's global pool panics if the system starts no thread (`ulimit -u`). The first caller starts the pool in this
 //! module; if it does not start, the calling thread computes all parts, with the same results.
 
-/// The pool of computing threads; None if the system did not start the threads.
+/// Returns the pool of computing threads, or `None` if the system did not start the threads.
 #[cfg(feature = "parallel")]
 fn pool() -> Option<&'static rayon::ThreadPool> {
     static POOL: std::sync::OnceLock<Option<rayon::ThreadPool>> = std::sync::OnceLock::new();
     POOL.get_or_init(|| rayon::ThreadPoolBuilder::new().build().ok()).as_ref()
 }
 
-/// The results of `run` for each number, in order, computed on all cores.
+/// Returns the results of `run` for each number, in order, computed on all cores.
 #[cfg(feature = "parallel")]
 pub fn side_by_side<T: Send>(
     numbers: std::ops::Range<usize>,
@@ -37,11 +37,12 @@ pub fn together<T: Send, R: Send>(
     }
 }
 
-/// The sum of `piece` over pieces of at most `length` items, computed on `threads` threads, by default on all cores.
+/// Returns the sum of `piece` over pieces of at most `length` items, computed on `threads` threads, by default on
+/// all cores.
 ///
 /// # Errors
-/// The first error that a call of `piece` returned; or the result of `refused` with the system's message, if the
-/// system does not start the requested number of threads.
+/// Returns the first error of a call of `piece`, or the result of `refused` with the system's message if the system
+/// does not start the requested number of threads.
 #[cfg(feature = "parallel")]
 pub fn summed<I: Sync, S: Send, E: Send>(
     (items, length): (&[I], usize),
@@ -63,19 +64,19 @@ pub fn summed<I: Sync, S: Send, E: Send>(
     }
 }
 
-/// The number of parts that are computed at a time.
+/// Returns the number of parts that are computed at a time.
 #[cfg(feature = "parallel")]
 pub fn threads() -> usize {
     pool().map_or(1, rayon::ThreadPool::current_num_threads)
 }
 
-/// The number of parts that are computed at a time.
+/// Returns the number of parts that are computed at a time.
 #[cfg(not(feature = "parallel"))]
 pub(super) const fn threads() -> usize {
     1
 }
 
-/// The results of `run` for each number, in order.
+/// Returns the results of `run` for each number, in order.
 #[cfg(not(feature = "parallel"))]
 pub(crate) fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usize) -> T) -> Vec<T> {
     numbers.map(run).collect()
@@ -87,10 +88,10 @@ pub(super) fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> V
     runs.iter_mut().map(advance).collect()
 }
 
-/// The sum of `piece` over pieces of at most `length` items.
+/// Returns the sum of `piece` over pieces of at most `length` items.
 ///
 /// # Errors
-/// The first error that a call of `piece` returned.
+/// Returns the first error that a call of `piece` returned.
 #[cfg(not(feature = "parallel"))]
 pub(crate) fn summed<I, S, E>(
     (items, length): (&[I], usize),

@@ -2,9 +2,9 @@
 //! Makes text from other programs safe for a terminal: control characters become escapes, so that no terminal obeys
 //! them.
 //!
-//! Names of threads, programs and files can contain any bytes, and any user can start a thread with such a name. A
-//! terminal takes some of these bytes as commands: it renames its window, hides a line, or shows a text from right to
-//! left. [`line`](line()) is for a name in a text, [`lines`] for a whole text with its own line breaks.
+//! A name of a thread, program or file can contain any bytes, and any user can start a thread with any name. A terminal
+//! takes some bytes as commands: it renames its window, hides a line, or shows a text from right to left.
+//! [`line`](line()) is for a name in a text, [`lines`] for a whole text with its own line breaks.
 //!
 //! JSON stays JSON: a control character that JSON allows in a string is written in the way in which JSON escapes it.
 
@@ -40,13 +40,14 @@ pub fn path(path: &Path) -> String {
     bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// The name of a file as a value for other programs: unchanged if it is UTF-8, otherwise with escapes such as `\xff`.
-/// (`serde_json` refuses such names, and `json!` panics.)
+/// Returns the name of a file as a value for other programs: unchanged if it is UTF-8, otherwise with escapes such as
+/// `\xff`. (`serde_json` refuses a path that is not UTF-8, and `json!` panics.)
 pub fn value(path: &Path) -> String {
     path.to_str().map_or_else(|| self::path(path), str::to_owned)
 }
 
-/// Whether a character is C0, DEL, C1, a separator of lines or paragraphs, or a change of the writing direction.
+/// Returns whether a character is C0, DEL, C1, a separator of lines or paragraphs, or a change of the writing
+/// direction.
 fn is_control(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -74,7 +75,7 @@ fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The words of a text; a command in backticks is one word, so that no line cuts it.
+/// Returns the words of a text; a command in backticks is one word, so that no line cuts it.
 pub fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_within = false;

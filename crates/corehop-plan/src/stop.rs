@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// A request to end the work in progress. This crate uses no clock and no signals, so the caller supplies the
+/// A request to end the work in progress. The crate uses no clock and no signals, so the caller supplies the
 /// check.
 ///
 /// A check costs a call and perhaps a clock reading, so a loop should check at most some thousand times a second.
@@ -15,18 +15,18 @@ use std::sync::Arc;
 pub struct Stop(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
 impl Stop {
-    /// A request that never ends the work.
+    /// Makes a request that never ends the work.
     pub const fn never() -> Self {
         Self(None)
     }
 
-    /// A request that ends the work as soon as `asked` returns true. Once `asked` has returned true, it must keep
-    /// returning true.
+    /// Makes a request that ends the work as soon as `asked` returns true. Once `asked` has returned true, it
+    /// must keep returning true.
     pub fn when(asked: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(asked)))
     }
 
-    /// Whether the work has to end now.
+    /// Returns whether the work has to end now.
     pub fn is_asked(&self) -> bool {
         self.0.as_ref().is_some_and(|asked| asked())
     }

@@ -17,7 +17,7 @@ pub enum UnitError {
     /// The text has a number but no unit.
     #[error("`{text}` has no unit: write for example `{example}`")]
     NoUnit {
-        /// The given text.
+        /// The text that the user gave for the quantity.
         text: String,
         /// A text that would be valid.
         example: &'static str,
@@ -25,7 +25,7 @@ pub enum UnitError {
     /// The text is not a number with a known unit.
     #[error("`{text}` is not {what}: write for example `{example}`")]
     Malformed {
-        /// The given text.
+        /// The text that the user gave for the quantity.
         text: String,
         /// The expected kind of quantity, with its article.
         what: &'static str,
@@ -35,12 +35,12 @@ pub enum UnitError {
     /// The quantity is larger than any machine or run can have.
     #[error("`{text}` is too large: expected at most 10^18 of the smallest unit")]
     TooLarge {
-        /// The given text.
+        /// The text that the user gave for the quantity.
         text: String,
     },
 }
 
-/// A size in bytes. Texts state a size with binary units, as `"64 KiB"`.
+/// A size of memory in bytes. Texts state a size with binary units, as `"64 KiB"`.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
@@ -48,28 +48,28 @@ pub enum UnitError {
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// A size of `bytes` bytes.
+    /// Makes a size of `bytes` bytes.
     pub const fn new(bytes: u64) -> Self {
         Self(bytes)
     }
-    /// A size of `kib` KiB (1,024 bytes).
+    /// Makes a size of `kib` KiB (1,024 bytes).
     pub const fn from_kib(kib: u64) -> Self {
         Self(kib << 10)
     }
-    /// A size of `mib` MiB (1,048,576 bytes).
+    /// Makes a size of `mib` MiB (1,048,576 bytes).
     pub const fn from_mib(mib: u64) -> Self {
         Self(mib << 20)
     }
-    /// The sizes 2^n and 1.5 × 2^n bytes for ascending n from `from`: for example 4, 6, 8, 12, 16
-    /// KiB.
+    /// Returns the sizes 2^n and 1.5 × 2^n bytes for ascending n from `from`: for example 4, 6, 8,
+    /// 12, 16 KiB.
     pub fn half_octaves(from: u32) -> impl Iterator<Item = Self> {
         (from..62).flat_map(|power| [1_u64 << power, 3 << (power - 1)]).map(Self)
     }
-    /// The number of bytes.
+    /// Returns the size in bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// The size in KiB, exact for sizes below 2^53 bytes.
+    /// Returns the size in KiB, exact for sizes below 2^53 bytes.
     pub fn kib(self) -> f64 {
         self.0 as f64 / 1024.0
     }
@@ -111,31 +111,31 @@ impl FromStr for Bytes {
 pub struct Nanos(u64);
 
 impl Nanos {
-    /// A span of `nanos` nanoseconds.
+    /// Makes a span of `nanos` nanoseconds.
     pub const fn new(nanos: u64) -> Self {
         Self(nanos)
     }
-    /// A span of `micros` microseconds.
+    /// Makes a span of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
-    /// A span of `millis` milliseconds.
+    /// Makes a span of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
-    /// A span of `secs` seconds.
+    /// Makes a span of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
-    /// The number of nanoseconds.
+    /// Returns the span in nanoseconds.
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// The span in microseconds.
+    /// Returns the span in microseconds.
     pub fn micros(self) -> f64 {
         self.0 as f64 / 1e3
     }
-    /// The span in seconds.
+    /// Returns the span in seconds.
     pub fn secs(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -199,8 +199,8 @@ pub(crate) fn parse(
     Ok(value)
 }
 
-/// `number` (digits, at most one point) times `factor`; None if the product is not a whole number
-/// or does not fit.
+/// Returns `number` (digits, at most one point) times `factor`, or `None` if the product is not a
+/// whole number or does not fit.
 pub(crate) fn scaled(number: &str, factor: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.len() > 9 || (whole.is_empty() && fraction.is_empty()) {
@@ -231,38 +231,38 @@ impl fmt::Display for Cpu {
 pub struct CpuList(Vec<Cpu>);
 
 impl CpuList {
-    /// The set of these CPUs; order and repetition do not matter.
+    /// Returns the set of the given CPUs; order and repetition do not matter.
     pub fn new(cpus: impl IntoIterator<Item = Cpu>) -> Self {
         let mut cpus: Vec<_> = cpus.into_iter().collect();
         cpus.sort_unstable();
         cpus.dedup();
         Self(cpus)
     }
-    /// The CPUs in ascending order.
+    /// Returns the CPUs of the list in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
         self.0.iter().copied()
     }
-    /// The number of CPUs in the set.
+    /// Returns the number of CPUs in the set.
     pub fn len(&self) -> usize {
         self.0.len()
     }
-    /// Whether the set has no CPU.
+    /// Returns whether the set has no CPU.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-    /// Whether the set contains `cpu`.
+    /// Returns whether the list contains `cpu`.
     pub fn contains(&self, cpu: Cpu) -> bool {
         self.0.binary_search(&cpu).is_ok()
     }
-    /// The lowest-numbered CPU of the set.
+    /// Returns the lowest-numbered CPU of the set.
     pub fn first(&self) -> Option<Cpu> {
         self.0.first().copied()
     }
-    /// Whether `others` contains all CPUs of this set.
+    /// Returns whether `others` contains all CPUs of this set.
     pub fn is_within(&self, others: &Self) -> bool {
         self.iter().all(|cpu| others.contains(cpu))
     }
-    /// The CPUs that both sets contain.
+    /// Returns the CPUs that both sets contain.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self(self.iter().filter(|&cpu| other.contains(cpu)).collect())
@@ -306,8 +306,8 @@ impl FromStr for CpuList {
     }
 }
 
-/// A number with three significant digits and at most three decimals; `0` if all these digits are
-/// zero.
+/// Returns a number with three significant digits and at most three decimals; `0` if all these
+/// digits are zero.
 pub fn three_digits(value: f64) -> String {
     let text = match value.abs() {
         100.0.. => format!("{value:.0}"),

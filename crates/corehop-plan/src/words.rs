@@ -15,11 +15,11 @@ macro_rules! words {
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
             /// The noun for a value of this enum, with its article.
             pub const WHAT: &'static str = $what;
-            /// The meaning of the value.
+            /// Returns the meaning of the value in a sentence.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
             }
-            /// The word for the value in files, columns and options.
+            /// Returns the word for the value in files, columns and options.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -47,15 +47,15 @@ pub use words;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is not {what}; known are: {known}")]
 pub struct UnknownWord {
-    /// The unknown word.
+    /// The word that corehop does not know.
     pub word: String,
     /// The expected kind of word, with its article.
     pub what: &'static str,
-    /// The valid words.
+    /// The words that corehop knows in its place.
     pub known: String,
 }
 
-/// The 64-bit FNV-1a hash of a text, in hexadecimal.
+/// Returns the 64-bit FNV-1a hash of a text, in hexadecimal.
 pub fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -63,8 +63,8 @@ pub fn digest(text: &str) -> String {
     format!("{hash:016x}")
 }
 
-/// The known word that is nearest to an unknown word, as the clause ` (the nearest is `deadline_us`)`; empty if no
-/// known word is near.
+/// Returns the known word that is nearest to an unknown word, as the clause ` (the nearest is `deadline_us`)`;
+/// empty if no known word is near.
 pub fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let plain = word.to_lowercase();
     let near = known.into_iter().map(|word| {
@@ -77,7 +77,7 @@ pub fn nearest_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> S
     best.map_or_else(String::new, |(_, it)| format!(" (the nearest is `{it}`)"))
 }
 
-/// The smallest number of letters to insert, drop or replace that turns one word into the other.
+/// Returns the smallest number of letters to insert, drop or replace that turns one word into the other.
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

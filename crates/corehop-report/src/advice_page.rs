@@ -26,7 +26,7 @@ const CELL: (f64, f64) = (92.0, 34.0);
 const MARGIN: (f64, f64) = (96.0, 62.0);
 const KEY: f64 = 44.0;
 
-/// The page of the advice on the costs that `title` names.
+/// Returns the page of the advice on the costs that `title` names.
 pub fn page(advice: &Advice, title: &str) -> String {
     let front = PageFront {
         title: title.to_owned(),
@@ -80,7 +80,7 @@ fn sections(advice: &Advice) -> Vec<PageSection> {
     all
 }
 
-/// The section with the map and the table of one load and company.
+/// Returns the section with the map and the table of one load and company.
 fn of_rules(rules: &[AdviceRule]) -> PageSection {
     let AdviceRule { load, company, .. } = &rules[0];
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
@@ -91,7 +91,7 @@ fn of_rules(rules: &[AdviceRule]) -> PageSection {
     PageSection { drawing: Some(map(rules)), tables: vec![unbroken(rules).shown()], ..section }
 }
 
-/// The rules of a load as a table whose fields each stay on one line.
+/// Returns the rules of a load as a table whose fields each stay on one line.
 fn unbroken(of_load: &[AdviceRule]) -> FigureTable {
     let mut table = rules(of_load);
     for field in table.rows.iter_mut().flatten() {
@@ -100,7 +100,7 @@ fn unbroken(of_load: &[AdviceRule]) -> FigureTable {
     table
 }
 
-/// The map of one load as SVG: a row for each size, a column for each wait.
+/// Returns the map of one load as SVG: a row for each size, a column for each wait.
 fn map(rules: &[AdviceRule]) -> String {
     let waits = rules.first().map_or(&[][..], |rule| &rule.waits);
     let width = (MARGIN.0 + CELL.0 * waits.len() as f64 + 16.0).max(470.0);

@@ -10,7 +10,8 @@ use corehop_plan::workload::Event;
 use corehop_results::Results;
 use corehop_stats::headline::{CompanyCosts, Headline, HeadlineCost, headline};
 
-/// The sentence with the main result; None if the data have no preemption and no migration.
+/// Returns the sentence with the main result, or `None` if the data have no preemption and no
+/// migration.
 pub fn answer(data: &Results) -> Option<String> {
     let headline = headline(&data.jobs.summaries)?;
     let machine = data.machines.iter().find(|machine| *machine.id == *headline.cell.machine);
@@ -21,7 +22,7 @@ pub fn answer(data: &Results) -> Option<String> {
     Some(sentence(&name, &headline, classes(data, &headline)))
 }
 
-/// One sentence for the first company with its evidence, and one for each other company.
+/// Writes a sentence for the first company with its evidence, and a sentence for each other company.
 fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
     let Some((first, others)) = headline.groups.split_first() else { return String::new() };
     let cell = &headline.cell;
@@ -52,7 +53,7 @@ fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
     text
 }
 
-/// The sentence about a company that is not comparable with the first company.
+/// Returns the sentence about a company that is not comparable with the first company.
 fn apart(group: &CompanyCosts, headline: &Headline, differ: bool) -> String {
     let missing = if group.compares() {
         ""
@@ -65,7 +66,7 @@ fn apart(group: &CompanyCosts, headline: &Headline, differ: bool) -> String {
     format!(" If {}, {}{missing}.{beside}", group.company.brief(), listed(group, differ))
 }
 
-/// The clause about the control, beside a company in which other threads ran.
+/// Returns the clause about the control, beside a company in which other threads ran.
 fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) -> String {
     match control {
         _ if group.is_quiet() => String::new(),
@@ -84,8 +85,8 @@ fn beside(group: &CompanyCosts, control: Option<&HeadlineCost>, differ: bool) ->
     }
 }
 
-/// The cost of an event as a clause, such as `a preemption costs 288 µs [261, 375]`; the number of
-/// replicates is added if it differs between costs or if there is no interval.
+/// Returns the cost of an event as a clause, such as `a preemption costs 288 µs [261, 375]`; the number
+/// of replicates is added if it differs between costs or if there is no interval.
 fn cost(cost: &HeadlineCost, quiet: bool, differ: bool) -> String {
     let error = if cost.within_error { ", which is within the method's error," } else { "" };
     let name = match cost.event {
@@ -96,15 +97,15 @@ fn cost(cost: &HeadlineCost, quiet: bool, differ: bool) -> String {
     format!("{name} costs {} µs{}{error}", micros(cost.median_us), ends(cost, differ))
 }
 
-/// The name of an event with its article, such as `an L3 migration`.
+/// Returns the name of an event with its article, such as `an L3 migration`.
 pub(super) fn with_article(event: Event) -> String {
     let name = event.word().replace('_', " ");
     let article = if name.starts_with('l') || name.starts_with('s') { "an" } else { "a" };
     format!("{article} {}", level_in_capitals(&name))
 }
 
-/// The interval of a cost, such as ` [261, 375]`; the number of replicates is added if it differs
-/// between costs or if there is no interval.
+/// Returns the interval of a cost, such as ` [261, 375]`; the number of replicates is added if it
+/// differs between costs or if there is no interval.
 fn ends(cost: &HeadlineCost, differ: bool) -> String {
     match cost.interval_us {
         Some((low, high)) if differ => {
@@ -115,7 +116,7 @@ fn ends(cost: &HeadlineCost, differ: bool) -> String {
     }
 }
 
-/// A name such as `l3 migration` with its level in capitals.
+/// Returns a name such as `l3 migration` with its level in capitals.
 fn level_in_capitals(name: &str) -> String {
     match name.split_once(' ') {
         Some((level @ ("l2" | "l3"), rest)) => format!("{} {rest}", level.to_uppercase()),
@@ -131,8 +132,8 @@ fn replicates(cost: &HeadlineCost) -> String {
     }
 }
 
-/// The costs of a company as clauses, joined with commas and a final `and`; only the first clause has a
-/// verb.
+/// Returns the costs of a company as clauses, joined with commas and a final `and`; only the first
+/// clause has a verb.
 fn listed(group: &CompanyCosts, differ: bool) -> String {
     let costs = group.costs.iter().map(|it| cost(it, group.is_quiet(), differ));
     let short = |(place, cost): (usize, String)| match place {
@@ -146,7 +147,8 @@ fn listed(group: &CompanyCosts, differ: bool) -> String {
     }
 }
 
-/// The preemption length as text: `4 ms` for `fixed_4ms`; other lengths stay as in their column.
+/// Returns the preemption length as text: `4 ms` for `fixed_4ms`; other lengths stay as in their
+/// column.
 pub(super) fn preemption_length(text: &str) -> String {
     match text.strip_prefix("fixed_") {
         Some(fixed) => {
@@ -158,7 +160,7 @@ pub(super) fn preemption_length(text: &str) -> String {
     }
 }
 
-/// The words that state the source of the migration classes.
+/// Returns the words that state the source of the migration classes.
 fn classes(data: &Results, headline: &Headline) -> &'static str {
     let migrates = headline.costs().any(|it| it.event.is_migration());
     let measured =

@@ -22,12 +22,12 @@ pub struct BundleProvenance {
     pub parts: Vec<BundledPart>,
 }
 
-/// The machine of a bundle.
+/// The machine that took the results of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledMachine {
     /// The id of the machine's platform.
     pub id: String,
-    /// The machine's name, for people.
+    /// The name of the machine for people.
     pub name: String,
     /// The release of the machine's kernel; empty if the runs do not state it.
     pub kernel: String,
@@ -42,7 +42,7 @@ pub struct BundledPart {
     pub sha256: String,
     /// The size of the file in bytes.
     pub bytes: u64,
-    /// The run that wrote the file; None for a platform file, which states the source of each value instead.
+    /// The run that wrote the file, or `None` for a platform file, which states the source of each value instead.
     pub run: Option<BundledRun>,
 }
 
@@ -51,33 +51,33 @@ pub struct BundledPart {
 pub struct BundledRun {
     /// The version of corehop that ran the measurement.
     pub corehop: String,
-    /// The command of the run.
+    /// The command with which the run was started.
     pub command: Vec<String>,
     /// The start of the run, as UTC in ISO 8601.
     pub date: String,
-    /// The name of the experiment.
+    /// The name of the experiment that the run made.
     pub experiment: String,
     /// The number of rows in the file.
     pub rows: u64,
 }
 
 impl BundleProvenance {
-    /// The day of the first part that is a run, such as `2026-11-28`; without a run, the day of the bundle.
+    /// Returns the day of the first part that is a run, such as `2026-11-28`; without a run, the day of the bundle.
     fn day(&self) -> &str {
         let date = self.parts.iter().find_map(|part| Some(&part.run.as_ref()?.date));
         let date = date.unwrap_or(&self.date);
         date.split('T').next().unwrap_or_default()
     }
 
-    /// The name of the folder into which the bundle unpacks, which consists of the day and the machine. The name
-    /// contains only letters, digits, `-` and `_`, and at most 64 of them, whatever the files state.
+    /// Returns the name of the folder into which the bundle unpacks, which consists of the day and the machine. The
+    /// name contains only letters, digits, `-` and `_`, and at most 64 of them, whatever the files state.
     pub fn folder(&self) -> String {
         let plain =
             |sign: char| if sign.is_ascii_alphanumeric() || sign == '-' { sign } else { '_' };
         format!("{}-{}", self.day(), self.machine.id).chars().map(plain).take(64).collect()
     }
 
-    /// The contents of `provenance.json`.
+    /// Returns the contents of `provenance.json`.
     pub fn json(&self) -> Value {
         let BundledMachine { id, name, kernel } = &self.machine;
         json!({
@@ -87,7 +87,7 @@ impl BundleProvenance {
         })
     }
 
-    /// The README of the bundle, in Markdown.
+    /// Returns the README of the bundle, in Markdown.
     pub fn readme(&self) -> String {
         let BundledMachine { name, kernel, .. } = &self.machine;
         let mut text = format!("# {}, {}\n\n", in_cell(name), in_cell(self.day()));
@@ -118,13 +118,13 @@ impl BundledPart {
     }
 }
 
-/// A command as a user types it: `corehop` replaces the program's path.
+/// Returns a command as a user types it: `corehop` replaces the program's path.
 fn typed(command: &[String]) -> String {
     let rest = command.iter().skip(1).map(String::as_str);
     std::iter::once("corehop").chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// Text from a file for a line of Markdown, escaped so that it cannot end a table cell, a line or code.
+/// Returns text from a file for a line of Markdown, escaped so that it cannot end a table cell, a line or code.
 fn in_cell(text: &str) -> String {
     shown::line(text).replace('|', "\\|").replace('`', "'").replace('<', "&lt;")
 }

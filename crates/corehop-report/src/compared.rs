@@ -14,8 +14,8 @@ use corehop_plan::units::three_digits;
 /// The width of the widest table line, because kernel mailing lists accept no wider lines.
 const WIDEST: usize = 75;
 
-/// The evidence that follows the [`answer`]: a table for each group of quantities, then the smallest slowdown that the
-/// data could show; sentences are wrapped at `width` columns.
+/// Returns the evidence that follows the [`answer`]: a table for each group of quantities, then the smallest slowdown
+/// that the data could show; sentences are wrapped at `width` columns.
 pub fn comparison(comparison: &ResultComparison, width: usize) -> String {
     let mut text = String::new();
     for cells in comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b)) {
@@ -27,7 +27,7 @@ pub fn comparison(comparison: &ResultComparison, width: usize) -> String {
     text
 }
 
-/// The answer of the gate as one sentence.
+/// Returns the answer of the gate as one sentence.
 pub fn answer(comparison: &ResultComparison, fail_on: &[FailOn]) -> String {
     let all = counted(comparison.gated().count());
     let counts = counts(comparison);
@@ -62,7 +62,7 @@ pub fn answer(comparison: &ResultComparison, fail_on: &[FailOn]) -> String {
     }
 }
 
-/// A number of cells as text, `1 cell` or `2 cells`.
+/// Returns a number of cells as text, `1 cell` or `2 cells`.
 fn counted(cells: usize) -> String {
     format!("{cells} {}", if cells == 1 { "cell" } else { "cells" })
 }
@@ -70,7 +70,7 @@ fn counted(cells: usize) -> String {
 /// The largest number of replicates that the text recommends.
 const MOST: u64 = 2_000;
 
-/// The instruction that gives an experiment this many replicates, with the experiment's own option.
+/// Returns the instruction that gives an experiment this many replicates, with the experiment's own option.
 fn remedy(experiment: &str, replicates: u64) -> String {
     if replicates > MOST {
         return format!("no {MOST} replicates of {experiment} are enough: choose a wider --margin");
@@ -104,7 +104,7 @@ fn remedy(experiment: &str, replicates: u64) -> String {
 /// The average number of steps of a `conditions` run between two complete renewals.
 const STEPS_OF_A_RENEWAL: u64 = Renewed::ALL.len() as u64;
 
-/// The remedies for cells that could show no slowdown, one for each experiment.
+/// Returns the remedies for cells that could show no slowdown, one for each experiment.
 fn remedies(comparison: &ResultComparison) -> String {
     let replicates = comparison.replicates_to_fail();
     let experiments: BTreeSet<&str> =
@@ -113,12 +113,12 @@ fn remedies(comparison: &ResultComparison) -> String {
     all.join("; ")
 }
 
-/// The numbers of outcomes as text: `1 slower, 0 faster, 3 equivalent, 2 cannot tell`.
+/// Returns the numbers of outcomes as text: `1 slower, 0 faster, 3 equivalent, 2 cannot tell`.
 fn counts(comparison: &ResultComparison) -> String {
     CostChange::ALL.map(|it| format!("{} {}", comparison.count(it), it.words())).join(", ")
 }
 
-/// A clause about the slower cell whose cost grew by the largest share.
+/// Returns a clause about the slower cell whose cost grew by the largest share.
 fn worst(comparison: &ResultComparison) -> String {
     let slower = comparison.gated().filter(|it| it.decided.outcome == CostChange::Slower);
     let Some(worst) = slower.max_by(|a, b| growth(a).total_cmp(&growth(b))) else {
@@ -128,13 +128,13 @@ fn worst(comparison: &ResultComparison) -> String {
     format!(", most in {name} ({}): {a} -> {b} us", worst.quantity.group)
 }
 
-/// The change as a share of the first result's cost; infinite if that cost is not above 0.
+/// Returns the change as a share of the first result's cost; infinite if that cost is not above 0.
 fn growth(it: &QuantityComparison) -> f64 {
     if it.a_us > 0.0 { it.difference_us / it.a_us } else { f64::INFINITY }
 }
 
-/// The sentences that follow the tables: the smallest slowdown that the data could show, the level of intervals, and
-/// the cells left out.
+/// Returns the sentences that follow the tables: the smallest slowdown that the data could show, the level of
+/// intervals, and the cells left out.
 fn sentences(comparison: &ResultComparison) -> Vec<String> {
     if comparison.cells.is_empty() {
         return left_out(comparison).into_iter().chain(not_measured(comparison)).collect();
@@ -163,7 +163,7 @@ fn sentences(comparison: &ResultComparison) -> Vec<String> {
         .collect()
 }
 
-/// Sentences about cells that a result could not measure, with the reason.
+/// Returns sentences about cells that a result could not measure, with the reason.
 fn not_measured(comparison: &ResultComparison) -> Vec<String> {
     let of = |(result, reasons): (&str, &BTreeMap<String, BTreeSet<String>>)| -> Vec<String> {
         let told = |(why, names): (&String, &BTreeSet<String>)| {
@@ -179,13 +179,13 @@ fn not_measured(comparison: &ResultComparison) -> Vec<String> {
     ["A", "B"].into_iter().zip(&comparison.not_measured).flat_map(of).collect()
 }
 
-/// Sentences about cells that are shown but cannot fail the gate, by reason.
+/// Returns sentences about cells that are shown but cannot fail the gate, by reason.
 fn not_gated(comparison: &ResultComparison) -> Vec<String> {
     let told = |why: &str, cells: String| format!("Not gated: {cells}: {why}.");
     by_reason(comparison, |it| it.not_gated.map(str::to_owned), told)
 }
 
-/// A sentence about the smallest slowdown that the data could show.
+/// Returns a sentence about the smallest slowdown that the data could show.
 fn sensitivity(comparison: &ResultComparison) -> String {
     let share =
         |it: &QuantityComparison| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
@@ -209,7 +209,7 @@ fn sensitivity(comparison: &ResultComparison) -> String {
     }
 }
 
-/// A sentence about cells that only one result has.
+/// Returns a sentence about cells that only one result has.
 fn left_out(comparison: &ResultComparison) -> Option<String> {
     let (only_a, only_b) = (comparison.only_a, comparison.only_b);
     let of = |(cells, result): (usize, &str)| {
@@ -220,14 +220,14 @@ fn left_out(comparison: &ResultComparison) -> Option<String> {
     (!told.is_empty()).then(|| format!("Not compared: {}.", told.join(", ")))
 }
 
-/// Sentences about cells without an interval, by reason.
+/// Returns sentences about cells without an interval, by reason.
 fn without_interval(comparison: &ResultComparison) -> Vec<String> {
     let told = |why: &str, cells: String| format!("No interval for {cells}: {why}.");
     let why = |it: &QuantityComparison| it.no_interval.clone().filter(|_| it.not_gated.is_none());
     by_reason(comparison, why, told)
 }
 
-/// A sentence for each reason, with the names of the cells to which it applies.
+/// Returns a sentence for each reason, with the names of the cells to which it applies.
 fn by_reason(
     comparison: &ResultComparison,
     reason: impl Fn(&QuantityComparison) -> Option<String>,
@@ -243,12 +243,12 @@ fn by_reason(
     reasons.into_iter().map(|(why, cells)| told(&why, cells.join(", "))).collect()
 }
 
-/// The common properties of the quantities of one table.
+/// Returns the common properties of the quantities of one table.
 fn group_of(it: &QuantityComparison) -> (&str, &str, &str) {
     (&it.quantity.file, &it.quantity.experiment, &it.quantity.group)
 }
 
-/// One table whose lines fit into an e-mail; names that are too long get a line of their own.
+/// Writes a table whose lines fit into an e-mail; names that are too long get a line of their own.
 fn table_of(cells: &[QuantityComparison]) -> String {
     let of = cells.first().map(|row| {
         let file = if row.quantity.file.is_empty() { "" } else { ", " };
@@ -262,7 +262,7 @@ fn table_of(cells: &[QuantityComparison]) -> String {
     wrapped(&of.unwrap_or_default(), WIDEST) + rows.trim_start_matches('\n')
 }
 
-/// The table with its first column narrower by `by`; a name that does not fit is on a line above its numbers.
+/// Returns the table with its first column narrower by `by`; a name that does not fit is on a line above its numbers.
 fn folded(table: &FigureTable, by: usize) -> String {
     let widest = table.rows.iter().map(|row| row[0].chars().count()).max().unwrap_or(0);
     let room = widest.saturating_sub(by).max(2);
@@ -296,13 +296,13 @@ fn row(it: &QuantityComparison) -> Vec<String> {
     ]
 }
 
-/// The outcome of a cell, in brackets if the gate does not judge the cell.
+/// Returns the outcome of a cell, in brackets if the gate does not judge the cell.
 fn outcome(it: &QuantityComparison) -> String {
     let words = it.decided.outcome.words();
     if it.not_gated.is_some() { format!("({words})") } else { words.to_owned() }
 }
 
-/// The change with its interval, in percent of A; in microseconds if the cost is not above the margin.
+/// Returns the change with its interval, in percent of A; in microseconds if the cost is not above the margin.
 fn change(it: &QuantityComparison) -> String {
     let (scale, unit) = if by_share(it) { (100.0 / it.a_us, "") } else { (1.0, " us") };
     let number = |us: f64| three_digits(us * scale);
@@ -318,7 +318,7 @@ fn percent(us: f64, it: &QuantityComparison) -> String {
     }
 }
 
-/// Whether the change is stated in percent; a cost near 0 could change by thousands of percent.
+/// Returns whether the change is stated in percent; a cost near 0 could change by thousands of percent.
 fn by_share(it: &QuantityComparison) -> bool {
     it.a_us > 0.0 && it.margin_us < it.a_us
 }
@@ -331,7 +331,7 @@ mod tests {
     use corehop_plan::samples::example::sample;
     use corehop_stats::estimator::Estimator;
 
-    /// Samples of so many replicates, one each, in an order without a trend.
+    /// Makes samples of `replicates` replicates, one each, in an order without a trend.
     fn delays(wss_kib: u64, replicates: u64) -> Vec<Sample> {
         let of = |at: u64| {
             let resumed_ns = 2e3 + (at * 7 % 10) as f64;
@@ -383,7 +383,8 @@ mod tests {
         assert!(text.contains("A slowdown of"), "{text}");
     }
 
-    /// A comparison without cells, with so many cells of one result alone.
+    /// Makes a comparison without common cells, in which one result has `a` cells and the other one `b` cells of its
+    /// own.
     fn only(a: usize, b: usize) -> ResultComparison {
         let none = Quantities::new(Estimator::Difference);
         let margin = EquivalenceMargin { share: 0.05, least_us: None };

@@ -25,7 +25,7 @@ pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
     text
 }
 
-/// The counts of each cap, and of all caps together.
+/// Returns the counts of each cap, and of all caps together.
 fn rows(found: &ReadingResult) -> impl Iterator<Item = (String, &CapCounts)> {
     let cap = |row: &CapCounts| row.cap.map_or_else(|| "all".to_owned(), |cap| format!("{cap}"));
     found.rows.iter().chain([&found.all]).map(move |row| (cap(row), row))
@@ -76,7 +76,7 @@ fn limited(found: &ReadingResult, at: usize) -> FigureTable {
     table
 }
 
-/// The mean values per task set, over sets that are schedulable with the limit.
+/// Returns the mean values per task set, over sets that are schedulable with the limit.
 fn means(it: &Saved) -> Vec<String> {
     let sums = [
         (it.preemptions_before, 1),

@@ -14,8 +14,8 @@ use corehop_stats::cpmd::{
 use corehop_stats::delay::ALPHA;
 use corehop_stats::replicates::bounds_quantile;
 
-/// The series of a model: the measurements, and the errors of each method on points to which it was
-/// not fitted.
+/// Returns the series of a model: the measurements, and the errors of each method on points to
+/// which it was not fitted.
 pub fn fitted(model: &DelayModel) -> String {
     let columns =
         ["series", "sizes", "lengths", "n", "fitted", "survivors", "worst case", "answers"];
@@ -48,7 +48,7 @@ fn row(name: String, curve: &FittedSeries) -> Vec<String> {
     ]
 }
 
-/// The errors of a method as text, such as `4 %, 12 % (5)`.
+/// Returns the errors of a method as text, such as `4 %, 12 % (5)`.
 fn shares(errors: &HoldoutErrors) -> String {
     let percent = |share: f64| {
         if share < 9.995 { format!("{:.0} %", 100.0 * share) } else { format!("{share:.0} ×") }
@@ -79,7 +79,8 @@ fn time(us: f64) -> String {
     if us < 1e3 { format!("{us:.0} us") } else { format!("{:.1} ms", us / 1e3) }
 }
 
-/// A name for each series: the event, the load, and the fields that distinguish it from the others.
+/// Returns a name for each series: the event, the load, and the fields that distinguish it from the
+/// others.
 fn names(keys: &[&SeriesKey]) -> Vec<String> {
     let all: Vec<Vec<(String, String)>> = keys.iter().map(|key| key.fields()).collect();
     let telling: BTreeSet<&str> = all
@@ -110,14 +111,14 @@ fn names(keys: &[&SeriesKey]) -> Vec<String> {
 /// The reason why a computed cost has no interval, as a clause.
 const NO_INTERVAL: &str = "no interval: computed from the platform";
 
-/// The interval of a prediction; None for a computed prediction without ends.
+/// Returns the interval of a prediction, or `None` for a computed prediction without ends.
 fn range(it: &Prediction) -> Option<String> {
     let (low, high) = (it.cost.low_us, it.cost.high_us);
     let none = it.method != Method::Fitted && low.is_none() && high.is_none();
     (!none).then(|| interval(low, high))
 }
 
-/// The predicted costs for the first three sizes, as a sentence.
+/// Returns the predicted costs for the first three sizes, as a sentence.
 pub fn predicted_in_words(answers: &[Prediction]) -> String {
     let Some(first) = answers.first() else { return "No size was given.".to_owned() };
     let one = |it: &Prediction| {
@@ -142,7 +143,7 @@ pub fn predicted_in_words(answers: &[Prediction]) -> String {
     )
 }
 
-/// The predictions of one series, as a table.
+/// Returns the predictions of one series, as a table.
 pub fn predicted(answers: &[Prediction]) -> String {
     let Some(first) = answers.first() else { return String::new() };
     let length = first.length_us.map_or_else(|| "the longest measured".to_owned(), time);
@@ -166,7 +167,8 @@ pub fn predicted(answers: &[Prediction]) -> String {
     plain(&table) + &trust
 }
 
-/// A clause with the number of points inside the interval, or the reason why there is no interval.
+/// Returns a clause with the number of points inside the interval, or the reason why there is no
+/// interval.
 fn held(errors: &HoldoutErrors) -> String {
     match errors.inside {
         Some(inside) if errors.method == Method::Fitted => {
@@ -222,8 +224,8 @@ fn because(it: &Prediction) -> String {
     format!("{place}{}{n}{of}{parts}", pooled.unwrap_or_default())
 }
 
-/// A clause about the share of replicates that can have a larger maximum, if the prediction is a
-/// maximum.
+/// Returns a clause about the share of replicates that can have a larger maximum, if the prediction
+/// is a maximum.
 fn exceeded(it: &Prediction) -> Option<String> {
     let replicates = it.replicates.filter(|_| it.statistic == Statistic::Max)?;
     let most = 100.0 * (1.0 - bounds_quantile(replicates, 1.0 - ALPHA));

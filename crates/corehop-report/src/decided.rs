@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice and comparisons, as text.
+//! Corehop writes advice and comparisons as text.
 
 use super::figure::FigureTable;
 use super::label::{self, size};
@@ -12,7 +12,8 @@ use corehop_decide::simulated::Saving;
 use corehop_plan::units::Bytes;
 use corehop_stats::cpmd::CostEstimate;
 
-/// The advice for each load, company and size, followed by the constants and the reasons for missing advice.
+/// Returns the advice for each load, company and size, followed by the constants and the reasons for missing
+/// advice.
 pub fn advice(advice: &Advice) -> String {
     let mut text = String::new();
     for rules_of in together(&advice.rules) {
@@ -36,13 +37,13 @@ pub fn advice(advice: &Advice) -> String {
     text
 }
 
-/// The rules, grouped by load and company.
+/// Returns the rules, grouped by load and company.
 pub(super) fn together(rules: &[AdviceRule]) -> impl Iterator<Item = &[AdviceRule]> {
     rules.chunk_by(|a, b| a.load == b.load && a.company == b.company)
 }
 
-/// The rules of one load and company as a table: a row for each size and migration, with the advice if a wait was
-/// given.
+/// Returns the rules of one load and company as a table: a row for each size and migration, with the advice if a
+/// wait was given.
 pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
     let (caption, more) = question(rules.first().and_then(asked));
@@ -92,7 +93,7 @@ pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
     }
 }
 
-/// The rows of one size: a row for each move, with its samples and replicates.
+/// Returns the rows of one size: a row for each move, with its samples and replicates.
 fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
     let row = |(at, it): (usize, &AdvisedMove)| {
         let first = at == 0;
@@ -120,7 +121,7 @@ fn bounded(at_most: bool, text: String) -> String {
     if at_most { format!("at most {text}") } else { text }
 }
 
-/// The advice, in the row of the recommended move, or else in the first row.
+/// Returns the advice, in the row of the recommended move, or else in the first row.
 fn decided(verdict: Preference, it: &AdvisedMove, first: bool) -> &'static str {
     match verdict {
         Preference::Move(event) if event == it.event => "move",
@@ -130,7 +131,7 @@ fn decided(verdict: Preference, it: &AdvisedMove, first: bool) -> &'static str {
     }
 }
 
-/// The range of the measured preemption lengths, if the wait is outside the range.
+/// Returns the range of the measured preemption lengths, if the wait is outside the range.
 fn known_by(origin: WaitOrigin) -> String {
     match origin {
         WaitOrigin::Measured => "measured".to_owned(),
@@ -139,7 +140,7 @@ fn known_by(origin: WaitOrigin) -> String {
     }
 }
 
-/// The cost that other threads cause for a job that stays on its CPU, as a table.
+/// Returns the cost that other threads cause for a job that stays on its CPU, as a table.
 pub(super) fn isolation(all: &[Isolation]) -> FigureTable {
     let mut table = FigureTable::new(
         "Isolation saves at most (us): a preemption less an absence of the same length in which nothing ran",
@@ -159,7 +160,7 @@ pub(super) fn isolation(all: &[Isolation]) -> FigureTable {
     table
 }
 
-/// The savings from dividing the last-level cache, as a table.
+/// Returns the savings from dividing the last-level cache, as a table.
 pub(super) fn partitioning(savings: &[Saving]) -> FigureTable {
     let mut table = FigureTable::new(
         "Half of the last-level cache for the job, half for all others: median cost of a preemption in us",
@@ -188,12 +189,12 @@ pub(super) fn cost(cost: &CostEstimate) -> String {
     format!("{} {}", micros(cost.estimate_us), interval(cost.low_us, cost.high_us))
 }
 
-/// A wait or a length as text; `us` is in microseconds.
+/// Returns a wait or a length as text; `us` is in microseconds.
 pub(super) fn time(us: f64) -> String {
     label::time(1e3 * us)
 }
 
-/// The constants that schedulers need, for each load and company, as a table.
+/// Returns the constants that schedulers need, for each load and company, as a table.
 pub(super) fn constants_of(all: &[Constants]) -> FigureTable {
     let mut table = FigureTable::new(
         "Constants for schedulers, at the largest measured size that fits into a core's private caches",
@@ -228,7 +229,7 @@ pub(super) fn constants_of(all: &[Constants]) -> FigureTable {
     table
 }
 
-/// Sentences about constants that are not stated, with the reason.
+/// Returns sentences about constants that are not stated, with the reason.
 pub(super) fn withheld(all: &[Constants]) -> impl Iterator<Item = String> {
     all.iter().filter_map(|setting| {
         let why = setting.withheld.as_ref()?;

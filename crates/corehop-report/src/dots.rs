@@ -5,24 +5,24 @@ use corehop_decide::validation::aim::ErrorQuantiles;
 use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::JudgementRole;
 
-/// The values of one drawing.
+/// The printed and simulated values that one drawing compares.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dots {
     /// The name of the drawing for links.
     pub id: String,
-    /// The title of the drawing.
+    /// The title above the drawing.
     pub title: String,
-    /// The unit of the values.
+    /// The unit in which the values are given.
     pub unit: String,
-    /// Whether the axes are logarithmic.
+    /// Whether the axes of the drawing are logarithmic.
     pub log: bool,
-    /// The value from which a logarithmic axis is logarithmic.
+    /// The smallest value from which a logarithmic axis can start.
     pub least: f64,
-    /// The median error that the simulation should reach; None without such an aim.
+    /// The median error that the simulation should reach, or `None` if the study has no aim.
     pub limit: Option<f64>,
     /// The law by which errors are computed.
     pub law: ErrorLaw,
-    /// The values.
+    /// The printed and simulated values of the drawing.
     pub dots: Vec<Dot>,
     /// The quantiles of the errors of the values that count for the judgement.
     pub judged: Option<ErrorQuantiles>,
@@ -33,11 +33,11 @@ pub struct Dots {
 pub struct Dot {
     /// The property that the value shares with others, such as its event or quantity.
     pub series: String,
-    /// The name of the value.
+    /// The name of the value in the drawing.
     pub label: String,
-    /// The printed value.
+    /// The value that the study printed.
     pub printed: f64,
-    /// The simulated value.
+    /// The value that the simulated machine gave.
     pub simulated: f64,
     /// The role of the value in the judgement.
     pub role: JudgementRole,

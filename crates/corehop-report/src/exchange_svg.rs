@@ -46,7 +46,8 @@ struct Map<'a> {
     cell: (f64, f64),
 }
 
-/// Draws the shortest and the median exchanges of a machine; None if no exchange was measured.
+/// Draws the shortest and the median exchanges of a machine; returns `None` if no exchange was
+/// measured.
 ///
 /// The CPUs are in the order of the machine's drawing, so that CPUs with a common cache are
 /// neighbours. The colour represents the logarithm of the time, because classes differ by factors.
@@ -96,7 +97,7 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 .corehop-exchange .control{stroke:var(--dim);stroke-width:1;stroke-dasharray:2 2}";
 
 impl<'a> Map<'a> {
-    /// The map of these exchanges; None without exchanges.
+    /// Returns the map of the given exchanges, or `None` without exchanges.
     fn of(platform: &'a Platform, exchanges: &'a [Exchange]) -> Option<Self> {
         let times = exchanges.iter().flat_map(|exchange| [exchange.min, exchange.median]);
         let times: Vec<f64> = times.map(picos).collect();
@@ -161,7 +162,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The centre of a cell, relative to the corner of its map.
+    /// Returns the centre of a cell, relative to the corner of its map.
     fn middle(&self, column: usize, row: usize) -> (f64, f64) {
         let at = |place: usize, size: f64| (place as f64 + 0.5) * size;
         (at(column, self.cell.0), at(row, self.cell.1))
@@ -204,7 +205,7 @@ impl<'a> Map<'a> {
         svg.push_str("</g>");
     }
 
-    /// The tooltip of a cell.
+    /// Returns the tooltip of a cell.
     fn hint(&self, exchange: &Exchange) -> String {
         let Exchange { from, to, min, median, batches } = exchange;
         let class = label::exchange(self.platform.affinity(*from, *to));
@@ -214,7 +215,7 @@ impl<'a> Map<'a> {
         )
     }
 
-    /// The colour of a time, by its logarithm.
+    /// Returns the colour of a time, by its logarithm.
     fn colour(&self, picos: f64) -> [f64; 3] {
         let [least, most] = self.range.map(|end| end.max(1.0).ln());
         let share = if most > least { (picos.max(1.0).ln() - least) / (most - least) } else { 0.0 };
@@ -257,7 +258,7 @@ fn picos(latency: Latency) -> f64 {
     }
 }
 
-/// The colour at a share of the ramp, 0 to 1.
+/// Returns the colour at a share of the ramp, 0 to 1.
 fn ramp(share: f64) -> [f64; 3] {
     let at = share.clamp(0.0, 1.0) * (RAMP.len() - 1) as f64;
     let below = (at as usize).min(RAMP.len() - 2);
@@ -265,7 +266,7 @@ fn ramp(share: f64) -> [f64; 3] {
     std::array::from_fn(|i| RAMP[below][i] + part * (RAMP[below + 1][i] - RAMP[below][i]))
 }
 
-/// Whether the colour is so light that dark letters are more readable on it.
+/// Returns whether the colour is so light that dark letters are more readable on it.
 fn is_light([red, green, blue]: [f64; 3]) -> bool {
     0.299 * red + 0.587 * green + 0.114 * blue > 140.0
 }

@@ -8,7 +8,7 @@ pub struct Figure {
     pub id: String,
     /// The kind of the figure: curves and points over numbers, or stacked bars over names.
     pub kind: FigureKind,
-    /// The horizontal axis.
+    /// The horizontal axis of the figure.
     pub x: Axis,
     /// The vertical axes that a reader can choose; the first is the default.
     pub views: Vec<Axis>,
@@ -22,16 +22,16 @@ pub struct Figure {
     pub marked: &'static str,
 }
 
-/// The kind of a figure.
+/// The kind of drawing that a figure has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FigureKind {
     /// The figure has curves and points.
     Curves,
-    /// The figure has horizontal bars.
+    /// The figure consists of horizontal bars.
     Bars,
 }
 
-/// An axis of a figure.
+/// An axis of a figure, with its name and its unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
     /// The quantity of the axis, with its unit.
@@ -44,19 +44,19 @@ pub struct Axis {
     pub unit: ValueUnit,
 }
 
-/// The format of values.
+/// The format in which a figure shows values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueUnit {
     /// Values are in KiB, written with the binary unit that fits.
     Kib,
-    /// Values are plain numbers.
+    /// The figure shows values as plain numbers.
     Number,
     /// Values are shares, written in percent.
     Share,
 }
 
 impl Axis {
-    /// An axis with this name, short name, scale and unit.
+    /// Makes an axis with this name, short name, scale and unit.
     pub fn new(name: &str, short: &str, log: bool, unit: ValueUnit) -> Self {
         Self { name: name.to_owned(), short: short.to_owned(), log, unit }
     }
@@ -65,11 +65,11 @@ impl Axis {
 /// A selection of a figure's data.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Variant {
-    /// The label of the selection.
+    /// The label of the selection for the user of the page.
     pub label: String,
     /// The names on the axis of a bar figure.
     pub categories: Vec<String>,
-    /// The series of the variant.
+    /// The series that the variant shows.
     pub series: Vec<FigureSeries>,
     /// Marked values of the horizontal axis, in addition to those of the figure.
     pub marks: Vec<AxisMark>,
@@ -78,9 +78,9 @@ pub struct Variant {
 /// A marked value of the horizontal axis, drawn as a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AxisMark {
-    /// The marked value.
+    /// The value of the horizontal axis that the mark is at.
     pub x: f64,
-    /// The label of the line.
+    /// The label at the marked line.
     pub label: String,
 }
 
@@ -95,7 +95,7 @@ pub struct FigureSeries {
     pub colour: usize,
     /// The style in which the series is drawn.
     pub style: Style,
-    /// The points of the series.
+    /// The points through which the series goes.
     pub points: Vec<SeriesPoint>,
 }
 
@@ -112,11 +112,11 @@ pub enum Style {
     Points,
     /// The series consists of hollow points, which are invalid samples.
     Hollow,
-    /// The series consists of bars.
+    /// The style draws the series as bars.
     Bars,
 }
 
-/// A point of a series. A value of None is not drawn.
+/// A point of a series in a figure. A value of None is not drawn.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeriesPoint {
     /// The horizontal value; for bars, the index of the category.
@@ -127,16 +127,16 @@ pub struct SeriesPoint {
     pub low: Vec<Option<f64>>,
     /// The upper end of the point's interval in each view.
     pub high: Vec<Option<f64>>,
-    /// A note on the point.
+    /// A note that the page shows at the point.
     pub note: String,
 }
 
-/// A table of a report.
+/// A table of a report, with its caption.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FigureTable {
-    /// The caption.
+    /// The caption above the table.
     pub caption: String,
-    /// The column heads.
+    /// The heads of the columns of the table.
     pub head: Vec<String>,
     /// The rows; the first field of each row is its head.
     pub rows: Vec<Vec<String>>,
@@ -145,7 +145,7 @@ pub struct FigureTable {
 }
 
 impl FigureTable {
-    /// A table without rows.
+    /// Makes a table without rows.
     pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
         Self {
             caption: caption.into(),
@@ -153,14 +153,15 @@ impl FigureTable {
             ..Self::default()
         }
     }
-    /// The table, shown at once.
+    /// Returns the table, shown at once.
     #[must_use]
     pub fn shown(self) -> Self {
         Self { open: true, ..self }
     }
 }
 
-/// The place of a section on a page. The order of these values is the order of every page, whatever was measured.
+/// The place of a section on a page. The order of the variants is the order of the sections on every page,
+/// whatever was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SectionPlace {
     /// The section has figures and tables that support the answer.
@@ -181,7 +182,7 @@ impl SectionPlace {
     pub const ALL: [Self; 5] =
         [Self::Result, Self::Detail, Self::Trust, Self::Machine, Self::Origin];
 
-    /// The heading of the sections at this place.
+    /// Returns the heading of the sections at this place.
     pub const fn heading(self) -> &'static str {
         match self {
             Self::Result => "The result in detail",
@@ -193,27 +194,27 @@ impl SectionPlace {
     }
 }
 
-/// A part of a page.
+/// A section of a page, with text, figures and tables.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageSection {
     /// The place of the section on a page.
     pub place: SectionPlace,
     /// The name of the section for links.
     pub id: String,
-    /// The heading of the section.
+    /// The heading above the section.
     pub title: String,
     /// The paragraphs of the section, which also explain how to read its figures.
     pub text: Vec<String>,
-    /// A drawing, as SVG.
+    /// A drawing of the section, as SVG.
     pub drawing: Option<String>,
-    /// The figures of the section.
+    /// The figures that the section shows.
     pub figures: Vec<Figure>,
-    /// The tables of the section.
+    /// The tables that the section shows.
     pub tables: Vec<FigureTable>,
 }
 
 impl PageSection {
-    /// A section with only a heading.
+    /// Makes a section with only a heading.
     pub fn new(place: SectionPlace, id: &str, title: &str) -> Self {
         Self { place, id: id.to_owned(), title: title.to_owned(), ..Self::default() }
     }

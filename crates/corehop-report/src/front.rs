@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first screen of a page: the answer, its certainty, a chart with words, and the next command. Each kind of result
-//! provides a first screen.
+//! The first screen of a page: the answer, its certainty, a chart with words, and the next command. A kind of result
+//! provides its own first screen.
 
 use super::paper::{PaperDrawing, PointForm, TextSide, room};
 use super::scale::AxisScale;
@@ -9,13 +9,13 @@ use super::table::{interval, micros};
 /// The first screen of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageFront {
-    /// The title.
+    /// The title of the page about the results.
     pub title: String,
     /// The answer in sentences; empty if the data give no answer.
     pub answer: String,
     /// The checks that show how certain the answer is.
     pub checks: Vec<SurenessCheck>,
-    /// The chart; None if the answer has no numbers to compare.
+    /// The chart, or `None` if the answer has no numbers to compare.
     pub chart: Option<WordedChart>,
     /// The next command to run, and its effect.
     pub next: Option<(String, &'static str)>,
@@ -37,7 +37,7 @@ pub struct SurenessCheck {
 }
 
 impl SurenessCheck {
-    /// A check with its result.
+    /// Makes a check with its result.
     pub fn new(holds: bool, text: impl Into<String>) -> Self {
         Self { text: text.into(), holds }
     }
@@ -48,22 +48,22 @@ impl SurenessCheck {
 pub struct WordedChart {
     /// The quantity and its unit, for the axis.
     pub quantity: String,
-    /// The unit after each value.
+    /// The unit that follows each value of the chart.
     pub unit: &'static str,
     /// The statistic that each value is.
     pub point: &'static str,
     /// The condition under which all lines were measured, printed below the axis; can be empty.
     pub under: String,
-    /// The lines of the chart.
+    /// The lines of the chart, from top to bottom.
     pub lines: Vec<WordedLine>,
 }
 
 /// A value of a chart, with words that state what was measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WordedLine {
-    /// The words of the line.
+    /// The words that describe the line.
     pub words: String,
-    /// The value of the line.
+    /// The value that the line draws.
     pub value: f64,
     /// The ends of the value's 95 % interval, if known.
     pub ends: Option<(f64, f64)>,
@@ -88,7 +88,7 @@ const GROUPS: [(&str, PointForm); 3] =
     [("0072b2", PointForm::Disc), ("d55e00", PointForm::Square), ("007a5a", PointForm::Diamond)];
 
 impl WordedChart {
-    /// The drawing of the chart.
+    /// Returns the drawing of the chart.
     pub(super) fn drawing(&self) -> PaperDrawing {
         let bottom = TOP + ROW * self.lines.len() as f64;
         let height = bottom + AXIS + if self.under.is_empty() { 0.0 } else { 18.0 };
@@ -101,7 +101,7 @@ impl WordedChart {
         drawing
     }
 
-    /// A scale that includes zero.
+    /// Returns a scale that includes zero.
     fn scale(&self) -> AxisScale {
         let ends = |line: &WordedLine| line.ends.map_or([line.value; 2], |(low, high)| [low, high]);
         let values: Vec<f64> =
@@ -142,7 +142,7 @@ impl WordedChart {
         drawing.point((place(scale, line.value), y), form, colour);
     }
 
-    /// The chart in words, for readers who cannot see it.
+    /// Returns the chart in words, for readers who cannot see it.
     fn in_words(&self) -> String {
         let line = |it: &WordedLine| {
             let ends = it.ends.map_or_else(String::new, |(low, high)| {
@@ -159,12 +159,12 @@ fn place(scale: &AxisScale, value: f64) -> f64 {
     LEFT + 10.0 + (WIDTH - 2.0 * LEFT - 20.0) * scale.place(value)
 }
 
-/// The number of a tick, without decimals if the value is whole.
+/// Returns the number of a tick, without decimals if the value is whole.
 fn ticked(value: f64) -> String {
     if value.fract() == 0.0 { format!("{value:.0}") } else { micros(value) }
 }
 
-/// Shortens words to this width.
+/// Shortens words to the width `most`.
 fn cut(words: &str, most: f64) -> String {
     let mut words = words.to_owned();
     if room(&words, 13.0, false) <= most {
@@ -174,7 +174,7 @@ fn cut(words: &str, most: f64) -> String {
     format!("{}…", words.trim_end())
 }
 
-/// Joins clauses to one sentence.
+/// Joins clauses to one sentence with a full stop.
 pub(super) fn in_a_sentence(clauses: &[String]) -> String {
     let clauses: Vec<&str> = clauses.iter().map(|it| it.trim_end_matches('.')).collect();
     if clauses.is_empty() { String::new() } else { format!("{}.", clauses.join("; ")) }

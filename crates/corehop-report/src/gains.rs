@@ -8,7 +8,7 @@ use corehop_stats::machine_gain::{
     FittedForm, Form, GainLaw, GainSubject, MachineGain, PredictedRatio, PredictionErrors,
 };
 
-/// The fitted forms with their errors, and the limits of the predictions.
+/// Returns the fitted forms with their errors, and the limits of the predictions.
 pub fn fitted(gain: &MachineGain) -> String {
     let caption = format!(
         "{}; run time {} over {}; errors as factors on what was left out: typical, largest (rows)",
@@ -49,7 +49,7 @@ fn taken(gain: &MachineGain) -> String {
     })
 }
 
-/// Sentences about the limits of a fitted gain.
+/// Returns sentences about the limits of a fitted gain.
 fn limits(gain: &MachineGain) -> String {
     let counted = gain.rows.iter().any(|it| it.inputs.mpmi.is_some());
     let mut text = String::new();
@@ -65,20 +65,20 @@ fn limits(gain: &MachineGain) -> String {
     text
 }
 
-/// The prediction for these threads as a sentence.
+/// Returns the prediction for the given threads as a sentence.
 pub fn predicted_in_words(gain: &MachineGain, asked: &GainSubject, it: &PredictedRatio) -> String {
     let (what, says) = (words(asked), says(it));
     format!("{what}: the run time {} over {} is {says}.", gain.near, gain.far)
 }
 
-/// The prediction for these threads, as text.
+/// Returns the prediction for the given threads, as text.
 pub fn predicted(gain: &MachineGain, asked: &GainSubject, it: &PredictedRatio) -> String {
     let by = it.by.map_or_else(|| "measured".to_owned(), |form| format!("by `{form}`"));
     let (what, says) = (words(asked), says(it));
     format!("{what}: run time {} over {} {says}, {by}\n{}\n", gain.near, gain.far, gain.source())
 }
 
-/// The threads of a question, in words.
+/// Returns the threads of a question, in words.
 fn words(asked: &GainSubject) -> String {
     match asked {
         GainSubject::Program { program, items, sharing } => {
@@ -88,7 +88,7 @@ fn words(asked: &GainSubject) -> String {
     }
 }
 
-/// A ratio with its interval or its bound, as a clause.
+/// Returns a ratio with its interval or its bound, as a clause.
 fn says(it: &PredictedRatio) -> String {
     let number =
         |value: Option<f64>| value.map_or_else(|| "unknown".to_owned(), |it| format!("{it:.3}"));

@@ -20,7 +20,7 @@ pub struct Gem5Error {
     pub fact: String,
 }
 
-/// One class of caches in the file.
+/// A class of caches in the file for gem5.
 struct Class<'a> {
     name: String,
     cache: &'a Cache,
@@ -30,10 +30,10 @@ struct Class<'a> {
     cycles: u64,
 }
 
-/// The script: `gem5.opt FILE.py COMMAND [ARGUMENTS]` runs a program on the machine, in system-call emulation.
+/// Returns the script: `gem5.opt FILE.py COMMAND [ARGUMENTS]` runs a program on the machine, in system-call emulation.
 ///
 /// # Errors
-/// [`Gem5Error`] names the first missing fact.
+/// Returns [`Gem5Error`] with the first missing fact.
 pub fn script(platform: &Platform) -> Result<String, Gem5Error> {
     let clock = platform.clock.core.as_ref().ok_or_else(|| missing("clock.core"))?.value;
     let mut remarks = Vec::new();
@@ -70,7 +70,7 @@ fn missing(fact: impl Into<String>) -> Gem5Error {
     Gem5Error { fact: fact.into() }
 }
 
-/// The classes of caches, innermost first.
+/// Returns the classes of caches, innermost first.
 fn classes<'a>(
     platform: &'a Platform,
     clock: Hertz,
@@ -102,7 +102,8 @@ fn classes<'a>(
     Ok(all)
 }
 
-/// The number of ways nearest to `ways` with which the number of sets is a power of two; `ways` if there is none.
+/// Returns the number of ways nearest to `ways` with which the number of sets is a power of two; `ways` if there is
+/// none.
 fn fitting_ways(size: Bytes, ways: u32, line: Bytes) -> u32 {
     let lines = size.get() / line.get().max(1);
     let fits = |ways: &u32| {
@@ -121,7 +122,7 @@ fn name(cache: &Cache) -> String {
     format!("L{}{kind}", cache.level)
 }
 
-/// The latency of a cache in whole cycles of this clock.
+/// Returns the latency of a cache in whole cycles of this clock.
 fn latency(cache: &Cache, clock: Hertz) -> Option<u64> {
     cache.latency.as_ref().map(|fact| cycles(fact.value, clock))
 }
@@ -148,7 +149,7 @@ fn class_text(class: &Class<'_>) -> String {
     )
 }
 
-/// The gem5 policy that equals or is nearest to the platform's policy.
+/// Returns the gem5 policy that equals or is nearest to the platform's policy.
 fn replacement(policy: Option<Replacement>) -> &'static str {
     match policy {
         None | Some(Replacement::Lru) => "LRURP()",
@@ -167,7 +168,7 @@ fn replacement(policy: Option<Replacement>) -> &'static str {
     }
 }
 
-/// The memory's latency beyond the caches, and its bandwidth.
+/// Returns the memory's latency beyond the caches, and its bandwidth.
 fn memory(
     platform: &Platform,
     classes: &[Class<'_>],
@@ -225,7 +226,7 @@ fn other_remarks(platform: &Platform, remarks: &mut Vec<String>) {
     remarks.push("a line from another core costs what gem5's crossbars cost, not what the platform file states".to_owned());
 }
 
-/// The part of the script that connects the caches of all CPUs.
+/// Returns the part of the script that connects the caches of all CPUs.
 fn connect(platform: &Platform, classes: &[Class<'_>]) -> String {
     let places: Vec<Cpu> = platform.cpus.value.iter().collect();
     let index = |cpu: Cpu| places.iter().position(|&other| other == cpu).unwrap_or(0);

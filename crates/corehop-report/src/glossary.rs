@@ -41,16 +41,16 @@ use corehop_stats::saturation::FillSource;
 /// A word of the glossary, with its kind and its meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GlossaryEntry {
-    /// The explained word.
+    /// The word that the glossary explains.
     pub word: String,
     /// The kind of word, with its article.
     pub kind: String,
-    /// The meaning of the word.
+    /// The meaning of the word in a sentence.
     pub meaning: String,
 }
 
 impl GlossaryEntry {
-    /// An entry for a word of this kind and meaning.
+    /// Makes an entry for a word of this kind and meaning.
     pub fn new(word: &str, kind: &str, meaning: &str) -> Self {
         Self { word: word.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() }
     }
@@ -299,7 +299,7 @@ macro_rules! values_of {
     };
 }
 
-/// All words that the glossary explains.
+/// Returns all words that the glossary explains.
 pub fn entries() -> Vec<GlossaryEntry> {
     let words = WORDS
         .iter()
@@ -378,7 +378,7 @@ pub fn entries() -> Vec<GlossaryEntry> {
     words.chain(values).chain(columns()).chain(printed).chain(plain).collect()
 }
 
-/// The columns of all row types; a column that several types have is listed once for each meaning.
+/// Returns the columns of all row types; a column that several types have is listed once for each meaning.
 fn columns() -> Vec<GlossaryEntry> {
     let mut entries: Vec<GlossaryEntry> = Vec::new();
     for kind in RowKind::ALL {
@@ -396,8 +396,8 @@ fn columns() -> Vec<GlossaryEntry> {
     entries
 }
 
-/// The entries for `word`: entries of that name, or all entries of that kind (`event`, `causes`). If a label joins
-/// several words (`preemption, constructed`) and all words are known, the result has the entries of each word.
+/// Returns the entries for `word`: entries of that name, or all entries of that kind (`event`, `causes`). If a label
+/// joins several words (`preemption, constructed`) and all words are known, the result has the entries of each word.
 pub fn look_up<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a GlossaryEntry> {
     let found = look_up_one(entries, word);
     let parts: Vec<&str> =
@@ -410,7 +410,7 @@ pub fn look_up<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a Glossary
     if each.iter().any(Vec::is_empty) { Vec::new() } else { each.concat() }
 }
 
-/// Whether a word is a preemption length as tables write it: `fixed_4ms`, `uniform_0_20ms`, `0.5..2ms`.
+/// Returns whether a word is a preemption length as tables write it: `fixed_4ms`, `uniform_0_20ms`, `0.5..2ms`.
 fn is_length(plain: &str) -> bool {
     let has_digit = plain.contains(|c: char| c.is_ascii_digit());
     let shapes =
@@ -418,7 +418,7 @@ fn is_length(plain: &str) -> bool {
     has_digit && shapes && ["ns", "us", "ms", "s"].iter().any(|unit| plain.ends_with(unit))
 }
 
-/// The entries for a single word.
+/// Returns the entries for a single word.
 fn look_up_one<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a GlossaryEntry> {
     let plain = plain(word);
     let of = |plain: &str| -> Vec<&'a GlossaryEntry> {
@@ -436,7 +436,8 @@ fn look_up_one<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a Glossary
     named.into_iter().chain(of_kind).collect()
 }
 
-/// A heading without its unit, such as `measured, µs` or `median [95 %]`; for `excess: p99` the part before the colon.
+/// Returns a heading without its unit, such as `measured, µs` or `median [95 %]`; for `excess: p99` the part before
+/// the colon.
 fn without_unit(heading: &str) -> &str {
     const UNITS: [&str; 10] =
         [", µs", " µs", ", us", " us", ", ns", " ns", ", ms", " ms", "µs ", " [95 %]"];
@@ -447,19 +448,19 @@ fn without_unit(heading: &str) -> &str {
         .unwrap_or(heading)
 }
 
-/// The value in a label that also names its column: `load idle`, `4k pages`, `write ratio 0.5`.
+/// Returns the value in a label that also names its column: `load idle`, `4k pages`, `write ratio 0.5`.
 fn without_column(label: &str) -> &str {
     let value = label.strip_prefix("load ").or_else(|| label.strip_suffix(" pages"));
     let named = || label.rsplit_once(' ').filter(|(_, number)| number.parse::<f64>().is_ok());
     value.or_else(|| named().map(|(name, _)| name)).unwrap_or(label)
 }
 
-/// The word in lower case, with spaces in place of underscores and hyphens.
+/// Returns the word in lower case, with spaces in place of underscores and hyphens.
 fn plain(word: &str) -> String {
     word.trim().to_lowercase().replace(['_', '-'], " ")
 }
 
-/// The known words nearest to `word`, nearest first.
+/// Returns the known words nearest to `word`, nearest first.
 pub fn nearest<'a>(entries: &'a [GlossaryEntry], word: &str) -> Vec<&'a str> {
     let wanted = plain(word);
     let mut near: Vec<(usize, &str)> = entries

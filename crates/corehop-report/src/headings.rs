@@ -494,7 +494,7 @@ mod tests {
         "to", "number", "name", "value", "values",
     ];
 
-    /// The words of a text without their endings, and without fillers.
+    /// Returns the words of a text without their endings, and without fillers.
     fn stems(text: &str) -> Vec<String> {
         let words = text.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
         let telling = words.filter(|it| !it.is_empty() && !FILLERS.contains(&it.as_str()));

@@ -9,7 +9,7 @@ use corehop_decide::validation::aim::ErrorQuantiles;
 use corehop_decide::validation::host::{AIMS, CellValidation, HostSheet, Part};
 use corehop_plan::units::Bytes;
 
-/// The numbers that a calibration found, with their intervals.
+/// Returns the numbers that a calibration found, with their intervals.
 pub fn numbers(numbers: &[FactEstimate]) -> String {
     let mut table = FigureTable::new("Numbers found", &["fact", "value", "between", "from", "n"]);
     table.rows = numbers
@@ -23,7 +23,7 @@ pub fn numbers(numbers: &[FactEstimate]) -> String {
     plain(&table)
 }
 
-/// Live and simulated delays, cell by cell, and the errors.
+/// Writes live and simulated delays cell by cell, and the errors.
 pub fn sheet(sheet: &HostSheet) -> String {
     let title = format!("{}: median delays in us, live beside simulated", sheet.platform);
     let columns = ["cell", "WSS", "live", "95 %", "n", "simulated", "error", "judged"];
@@ -55,7 +55,7 @@ fn row(it: &CellValidation) -> Vec<String> {
     ]
 }
 
-/// The errors, and the part of them that no better description could remove.
+/// Returns the errors, and the part of them that no better description could remove.
 fn summary(sheet: &HostSheet) -> String {
     let line = |what: &str, errors: Option<ErrorQuantiles>| {
         errors.map(|ErrorQuantiles { rows, median, p90, .. }| {
@@ -91,7 +91,7 @@ fn summary(sheet: &HostSheet) -> String {
     .collect()
 }
 
-/// The aims for the errors, and whether they are reached.
+/// Returns the aims for the errors, and whether they are reached.
 fn aims(sheet: &HostSheet) -> String {
     let missed = sheet.missed();
     let outcome = if missed.is_empty() {

@@ -5,7 +5,7 @@ use corehop_plan::platform::tree::TopologyDomain;
 use corehop_plan::platform::{Affinity, Cache, Check, Fact, Latency, Platform};
 use corehop_plan::units::{Bytes, Cpu, CpuList, three_digits};
 
-/// A size for people: exact if a unit divides it, otherwise with one decimal.
+/// Returns a size for people: exact if a unit divides it, otherwise with one decimal.
 pub fn size(bytes: Bytes) -> String {
     let exact = bytes.to_string();
     if exact.len() <= 8 {
@@ -16,7 +16,7 @@ pub fn size(bytes: Bytes) -> String {
     format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
 }
 
-/// A span of time for people: three digits and a suitable unit.
+/// Returns a span of time for people: three digits and a suitable unit.
 pub fn time(ns: f64) -> String {
     let units = [
         (3.6e12, "h", 7.2e12),
@@ -30,7 +30,7 @@ pub fn time(ns: f64) -> String {
     format!("{} {unit}", three_digits(ns / factor))
 }
 
-/// The name of a part in a tree or a drawing.
+/// Returns the name of a part in a tree or a drawing.
 pub fn part(part: TopologyDomain<'_>) -> String {
     match part {
         TopologyDomain::Machine => "machine".to_owned(),
@@ -45,7 +45,7 @@ pub fn part(part: TopologyDomain<'_>) -> String {
     }
 }
 
-/// The kind of a part without its number, for one of many equal parts.
+/// Returns the kind of a part without its number, for one of many equal parts.
 pub fn kind(part: TopologyDomain<'_>) -> String {
     match part {
         TopologyDomain::Package(_) => "package".to_owned(),
@@ -56,7 +56,7 @@ pub fn kind(part: TopologyDomain<'_>) -> String {
     }
 }
 
-/// The short name of a cache, such as `L2 2 MiB`, with a mark if its size or its sharers are contradicted.
+/// Returns the short name of a cache, such as `L2 2 MiB`, with a mark if its size or its sharers are contradicted.
 fn short(cache: &Cache) -> String {
     let name = match &cache.size {
         Some(bytes) => format!("{} {}", cache.label(), size(bytes.value)),
@@ -65,12 +65,12 @@ fn short(cache: &Cache) -> String {
     if doubted(cache) { format!("{name} (contradicted)") } else { name }
 }
 
-/// Whether a check contradicted the size or the sharers of a cache.
+/// Returns whether a check contradicted the size or the sharers of a cache.
 pub fn doubted(cache: &Cache) -> bool {
     cache.size.as_ref().is_some_and(Fact::is_contradicted) || cache.instances.is_contradicted()
 }
 
-/// The full description of a cache: size, ways, line and latency, with the results of checks.
+/// Returns the full description of a cache: size, ways, line and latency, with the results of checks.
 pub fn cache(cache: &Cache) -> String {
     let mut words = vec![short(cache)];
     words.extend(cache.ways.as_ref().map(|ways| format!("{} ways", ways.value)));
@@ -81,7 +81,7 @@ pub fn cache(cache: &Cache) -> String {
     words.join(", ")
 }
 
-/// The errors in a cache's description, one line for each contradicted fact.
+/// Returns the errors in a cache's description, one line for each contradicted fact.
 pub fn doubts(cache: &Cache) -> Vec<String> {
     let facts = cache_checks(cache).into_iter();
     facts
@@ -92,8 +92,8 @@ pub fn doubts(cache: &Cache) -> Vec<String> {
         .collect()
 }
 
-/// The stated facts that a measurement can check, and facts that another fact contradicts, each with the result of
-/// its check; empty if no fact was checked.
+/// Returns the stated facts that a measurement can check, and facts that another fact contradicts, each with the
+/// result of its check; empty if no fact was checked.
 pub fn checks(platform: &Platform) -> Vec<(String, &Check)> {
     let mut checks = vec![
         ("the CPUs that are present".to_owned(), &platform.cpus.check),
@@ -134,7 +134,7 @@ fn cache_checks(cache: &Cache) -> Vec<(String, &Check)> {
     .collect()
 }
 
-/// The access time of each level, if known, memory last.
+/// Returns the access time of each level, if known, memory last.
 pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
     let caches = platform.caches.iter().filter_map(|cache| {
         let own = if platform.core_kinds.is_empty() {
@@ -149,13 +149,13 @@ pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
     caches.chain(memory).collect()
 }
 
-/// The name of a line exchange between two CPUs of this affinity: the control within one CPU, or the migration
-/// between the two.
+/// Returns the name of a line exchange between two CPUs of this affinity: the control within one CPU, or the
+/// migration between the two.
 pub fn exchange(affinity: Affinity) -> &'static str {
     if affinity == Affinity::SameCpu { "control" } else { affinity.event() }
 }
 
-/// A latency in nanoseconds with one decimal; a latency in cycles keeps its unit.
+/// Returns a latency in nanoseconds with one decimal; a latency in cycles keeps its unit.
 pub fn ns(latency: Latency) -> String {
     match latency {
         Latency::Picos(picos) => format!("{:.1}", picos as f64 / 1e3),
@@ -163,7 +163,7 @@ pub fn ns(latency: Latency) -> String {
     }
 }
 
-/// The name of CPUs in a sentence: `CPU 3` or `CPUs 0-3`.
+/// Returns the name of CPUs in a sentence: `CPU 3` or `CPUs 0-3`.
 pub fn cpus(cpus: &CpuList) -> String {
     if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
 }
@@ -171,7 +171,7 @@ pub fn cpus(cpus: &CpuList) -> String {
 const OFFLINE: &str = "offline";
 const NOT_ALLOWED: &str = "not allowed to us";
 
-/// The CPUs on which corehop cannot place work, grouped by the reason.
+/// Returns the CPUs on which corehop cannot place work, grouped by the reason.
 pub fn all_unusable(platform: &Platform) -> Vec<(&'static str, CpuList)> {
     let for_reason = |reason| {
         let cpus = platform.cpus.value.iter();
@@ -181,7 +181,7 @@ pub fn all_unusable(platform: &Platform) -> Vec<(&'static str, CpuList)> {
     reasons.filter(|(_, cpus)| !cpus.is_empty()).collect()
 }
 
-/// The reason why corehop cannot place work on a CPU; None if it can.
+/// Returns the reason why corehop cannot place work on a CPU, or `None` if it can.
 pub fn unusable(platform: &Platform, cpu: Cpu) -> Option<&'static str> {
     if !platform.online().contains(cpu) {
         Some(OFFLINE)

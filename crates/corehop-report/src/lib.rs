@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Presents results as text, tables, drawings and pages. This crate computes no results.
+//! Presents results as text, tables, drawings and pages. The crate `corehop-report` computes no
+//! results.
 #![forbid(unsafe_code)]
 
 mod dots;

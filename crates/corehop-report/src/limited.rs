@@ -9,7 +9,7 @@ use corehop_sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
 use corehop_sched::{Task, TaskSet};
 use corehop_stats::costs::Cost;
 
-/// A sentence about the remedy that saves the largest share of the CPU.
+/// Returns a sentence about the remedy that saves the largest share of the CPU.
 pub fn sentence(all: &Remedies) -> String {
     let found = all.ways.iter().filter_map(|(_, it)| it.as_ref().ok());
     let best = found.max_by(|a, b| a.saves_share.us.total_cmp(&b.saves_share.us));
@@ -26,8 +26,8 @@ pub fn sentence(all: &Remedies) -> String {
     )
 }
 
-/// The remedies, or the reasons why a remedy is not possible; each remedy has a table with the
-/// advice for each task.
+/// Returns the remedies, or the reasons why a remedy is not possible; each remedy has a table with
+/// the advice for each task.
 pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
     let one = |(limit, remedy): &(Limit, Result<Remedy, NoRegions>)| match remedy {
         Ok(remedy) => treated(set, remedy, &condition(all, remedy)),
@@ -36,8 +36,8 @@ pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
     all.ways.iter().map(one).collect()
 }
 
-/// The condition under which a remedy holds, as a clause that begins with a comma; empty if costs
-/// are bounds.
+/// Returns the condition under which a remedy holds, as a clause that begins with a comma; empty if
+/// costs are bounds.
 fn condition(all: &Remedies, remedy: &Remedy) -> String {
     if let Some(by) = &all.charged_by {
         return format!(", if no preemption costs more than {by}");
@@ -101,7 +101,7 @@ fn treated(set: &TaskSet, remedy: &Remedy, condition: &str) -> String {
     )
 }
 
-/// The advice for a task.
+/// Returns the advice for a task.
 fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
     match &it.preempted_by {
         Some(by) if by.is_empty() => "non-preemptive".to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of a file of rows, as text and as JSON.
+//! `corehop` lists the contents of a file of rows as text and as JSON.
 
 use std::fmt::Write as _;
 
@@ -17,12 +17,13 @@ use corehop_plan::shown;
 use corehop_results::{FileNote, Results};
 use corehop_stats::tasks::Under;
 
-/// Name and meaning of the columns of a row type, by the name of the type.
+/// Lists the name and the meaning of each column of the row type that `rows` names.
 pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
     RowKind::named(rows).map_or_else(Vec::new, RowKind::docs)
 }
 
-/// The number of rows of the files, how many of them are valid, and where they come from.
+/// Returns a sentence about the number of rows in the files, the valid rows among them, and the
+/// machine that the rows come from.
 pub fn sentence(data: &Results) -> String {
     let of_one_run = deadlines(data).filter(|_| data.files.len() == 2);
     if let Some(deadlines) = of_one_run {
@@ -52,7 +53,8 @@ pub fn sentence(data: &Results) -> String {
     shown::line(&text).into_owned()
 }
 
-/// The sentence of a report: the costs, or the contents where no cost was measured.
+/// The main sentence of a report states the costs, or describes the contents of the files if no
+/// cost was measured.
 pub fn answer(data: &Results) -> String {
     let of_a_program = || {
         let costs = &data.program_costs;
@@ -62,7 +64,8 @@ pub fn answer(data: &Results) -> String {
     answer.unwrap_or_else(|| sentence(data))
 }
 
-/// The deadlines of task sets, which are in the file of their jobs.
+/// Returns a sentence about the missed deadlines of task sets, which corehop counts in the file of
+/// the jobs.
 fn deadlines(data: &Results) -> Option<String> {
     if let Some(missing) = data.missing.iter().find(|it| it.kind == RowKind::TaskJobs) {
         return Some(format!("Missed deadlines are unknown: {missing}."));
@@ -77,7 +80,7 @@ fn deadlines(data: &Results) -> Option<String> {
     (jobs > 0).then(|| format!("Deadlines missed by jobs: {told}."))
 }
 
-/// The contents of the one file of `data`, for a terminal.
+/// Describes the only file of `data` for a terminal.
 pub fn text(data: &Results) -> String {
     let Some(file) = data.files.first() else { return String::new() };
     let mut text = String::new();
@@ -114,7 +117,8 @@ fn facts(file: &FileNote) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// The digests of a run's plans, joined by `+`: the first of them, and the number of others.
+/// Shortens the digests of a run's plans, which `+` joins, to the first digest and the number of
+/// the others.
 fn brief(digests: &str) -> String {
     match digests.split_once('+') {
         Some((first, others)) => {
@@ -125,7 +129,8 @@ fn brief(digests: &str) -> String {
     }
 }
 
-/// The number of valid rows, by class, and the causes that disturbed the others.
+/// Returns tables of the number of valid rows in each class, and of the causes that disturbed the
+/// other rows.
 fn counts(data: &Results) -> Vec<FigureTable> {
     let mut tables = Vec::new();
     let budget = &data.budget;
@@ -156,7 +161,7 @@ fn counts(data: &Results) -> Vec<FigureTable> {
     tables
 }
 
-/// The same as JSON.
+/// Describes the only file of `data` as JSON.
 pub fn json(data: &Results) -> Value {
     let Some(file) = data.files.first() else { return Value::Null };
     let columns: Vec<Value> = columns(&file.rows)
@@ -176,7 +181,7 @@ pub fn json(data: &Results) -> Value {
     })
 }
 
-/// The rows of a batch, each as an object; a value that is not there is left out.
+/// Turns each row of a batch into a JSON object, and leaves out a value that the row does not have.
 pub fn rows(batch: &RecordBatch) -> Vec<Value> {
     let schema = batch.schema();
     let row = |row: usize| {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Costs and losses of a program as OpenMetrics text, for the textfile collector of a node exporter.
+//! Corehop writes the costs and losses of a program as OpenMetrics text, for the textfile collector of a
+//! node exporter.
 //!
-//! Times are in seconds, as the format's conventions ask. A value that is not known has no line.
+//! Times are in seconds, because the conventions of OpenMetrics ask for seconds. A metric whose value is
+//! unknown has no line.
 
 use std::fmt::Write as _;
 
@@ -11,7 +13,8 @@ use corehop_decide::run_cost::{ClassCost, RunCost};
 use corehop_plan::samples::Recording;
 use corehop_stats::program_costs::{EventCost, ProgramCost, ProgramCostResults};
 
-/// A family of metrics: its name behind `corehop_`, its type, its help, and its values with their labels.
+/// A family of metrics has a name after the prefix `corehop_`, a type, a help text, and values with their
+/// labels.
 struct MetricFamily {
     name: &'static str,
     kind: &'static str,
@@ -19,7 +22,7 @@ struct MetricFamily {
     values: Vec<(Vec<(&'static str, String)>, f64)>,
 }
 
-/// The costs of events that were caused in a program.
+/// Writes the costs of events that corehop caused in a program as metrics.
 pub fn of_costs(costs: &ProgramCostResults) -> String {
     let label = |it: &ProgramCost| {
         let length = it.length_us.map(|us| ("length_seconds", format!("{:e}", us * 1e-6)));
@@ -57,7 +60,8 @@ pub fn of_costs(costs: &ProgramCostResults) -> String {
     ])
 }
 
-/// The CPU time of a run, its waiting, its events, and the CPU time that it lost to them.
+/// Writes the CPU time of a recorded run, the time for which its threads waited, its events, and the CPU
+/// time lost to the events.
 pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
     let program = || ("program", recording.facts.what.clone());
     let alone = |ns: Option<u64>| {
@@ -104,7 +108,8 @@ pub fn of_run(recording: &Recording, cost: &RunCost) -> String {
     ])
 }
 
-/// The windows, the trials and the kept placement of a placer.
+/// Writes the number of windows that a placer observed, its trials by verdict, and the placement that it
+/// kept.
 pub fn of_placement(of: &PlacementFindings) -> String {
     let program = || ("program", of.targets.join(", "));
     let one = |value: f64| vec![(vec![program()], value)];
@@ -152,7 +157,7 @@ pub fn of_placement(of: &PlacementFindings) -> String {
     ])
 }
 
-/// The verdict of a trial as a label.
+/// Returns the verdict of a trial as the value of a label.
 const fn word(verdict: &TrialVerdict) -> &'static str {
     match verdict {
         TrialVerdict::Better(_) => "better",
@@ -162,7 +167,7 @@ const fn word(verdict: &TrialVerdict) -> &'static str {
     }
 }
 
-/// The measured outcome of a trial; None of a trial without a statement.
+/// Returns the measured outcome of a trial, or `None` if the trial ended without a verdict.
 const fn outcome(verdict: &TrialVerdict) -> Option<&TrialOutcome> {
     match verdict {
         TrialVerdict::Better(it) | TrialVerdict::Worse(it) | TrialVerdict::Same(it) => Some(it),
@@ -170,7 +175,7 @@ const fn outcome(verdict: &TrialVerdict) -> Option<&TrialOutcome> {
     }
 }
 
-/// The families that have values, and the end.
+/// Writes the families that have values, and the end mark of OpenMetrics.
 fn text(families: &[MetricFamily]) -> String {
     let mut text = String::new();
     for it in families.iter().filter(|it| !it.values.is_empty()) {
@@ -188,7 +193,8 @@ fn text(families: &[MetricFamily]) -> String {
     text + "# EOF\n"
 }
 
-/// `program="xz",event="preemption"`, with the escapes of the format.
+/// Writes labels as `program="xz",event="preemption"`, and escapes the characters that OpenMetrics
+/// reserves.
 fn labelled(labels: &[(&str, String)]) -> String {
     let escaped = |it: &str| it.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let one = |(name, value): &(&str, String)| format!("{name}=\"{}\"", escaped(value));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded run: the waiting for CPUs, its preemptions and migrations, and their cost of cache affinity, as text
-//! and as a trace.
+//! A recorded run as text and as a trace: how long threads waited for CPUs, the preemptions and migrations, and the
+//! cache affinity that these cost.
 
 mod bars;
 mod tracks;
@@ -19,12 +19,12 @@ use corehop_plan::samples::{Absence, ObservedThread, Recording};
 use corehop_plan::shown;
 use corehop_plan::workload::Event;
 
-/// Threads, processes and names shown in the text; the others are in the JSON answer.
+/// The text shows at most this many threads, processes and names; the JSON answer has all of them.
 const SHOWN: usize = 10;
-/// Names in the sentence on the threads that had the CPU.
+/// The sentence about the threads that had the CPU names at most this many of them.
 const NAMED: usize = 3;
 
-/// The run, as text: first what weighs the most.
+/// Describes a recorded run as text that begins with what weighs the most.
 pub fn text(recording: &Recording, cost: &RunCost) -> String {
     let tables: String = tables(cost).iter().map(plain).collect();
     let first = firsts(recording, cost).join("\n");
@@ -32,8 +32,8 @@ pub fn text(recording: &Recording, cost: &RunCost) -> String {
     format!("{first}\n{}\n\n{tables}{notes}\n", head(recording))
 }
 
-/// The sentences that come first: the waiting, the threads that had the CPU, the preemptions and migrations,
-/// and their cost, if costs were given.
+/// Returns the first sentences of a recorded run: the waiting, the threads that had the CPU, the preemptions and
+/// migrations, and their cost if costs were given.
 pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let all = [
         lost(recording, cost),
@@ -47,8 +47,9 @@ pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
     all.into_iter().flatten().collect()
 }
 
-/// The part of its CPU time that the program lost to events whose costs were caused in it: `redis-server lost 3.1 % [2.4 %, 3.9 %] of
-/// its CPU time to 11204 migrations (27 µs each)`. None of other costs, and where the CPU time is unknown.
+/// Returns a sentence about CPU time that events took from a program, such as
+/// `redis-server lost 3.1 % [2.4 %, 3.9 %] of its CPU time to 11204 migrations (27 µs each)`. The result is `None` if
+/// the costs were not caused in the program, or if the CPU time is unknown.
 fn lost(recording: &Recording, cost: &RunCost) -> Option<String> {
     let threads = recording.known_threads().filter(|_| cost.own)?;
     let cpu_us = threads.iter().map(|it| it.cpu_ns).sum::<Option<u64>>()? as f64 / 1e3;
@@ -68,7 +69,8 @@ fn lost(recording: &Recording, cost: &RunCost) -> Option<String> {
     Some(format!("{name} lost {}{waited}", [&[first], &parts[1..]].concat().join(" and ")))
 }
 
-/// `3.1 % [2.4 %, 3.9 %] to 11204 migrations (27 µs each)`; None without such events.
+/// Returns a clause such as `3.1 % [2.4 %, 3.9 %] to 11204 migrations (27 µs each)`, or `None` if the run has no
+/// migrations or preemptions of this kind.
 fn lost_to(cost: &RunCost, name: &str, migrations: bool, cpu_us: f64) -> Option<String> {
     let is_meant = |it: &&ClassCost| {
         let is_preemption = it.event == Event::Preemption;
@@ -93,7 +95,7 @@ fn lost_to(cost: &RunCost, name: &str, migrations: bool, cpu_us: f64) -> Option<
     (count > 0).then(|| format!("{share} to {count} {name}{each}"))
 }
 
-/// The name of the process with the most CPU time.
+/// Returns the name of the process that used the most CPU time.
 fn busiest(cost: &RunCost) -> Option<&str> {
     let busiest = cost.processes.iter().flatten().max_by_key(|it| it.cpu_ns);
     busiest.map(|it| it.name.as_str())
@@ -120,7 +122,8 @@ fn waited(recording: &Recording, waits: &Waits) -> String {
     )
 }
 
-/// The threads that had the CPU meanwhile, if any waited.
+/// Returns a sentence about the threads that had the CPU while threads of the program waited, or `None` if no thread
+/// waited.
 fn had_the_cpu(waits: &Waits) -> Option<String> {
     waits.waited_ns.filter(|&ns| ns > 0)?;
     if waits.unknown_ns.is_none() {
@@ -160,7 +163,7 @@ fn counted(recording: &Recording, cost: &RunCost) -> String {
     )
 }
 
-/// Why a cost may lie anywhere.
+/// Returns the reason why the cost of cache affinity may have any size.
 fn unbounded(cost: &RunCost) -> String {
     let of_class = cost.classes.iter().find_map(|class| class.why_not.clone());
     let of_size = cost.clipped_to.map(|largest| {
@@ -172,7 +175,7 @@ fn unbounded(cost: &RunCost) -> String {
     of_class.or(of_size).unwrap_or_else(|| "it has no upper bound".to_owned())
 }
 
-/// The cost of cache affinity in one sentence, if costs were given.
+/// Returns a sentence about the cost of cache affinity, or `None` if no costs were given.
 pub(super) fn answer(cost: &RunCost) -> Option<String> {
     let Some((low, high)) = cost.share else {
         let why = || cost.classes.iter().find_map(|class| class.why_not.clone());
@@ -190,7 +193,7 @@ pub(super) fn answer(cost: &RunCost) -> Option<String> {
     })
 }
 
-/// A range of percentages, with no more digits than its width supports.
+/// Returns a range of percentages with only as many digits as the width of the range supports.
 fn percent(low: f64, high: f64) -> String {
     let digits = digits(if high > low { high - low } else { low });
     if high > low {
@@ -200,18 +203,19 @@ fn percent(low: f64, high: f64) -> String {
     }
 }
 
-/// An amount and its bounds in percent, with no more digits than their width supports.
+/// Returns an amount and its bounds in percent, with only as many digits as the width of the interval supports.
 fn in_percent([amount, low, high]: [f64; 3]) -> [String; 3] {
     let digits = digits(high - low);
     [amount, low, high].map(|it| format!("{it:.digits$} %"))
 }
 
-/// The decimals that a width supports.
+/// Returns the number of decimals that an interval of this width supports.
 fn digits(width: f64) -> usize {
     if width > 0.0 { (1.0 - width.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 }
 }
 
-/// The tables of a run that have rows: the threads that had CPUs, classes, processes, threads.
+/// Returns the tables of a recorded run that have rows: the threads that had CPUs, the classes of events, the processes
+/// and the threads.
 pub(super) fn tables(cost: &RunCost) -> Vec<FigureTable> {
     let [occupants, processes, threads] = [occupants(cost), processes(cost), threads(cost)];
     let all = [occupants, classes(cost), processes, threads];
@@ -222,7 +226,7 @@ pub(super) fn tables(cost: &RunCost) -> Vec<FigureTable> {
         .collect()
 }
 
-/// The run in one line: its duration, threads and end.
+/// Returns a line about the duration of a recorded run, the number of its threads, and its exit status.
 pub(super) fn head(recording: &Recording) -> String {
     let (threads, span) = (how_many_threads(recording), recording.facts.span_ns as f64 / 1e9);
     let ended =
@@ -238,7 +242,7 @@ pub(super) fn head(recording: &Recording) -> String {
     )
 }
 
-/// The number of threads, in words.
+/// Returns the number of recorded threads in words.
 pub(super) fn how_many_threads(recording: &Recording) -> String {
     let known = recording.known_threads().map(|threads| format!("{} threads", threads.len()));
     known.unwrap_or_else(|| "an unknown number of threads".to_owned())
@@ -297,7 +301,7 @@ pub(super) fn threads(cost: &RunCost) -> FigureTable {
     table
 }
 
-/// By process, where there are several.
+/// Returns a table of the processes of a recorded run, which has rows only if there are several processes.
 pub(super) fn processes(cost: &RunCost) -> FigureTable {
     let columns =
         ["process", "threads", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
@@ -320,7 +324,7 @@ pub(super) fn processes(cost: &RunCost) -> FigureTable {
     table
 }
 
-/// The threads that had CPUs that threads of the program waited for.
+/// Returns a table of the threads that had a CPU while threads of the program waited for that CPU.
 pub(super) fn occupants(cost: &RunCost) -> FigureTable {
     let columns = ["name", "had the CPU", "came first after preemptions"];
     let mut table = FigureTable::new("Who had the CPU while threads waited", &columns);
@@ -335,7 +339,7 @@ pub(super) fn occupants(cost: &RunCost) -> FigureTable {
     table
 }
 
-/// A time for reading, or that it is unknown.
+/// Returns a time for people to read, or the word `unknown`.
 fn ns(ns: Option<u64>) -> String {
     ns.map_or_else(|| "unknown".to_owned(), |ns| time(ns as f64))
 }
@@ -358,7 +362,7 @@ fn range(cost: Option<CostBounds>) -> String {
     }
 }
 
-/// Assumptions, unknowns, and the overhead of recording.
+/// Returns sentences about the assumptions behind the costs, the unknown facts, and the overhead of recording.
 pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let mut notes = Vec::new();
     if cost.priced {
@@ -408,7 +412,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     notes
 }
 
-/// The cost of recording, in one sentence.
+/// Returns a sentence about the CPU time that recording took.
 fn took(recording: &Recording) -> String {
     let took = &recording.facts.took;
     let own = format!("recording took {} of CPU time", time(took.own_ns as f64));
@@ -432,7 +436,7 @@ fn took(recording: &Recording) -> String {
     )
 }
 
-/// The events that were not recorded.
+/// Returns sentences about the events that corehop could not record.
 fn losses(recording: &Recording) -> Vec<String> {
     let unseen: u64 = recording.threads.iter().map(|thread| thread.unseen).sum();
     let said = [
@@ -461,7 +465,7 @@ fn losses(recording: &Recording) -> Vec<String> {
     lines
 }
 
-/// The one machine-readable answer.
+/// Returns the whole recorded run as JSON for other programs.
 pub fn json(recording: &Recording, cost: &RunCost) -> Value {
     let is_own = recording.facts.trace.is_none();
     let mut answer = json!({

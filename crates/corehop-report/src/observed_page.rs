@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded run as a page: the tables, and a timeline of the threads that were away the most.
+//! A recorded run as a page with tables, and with a timeline of the threads that were off a CPU the
+//! longest.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,20 +18,22 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, Absences, ObservedThread, Recording};
 use corehop_plan::workload::Event;
 
-/// Colours of the classes, told apart with any colour vision (Okabe and Ito), nearest first.
+/// The colours of the classes of event, with the nearest class first, which readers with any colour
+/// vision can tell apart (Okabe and Ito).
 const COLOURS: [&str; 5] = ["#56b4e9", "#009e73", "#0072b2", "#e69f00", "#d55e00"];
-/// Threads that have a row.
+/// The timeline shows at most this many threads, each in a row.
 const ROWS: usize = 32;
-/// Absences that are drawn; the longest, where there are more.
+/// The timeline draws at most this many absences, and chooses the longest if a run has more.
 const BARS: usize = Absences::LONGEST;
 const WIDTH: f64 = 960.0;
-/// Left for names, above for the key, the height of a row, and below for the axis.
+/// The timeline's room for names on the left and for the key above, the height of a row, and the
+/// room for the axis below.
 const LEFT: f64 = 170.0;
 const TOP: f64 = 58.0;
 const ROW: f64 = 18.0;
 const BOTTOM: f64 = 34.0;
 
-/// The page.
+/// Writes the page of a recorded run.
 pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> String {
     let facts = [
         format!("{:.3} s", recording.facts.span_ns as f64 / 1e9),
@@ -49,7 +52,7 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
     html::page_of(&front, sections(recording, cost, platform))
 }
 
-/// The absences of each class, by their median length.
+/// Returns a chart of the absences of each class of event, by their median length.
 pub(super) fn chart(cost: &RunCost) -> WordedChart {
     let line = |it: &ClassCost| WordedLine {
         words: match it.event {
@@ -70,12 +73,13 @@ pub(super) fn chart(cost: &RunCost) -> WordedChart {
     }
 }
 
-/// The next command after a recording.
+/// Returns the command that a page recommends after a recording, and what the command does.
 pub(super) fn next() -> (String, &'static str) {
     ("corehop try -- PROGRAM".to_owned(), "tests whether the program runs faster on fewer CPUs.")
 }
 
-/// The sections of a run: its waiting, its preemptions and migrations, its timeline, its threads.
+/// Returns the sections of a page about a run: its waiting, its preemptions and migrations, its
+/// timeline, and its threads.
 pub(super) fn sections(
     recording: &Recording,
     cost: &RunCost,
@@ -104,12 +108,13 @@ pub(super) fn sections(
     vec![waiting, what, PageSection { drawing, ..timeline }, PageSection { tables, ..who }]
 }
 
-/// The tables that have rows.
+/// Keeps the tables that have rows.
 fn filled(tables: impl IntoIterator<Item = FigureTable>) -> Vec<FigureTable> {
     tables.into_iter().filter(|it| !it.rows.is_empty()).map(FigureTable::shown).collect()
 }
 
-/// The threads with a row, those that were away the longest first.
+/// Returns the threads that have a row in the timeline, sorted so that the thread with the longest
+/// absences comes first.
 fn rows(recording: &Recording) -> Vec<&ObservedThread> {
     let mut away: HashMap<u32, u64> = HashMap::new();
     for (kind, count) in recording.absences.counts() {
@@ -123,7 +128,7 @@ fn rows(recording: &Recording) -> Vec<&ObservedThread> {
     rows.into_iter().take(ROWS).map(|(_, thread)| thread).collect()
 }
 
-/// The timeline, as SVG.
+/// Draws the timeline of a recorded run as SVG.
 fn drawing(recording: &Recording, platform: &Platform) -> String {
     let rows = rows(recording);
     let bottom = TOP + ROW * rows.len().max(1) as f64;
@@ -193,7 +198,7 @@ fn key(svg: &mut String) {
     }
 }
 
-/// Five times along the run, in milliseconds.
+/// Draws five time labels along the run, in milliseconds.
 fn axis(svg: &mut String, recording: &Recording, bottom: f64, x: impl Fn(u64) -> f64) {
     for part in 0..=4 {
         let ns = recording.facts.span_ns * part / 4;
@@ -244,12 +249,13 @@ mod tests {
         assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     }
 
-    /// A millisecond of two threads: 7 is away from a quarter to three quarters of it, 8 for 1 us.
+    /// Returns a millisecond of two threads: 7 is away from a quarter to three quarters of it, 8
+    /// for 1 us.
     fn millisecond() -> Recording {
         millisecond_after(0)
     }
 
-    /// The same after so many more absences of 1 us.
+    /// Makes the recording of the test again after `more` further absences of 1 us.
     fn millisecond_after(more: usize) -> Recording {
         let mut recording = recording();
         (recording.facts.began_ns, recording.facts.span_ns) = (5_000_000, 1_000_000);

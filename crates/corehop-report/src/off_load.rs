@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Answers of `corehop offload -o`, read again: live and simulated, as text and as a page.
+//! Corehop reads the answers that `corehop offload -o` wrote, live or simulated, and shows them as text
+//! and as a page.
 //!
-//! The sentences of an answer are in its file, since they follow from what the program did while it ran.
+//! The file of an answer holds its sentences, because they follow from what the program did while it
+//! ran.
 
 use serde_json::Value;
 
@@ -11,36 +13,36 @@ use super::html;
 use super::table::plain;
 use corehop_plan::shown;
 
-/// The schema of an answer about a program, and of one about a simulated machine.
+/// The schema of an answer about a real program, and the schema of an answer about a simulated machine.
 pub const SCHEMAS: [&str; 2] = ["corehop-offload", "corehop-offload-simulated"];
-/// The version of both.
+/// The version that both schemas of an answer have.
 pub const VERSION: u64 = 1;
 
-/// Why a text is no answer of `corehop offload`.
+/// The reason why a text is not a readable answer of `corehop offload`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotAnAnswer {
-    /// Another text.
+    /// The text is not an answer of `corehop offload`.
     #[error("not an answer of `corehop offload`")]
     NotOurs,
-    /// Of a later version.
+    /// A later version of corehop wrote the answer.
     #[error(
         "this answer of `corehop offload` has version {0}, this program knows {VERSION}: use a newer corehop"
     )]
     Later(u64),
-    /// It begins like an answer, and its rest cannot be read.
+    /// The text begins like an answer of `corehop offload`, but corehop cannot read its rest.
     #[error("this answer of `corehop offload` is damaged: {0}")]
     Damaged(String),
 }
 
-/// An answer.
+/// An answer of `corehop offload`, read from a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OffLoadAnswer(Value);
 
 impl OffLoadAnswer {
-    /// Reads the text of a file.
+    /// Reads an answer from the text of a file.
     ///
     /// # Errors
-    /// [`NotAnAnswer`].
+    /// Returns [`NotAnAnswer`] if the text is not an answer that this version of corehop can read.
     pub fn parse(text: &str) -> Result<Self, NotAnAnswer> {
         let is_ours = || text.chars().take(200).collect::<String>().contains("\"corehop-offload");
         let value: Value = match serde_json::from_str(text) {
@@ -59,18 +61,19 @@ impl OffLoadAnswer {
         }
     }
 
-    /// All of the answer.
+    /// Returns the whole answer of `corehop offload` as JSON.
     pub const fn json(&self) -> &Value {
         &self.0
     }
 
-    /// The sentences of the answer, the main one first.
+    /// Returns the sentences of the answer of `corehop offload`, of which the main sentence comes
+    /// first.
     fn sentences(&self) -> Vec<String> {
         let all = self.0.get("sentences").and_then(Value::as_array).into_iter().flatten();
         all.filter_map(|it| Some(shown::line(it.as_str()?).into_owned())).collect()
     }
 
-    /// The main sentence.
+    /// Returns the main sentence of the answer of `corehop offload`.
     pub fn sentence(&self) -> String {
         let first = self.sentences().into_iter().next();
         first.unwrap_or_else(|| {
@@ -78,20 +81,21 @@ impl OffLoadAnswer {
         })
     }
 
-    /// The rows: one for each system call, or for each policy on a simulated machine.
+    /// Returns the rows of the answer: one for each system call of a program, or one for each policy on
+    /// a simulated machine.
     pub fn rows(&self) -> &[Value] {
         let list = ["by_call", "policies"].iter().find_map(|key| self.0.get(key)?.as_array());
         list.map_or(&[], Vec::as_slice)
     }
 
-    /// The rows as a table, and the sentences after the main one.
+    /// Returns the rows of the answer as a table, followed by the sentences after the main one.
     pub fn text(&self) -> String {
         let mut text = self.table().as_ref().map(plain).unwrap_or_default();
         text.extend(self.sentences().iter().skip(1).flat_map(|it| [it, "\n"]));
         text
     }
 
-    /// The page.
+    /// Writes the page of an answer of `corehop offload`.
     pub fn page(&self) -> String {
         let front = PageFront {
             title: self.title(),
@@ -112,7 +116,8 @@ impl OffLoadAnswer {
         html::page_of(&front, vec![PageSection { tables, ..section }])
     }
 
-    /// The times of the first call that has both, on the program's cores and on the OS cores.
+    /// Returns a chart that compares the time of a system call on the program's cores with the time on
+    /// the OS cores, for the first call with both times.
     fn chart(&self) -> Option<WordedChart> {
         let times = |row: &Value| {
             let time = |key: &str| row.get(key).and_then(Value::as_f64);
@@ -136,7 +141,7 @@ impl OffLoadAnswer {
         })
     }
 
-    /// The program, or the machine that was simulated.
+    /// Returns a title with the name of the program, or of the simulated machine.
     fn title(&self) -> String {
         let words = self.0.get("program").and_then(Value::as_array).into_iter().flatten();
         let program: Vec<&str> = words.filter_map(Value::as_str).collect();
@@ -159,7 +164,7 @@ impl OffLoadAnswer {
         .collect()
     }
 
-    /// The rows; a column for each key that a row has.
+    /// Returns a table of the answer's rows that has a column for each key of a row.
     fn table(&self) -> Option<FigureTable> {
         let mut keys: Vec<&str> = Vec::new();
         for key in self.rows().iter().filter_map(Value::as_object).flat_map(|row| row.keys()) {
@@ -177,7 +182,7 @@ impl OffLoadAnswer {
     }
 }
 
-/// A value as a field of a table.
+/// Returns a JSON value as the text of a table field.
 fn word(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling overheads of a kernel, as a table with notes.
+//! A table with notes shows the scheduling overheads of a kernel.
 
 use super::figure::FigureTable;
 use super::table::{micros, plain};
@@ -7,12 +7,12 @@ use corehop_plan::experiment::Overheads;
 use corehop_plan::samples::{ControlPageCost, KernelObservation, OverheadFacts};
 use corehop_stats::overheads::OverheadSummary;
 
-/// The summaries as text, with notes below.
+/// Writes the summaries of scheduling overheads as text, with notes below the table.
 pub fn text(overheads: &[OverheadSummary], notes: &[String]) -> String {
     plain(&table(overheads)) + &notes.join("\n") + "\n"
 }
 
-/// The summaries as a table.
+/// Returns a table of the summaries of scheduling overheads.
 pub fn table(overheads: &[OverheadSummary]) -> FigureTable {
     let columns = ["what", "column", "how", "tasks", "n", "median µs", "90 %", "99 %", "largest"];
     let mut table = FigureTable::new("Scheduling overheads of this kernel", &columns);
@@ -26,7 +26,8 @@ pub fn table(overheads: &[OverheadSummary]) -> FigureTable {
     table
 }
 
-/// The notes of a measurement: what is missing, the cost of the observation, the workload.
+/// Returns notes about a measurement of overheads: what is missing, the cost of the observation,
+/// and the workload.
 pub fn notes(facts: &OverheadFacts, plan: Option<(&Overheads, u64)>) -> Vec<String> {
     let missing = facts.missing.iter().map(|why| format!("not measured: {why}"));
     let observed = facts.recording.as_ref().map(observation);

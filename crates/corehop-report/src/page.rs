@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report of result files as a page: its first screen, its sections.
+//! The report of result files as a page, which has a first screen and sections.
 
 use super::html;
 use super::sections::{front, sections};
 use corehop_results::Results;
 
-/// The page.
+/// Writes the page of a report about result files.
 pub fn page(data: &Results) -> String {
     html::page_of(&front(data), sections(data))
 }
@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(page.matches("</script>").count(), 1);
     }
 
-    /// The bytes as a file that is gone when it is closed.
+    /// Returns the bytes as a file that is gone when it is closed.
     fn tempfile(bytes: &[u8]) -> std::fs::File {
         use std::io::{Seek, Write};
         let path = std::env::temp_dir().join(format!("corehop-page-{}", std::process::id()));

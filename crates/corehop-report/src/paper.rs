@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A drawing of lines, shapes and words for a paper, as SVG and as PDF.
+//! A drawing of lines, shapes and words for a paper, which corehop writes as SVG and as PDF.
 //!
-//! Both have the same coordinates, from the upper left corner. Text is in Helvetica, which each PDF reader has: characters
-//! outside Latin-1 become a question mark in the PDF.
+//! The SVG and the PDF of a drawing have the same coordinates, counted from the upper left corner. The text of a
+//! drawing is in Helvetica, which each PDF reader has, and the PDF shows a question mark for each character outside
+//! Latin-1.
 
 use std::fmt::Write as _;
 
 use super::escape::escape_xml as escape;
 
-/// Points of a PDF per unit of a drawing, so that 460 units are one column of a paper with two columns.
+/// The points of a PDF per unit of a drawing, so that 460 units are as wide as a column of a paper with two columns.
 const POINTS: f64 = 0.55;
-/// The circle's control points, as a part of its radius.
+/// The distance of a circle's control points as a part of the circle's radius.
 const ROUND: f64 = 0.5523;
 
-/// A drawing in the making.
+/// A drawing to which the code adds marks.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PaperDrawing {
     width: f64,
@@ -22,7 +23,7 @@ pub(super) struct PaperDrawing {
     marks: Vec<PaperMark>,
 }
 
-/// The side of its place on which a text lies.
+/// The side of a place on which a text lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextSide {
     Right,
@@ -30,7 +31,7 @@ pub(super) enum TextSide {
     Left,
 }
 
-/// The form of a point, so that points are told apart without colours.
+/// The form of a point, so that readers can tell points apart without colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PointForm {
     Disc,
@@ -38,7 +39,7 @@ pub(super) enum PointForm {
     Diamond,
 }
 
-/// A part of a drawing; colours are six hexadecimal digits.
+/// A part of a drawing, whose colours are six hexadecimal digits.
 #[derive(Debug, Clone, PartialEq)]
 enum PaperMark {
     Stroke {
@@ -62,7 +63,7 @@ enum PaperMark {
     },
 }
 
-/// The radius of a point.
+/// The radius of a point in a drawing.
 const RADIUS: f64 = 5.0;
 
 impl PaperDrawing {
@@ -101,7 +102,7 @@ impl PaperDrawing {
         self.marks.push(PaperMark::Text { at, size, side, bold, colour, text: text.to_owned() });
     }
 
-    /// The drawing as SVG, which stands alone.
+    /// Writes the drawing as an SVG file that needs no other file.
     pub(super) fn svg(&self) -> String {
         let Self { width, height, label, marks } = self;
         let mut svg = format!(
@@ -114,7 +115,7 @@ impl PaperDrawing {
         svg + "</svg>\n"
     }
 
-    /// The drawing as a PDF of one page.
+    /// Writes the drawing as a PDF of one page.
     pub(super) fn pdf(&self) -> Vec<u8> {
         let mut stream = format!("{POINTS} 0 0 {POINTS} 0 0 cm\n").into_bytes();
         for mark in &self.marks {
@@ -141,7 +142,7 @@ impl PaperDrawing {
     }
 }
 
-/// A PDF of these objects, the first of which is the catalogue.
+/// Writes a PDF that consists of these objects, of which the first is the catalogue.
 fn document(objects: &[Vec<u8>]) -> Vec<u8> {
     let mut pdf = b"%PDF-1.4\n".to_vec();
     let mut places = String::new();
@@ -160,7 +161,7 @@ fn document(objects: &[Vec<u8>]) -> Vec<u8> {
     pdf
 }
 
-/// The bytes of a text in the encoding of the fonts.
+/// Returns the bytes of a text in the encoding of the PDF's fonts.
 fn latin(text: &str) -> Vec<u8> {
     let byte = |letter: char| match letter {
         '–' => 0x96,
@@ -202,7 +203,8 @@ impl PaperMark {
         }
     }
 
-    /// The operators of a PDF, whose coordinates rise from the lower edge.
+    /// Writes the PDF operators of a mark, and turns its coordinates round because those of a PDF rise from the lower
+    /// edge.
     fn pdf(&self, height: f64) -> String {
         let up = |(x, y): (f64, f64)| (x, height - y);
         match self {
@@ -242,7 +244,7 @@ impl PaperMark {
     }
 }
 
-/// The corners of a square or a diamond around a place.
+/// Returns the four corners of a square or a diamond around a place.
 fn corners((x, y): (f64, f64), form: PointForm) -> [(f64, f64); 4] {
     let r = RADIUS;
     match form {
@@ -253,7 +255,7 @@ fn corners((x, y): (f64, f64), form: PointForm) -> [(f64, f64); 4] {
     }
 }
 
-/// A circle as four curves.
+/// Writes a circle as four curves, because PDF has no circles.
 fn circle((x, y): (f64, f64)) -> String {
     let (r, k) = (RADIUS, RADIUS * ROUND);
     let place = |(right, up): (f64, f64)| format!("{:.2} {:.2}", x + right, y + up);
@@ -267,7 +269,7 @@ fn circle((x, y): (f64, f64)) -> String {
     format!("{:.2} {y:.2} m {}", x + r, curves.join(" "))
 }
 
-/// A colour of six hexadecimal digits as three shares.
+/// Turns a colour of six hexadecimal digits into three shares of red, green and blue.
 fn rgb(colour: &str) -> String {
     let part = |at: usize| {
         let byte = colour.get(at..at + 2).and_then(|it| u8::from_str_radix(it, 16).ok());
@@ -276,7 +278,7 @@ fn rgb(colour: &str) -> String {
     [part(0), part(2), part(4)].join(" ")
 }
 
-/// The widths of Helvetica's letters from the space to the tilde, in thousandths of the size.
+/// The widths of Helvetica's characters from the space to the tilde, in thousandths of the font size.
 const WIDTHS: [u16; 95] = [
     278, 278, 355, 556, 556, 889, 667, 191, 333, 333, 389, 584, 278, 333, 278, 278, 556, 556, 556,
     556, 556, 556, 556, 556, 556, 556, 278, 278, 584, 584, 584, 556, 1015, 667, 667, 722, 722, 667,
@@ -285,7 +287,7 @@ const WIDTHS: [u16; 95] = [
     222, 833, 556, 556, 556, 556, 333, 500, 278, 556, 500, 722, 500, 500, 500, 334, 260, 334, 584,
 ];
 
-/// The room that a text takes in Helvetica; bold letters are a little wider.
+/// Returns the width that a text takes in Helvetica, where bold letters are a little wider than others.
 pub(super) fn room(text: &str, size: f64, bold: bool) -> f64 {
     let width = |letter: char| {
         let place = (letter as usize).checked_sub(32);
@@ -345,7 +347,7 @@ mod tests {
         }
     }
 
-    /// The place in a text whose letters were bytes.
+    /// Returns the place in a text whose letters were bytes.
     fn byte_of(text: &str, at: usize) -> usize {
         text.char_indices().nth(at).unwrap().0
     }

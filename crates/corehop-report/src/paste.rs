@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables to paste into other texts: Markdown and LaTeX.
+//! Tables that users paste into other texts, as Markdown or as LaTeX.
 
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, three_digits};
@@ -9,7 +9,8 @@ use corehop_stats::summary::CellSummary;
 
 use super::figure::FigureTable;
 
-/// The cells as one table: a row for each cell, with what tells the cells apart.
+/// Returns a table that has a row for each cell, and columns for the properties in which the cells
+/// differ.
 pub fn cells(summaries: &[CellSummary]) -> Option<FigureTable> {
     let first = summaries.first()?;
     let caption = format!(
@@ -51,7 +52,7 @@ pub fn cells(summaries: &[CellSummary]) -> Option<FigureTable> {
     Some(table)
 }
 
-/// The properties of a cell beside its event and its working set.
+/// Returns the properties of a cell other than its event and its working-set size.
 fn told(summary: &CellSummary) -> Vec<(String, String)> {
     let all = summary.cell.fields().into_iter();
     all.filter(|(name, _)| !["event", "wss_kib", "wss_bytes", "wss"].contains(&name.as_str()))
@@ -62,12 +63,12 @@ fn unknown() -> String {
     "–".to_owned()
 }
 
-/// `[1.2, 3.4]`; None where an end is unknown.
+/// Returns an interval such as `[1.2, 3.4]`, or `None` if one of its ends is unknown.
 fn interval(of: &Quantile) -> Option<String> {
     Some(format!("[{}, {}]", three_digits(of.low?), three_digits(of.high?)))
 }
 
-/// A table in Markdown (GitHub), with its caption above.
+/// Writes a table in GitHub's Markdown, with the caption above the table.
 pub fn markdown(table: &FigureTable) -> String {
     let escaped = |text: &String| {
         let mut safe = String::new();
@@ -96,7 +97,7 @@ pub fn markdown(table: &FigureTable) -> String {
     format!("{caption}{}| {} |\n{rows}\n", line(&table.head), rule.join(" | "))
 }
 
-/// A table in LaTeX with the rules of booktabs.
+/// Writes a table in LaTeX with the rules of the package booktabs.
 pub fn latex(table: &FigureTable) -> String {
     let line = |fields: &[String]| {
         let fields: Vec<String> = fields.iter().map(|text| tex(&shown::line(text))).collect();
@@ -115,7 +116,8 @@ pub fn latex(table: &FigureTable) -> String {
     )
 }
 
-/// A text for LaTeX: the ten characters with a meaning are escaped, and signs of units are in ASCII.
+/// Escapes in a text the ten characters that have a meaning in LaTeX, and writes the signs of units
+/// in ASCII.
 fn tex(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kept placement as text to keep: for a shell, a unit of systemd, a container, or a program.
+//! A placement that the placer kept, as text for a shell, a systemd unit, a container, or another program.
 //!
-//! Names of threads, processes and cgroups are chosen by others. A comment shows them with their control characters escaped, and a
-//! command has them in quotes, or not at all where they have other characters than plain ones.
+//! The names of threads, processes and cgroups come from other people, so that a name may hold any character. A
+//! comment shows the name of a thread, process or cgroup with its control characters escaped; a command has the name
+//! in quotes, or leaves it out if it has unusual characters.
 
 use std::fmt::Write as _;
 
@@ -16,20 +17,20 @@ use corehop_decide::placer::pin::{Pin, PinEvidence, PinnedProcess, PinnedThread}
 use corehop_plan::shown;
 use corehop_plan::units::CpuList;
 
-/// A form in which a kept placement is printed.
+/// The form in which corehop prints a kept placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Emit {
-    /// Commands of taskset for a shell, by the numbers of threads and by their names.
+    /// Commands of taskset for a shell, which name threads by their numbers and by their names.
     Taskset,
     /// Drop-in files for services of systemd.
     Systemd,
-    /// CPUs for containers and cgroups.
+    /// The CPUs of containers and cgroups.
     Cpuset,
-    /// The placement with all evidence, as JSON.
+    /// The placement with all of its evidence, as JSON.
     Json,
 }
 
-/// The placement in a form.
+/// Writes a kept placement in the form `emit`.
 pub fn text(pin: &Pin, emit: Emit) -> String {
     let body = match emit {
         Emit::Json => return format!("{:#}\n", json!(pin)),
@@ -40,7 +41,7 @@ pub fn text(pin: &Pin, emit: Emit) -> String {
     heading(&pin.evidence) + &body
 }
 
-/// The text where there is nothing to pin: data of the form's own syntax.
+/// Writes in the syntax of `emit` that there is nothing to pin, and why.
 pub fn nothing(why: &str, emit: Emit) -> String {
     match emit {
         Emit::Json => {
@@ -51,7 +52,7 @@ pub fn nothing(why: &str, emit: Emit) -> String {
     }
 }
 
-/// The reason why there is nothing to pin, in a sentence.
+/// Returns a sentence about the reason why there is nothing to pin.
 pub fn reason(answer: &PlacementFindings) -> String {
     let why = match answer.trials.last() {
         Some(it) => placement::judged(it),
@@ -66,7 +67,7 @@ pub fn reason(answer: &PlacementFindings) -> String {
     format!("Nothing to pin: {small}")
 }
 
-/// The text that was emitted, in a sentence; the second value is whether the form can say it all.
+/// Returns a sentence about the text that corehop wrote, and whether the chosen form can express the whole placement.
 pub fn sentence(pin: &Pin, emit: Emit) -> (String, bool) {
     let of = |it: &&PinnedProcess| it.whole().is_ok();
     let (all, whole) = (pin.processes.len(), pin.processes.iter().filter(of).count());
@@ -98,13 +99,13 @@ fn ratio(it: &PinEvidence) -> String {
     )
 }
 
-/// A comment in lines of at most 100 columns.
+/// Returns a shell comment, broken into lines of at most 100 columns.
 fn comment(text: &str) -> String {
     let lines = wrapped(&shown::line(text), 98);
     lines.lines().fold(String::new(), |all, line| all + "# " + line + "\n")
 }
 
-/// The evidence, as comments.
+/// Writes the evidence for a placement as comments.
 fn heading(it: &PinEvidence) -> String {
     let host = &it.host;
     let outcome = it.outcome;
@@ -136,12 +137,13 @@ fn heading(it: &PinEvidence) -> String {
     text + &comment("Measure again after a change of the program, its load, or the host.") + "\n"
 }
 
-/// `redis-server (process 4711)`.
+/// Returns the name and number of a process, such as `redis-server (process 4711)`.
 fn process(it: &PinnedProcess) -> String {
     format!("{} (process {})", shown::line(&it.residence.name), it.residence.pid)
 }
 
-/// Whether a name can stand in a command: plain characters, and no end of a quotation.
+/// Returns whether a name can stand in quotes in a shell command, because it has only plain characters and none that
+/// ends the quotes.
 fn is_plain(name: &str) -> bool {
     let plain = |it: char| {
         it.is_ascii_graphic() && !matches!(it, '\'' | '\\' | '`' | '$' | '"') || it == ' '
@@ -149,7 +151,7 @@ fn is_plain(name: &str) -> bool {
     !name.is_empty() && name.chars().all(plain)
 }
 
-/// The function of a shell that pins threads by the names of process and thread.
+/// A shell function that pins threads by the names of their process and thread.
 const BY_NAME: &str = "pin() {  # PROCESS THREAD CPUS\n  for p in /proc/[0-9]*; do\n    \
      [ \"$(cat \"$p/comm\" 2>/dev/null)\" = \"$1\" ] || continue\n    for t in \"$p\"/task/[0-9]*; do\n      \
      [ \"$(cat \"$t/comm\" 2>/dev/null)\" = \"$2\" ] && taskset -pc \"$3\" \"${t##*/}\"\n    done\n  done\n}\n";
@@ -185,7 +187,8 @@ fn taskset(pin: &Pin) -> String {
     text
 }
 
-/// The names and the CPUs of a thread, if they are plain and all placed threads of these names have these CPUs.
+/// Returns the names and the CPUs of a thread, if the names are plain and the placement gives these CPUs to all placed
+/// threads with these names.
 fn by_name<'a>(pin: &'a Pin, it: &'a PinnedThread) -> Option<(&'a str, &'a str, &'a CpuList)> {
     let of = |pid: u32| {
         Some(pin.processes.iter().find(|it| it.residence.pid == pid)?.residence.name.as_str())
@@ -243,7 +246,8 @@ fn systemd(pin: &Pin) -> String {
     text
 }
 
-/// A remark on threads that the trial left alone and a confinement of the process takes along.
+/// Returns a remark on the threads that the trial left alone, but that the line before would confine together with
+/// their process.
 fn beside(it: &PinnedProcess) -> String {
     if it.other_threads == 0 {
         return String::new();
@@ -290,7 +294,7 @@ fn cpuset(pin: &Pin) -> String {
     text
 }
 
-/// The lines for one container: docker, compose, and the file of its cgroup.
+/// Returns the lines that confine a container's process through docker, compose, or the file of its cgroup.
 fn container(it: &PinnedProcess, cpus: &CpuList) -> String {
     let id = it.residence.cgroup.as_deref().and_then(container_id).unwrap_or("CONTAINER");
     let mut text = format!("docker update --cpuset-cpus={cpus} {id}\n");
@@ -317,7 +321,8 @@ fn container(it: &PinnedProcess, cpus: &CpuList) -> String {
     text
 }
 
-/// The number of a container in the path of its cgroup: 64 hexadecimal digits; the first twelve name it.
+/// Returns the first twelve digits of a container's number, which has 64 hexadecimal digits in the path of the
+/// container's cgroup.
 fn container_id(cgroup: &str) -> Option<&str> {
     let mut words = cgroup.split(|it: char| !it.is_ascii_alphanumeric());
     let is_id = |word: &&str| word.len() == 64 && word.bytes().all(|it| it.is_ascii_hexdigit());
@@ -330,7 +335,7 @@ mod tests {
     use corehop_decide::example::{OUTCOME, pin, placed as answer};
     use corehop_decide::placer::trial::{TrialVerdict, UndecidedReason};
 
-    /// Every line that is no comment.
+    /// Returns every line that is no comment.
     fn active(text: &str) -> Vec<&str> {
         text.lines().filter(|it| !it.is_empty() && !it.starts_with('#')).collect()
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer to "should I pin this program?": a sentence, the arms as a table, and lines to paste.
+//! The answer to "should I pin this program?" is a sentence, a table of the arms, and lines to
+//! paste.
 
 use super::figure::FigureTable;
 use super::table::plain;
@@ -7,16 +8,17 @@ use corehop_decide::pinning::answer::{ArmFigures, PinAnswer, TriedArm, TriedProg
 use corehop_decide::pinning::contest::{ArmGain, ContestVerdict, TrialQuantity};
 use corehop_plan::units::{CpuList, three_digits};
 
-/// A line to paste: the place for it, and its text.
+/// A line to paste: the place for the line, and its text.
 pub type PasteLine = (&'static str, String);
 
-/// A bound beyond this says little.
+/// An upper bound on the gain that is larger than this share says little, because the trials varied
+/// too much.
 const VAGUE: f64 = 0.1;
 
-/// The answer where there is one CPU.
+/// The answer of `corehop` on a host that has only one CPU.
 pub const ONE_CPU: &str = "One CPU: nothing to try.";
 
-/// The answer in one sentence.
+/// Returns a sentence that answers whether to pin the program.
 pub fn sentence(answer: &PinAnswer) -> String {
     if let Some((arm, gain)) = answer.winner() {
         let better = match answer.quantity {
@@ -55,7 +57,8 @@ pub fn sentence(answer: &PinAnswer) -> String {
     }
 }
 
-/// The evidence: the arms, those that were left out, and the lines to paste if an arm has won.
+/// Returns the evidence for the answer: a table of the arms, the arms that were left out, and the
+/// lines to paste if an arm has won.
 pub fn text(answer: &PinAnswer) -> String {
     let left_out =
         answer.left_out.iter().map(|it| format!("Not tried: {}: {}.\n", it.kind, it.why));
@@ -64,7 +67,8 @@ pub fn text(answer: &PinAnswer) -> String {
     table + &left_out.collect::<String>() + &to_paste(answer)
 }
 
-/// The lines that pin the program as the winner was; empty without a winner.
+/// Returns the lines that pin the program to the winning arm's CPUs; the list is empty if no arm
+/// won.
 pub fn lines(answer: &PinAnswer) -> Vec<PasteLine> {
     let Some((arm, _)) = answer.winner() else { return Vec::new() };
     let cpus = &arm.cpus;
@@ -140,7 +144,7 @@ fn row(
     ]
 }
 
-/// `[9.0 %, 15.1 %]`.
+/// Returns the bounds of a gain, such as `[9.0 %, 15.1 %]`.
 fn bounds(gain: &ArmGain) -> String {
     format!("[{}, {}]", percent(gain.low), percent(gain.high))
 }
@@ -149,7 +153,7 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
-/// `CPU 0`, `CPUs 0-3`.
+/// Returns CPUs as text, such as `CPU 0` or `CPUs 0-3`.
 fn cpus(cpus: &CpuList) -> String {
     format!("CPU{} {cpus}", if cpus.len() == 1 { "" } else { "s" })
 }

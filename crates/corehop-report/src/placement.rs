@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The findings and actions of a placer: as text, and as a page with the graph of threads.
+//! The findings and actions of a placer as text, and as a page with the graph of threads.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -20,15 +20,15 @@ use corehop_decide::placer::trial::TrialVerdict;
 use corehop_plan::shown;
 use corehop_stats::contacts::Tie;
 
-/// Ties that the text shows.
+/// The text shows at most this many ties between threads.
 const SHOWN: usize = 10;
-/// A program whose threads have nothing to do with each other, as far as is seen.
+/// The sentence about a program whose threads were not seen to wake each other or to share data.
 const NO_TIES: &str = "No threads of the program were seen to wake each other or to share data.";
-/// Ties that the page draws.
+/// The page draws at most this many ties between threads.
 const DRAWN: usize = 60;
 
-/// The result of placing, in one sentence. A setting that is expected to make the wake-ups of all programs cheaper comes before
-/// the placement, in a sentence of its own.
+/// Returns a sentence about the result of the placer. If a setting is expected to make the wake-ups of all programs
+/// cheaper, a sentence about the setting comes before the sentence about the placement.
 pub fn sentence(answer: &PlacementFindings) -> String {
     let placement = placement(answer);
     let cost = answer.wake_up.as_ref().filter(|_| hands_over(answer));
@@ -38,17 +38,18 @@ pub fn sentence(answer: &PlacementFindings) -> String {
     }
 }
 
-/// Threads that wake each other more rarely than this gain nothing from a cheaper wake-up, in wake-ups per second.
+/// The two threads of a tie gain nothing from a cheaper wake-up if they wake each other fewer than this many times per
+/// second.
 const OFTEN: f64 = 100.0;
 
-/// Whether wake-ups between CPUs matter to the program: a placement was proposed, or threads wake each other often and ran on
-/// two CPUs.
+/// Returns whether wake-ups between CPUs matter to the program, because the placer proposed a placement, or because
+/// threads that ran on two CPUs wake each other often.
 fn hands_over(answer: &PlacementFindings) -> bool {
     let apart = |it: &Tie| it.per_second >= OFTEN && !answer.ran_together(it);
     !answer.proposals.is_empty() || answer.ties.iter().any(apart)
 }
 
-/// The result of placing alone.
+/// Returns a sentence about the result of the placer, without a sentence about settings.
 pub(super) fn placement(answer: &PlacementFindings) -> String {
     let tried = answer.trials.len();
     let kept =
@@ -75,7 +76,7 @@ pub(super) fn placement(answer: &PlacementFindings) -> String {
     }
 }
 
-/// The reasons against moving the two threads that have most to do with each other.
+/// Returns a clause that explains why the placer did not move the two threads that have the most contact.
 fn closest(answer: &PlacementFindings) -> String {
     let first = answer.ties.first();
     let seen = first.and_then(|it| Some((it, answer.seen_together(it)?)));
@@ -88,7 +89,7 @@ fn closest(answer: &PlacementFindings) -> String {
     )
 }
 
-/// The answer in words, a line each; what [`sentence`] says is not repeated.
+/// Describes the placer's findings in lines of text, without those that [`sentence`] states.
 pub fn text(answer: &PlacementFindings) -> String {
     let mut text = String::new();
     if answer.windows == 0 {
@@ -124,7 +125,7 @@ pub fn text(answer: &PlacementFindings) -> String {
     text
 }
 
-/// The contacts of two threads, in words.
+/// Returns a clause about the wake-ups and the shared data of two threads.
 fn contact(tie: &Tie) -> String {
     let wakes = (tie.per_second > 0.0).then(|| format!("{:.0} wake-ups/s", tie.per_second));
     let lines = tie.lines_at_least;
@@ -133,7 +134,7 @@ fn contact(tie: &Tie) -> String {
     [wakes, data, Some(sure)].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// A log in words: where it comes from, and its answer.
+/// Describes a placer's log in words: the programs, the length of the log, and the findings.
 pub fn log_text(log: &PlacementLog) -> String {
     let mut text =
         format!("Placed: {}; {}\n", shown::line(&log.answer.targets.join(", ")), length(log));
@@ -141,14 +142,14 @@ pub fn log_text(log: &PlacementLog) -> String {
     text
 }
 
-/// The length of a log, and whether it is whole.
+/// Returns the length of a placer's log, with a remark if the log is torn off.
 fn length(log: &PlacementLog) -> String {
     let seconds = log.rates.last().map_or(0.0, |it| it.end_s);
     let part = if log.is_whole { "" } else { ", torn off: the placer was killed" };
     format!("{} windows, {seconds:.1} s{part}", log.answer.windows)
 }
 
-/// The threads of a proposal, by CPUs.
+/// Returns the threads of a proposal, grouped by the CPUs to which it moves them.
 fn groups(it: &Proposal, answer: &PlacementFindings) -> String {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for it in &it.moves {
@@ -171,7 +172,7 @@ fn why(it: &Proposal) -> String {
     }
 }
 
-/// The ratio of a trial with its interval, and the verdict.
+/// Returns the ratio of a trial with its interval, and the verdict on the trial.
 fn verdict(it: &TrialJudgement) -> (String, String) {
     let (word, outcome) = match &it.verdict {
         TrialVerdict::Better(it) => ("better, kept", it),
@@ -183,7 +184,7 @@ fn verdict(it: &TrialJudgement) -> (String, String) {
     (ratio, word.to_owned())
 }
 
-/// The end of a trial, in a sentence.
+/// Returns a sentence about the end of a trial.
 pub(super) fn judged(it: &TrialJudgement) -> String {
     let (ratio, word) = verdict(it);
     match &it.verdict {
@@ -195,7 +196,7 @@ pub(super) fn judged(it: &TrialJudgement) -> String {
     }
 }
 
-/// A log as JSON: its answer, and the rates of its windows.
+/// Writes a placer's log as JSON, with the findings and the rates of all windows.
 pub fn json(log: &PlacementLog) -> Value {
     let names = &log.answer.names;
     json!({
@@ -204,7 +205,7 @@ pub fn json(log: &PlacementLog) -> Value {
     })
 }
 
-/// The page of a log.
+/// Writes the page of a placer's log.
 pub fn page(log: &PlacementLog) -> String {
     let facts = vec![
         length(log),
@@ -250,7 +251,7 @@ fn sections(log: &PlacementLog) -> Vec<PageSection> {
     all
 }
 
-/// The costs of a wake-up, as far as the host has such distances.
+/// Returns a sentence about the cost of a wake-up at each distance between CPUs that the host has.
 fn costs(log: &PlacementLog) -> String {
     let costs = log.head.wake_costs;
     let us = |ns: f64| format!("{:.1} µs", ns / 1e3);
@@ -298,7 +299,7 @@ fn ties(answer: &PlacementFindings) -> FigureTable {
     table
 }
 
-/// The rate of progress over time, placed and not.
+/// Returns a figure of the program's rate of progress over time, while placed and while not placed.
 fn progress(log: &PlacementLog) -> Option<PageSection> {
     let of = |placed: bool| {
         let so = log.rates.iter().filter(move |it| it.placed == placed);
@@ -339,17 +340,17 @@ fn progress(log: &PlacementLog) -> Option<PageSection> {
     Some(PageSection { figures: vec![figure], ..section })
 }
 
-/// The width of the drawing, and the room above and below the circle of threads.
+/// The width of the drawing of threads, and the room above and below the circle of threads.
 const WIDTH: f64 = 620.0;
 const MARGIN: f64 = 32.0;
-/// The radius of the circle: by the number of threads, to a most.
+/// The circle's radius grows by this much for each thread, up to a maximum.
 const EACH: f64 = 14.0;
 const RADIUS: f64 = 190.0;
-/// Colours of clusters, and of threads in none.
+/// The colours of clusters of threads, and the colour of threads that belong to no cluster.
 const COLOURS: [&str; 6] = ["#2a5c8c", "#c0622d", "#3a8f5c", "#8a4f9e", "#a8862b", "#4a8f9e"];
 const NO_COLOUR: &str = "#8a949e";
 
-/// The threads on a circle, and their ties, as SVG.
+/// Draws the threads on a circle, with their ties, as SVG.
 fn drawing(answer: &PlacementFindings) -> String {
     let ties: Vec<_> = answer.ties.iter().take(DRAWN).collect();
     let mut threads: Vec<u32> = ties.iter().flat_map(|it| [it.a, it.b]).collect();
@@ -403,7 +404,8 @@ fn drawing(answer: &PlacementFindings) -> String {
     svg + "</svg>\n"
 }
 
-/// The cluster of each thread of the last proposal, by the CPUs that it is to have.
+/// Returns the cluster of each thread of the last proposal; threads belong to one cluster if the proposal gives them
+/// the same CPUs.
 fn clusters(answer: &PlacementFindings) -> BTreeMap<u32, usize> {
     let Some(last) = answer.proposals.last() else { return BTreeMap::new() };
     let mut lists: Vec<String> = last.moves.iter().map(|it| it.cpus.to_string()).collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first screen of a placer's log: its answer, and the progress of each trial.
+//! The first screen of a placer's log shows the result of the placer and the progress in each
+//! trial.
 
 use corehop_decide::placer::log::{PlacementFindings, TrialJudgement};
 use corehop_decide::placer::trial::TrialVerdict;
@@ -7,7 +8,7 @@ use corehop_decide::placer::trial::TrialVerdict;
 use super::front::{MOST_LINES, PageFront, WordedChart, WordedLine};
 use super::placement::sentence;
 
-/// The first screen with this title and these facts.
+/// Makes the first screen of a placer's log with this title and the given facts.
 pub(super) fn front(title: String, answer: &PlacementFindings, facts: Vec<String>) -> PageFront {
     PageFront {
         title,
@@ -23,7 +24,8 @@ pub(super) fn front(title: String, answer: &PlacementFindings, facts: Vec<String
     }
 }
 
-/// The progress of each trial that has a verdict, compared with the progress before.
+/// Returns a chart of each trial that has a verdict, which compares the progress in the trial with
+/// the progress before.
 fn trials(answer: &PlacementFindings) -> Option<WordedChart> {
     let line = |(at, it): (usize, &TrialJudgement)| {
         let (TrialVerdict::Better(of) | TrialVerdict::Worse(of) | TrialVerdict::Same(of)) =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measurements of a machine itself, as text: latencies, exchanges, and what became of the
-//! stated facts.
+//! The measurements of a machine as text: its latencies, its line exchanges, and the outcome of the
+//! checks of stated facts.
 
 use std::fmt::Write as _;
 
@@ -9,11 +9,12 @@ use corehop_plan::platform::observed::{DistanceLevel, Exchange, ExchangeClass};
 use corehop_plan::platform::{Check, Fact, Latency, Loss, Platform};
 use corehop_plan::units::{Cpu, CpuList};
 
-/// Up to this many CPUs the exchanges are a matrix, beyond it a line per class.
+/// The exchanges of a machine with at most this many CPUs appear as a matrix; a larger machine has
+/// a line for each class of CPU pair.
 const MATRIX: usize = 12;
 
-/// The sections that there is something to say in; empty for a platform that nothing was measured
-/// or checked of.
+/// Writes the sections about a machine for which it has measurements; the text is empty if nothing
+/// was measured or checked.
 pub(super) fn sections(platform: &Platform) -> String {
     let mut text = latencies(platform);
     text.push_str(&exchanges(platform));
@@ -86,7 +87,8 @@ fn classes(text: &mut String, platform: &Platform) {
     }
 }
 
-/// The distances of watched CPUs, and the time at each.
+/// Writes the distances between watched CPUs, and the share of time that the CPUs spent at each
+/// distance.
 fn distances(platform: &Platform) -> String {
     let Some(distance) = &platform.distance else { return String::new() };
     let mut text = "\ndistances of CPUs during the observation\n".to_owned();
@@ -105,7 +107,8 @@ fn distances(platform: &Platform) -> String {
     text
 }
 
-/// The share that absences take out of the caches: its median and its quartiles.
+/// Writes the share of cache lines that an absence removes from the caches, as a median and
+/// quartiles.
 fn losses(platform: &Platform) -> String {
     let mut text = String::new();
     for Loss { length, wss, share } in &platform.losses {
@@ -129,7 +132,8 @@ fn losses(platform: &Platform) -> String {
     text
 }
 
-/// The duration of a stay: the median, or a bound where none was seen from begin to end.
+/// Returns a clause about the time for which CPUs stayed at a distance: the median, or a lower
+/// bound if no stay was seen from its beginning to its end.
 fn stay(level: &DistanceLevel) -> String {
     match level.median_stay {
         Some(median) => format!("stays {:>6.1} s (median)", median.secs()),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine as a drawing: boxes in boxes, one self-contained SVG for dark and light pages.
+//! A machine as a drawing of nested boxes, in a single SVG file that needs no other file and fits dark and
+//! light pages.
 
 use std::fmt::Write as _;
 
@@ -8,23 +9,23 @@ use super::label;
 use corehop_plan::platform::Platform;
 use corehop_plan::platform::tree::{SharingDomain, TopologyDomain};
 
-/// The greatest width of a drawing before its boxes go on a further row, in pixels.
+/// The greatest width of a drawing in pixels, before the drawing continues its boxes in another row.
 const WIDEST: f64 = 1_000.0;
-/// The ratio of width to height that boxes are arranged for.
+/// The ratio of width to height that the arrangement of the boxes aims at.
 const ASPECT: f64 = 1.9;
-/// The width of a character of a label, in the font of the labels.
+/// The width of a character in the font of the labels.
 const CHARACTER: f64 = 6.4;
 /// The height of a line of a label.
 const LINE: f64 = 15.0;
 
-/// The amount of text in the boxes.
+/// The amount of text in the boxes of a machine's drawing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Density {
-    /// Every box has its label.
+    /// Every box of the drawing has a label.
     Roomy,
-    /// Cores have none: the legend says what a core has.
+    /// The boxes of cores have no labels, because the legend says what a core has.
     Dense,
-    /// The same, and small.
+    /// The boxes of cores have no labels, and all boxes are small.
     Tiny,
 }
 
@@ -36,7 +37,7 @@ impl Density {
             _ => Self::Tiny,
         }
     }
-    /// Width and height of a CPU.
+    /// Returns the width and height of the box of a CPU.
     fn cell(self) -> (f64, f64) {
         match self {
             Self::Roomy => (58.0, 26.0),
@@ -44,7 +45,7 @@ impl Density {
             Self::Tiny => (24.0, 15.0),
         }
     }
-    /// The space between boxes, and between a box and what is in it.
+    /// Returns the space between two boxes, and between a box and the boxes inside it.
     fn gap(self) -> f64 {
         match self {
             Self::Roomy => 8.0,
@@ -54,7 +55,7 @@ impl Density {
     }
 }
 
-/// A box with its place, relative to the box outside it.
+/// A box with its place relative to the box around it.
 struct LayoutBox<'a> {
     block: &'a SharingDomain<'a>,
     x: f64,
@@ -65,8 +66,8 @@ struct LayoutBox<'a> {
     inside: Vec<LayoutBox<'a>>,
 }
 
-/// Draws a machine. The colours follow the reader's preference, or `data-theme="dark"` and
-/// `data-theme="light"` on the root of the page that the drawing is part of.
+/// Draws a machine as SVG. The colours follow the reader's preference, or the attribute `data-theme="dark"`
+/// or `data-theme="light"` of the root of the page that holds the drawing.
 pub fn draw(platform: &Platform) -> String {
     let tree = platform.tree();
     let density = Density::of(tree.cpus.len());
@@ -106,8 +107,9 @@ fn head(svg: &mut String, platform: &Platform, width: f64, height: f64) {
     );
 }
 
-/// Colours as variables, set apart for light and dark. All names are local to the drawing, so that
-/// it can stand in a page with styles of its own.
+/// The style sheet of a drawing has its colours as variables, with one set for light pages and one for dark
+/// pages. All names in the style sheet are local to the drawing, so that the drawing can stand in a page
+/// with styles of its own.
 const STYLE: &str = "\
 .corehop-platform{--page:#ffffff;--ink:#1d2733;--dim:#5b6875;--edge:#8794a3;--node:#f3f5f8;\
 --cache:#dfe9f5;--core:#fff6e3;--cpu:#ffffff;--off:#e9e9e9;--bad:#b3261e;\
@@ -128,7 +130,7 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 .corehop-platform .note,.corehop-platform .dim{fill:var(--dim)}\
 .corehop-platform .number{text-anchor:middle}.corehop-platform .tiny{font-size:9px}";
 
-/// Measures a block and arranges what is in it.
+/// Measures a block of the machine and arranges the blocks inside it.
 fn place<'a>(block: &'a SharingDomain<'a>, density: Density) -> LayoutBox<'a> {
     let (x, y, inside) = (0.0, 0.0, Vec::new());
     if block.inside.is_empty() {
@@ -149,14 +151,14 @@ fn place<'a>(block: &'a SharingDomain<'a>, density: Density) -> LayoutBox<'a> {
     LayoutBox { block, x, y, width, height, lines, inside }
 }
 
-/// Boxes in rows and columns, and what they take together.
+/// Boxes in rows and columns, with the space that they need together.
 struct BoxGrid<'a> {
     items: Vec<LayoutBox<'a>>,
     width: f64,
     height: f64,
 }
 
-/// Arranges boxes in rows, as many in each as make the whole best to look at.
+/// Arranges boxes in rows, and puts as many boxes in each row as gives the whole the best look.
 fn grid(mut items: Vec<LayoutBox<'_>>, density: Density) -> BoxGrid<'_> {
     let gap = density.gap();
     // SMT siblings stand side by side.
@@ -176,7 +178,7 @@ fn grid(mut items: Vec<LayoutBox<'_>>, density: Density) -> BoxGrid<'_> {
     BoxGrid { items, width, height }
 }
 
-/// The space of boxes with so many in a row.
+/// Returns the space that boxes need if each row has `columns` boxes.
 fn extent(items: &[LayoutBox<'_>], columns: usize, gap: f64) -> (f64, f64) {
     let (mut width, mut height) = (0.0, -gap);
     for row in items.chunks(columns.max(1)) {
@@ -186,7 +188,7 @@ fn extent(items: &[LayoutBox<'_>], columns: usize, gap: f64) -> (f64, f64) {
     (width, f64::max(height, 0.0))
 }
 
-/// The number of boxes in a row that comes nearest to [`ASPECT`] and leaves the least empty.
+/// Returns the number of boxes in a row that comes nearest to [`ASPECT`] and leaves the least empty space.
 fn columns(items: &[LayoutBox<'_>], gap: f64) -> usize {
     let filled: f64 = items.iter().map(|item| item.width * item.height).sum();
     let ugliness = |&columns: &usize| {
@@ -198,7 +200,7 @@ fn columns(items: &[LayoutBox<'_>], gap: f64) -> usize {
     counts.min_by(|a, b| ugliness(a).total_cmp(&ugliness(b))).unwrap_or(1)
 }
 
-/// The label of a block, broken into lines about as long as what is in it is wide.
+/// Breaks the label of a block into lines that are about as wide as the boxes inside it.
 fn lines(block: &SharingDomain<'_>, density: Density, room: f64) -> Vec<String> {
     let inner = block.cpus.len() == 1 || block.is_core();
     if inner && density != Density::Roomy {
@@ -221,8 +223,8 @@ fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// The notes below the boxes: the parts of a core that boxes do not show, the CPUs that cannot be used, and
-/// errors found.
+/// Returns notes below the boxes: the parts of a core that no box shows, the CPUs that cannot be used, and
+/// the errors found.
 fn notes(platform: &Platform, density: Density) -> Vec<String> {
     let mut notes = Vec::new();
     if density != Density::Roomy {
@@ -283,7 +285,7 @@ fn paint(
     svg.push_str("</g>");
 }
 
-/// The classes that colour a box.
+/// Returns the style classes that colour the box of a block.
 fn style(platform: &Platform, block: &SharingDomain<'_>) -> &'static str {
     if let [TopologyDomain::Cpu(cpu)] = block.parts[..] {
         return if label::unusable(platform, cpu).is_some() { "cpu off" } else { "cpu" };
@@ -298,7 +300,7 @@ fn style(platform: &Platform, block: &SharingDomain<'_>) -> &'static str {
     }
 }
 
-/// The tooltip of a box.
+/// Returns the tooltip of the box of a block.
 fn tooltip(platform: &Platform, block: &SharingDomain<'_>) -> String {
     let mut lines: Vec<String> = block
         .parts

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A machine as text for a terminal: its facts, its tree, the classes of its CPU pairs.
+//! A machine as text for a terminal: its facts, its tree of caches and CPUs, and the classes of its
+//! CPU pairs.
 
 use std::fmt::Write as _;
 
@@ -8,10 +9,10 @@ use corehop_plan::platform::tree::SharingDomain;
 use corehop_plan::platform::{Affinity, Clock, CpuGroups, PageSizes, Platform};
 use corehop_plan::shown;
 
-/// From this many siblings that are alike, they are written as one line.
+/// The tree writes this many or more alike siblings as one line.
 const CROWD: usize = 5;
 
-/// The whole text, ending in a line break.
+/// Writes a machine as text that ends in a line break.
 pub fn text(platform: &Platform) -> String {
     let mut text = format!("{}\n", shown::line(&platform.name));
     for (name, value) in facts(platform) {
@@ -39,7 +40,7 @@ pub fn text(platform: &Platform) -> String {
     text
 }
 
-/// The facts of the machine as a whole.
+/// Returns the facts that hold for the machine as a whole.
 fn facts(platform: &Platform) -> Vec<(&'static str, String)> {
     let mut cpus = format!("{} usable", platform.usable());
     for (reason, such) in label::all_unusable(platform) {
@@ -77,8 +78,9 @@ fn pages(pages: &PageSizes) -> String {
     words.join(", ")
 }
 
-/// The rows of a forest: what a block is, and its CPUs. A crowd of equal siblings is one row. The
-/// outermost blocks stand at the margin, without a `stem`.
+/// Adds the rows of a forest of blocks, each with the name of the block and its CPUs. Equal sibling
+/// blocks share one row if there are many of them. The outermost blocks have no `stem` and stand at
+/// the left margin.
 fn branches(rows: &mut Vec<(String, String)>, blocks: &[SharingDomain<'_>], stem: Option<&str>) {
     let mut left = blocks;
     while let Some(first) = left.first() {
@@ -94,7 +96,7 @@ fn branches(rows: &mut Vec<(String, String)>, blocks: &[SharingDomain<'_>], stem
     }
 }
 
-/// One block, or a crowd of equal ones.
+/// Returns the row of one block, or of several equal sibling blocks.
 fn row(blocks: &[SharingDomain<'_>], stem: &str) -> (String, String) {
     let one = |block: &SharingDomain<'_>| {
         let parts: Vec<_> = block.parts.iter().map(|&part| label::part(part)).collect();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of events that were caused in a program: the answer first, then the table and what speaks against it.
+//! The costs of events that corehop caused in a program: first the sentence that answers, then the table, and the
+//! reasons to doubt it.
 
 use super::figure::FigureTable;
 use super::table::{micros, plain};
@@ -7,13 +8,14 @@ use corehop_plan::units::Nanos;
 use corehop_plan::workload::Event;
 use corehop_stats::program_costs::{DoseCost, EventCost, ProgramCost, ProgramCostResults};
 
-/// The costs as text: the answer, the tables, the notes.
+/// Writes the costs as text, with the main sentence, the tables and the notes.
 pub fn text(results: &ProgramCostResults) -> String {
     let tables: String = tables(results).iter().map(plain).collect();
     format!("{}\n\n{tables}{}\n", sentence(results), notes(results).join("\n"))
 }
 
-/// The answer in a sentence: `redis-server pays 27.1 µs [24.0, 30.3] for a migration across the L3.`
+/// Returns a sentence that states the costs, such as
+/// `redis-server pays 27.1 µs [24.0, 30.3] for a migration across the L3.`
 pub fn sentence(results: &ProgramCostResults) -> String {
     let name = if results.program.is_empty() { "the program" } else { results.program.as_str() };
     let parts: Vec<String> = results.costs.iter().map(|it| part(results, it)).collect();
@@ -35,7 +37,7 @@ fn part(results: &ProgramCostResults, cost: &ProgramCost) -> String {
     }
 }
 
-/// Why there is no cost.
+/// Returns a clause that explains why a class of event has no cost.
 fn why_not(cost: &ProgramCost) -> String {
     let worst = cost.invalid.iter().max_by_key(|(_, count)| **count);
     match worst {
@@ -48,7 +50,7 @@ fn why_not(cost: &ProgramCost) -> String {
     }
 }
 
-/// `27.1 µs [24.0, 30.3]`.
+/// Returns a cost with its interval, such as `27.1 µs [24.0, 30.3]`.
 fn amount(cost: &EventCost) -> String {
     let within = cost
         .interval
@@ -80,7 +82,7 @@ fn class(results: &ProgramCostResults, cost: &ProgramCost) -> String {
     preemptor.map_or_else(|| length.clone(), |it| format!("{length} by {it}"))
 }
 
-/// The costs by class and rate.
+/// Returns a table of the costs by class of event and rate of events.
 pub fn tables(results: &ProgramCostResults) -> Vec<FigureTable> {
     if results.is_empty() {
         return Vec::new();
@@ -110,7 +112,8 @@ fn row(event: &str, [times, rate, events]: [&str; 3], of: &EventCost) -> Vec<Str
     [event, times, rate, events, &micros(of.us), &within, seen].map(str::to_owned).to_vec()
 }
 
-/// The notes below: what the rates were, what bends, what speaks against an answer.
+/// Returns notes about the costs: the slowdown by the measurement, costs that change with the rate, and other
+/// reasons to doubt an answer.
 pub fn notes(results: &ProgramCostResults) -> Vec<String> {
     let slow = results.slowdown_percent.map(|percent| {
         format!("The measurement slowed the program by {percent:.1} %, over all blocks.")

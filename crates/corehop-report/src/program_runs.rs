@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs of a program side by side, as text: the answer first, then each quantity.
+//! A comparison of a program's runs as text that begins with the answer and continues with each quantity.
 
 use super::figure::{FigureTable, PageSection, SectionPlace};
 use super::table::{micros, plain, wrapped};
@@ -9,21 +9,22 @@ use corehop_decide::program_runs::{
 };
 use corehop_plan::units::CpuList;
 
-/// The comparison, as text.
+/// Writes the comparison of runs as text.
 pub fn text(comparison: &RunComparison) -> String {
     let answers = answers(comparison).join("\n");
     let tables: String = tables(comparison).iter().map(plain).collect();
     format!("{answers}\n\n{tables}")
 }
 
-/// The comparison as the evidence of a gate, in lines of at most `width` columns.
+/// Writes the comparison of runs as the evidence for a gate, in lines of at most `width` columns.
 pub fn gated(comparison: &RunComparison, width: usize) -> String {
     let sentences: String = answers(comparison).iter().map(|it| wrapped(it, width)).collect();
     let tables: String = tables(comparison).iter().map(|it| within(it, width)).collect();
     format!("{sentences}\n{tables}")
 }
 
-/// The counts of two recordings and the cost of their refills, in lines of at most `width` columns: what has no test.
+/// Writes the quantities of two recordings that have no statistical test, such as counts and the cost of refills, in
+/// lines of at most `width` columns.
 pub fn beside(comparison: &RunComparison, width: usize) -> String {
     let mut rest = comparison.clone();
     let tested = |it: &Effect| it.quantity.is_tested();
@@ -32,7 +33,7 @@ pub fn beside(comparison: &RunComparison, width: usize) -> String {
     tables(&rest).iter().map(|it| within(it, width)).collect()
 }
 
-/// The answer of a gate over wall times, in one sentence.
+/// Returns a sentence about the verdict of a gate that compares wall times.
 pub fn verdict(judged: &WallTimeGate) -> String {
     let all = judged.arms.len();
     let of = |outcome: CostChange| {
@@ -74,8 +75,8 @@ pub fn verdict(judged: &WallTimeGate) -> String {
     }
 }
 
-/// A table in lines of at most `width` columns: without its last but necessary columns where it is wider, and with letters for
-/// names of recordings that are too long.
+/// Returns a table in lines of at most `width` columns: if the table is too wide, letters replace the names of
+/// recordings, and the table loses columns that are not essential.
 fn within(table: &FigureTable, width: usize) -> String {
     let caption = wrapped(&table.caption, width);
     let mut table = FigureTable { caption: String::new(), ..table.clone() };
@@ -97,7 +98,7 @@ fn within(table: &FigureTable, width: usize) -> String {
     caption + plain(&table).trim_start_matches('\n')
 }
 
-/// The comparison as a part of a page.
+/// Returns the section of a page about a comparison of runs.
 pub(super) fn section(comparison: &RunComparison) -> PageSection {
     let tables = tables(comparison).into_iter().map(FigureTable::shown).collect();
     let text = answers(comparison);
@@ -108,7 +109,7 @@ pub(super) fn section(comparison: &RunComparison) -> PageSection {
     }
 }
 
-/// The answers in sentences: about each arm, and about what could have been seen.
+/// Returns sentences about the effect of each arm, and about the smallest effect that the comparison could have seen.
 pub fn answers(comparison: &RunComparison) -> Vec<String> {
     let mut answers: Vec<String> = comparison.arms.iter().filter_map(unbound).collect();
     let of_arm = |arm: &ArmEffects| answer(arm, &comparison.baseline);
@@ -129,7 +130,8 @@ pub fn answers(comparison: &RunComparison) -> Vec<String> {
     answers
 }
 
-/// An arm that did not bind the program, and so says nothing about the CPUs that it names.
+/// Returns a sentence about an arm that did not bind the program, so that the arm says nothing about the CPUs that it
+/// names.
 fn unbound(arm: &ArmEffects) -> Option<String> {
     let it = arm.not_bound.as_ref()?;
     let cpus = |cpus: &CpuList| format!("{} {cpus}", if cpus.len() == 1 { "CPU" } else { "CPUs" });
@@ -142,7 +144,7 @@ fn unbound(arm: &ArmEffects) -> Option<String> {
     ))
 }
 
-/// The effect of an arm on the wall time.
+/// Returns a sentence about the effect of an arm on the wall time of the program.
 fn answer(arm: &ArmEffects, baseline: &str) -> Option<String> {
     let (name, wall) = (&arm.name, arm.wall_time()?);
     let runs = wall.pairs;
@@ -170,13 +172,14 @@ fn answer(arm: &ArmEffects, baseline: &str) -> Option<String> {
     })
 }
 
-/// `3.1 % faster`.
+/// Returns a change of the wall time in words, such as `3.1 % faster`.
 fn faster(change: f64) -> String {
     let word = if change <= 0.0 { "faster" } else { "slower" };
     format!("{:.1} % {word}", 100.0 * change.abs())
 }
 
-/// The command as it is against itself, and so the smallest effect.
+/// Returns a sentence that compares the unchanged command with itself, and states the smallest effect that the
+/// comparison could have seen.
 fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
     let wall = it.wall_time().filter(|wall| wall.relative)?;
     let smallest = wall.interval.map_or_else(String::new, |interval| {
@@ -188,7 +191,7 @@ fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
     ))
 }
 
-/// A table for each arm, and one for the command as it is against itself.
+/// Returns a table for each arm, and a table that compares the unchanged command with itself.
 pub(super) fn tables(comparison: &RunComparison) -> Vec<FigureTable> {
     let arms = comparison.arms.iter().chain(&comparison.itself);
     arms.map(|arm| table(arm, comparison)).collect()
@@ -271,7 +274,7 @@ mod tests {
     use corehop_plan::samples::{RecordedRun, Recording};
     use std::collections::BTreeMap;
 
-    /// Blocks with these wall times: the command as it is, again, and pinned.
+    /// Makes a comparison of blocks with the given wall times: the command as it is, again, and pinned.
     fn compared(blocks: &[[u64; 3]]) -> RunComparison {
         let empty = Recording::default().ended_runs().remove(0);
         let run = |arm: &str, block: u64, ms: u64| RecordedRun {

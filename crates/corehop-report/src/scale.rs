@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scale of an axis: the place of a value on it, and the values that get a tick.
+//! The scale of an axis determines the place of a value on the axis, and the values that get a
+//! tick.
 
-/// The steps between the ticks of an axis.
+/// The steps between two ticks of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TickSpacing {
-    /// Equal differences.
+    /// The ticks are at equal differences.
     Even,
-    /// Powers of ten.
+    /// The ticks are at the powers of ten.
     Decades,
-    /// Powers of two, for sizes of memory.
+    /// The ticks are at the powers of two, which suit sizes of memory.
     Doublings,
 }
 
 impl TickSpacing {
-    /// The value's coordinate before the axis is stretched over its room.
+    /// Returns the coordinate of a value before the axis is stretched to its length.
     fn coordinate(self, value: f64) -> f64 {
         match self {
             Self::Even => value,
@@ -23,7 +24,7 @@ impl TickSpacing {
     }
 }
 
-/// An axis between two values.
+/// An axis from a low value to a high value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AxisScale {
     pub(super) low: f64,
@@ -32,7 +33,7 @@ pub(super) struct AxisScale {
 }
 
 impl AxisScale {
-    /// An axis of even steps around two values, from and to whole steps.
+    /// Makes an axis of even steps that includes two values and ends at whole steps.
     pub(super) fn even(low: f64, high: f64) -> Self {
         let margin = if high > low { 0.0 } else { (low.abs() / 10.0).max(0.5) };
         let (low, high) = (low - margin, high + margin);
@@ -41,27 +42,29 @@ impl AxisScale {
         Self { low: ends[0], high: ends[1], steps: TickSpacing::Even }
     }
 
-    /// An axis of whole decades around two positive values.
+    /// Makes an axis of whole decades that includes two positive values.
     pub(super) fn decades(low: f64, high: f64) -> Self {
         let (low, high) = (low.max(1e-3).log10().floor(), high.max(1e-3).log10().ceil());
         let high = high.max(low + 1.0);
         Self { low: 10_f64.powf(low), high: 10_f64.powf(high), steps: TickSpacing::Decades }
     }
 
-    /// An axis of whole doublings around two positive values, with room beside both.
+    /// Makes an axis of whole doublings that includes two positive values, with room beside both of
+    /// them.
     pub(super) fn doublings(low: f64, high: f64) -> Self {
         let (low, high) = ((low.log2() - 0.4).floor(), (high.log2() + 0.4).ceil());
         Self { low: low.exp2(), high: high.exp2(), steps: TickSpacing::Doublings }
     }
 
-    /// The place of a value between the two ends, 0 to 1; one beyond an end is at that end.
+    /// Returns the place of a value on the axis, from 0 at the low end to 1 at the high end; a
+    /// value beyond an end gets the place of that end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let at = |value| self.steps.coordinate(value);
         let (low, high) = (self.low, self.high);
         ((at(value.max(low)) - at(low)) / (at(high) - at(low))).clamp(0.0, 1.0)
     }
 
-    /// The values with a tick, ascending.
+    /// Returns the values at which the axis has a tick, in ascending order.
     pub(super) fn ticks(&self) -> Vec<f64> {
         let all: Vec<f64> = match self.steps {
             TickSpacing::Even => {
@@ -87,7 +90,7 @@ impl AxisScale {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, about five of them between two values.
+/// Returns a step of 1, 2 or 5 times a power of ten, of which about five fit between two values.
 fn step(low: f64, high: f64) -> f64 {
     let least = (high - low) / 6.0;
     let decade = 10_f64.powf(least.log10().floor());

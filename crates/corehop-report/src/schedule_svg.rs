@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A schedule as a drawing (a Gantt chart): a row for each CPU and each task, with releases, deadlines and reloads; one
-//! self-contained SVG for dark and light pages.
+//! A schedule as a drawing (a Gantt chart) with a row for each CPU and each task, and marks for releases, deadlines and
+//! reloads; a single SVG file for dark and light pages.
 
 use std::fmt::Write as _;
 
@@ -10,22 +10,23 @@ use corehop_plan::workload::task::{TaskSet, Time};
 use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob, Stretch};
 use corehop_sched::sentence::called;
 
-/// Colours that are told apart with any colour vision (Okabe and Ito), by task.
+/// The colours of tasks, which readers with any colour vision can tell apart (Okabe and Ito).
 const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#a04f84", "#b08a00", "#56b4e9", "#4c6a88", "#8c564b"];
-/// The most rows of tasks, and the most jobs before the one in question.
+/// The drawing shows at most this many rows of tasks, and at most `JOBS` jobs before the job in question.
 const ROWS: usize = 40;
 const JOBS: usize = 120;
-/// Left and right end of the time axis, the top of the first row, and the height of a row, in pixels.
+/// The left and right end of the time axis, the top of the first row, and the height of a row, in pixels.
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 960.0;
 const ROW: f64 = 40.0;
 const WIDTH: f64 = 990.0;
-/// The most characters in a line of the title, and of the sentence below it.
+/// The most characters in a line of the title and in a line of the sentence below the title.
 const TITLE: usize = 105;
 const SENTENCE: usize = 145;
 
-/// The tasks to show: those that execute most, that of the schedule's job among them; ascending.
+/// Returns the tasks that a drawing shows, in ascending order: the tasks that execute the longest, and always the task
+/// of the schedule's job in question.
 pub(super) fn picked(schedule: &Schedule, most: usize) -> Vec<usize> {
     let own = schedule.subject().task;
     let work = |task: usize| -> Time {
@@ -40,7 +41,7 @@ pub(super) fn picked(schedule: &Schedule, most: usize) -> Vec<usize> {
     tasks
 }
 
-/// Draws a schedule under a title, with a sentence below it.
+/// Draws a schedule under a title, with a sentence below the title.
 pub fn draw(set: &TaskSet, schedule: &Schedule, title: &str, sentence: &str) -> String {
     let schedule = &schedule.end(JOBS);
     let (titles, sentences) = (lines(title, TITLE), lines(sentence, SENTENCE));
@@ -66,7 +67,7 @@ pub fn draw(set: &TaskSet, schedule: &Schedule, title: &str, sentence: &str) -> 
     svg
 }
 
-/// Text in lines of so many characters.
+/// Breaks a text into lines of at most `most` characters.
 fn lines(text: &str, most: usize) -> Vec<String> {
     wrapped(text, most).lines().map(str::to_owned).collect()
 }
@@ -94,7 +95,7 @@ fn head(svg: &mut String, (titles, sentences): (&[String], &[String]), height: f
     }
 }
 
-/// Colours as variables, set apart for light and dark, as in the other drawings.
+/// The style sheet of the drawing has its colours as variables, with one set for light and one for dark pages.
 const STYLE: &str = "\
 .corehop-schedule{--page:#ffffff;--ink:#1d2733;--dim:#5b6875;--line:#d5dbe1;--bad:#b3261e;\
 font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
@@ -117,12 +118,12 @@ font-family:system-ui,-apple-system,'Segoe UI',Roboto,sans-serif}\
 .corehop-schedule .late{fill:none;stroke:var(--bad);stroke-width:2}\
 .corehop-schedule text.bad{fill:var(--bad);font-weight:600}";
 
-/// The common properties of all rows of the drawing.
+/// The properties that all rows of the drawing have in common.
 struct Chart<'a> {
     set: &'a TaskSet,
     schedule: &'a Schedule,
     from: Time,
-    /// The top of the first row.
+    /// The vertical place of the top of the first row.
     top: f64,
     tasks: Vec<usize>,
 }
@@ -134,7 +135,7 @@ impl Chart<'_> {
         LEFT + (RIGHT - LEFT) * since.as_f64() / all
     }
 
-    /// The line on which the boxes of a row stand.
+    /// Returns the vertical place of the line on which the boxes of a row stand.
     fn base(&self, row: usize) -> f64 {
         self.top + ROW * (row + 1) as f64 - 6.0
     }
@@ -156,7 +157,7 @@ impl Chart<'_> {
         );
     }
 
-    /// Round times below the rows.
+    /// Draws round times below the rows.
     fn axis(&self, svg: &mut String, bottom: f64) {
         let all = self.schedule.to_us - self.from;
         let step = round_step(all);
@@ -173,7 +174,7 @@ impl Chart<'_> {
         }
     }
 
-    /// A stretch of a job in a row.
+    /// Draws a stretch of a job in a row.
     fn stretch(&self, svg: &mut String, row: usize, it: &Stretch) {
         let task = self.schedule.jobs[it.job].task;
         let colour = COLOURS[task % COLOURS.len()];
@@ -206,7 +207,7 @@ impl Chart<'_> {
         svg.push_str("</g>");
     }
 
-    /// The task in a row of a CPU, the CPU in a row of a task.
+    /// Returns the text in a box: the task in the row of a CPU, or the CPU in the row of a task.
     fn box_label(&self, row: usize, it: &Stretch, task: usize) -> String {
         match (row < self.schedule.cpus.len(), self.schedule.cpus.len()) {
             (true, _) => called(self.set, task).trim_matches('`').to_owned(),
@@ -215,7 +216,8 @@ impl Chart<'_> {
         }
     }
 
-    /// The jobs of a task: what they wait for, what they execute, their releases and deadlines.
+    /// Draws the jobs of a task: the times in which they wait, the times in which they execute, their releases and
+    /// their deadlines.
     fn task(&self, svg: &mut String, row: usize, task: usize) {
         let base = self.base(row);
         let jobs = || self.schedule.jobs.iter().enumerate().filter(|(_, job)| job.task == task);
@@ -236,7 +238,8 @@ impl Chart<'_> {
         }
     }
 
-    /// An arrow up at the release of a job, one down at its deadline, red where it is missed.
+    /// Draws an upward arrow at the release of a job, and a downward arrow at its deadline, which is red if the job
+    /// misses the deadline.
     fn marks(&self, svg: &mut String, base: f64, job: &ScheduledJob, subject: bool) {
         let top = base - 24.0;
         if self.is_shown(job.release_us) {
@@ -275,7 +278,7 @@ impl Chart<'_> {
         }
     }
 
-    /// The legend of the marks.
+    /// Draws the legend of the marks.
     fn key(&self, svg: &mut String, y: f64) {
         let mut words = vec!["↑ release", "↓ deadline", "dashes: waits"];
         if self.schedule.cpus.len() > 1 {
@@ -291,7 +294,7 @@ impl Chart<'_> {
     }
 }
 
-/// A round step, some ten of which make the whole.
+/// Returns a round step, about ten of which make up the whole time.
 fn round_step(all: Time) -> Time {
     let mut step = Time::TICK;
     loop {

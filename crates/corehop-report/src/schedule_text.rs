@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A schedule in a sentence, and as bars of characters: a row for each task.
+//! A schedule as a sentence, and as bars of characters with a row for each task.
 
 use super::schedule_svg::picked;
 use corehop_plan::workload::task::{TaskSet, Time};
@@ -7,13 +7,14 @@ use corehop_sched::schedule::search::SearchResult;
 use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob};
 use corehop_sched::sentence::called;
 
-/// The most rows of tasks, and the most jobs before the one in question.
+/// The text shows at most this many rows of tasks, and at most `JOBS` jobs before the job in question.
 const ROWS: usize = 8;
 const JOBS: usize = 24;
-/// The columns before the bars, and the most that a name takes of them.
+/// The number of columns before the bars, of which a task's name may take all but a few.
 const INDENT: usize = 14;
 
-/// The result of a simulation as a sentence; `accepted` says that the set holds, and the schedule is the busiest window of a task.
+/// Returns a sentence about the result of a simulation; `accepted` says that the set meets all deadlines and that the
+/// schedule is the busiest window of a task.
 pub fn sentence(set: &TaskSet, found: &Result<SearchResult, String>, accepted: bool) -> String {
     let found = match found {
         Ok(found) => found,
@@ -58,7 +59,7 @@ pub fn sentence(set: &TaskSet, found: &Result<SearchResult, String>, accepted: b
     text
 }
 
-/// The number of reloads in a schedule by kind, and their time.
+/// Returns a clause about the number of reloads in a schedule, by kind, and about the time that they take.
 pub(super) fn reloads(set: &TaskSet, schedule: &Schedule) -> String {
     let of = |doing, one: &str| {
         let (times, us) = schedule.reloads(doing);
@@ -70,7 +71,7 @@ pub(super) fn reloads(set: &TaskSet, schedule: &Schedule) -> String {
     all.join(", ")
 }
 
-/// A schedule as lines of at most so many columns.
+/// Draws a schedule as lines of at most `width` columns.
 pub fn bars(set: &TaskSet, schedule: &Schedule, width: usize) -> String {
     let schedule = &schedule.end(JOBS);
     let view = ScheduleView::new(schedule, width.clamp(40, 100) - INDENT - 1);
@@ -113,7 +114,7 @@ fn line(head: &str, rest: &str) -> String {
     format!("  {head:<12}{}\n", rest.trim_end())
 }
 
-/// The part of a schedule that is shown, in columns.
+/// The part of a schedule that the text shows, divided into columns.
 struct ScheduleView<'a> {
     schedule: &'a Schedule,
     from: Time,
@@ -129,18 +130,19 @@ impl<'a> ScheduleView<'a> {
         u128::from(self.schedule.to_us - self.from).max(1)
     }
 
-    /// The column of an instant.
+    /// Returns the column in which an instant lies.
     fn column(&self, at: Time) -> usize {
         let since = u128::from(at.saturating_sub(self.from));
         (since * self.columns as u128 / self.span()) as usize
     }
 
-    /// The time at which a column begins.
+    /// Returns the instant at which a column begins.
     fn begin(&self, column: usize) -> Time {
         self.from + Time::new((column as u128 * self.span()).div_ceil(self.columns as u128) as u64)
     }
 
-    /// The character of a task in a column: the activity with the most time, before waiting.
+    /// Returns the character that stands for a task in a column: that of the activity with the most time, and otherwise
+    /// that of waiting.
     fn cell(&self, task: usize, column: usize) -> char {
         let (from, to) =
             (self.begin(column), self.begin(column + 1).max(self.begin(column) + Time::TICK));
@@ -169,7 +171,8 @@ mod tests {
     use corehop_fixtures::task_sets::implicit;
     use corehop_sched::schedule::Stretch;
 
-    /// The long one is preempted at 10, resumes at 15, reloads for 5, and ends at 25; it is due at 20.
+    /// Makes a schedule in which the long job is preempted at 10, resumes at 15, reloads for 5, and ends at 25; it is
+    /// due at 20.
     fn schedule() -> Schedule {
         let job = |task, release_us, due_us, work_us, end| ScheduledJob {
             task,

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report on one screen of a terminal: the tables that fit.
+//! A report for one screen of a terminal, which shows the tables that fit.
 
 use super::sections;
 use super::table::{self, paragraph, plain};
 use corehop_results::Results;
 
-/// The most lines of tables.
+/// The most lines of tables that a screen shows.
 const LINES: usize = 46;
 
-/// Tables of at most fifty lines of `width` columns; `whole` adds tables of other contents than cells.
+/// Writes as many tables as fit on a screen, in lines of `width` columns; `whole` adds tables of kinds
+/// other than cells.
 pub fn screen(data: &Results, width: usize, whole: bool) -> String {
     let (first, later) =
         if whole { sections::tables_around_cells(data) } else { Default::default() };
@@ -31,8 +32,8 @@ pub fn screen(data: &Results, width: usize, whole: bool) -> String {
     text
 }
 
-/// Whole blocks as far as they fit, and the number of those that do not; of a first block that is too long
-/// by itself, its first lines.
+/// Returns the blocks that fit as a whole, and the number of blocks that do not; the first block loses
+/// its end if it is too long.
 fn fitting(blocks: &[String]) -> (String, usize) {
     let (mut text, mut used, mut left) = (String::new(), 0, 0);
     for (place, block) in blocks.iter().enumerate() {

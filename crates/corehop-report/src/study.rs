@@ -12,10 +12,10 @@ use corehop_plan::workload::task::Time;
 use corehop_sched::study::tally::ShareEstimate;
 use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
 
-/// Of the colours of a page, those that are told apart most easily.
+/// The colours of a page that readers can tell apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
 
-/// The page of a study, with the sentence that answers.
+/// Writes the page of a study, with the sentence that answers the study's question.
 pub fn page(outcome: &StudyCounts, answer: &str) -> String {
     let study = &outcome.study;
     let part = if outcome.is_whole() { "" } else { " (a part of the study)" };
@@ -45,7 +45,7 @@ fn sections(outcome: &StudyCounts) -> Vec<PageSection> {
     all
 }
 
-/// The quantity on the vertical axis.
+/// Returns the quantity on the vertical axis of the curves.
 fn what(outcome: &StudyCounts) -> &'static str {
     let first = outcome.study.readings.first();
     match first.map_or(Measure::Schedulability, |reading| reading.measure) {
@@ -54,7 +54,7 @@ fn what(outcome: &StudyCounts) -> &'static str {
     }
 }
 
-/// The meaning of the vertical lines.
+/// The meaning of the vertical lines in the curves.
 const MARKED: &str = "delay at which a scheduler stops being preferable to one that suffers none";
 
 fn curves(outcome: &StudyCounts) -> PageSection {
@@ -82,12 +82,14 @@ fn curves(outcome: &StudyCounts) -> PageSection {
     PageSection { figures: vec![figure], tables, ..section }
 }
 
-/// The curves of the reading that is held for the source's, or of the first, as SVG.
+/// Draws as SVG the curves of the reading that corehop takes for the source's own, or of the first
+/// reading if there is none.
 pub fn picture(outcome: &StudyCounts) -> Option<String> {
     drawing(outcome, ordered(outcome).next()?)
 }
 
-/// The reading that is held for the source's first: it is what the page opens with.
+/// Returns the order of the readings, in which the reading that corehop takes for the source's own
+/// comes first, because the page opens with it.
 fn ordered(outcome: &StudyCounts) -> impl Iterator<Item = usize> {
     let held = outcome.study.held.as_ref();
     let is_held =
@@ -177,7 +179,7 @@ fn crossings(outcome: &StudyCounts) -> Option<FigureTable> {
     (!table.rows.is_empty()).then_some(table)
 }
 
-/// S(U, D_c) of the first reading, a selection for each delay.
+/// Returns the section about S(U, D_c) in the first reading, with a selection for each delay.
 fn schedulability(outcome: &StudyCounts) -> Option<PageSection> {
     let at = ordered(outcome).next()?;
     let reading = outcome.study.readings.get(at)?;

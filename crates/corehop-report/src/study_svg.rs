@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use super::escape::escape;
 use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
 
-/// Colours that are told apart with any colour vision (Okabe and Ito), and marks that are without.
+/// Colours that readers with any colour vision can tell apart (Okabe and Ito), and marks that readers
+/// can tell apart without colours.
 const STYLES: [(&str, &str); 6] = [
     ("#0072b2", ""),
     ("#d55e00", "7 4"),
@@ -17,10 +18,10 @@ const STYLES: [(&str, &str); 6] = [
 ];
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 430.0;
-/// Left, top, right and bottom of the plot.
+/// The left, top, right and bottom edge of the plot.
 const PLOT: (f64, f64, f64, f64) = (64.0, 44.0, 560.0, 372.0);
 
-/// The drawing of one reading, by its place.
+/// Draws the curves of the reading at place `at` of the study.
 pub fn drawing(outcome: &StudyCounts, at: usize) -> Option<String> {
     let reading = outcome.study.readings.get(at)?;
     let last = reading.delays.last()?.as_f64();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The supply of CPUs, as a table with notes.
+//! A table with notes shows the supply of CPUs.
 
 use super::figure::FigureTable;
 use super::table::{micros, plain};
 use corehop_sched::supply::SupplySummary;
 
-/// The summaries as text, with notes below.
+/// Writes the summaries of the supply as text, with notes below the table.
 pub fn text(supply: &[SupplySummary]) -> String {
     plain(&table(supply)) + &notes(supply).join("\n") + "\n"
 }
 
-/// The summaries as a table.
+/// Returns a table of the summaries of the supply.
 pub fn table(supply: &[SupplySummary]) -> FigureTable {
     let columns = [
         "CPU",
@@ -42,7 +42,7 @@ pub fn table(supply: &[SupplySummary]) -> FigureTable {
     table
 }
 
-/// The notes below the table: gaps that were cut, and threads that shared their CPU.
+/// Returns notes below the table, about gaps that were cut and about threads that shared their CPU.
 pub fn notes(supply: &[SupplySummary]) -> Vec<String> {
     let cut: u64 = supply.iter().map(|it| it.cut).sum();
     let cut = (cut > 0).then(|| {

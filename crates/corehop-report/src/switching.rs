@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Core switches as text and tables: the ladder of mechanisms, and the point from which a switch pays.
+//! Core switches as text and tables, with the ladder of mechanisms and the point from which a switch pays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,8 @@ use corehop_stats::switches::{
     Instead, MedianDifference, NotMeasured, Pays, SwitchSummary, Switched,
 };
 
-/// A sentence for each pair of CPUs as text; below, the ladder and the least costly ways of each call.
+/// Writes a sentence for each pair of CPUs, and below the sentences the ladder and the least costly ways to make each
+/// call.
 pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String {
     // The sentence of a pair names its class; several of them need a column, and its room.
     let classes: BTreeSet<_> = summaries.iter().map(|it| it.of.pair_class).collect();
@@ -26,7 +27,8 @@ pub fn text(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> String
     parts.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The ladder of the shortest call, and the break-even of all, as far as they were measured.
+/// Returns the tables of core switches: the ladder of the shortest call, the least costly ways, and the break-even of
+/// all calls, as far as they were measured.
 pub fn tables(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<FigureTable> {
     some([ladder(summaries, not_measured), least_costly(summaries), break_even(summaries)])
 }
@@ -35,7 +37,7 @@ fn some<const N: usize>(tables: [FigureTable; N]) -> Vec<FigureTable> {
     tables.into_iter().filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// A table that fits on a screen without these columns.
+/// Removes the given columns from a table, so that the table fits on a screen.
 fn narrow(table: FigureTable, left_out: &[&str]) -> FigureTable {
     let keep: Vec<bool> =
         table.head.iter().map(|head| !left_out.contains(&head.as_str())).collect();
@@ -46,8 +48,8 @@ fn narrow(table: FigureTable, left_out: &[&str]) -> FigureTable {
     FigureTable { head: kept(table.head), rows, ..table }
 }
 
-/// Of each call the least costly mechanism that waits for it, the one with several calls outstanding, and what a second
-/// worker on the other core makes of the better of the two.
+/// Returns a table that shows for each call the least costly mechanism that waits for the call, the least costly one
+/// with several calls outstanding, and a comparison of the better one with a second worker on the other core.
 fn least_costly(summaries: &[SwitchSummary]) -> FigureTable {
     let columns = ["CPUs", "class", "call", "bytes", "way", "call ns", "pays"];
     let mut table =
@@ -57,7 +59,7 @@ fn least_costly(summaries: &[SwitchSummary]) -> FigureTable {
     table
 }
 
-/// The rows of one call.
+/// Returns the rows of one call in the table of least costly ways.
 fn points_of_call(summaries: &[SwitchSummary], none: &SwitchSummary) -> Vec<Vec<String>> {
     let of_call = || summaries.iter().filter(|it| it.of == none.of);
     let cheapest = |several: bool| {
@@ -81,7 +83,7 @@ fn points_of_call(summaries: &[SwitchSummary], none: &SwitchSummary) -> Vec<Vec<
     rows
 }
 
-/// A mechanism, with its number of outstanding calls if there are several.
+/// Returns the name of a mechanism, with the number of outstanding calls if there are several.
 fn way(it: &SwitchSummary) -> String {
     match it.outstanding {
         1 => it.mechanism.to_string(),
@@ -93,7 +95,7 @@ fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-/// Every mechanism on each pair of CPUs, waiting for each call.
+/// Returns a table of every mechanism on each pair of CPUs, when the caller waits for each call.
 fn ladder(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> FigureTable {
     let columns = [
         "CPUs",
@@ -118,7 +120,7 @@ fn ladder(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> FigureTa
     table
 }
 
-/// The row of a mechanism that was not measured; the reason is a sentence below the table.
+/// Returns the row of a mechanism that was not measured; a sentence below the table states the reason.
 fn missing_rung(it: &NotMeasured) -> Vec<String> {
     let mut row =
         vec![pair(&it.of), class(&it.of), it.mechanism.to_string(), "not measured".to_owned()];
@@ -146,7 +148,7 @@ fn rung(it: &SwitchSummary) -> Vec<String> {
     ]
 }
 
-/// Every call by every mechanism, with the point from which the switch pays.
+/// Returns a table of every call by every mechanism, with the point from which the switch pays.
 fn break_even(summaries: &[SwitchSummary]) -> FigureTable {
     let columns = [
         "CPUs",
@@ -181,7 +183,7 @@ fn break_even(summaries: &[SwitchSummary]) -> FigureTable {
     table
 }
 
-/// The point from which a switch pays, in words.
+/// Returns the point from which a switch pays, in words.
 fn point(pays: &Pays) -> String {
     match *pays {
         Pays::FasterThere(it) if it.ns <= 0.0 => format!("always{}", number(it.replicates)),
@@ -198,7 +200,7 @@ fn point(pays: &Pays) -> String {
     }
 }
 
-/// The own work with which a switch beats a second worker, in words.
+/// Returns a clause about the amount of own work with which a switch beats a second worker.
 fn beside(instead: &Instead) -> String {
     match *instead {
         Instead::OwnWork { from, to } => {
@@ -215,7 +217,7 @@ fn beside(instead: &Instead) -> String {
     }
 }
 
-/// The same, with the way that is compared with a second worker.
+/// Returns a clause about the amount of own work with which `way` beats a second worker, for a row about that worker.
 fn against(way: &str, instead: &Instead) -> String {
     let way = way.replace(", ", "/");
     match *instead {
@@ -231,7 +233,7 @@ fn against(way: &str, instead: &Instead) -> String {
     }
 }
 
-/// A time with its interval, in one unit.
+/// Returns a time with its interval, in one unit.
 fn span(it: MedianDifference) -> String {
     let Some((low, high)) = it.interval else { return time(it.ns) };
     let values = [it.ns, low, high];
@@ -245,13 +247,13 @@ fn span(it: MedianDifference) -> String {
     format!("{estimate} [{low}, {high}] ns")
 }
 
-/// The number of replicates behind a statement.
+/// Returns the number of replicates behind a statement, such as ` (n=20)`.
 fn number(replicates: usize) -> String {
     format!(" (n={replicates})")
 }
 
-/// One sentence for each pair of CPUs: the cheapest and the dearest switch; and one for each reason for which mechanisms were
-/// not measured.
+/// Returns a sentence for each pair of CPUs about the cheapest and the dearest switch, and a sentence for each reason
+/// why mechanisms were not measured.
 pub fn notes(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<String> {
     let mut pairs: Vec<Vec<&SwitchSummary>> = Vec::new();
     for it in summaries.iter().filter(|it| it.of.call == SwitchCall::Gettid) {
@@ -265,7 +267,7 @@ pub fn notes(summaries: &[SwitchSummary], not_measured: &[NotMeasured]) -> Vec<S
     pairs.iter().flat_map(of_pair).flatten().chain(missing).collect()
 }
 
-/// A call by the ways that programs use without the library, the cheapest and the dearest.
+/// Returns a sentence about a call without the library, by the cheapest and by the dearest way that programs use.
 fn peers(pair: &[&SwitchSummary]) -> Option<String> {
     let cost = |it: &&&SwitchSummary| it.mean_ns.estimate;
     let peers = pair.iter().filter(|it| SwitchMechanism::PEERS.contains(&it.mechanism));
@@ -282,7 +284,7 @@ fn peers(pair: &[&SwitchSummary]) -> Option<String> {
     ))
 }
 
-/// The mechanisms that were not measured, by reason.
+/// Returns sentences about the mechanisms that were not measured, one for each reason.
 fn reasons(not_measured: &[NotMeasured]) -> Vec<String> {
     let mut by_reason: BTreeMap<&str, BTreeSet<SwitchMechanism>> = BTreeMap::new();
     for it in not_measured {
@@ -337,7 +339,7 @@ fn with_ends(estimate: f64, ends: Option<(f64, f64)>) -> String {
     nanos(estimate) + &ends.unwrap_or_default()
 }
 
-/// Nanoseconds: tenths below a hundred, whole ones above.
+/// Nanoseconds as text, with tenths if they are below a hundred, and otherwise as a whole number.
 fn nanos(ns: f64) -> String {
     if ns.abs() < 100.0 { format!("{ns:.1}") } else { format!("{ns:.0}") }
 }
@@ -387,7 +389,7 @@ mod tests {
         assert!(!text.contains("beside any own work") && !text.contains("faster there"), "{text}");
     }
 
-    /// A call by some ways, in so many replicates.
+    /// Makes the summaries of a call by some ways, each with `replicates` replicates.
     fn measured(replicates: u64, pair_class: Option<Event>) -> Vec<SwitchSummary> {
         use SwitchMechanism::{Pipe, SecondWorker, V1, V4};
         let mut switchings = Switchings::default();

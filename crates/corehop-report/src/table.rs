@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Summaries as tables: CSV that joins the printed tables of the studies, and text for a terminal.
+//! Summaries as tables: as CSV, whose columns fit the printed tables of published studies, and as text for a terminal.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -17,29 +17,30 @@ use corehop_stats::quantile::Quantile;
 use corehop_stats::replicates::Spread;
 use corehop_stats::summary::CellSummary;
 
-/// The columns of the CSV table. A table of corehop and a printed one join on all but the last.
+/// The columns of the CSV table. A table of corehop and a printed table join on all columns except the last.
 pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us";
 
-/// The summaries that make up one table of the columns [`COLUMNS`].
+/// The summaries that make up one table with the columns [`COLUMNS`].
 #[derive(Debug, Clone)]
 pub struct Joinable<'a> {
-    /// For every combination of values of the columns, the cells that have these values: one, or several that
-    /// differ in what the columns do not tell apart.
+    /// The cells for every combination of values of the columns: one cell, or several cells that differ in a property
+    /// that no column shows.
     keys: Vec<TableKey<'a>>,
-    /// The cells that share a key with an earlier one, by their difference: `page=thp`, and how many there are.
+    /// The differences between cells that share a key, such as `page=thp`, each with the number of later cells that
+    /// differ so from the first cell.
     pub shared: Vec<(String, usize)>,
 }
 
-/// A combination of values of the columns.
+/// A combination of values of the CSV columns.
 #[derive(Debug, Clone)]
 struct TableKey<'a> {
     event: Event,
     cells: Vec<&'a CellSummary>,
 }
 
-/// The summaries that make up one table. Cells that differ only in what the columns of a printed table do not tell
-/// apart (pages, pattern, chains, mover, what ran, …) share a key; of each statistic the largest is written, because a
-/// table hands costs on to decisions.
+/// Groups summaries into one table with the columns [`COLUMNS`]. Cells share a key if they differ only in what no
+/// printed column shows, such as pages, pattern, chains, mover, or what ran. The table has the largest of each of their
+/// statistics, because decisions rely on its costs.
 pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
     let mut keys: Vec<TableKey<'_>> = Vec::new();
     let mut shared: Vec<(String, usize)> = Vec::new();
@@ -62,8 +63,9 @@ pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
     Joinable { keys, shared }
 }
 
-/// The event of a cell in a table of costs. An absence in which nothing ran is an `idle_leave` where preemptions in
-/// company were measured beside it; alone, it is what the studies call a preemption of an idle system.
+/// Returns the event of a cell in a table of costs. An absence in which nothing ran is an `idle_leave` if preemptions
+/// in company were measured beside it; otherwise it is a preemption of an idle system, as the published studies call
+/// it.
 fn named(cell: &CellKey, summaries: &[CellSummary]) -> Event {
     let empty = |it: &CellKey| it.event == Event::Preemption && it.preempted_by == Absence::Nothing;
     let in_company = |it: &CellSummary| {
@@ -74,18 +76,18 @@ fn named(cell: &CellKey, summaries: &[CellSummary]) -> Event {
     if empty(cell) && summaries.iter().any(in_company) { Event::IdleLeave } else { cell.event }
 }
 
-/// The fields of `cell` that `other` has otherwise: `page=thp and chains=4`.
+/// Returns the fields of `cell` whose values differ from those of `other`, such as `page=thp and chains=4`.
 fn differences(cell: &CellKey, other: &CellKey) -> String {
     let both = cell.fields().into_iter().zip(other.fields());
     let differing = both.filter(|(here, there)| here != there);
     differing.map(|((name, value), _)| format!("{name}={value}")).collect::<Vec<_>>().join(" and ")
 }
 
-/// The summaries whose cells have these values, each as `name=value` with a name and a value of
+/// Keeps the summaries whose cells have all of the values in `wanted`, each written as `name=value` with a name of
 /// [`CellKey::fields`].
 ///
 /// # Errors
-/// A sentence that names what is not known, and what is.
+/// Returns a sentence that names the unknown name or value, and those that are known.
 pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSummary>, String> {
     let mut left: Vec<CellSummary> = summaries.to_vec();
     for one in wanted {
@@ -111,17 +113,17 @@ pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSumm
     Ok(left)
 }
 
-/// The properties that the columns tell apart.
+/// Returns the properties of a cell that the CSV columns show.
 fn told_apart(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, cell.memory_architecture, &cell.load);
     (place, length(cell), cell.write_ratio.to_bits(), cell.wss_bytes)
 }
 
-/// The summaries as CSV with the columns [`COLUMNS`], one statistic a line.
+/// Writes the summaries as CSV with the columns [`COLUMNS`], one statistic on each line.
 ///
-/// Statistics: `max`, `avg` (with `avg_low` and `avg_high`), `std`, `min`, quantiles `p50`, `p90`, …
-/// (each with `_low` and `_high`, absent where too few samples carry them), and `n` and `n_all`, the
-/// numbers of valid and of all samples, for which `cost_us` is a count.
+/// The statistics are `max`, `avg` (with `avg_low` and `avg_high`), `std`, `min`, and quantiles such as `p50` and `p90`
+/// (with `_low` and `_high`, if enough samples support them). `n` and `n_all` are the numbers of valid and of all
+/// samples, for which `cost_us` is a count.
 pub fn csv(joinable: &Joinable<'_>) -> String {
     let mut table = format!("{COLUMNS}\n");
     for key in &joinable.keys {
@@ -143,7 +145,8 @@ pub fn csv(joinable: &Joinable<'_>) -> String {
     table
 }
 
-/// The statistics of cells that share a key: each from the cell in which the statistic is largest, with its interval.
+/// Returns the statistics of cells that share a key: each comes, with its interval, from the cell in which it is
+/// largest.
 fn largest(cells: &[&CellSummary]) -> Vec<(String, f64)> {
     let all: Vec<Vec<(String, f64)>> = cells.iter().map(|cell| statistics(cell)).collect();
     let value = |of: &[(String, f64)], name: &str| {
@@ -163,8 +166,8 @@ fn largest(cells: &[&CellSummary]) -> Vec<(String, f64)> {
     names.into_iter().filter_map(|name| Some((name.to_owned(), of_family(name)?))).collect()
 }
 
-/// The statistic whose size decides from which of several cells `name` is taken: an interval goes with its estimate, and
-/// the number of samples with the maximum that they bound.
+/// Returns the statistic that decides from which of several cells `name` comes: an interval comes with its estimate,
+/// and the number of samples with the maximum that these samples bound.
 fn leader(name: &str) -> &str {
     match name {
         "std" | "min" => "avg",
@@ -173,8 +176,8 @@ fn leader(name: &str) -> &str {
     }
 }
 
-/// The distribution of preemption lengths, in the words of the printed tables: nothing for an event without
-/// an absence, `LOW..HIGHms` for a range that is none of theirs.
+/// Returns the distribution of preemption lengths in the words of the printed tables: an empty text for an event
+/// without an absence, and `LOW..HIGHms` for a range that no printed table has.
 fn length(cell: &CellKey) -> String {
     let text = &*cell.preemption_length;
     match text {
@@ -187,7 +190,7 @@ fn length(cell: &CellKey) -> String {
     }
 }
 
-/// A field of CSV, quoted where it must be (RFC 4180).
+/// Returns a field of CSV, in quotes if RFC 4180 requires them.
 fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))
@@ -196,14 +199,14 @@ fn field(text: &str) -> String {
     }
 }
 
-/// A number with at most six decimals and no more than it needs.
+/// Returns a number with at most six decimals, and without trailing zeros.
 fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }
 }
 
-/// Name and value of every statistic of a summary.
+/// Returns the name and the value of every statistic of a summary.
 fn statistics(summary: &CellSummary) -> Vec<(String, f64)> {
     let mut all = Vec::new();
     if let Some(delay) = &summary.delay {
@@ -220,7 +223,7 @@ fn statistics(summary: &CellSummary) -> Vec<(String, f64)> {
     all
 }
 
-/// `p50`, `p50_low`, `p50_high`; `p999` for 99.9 %.
+/// Returns the names and values of a quantile, such as `p50`, `p50_low` and `p50_high`, or `p999` for 99.9 %.
 fn of_quantile(quantile: &Quantile) -> Vec<(String, f64)> {
     let digits = format!("{:.4}", quantile.p);
     let name = format!("p{:0<2}", digits.trim_start_matches("0.").trim_end_matches('0'));
@@ -229,8 +232,8 @@ fn of_quantile(quantile: &Quantile) -> Vec<(String, f64)> {
     std::iter::once((name.clone(), quantile.estimate)).chain(ends).collect()
 }
 
-/// The summaries for a terminal of `width` columns: one block for each machine, load and kind of
-/// working set; a row for each size, a column for each event; the median with its interval, and
+/// Writes the summaries for a terminal of `width` columns, with one block for each machine, load and kind of working
+/// set. A block has a row for each size and a column for each event; each cell shows the median with its interval, and
 /// below it the greatest value with the number of samples.
 pub fn text(summaries: &[CellSummary], width: usize) -> String {
     let mut table = match summaries.first() {
@@ -257,8 +260,8 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
     table
 }
 
-/// One block of text for each machine, load and kind of working set: the medians with their intervals, a line
-/// a size.
+/// Writes the medians with their intervals, one line for each size, in one block of text for each machine, load and
+/// kind of working set.
 pub(super) fn medians(summaries: &[CellSummary], width: usize) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut rest = summaries;
@@ -278,7 +281,7 @@ pub(super) fn medians(summaries: &[CellSummary], width: usize) -> Vec<String> {
     blocks
 }
 
-/// A text in lines that fit.
+/// Breaks a text into lines of at most `width` columns.
 pub(super) fn paragraph(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -293,14 +296,15 @@ pub(super) fn paragraph(text: &str, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The common properties of the cells of one block of the text table.
+/// Returns the properties that all cells of one block of the text table have in common.
 fn panel(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, &cell.experiment, &cell.load, cell.cache_state);
     let memory = (&cell.workload, cell.page, cell.node, cell.fresh_frames);
     (place, cell.pattern, memory, cell.chains, cell.write_ratio.to_bits())
 }
 
-/// One block: a heading, and as many tables below each other as the width asks for; `lines` of each cell.
+/// Writes one block of the text table: a heading, and as many tables as the width requires; each cell has `lines`
+/// lines.
 fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
     let cell = &block[0].cell;
     let mut text = format!(
@@ -331,7 +335,7 @@ fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
     text
 }
 
-/// The number of columns that fit beside the sizes; at least one.
+/// Returns the number of columns that fit beside the column of sizes; at least one.
 fn that_fit(columns: &[TextColumn], width: usize) -> usize {
     let ends = columns.iter().scan(STUB, |end, column| {
         *end += column.width() + 2;
@@ -340,10 +344,10 @@ fn that_fit(columns: &[TextColumn], width: usize) -> usize {
     ends.take_while(|&end| end <= width).count().max(1)
 }
 
-/// The width of the sizes at the left of the text table.
+/// The width of the column of sizes at the left of the text table.
 const STUB: usize = 8;
 
-/// A column of the text table: heading lines, and for each size its lines.
+/// A column of the text table, with the lines of its heading and the lines of each size.
 struct TextColumn {
     head: Vec<String>,
     cells: Vec<Vec<String>>,
@@ -356,7 +360,7 @@ impl TextColumn {
     }
 }
 
-/// The sizes of a block in ascending order, each with its median warm touch.
+/// Returns the sizes of a block in ascending order, each with the median of its warm touch.
 fn sizes(block: &[CellSummary]) -> Vec<(Bytes, Option<f64>)> {
     let mut sizes: Vec<(Bytes, Option<f64>)> = Vec::new();
     for summary in block {
@@ -369,7 +373,7 @@ fn sizes(block: &[CellSummary]) -> Vec<(Bytes, Option<f64>)> {
     sizes
 }
 
-/// The warm touch, then a column for each series of the block; `lines` of each cell.
+/// Returns the columns of a block: first the warm touch, then a column for each series; each cell has `lines` lines.
 fn columns(block: &[CellSummary], lines: usize) -> Vec<TextColumn> {
     let sizes = sizes(block);
     let warm = TextColumn {
@@ -401,9 +405,10 @@ fn columns(block: &[CellSummary], lines: usize) -> Vec<TextColumn> {
     std::iter::once(warm).chain(series.iter().map(|&cell| column(cell))).collect()
 }
 
-/// Event and absence; what ran, or how the job moved, where several columns differ in nothing else.
+/// Returns the heading of a column: the event and the absence, and if several columns would be equal, also what ran or
+/// how the job moved.
 fn heading(cell: &CellKey, series: &[&CellKey]) -> Vec<String> {
-    /// Commands may be long.
+    /// A longer command loses its beginning in a heading.
     const LONGEST: usize = 32;
     let of = |it: &CellKey| [it.event.to_string(), absence(it)];
     let alike = || series.iter().filter(|other| of(other) == of(cell));
@@ -421,7 +426,7 @@ fn heading(cell: &CellKey, series: &[&CellKey]) -> Vec<String> {
     head
 }
 
-/// Length and occupant of an absence: `fixed_4ms, preemptor`.
+/// Returns the length and the occupant of an absence, such as `fixed_4ms, preemptor`.
 fn absence(cell: &CellKey) -> String {
     match (&*cell.preemption_length, cell.preempted_by.word()) {
         ("none", _) => "µs".to_owned(),
@@ -432,13 +437,14 @@ fn absence(cell: &CellKey) -> String {
     }
 }
 
-/// The mark of a delay that is within the method's own error.
+/// The mark of a delay that is within the error of the method.
 pub const IN_ERROR: &str = "~";
 
-/// The meaning of the mark.
+/// A sentence about the meaning of the mark [`IN_ERROR`].
 pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than the delay of the control none at that size, which should be zero: the method's own error.";
 
-/// A sentence on sizes at which leaving the CPU alone cost as much as a preemption.
+/// Returns a sentence about the sizes at which an absence in which nothing else ran cost at least as much as a
+/// preemption.
 pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     let all = leaving_alone(summaries);
     let first = all.first()?;
@@ -455,7 +461,7 @@ pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// The statement of a cell, in three lines.
+/// Returns the statistics of a cell in three lines.
 fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     let count = if summary.n_valid == summary.n_all {
         format!("n {}", summary.n_valid)
@@ -475,7 +481,7 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     }
 }
 
-/// The spread of the replicates: `0.29 to 0.75 in 20`; a single one is stated too.
+/// Returns the spread of the replicates, such as `0.29 to 0.75 in 20`, or the note `1 replicate`.
 pub fn spread_text(delay: &DelayStatistics) -> String {
     match delay.spread.replicates {
         1 => "1 replicate".to_owned(),
@@ -486,19 +492,19 @@ pub fn spread_text(delay: &DelayStatistics) -> String {
     }
 }
 
-/// `12.3 [11.9, 12.8]`, an end that too few samples carry as `…`.
+/// Returns the median with its interval, such as `12.3 [11.9, 12.8]`, with `…` for an end that too few samples support.
 fn median_text(delay: &DelayStatistics) -> String {
     let median = delay.median();
     format!("{} {}", micros(median.estimate), interval(median.low, median.high))
 }
 
-/// An interval in microseconds, `[11.9, 12.8]`; an end that too few samples carry as `…`.
+/// Returns an interval in microseconds, such as `[11.9, 12.8]`, with `…` for an end that too few samples support.
 pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
     let end = |value: Option<f64>| value.map_or_else(|| "…".to_owned(), micros);
     format!("[{}, {}]", end(low), end(high))
 }
 
-/// A table of a report as text: a caption, and columns as wide as they need be, the first to the
+/// Writes a table of a report as text with a caption; each column is as wide as its contents, the first aligned to the
 /// left and the others to the right.
 pub fn plain(table: &FigureTable) -> String {
     // Fields hold names of threads and programs, which may break the line.
@@ -528,7 +534,8 @@ pub fn plain(table: &FigureTable) -> String {
     text
 }
 
-/// A paragraph in lines of at most `width` columns, with a line break at its end. A word that is longer stays whole.
+/// Breaks a paragraph into lines of at most `width` columns, with a line break at its end. A word that is longer than
+/// `width` stays whole.
 pub fn wrapped(text: &str, width: usize) -> String {
     let (mut lines, mut line) = (String::new(), String::new());
     for word in &shown::unbroken(text) {
@@ -545,12 +552,12 @@ pub fn wrapped(text: &str, width: usize) -> String {
     lines + &line + "\n"
 }
 
-/// Microseconds with three significant digits, and no more than three decimals.
+/// Microseconds with three significant digits, and at most three decimals.
 pub fn micros(value: f64) -> String {
     three_digits(value)
 }
 
-/// The sizes and the columns, aligned to the right, with a rule under the heading.
+/// Writes the sizes and the columns of a block, aligned to the right, with a rule under the heading.
 fn aligned(stub: &[String], columns: &[TextColumn]) -> String {
     let mut text = String::new();
     let mut line = |first: &str, cells: Vec<&str>| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published tables against the simulated machine, as a page: a drawing and a table for each.
+//! A page compares published tables with the simulated machine, with a drawing and a table for each
+//! published table.
 
 pub use super::dots::{Dot, Dots};
 use super::figure::{FigureTable, PageSection, SectionPlace};
@@ -13,7 +14,7 @@ use corehop_decide::validation::sheet::{
 };
 
 impl Dots {
-    /// A drawing for each quantity of a study.
+    /// Makes a drawing for each quantity of a study.
     pub fn of(sheet: &Sheet) -> Vec<Self> {
         let drawings = sheet.quantities.iter().map(|it| Self::of_quantity(sheet, it));
         drawings.filter(|it| !it.dots.is_empty()).collect()
@@ -82,7 +83,7 @@ impl Dots {
 }
 
 impl Dot {
-    /// A row of a quantity; none where nothing was simulated.
+    /// Returns the dot of a row of a quantity, or `None` if nothing was simulated for the row.
     fn of(row: &ValidationRow, unit: &str) -> Option<Self> {
         let (series, label) = match &row.what {
             PrintedQuantity::Cost { event, preemption_length, wss_kib, .. } => (
@@ -100,7 +101,7 @@ impl Dot {
     }
 }
 
-/// The page of all of them, simulated with `seed`.
+/// Writes the page of all drawings, whose values were simulated with `seed`.
 pub fn page(seed: u64, all: &[Dots]) -> String {
     let sections: Vec<PageSection> = all.iter().map(Dots::section).collect();
     let facts = [format!("seed {seed}"), format!("{} drawings", all.len())];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Printed values against simulated ones as a drawing: on the diagonal they agree.
+//! A drawing compares printed values with simulated ones, which lie on the diagonal if they agree.
 
 use std::fmt::Write as _;
 
@@ -9,14 +9,14 @@ use super::scale::{AxisScale, TickSpacing};
 use corehop_decide::validation::printed_number::ErrorLaw;
 use corehop_decide::validation::sheet::JudgementRole;
 
-/// Colours that are told apart with any colour vision (Okabe and Ito).
+/// The colours of series, which readers with any colour vision can tell apart (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#a04f84", "#b08a00", "#4c6a88"];
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 470.0;
-/// Left, top, right and bottom of the plot.
+/// The left, top, right and bottom edge of the plot.
 const PLOT: (f64, f64, f64, f64) = (72.0, 34.0, 442.0, 404.0);
 
-/// The axis, of which both are alike: one that has room for all of `dots`.
+/// Returns the scale of both axes, which has room for all of `dots`.
 fn scale(dots: &Dots) -> AxisScale {
     let values = || dots.dots.iter().flat_map(|dot| [dot.printed, dot.simulated]);
     let most = values().fold(f64::MIN, f64::max);
@@ -41,7 +41,7 @@ fn place_y(scale: &AxisScale, value: f64) -> f64 {
     PLOT.3 - (PLOT.3 - PLOT.1) * scale.place(value)
 }
 
-/// The values with a line.
+/// Returns the values at which the plot has a line.
 fn lines(scale: &AxisScale) -> Vec<f64> {
     if scale.steps == TickSpacing::Decades {
         let decades = (scale.high / scale.low).log10().round() as i32;
@@ -50,7 +50,7 @@ fn lines(scale: &AxisScale) -> Vec<f64> {
     (0..=5).map(|at| scale.low + (scale.high - scale.low) * f64::from(at) / 5.0).collect()
 }
 
-/// The drawing.
+/// Draws printed and simulated values as SVG.
 pub fn drawing(dots: &Dots) -> String {
     let scale = scale(dots);
     let title = escape(&dots.title);
@@ -79,7 +79,7 @@ pub fn drawing(dots: &Dots) -> String {
     svg
 }
 
-/// The line of agreement, and the band of what is aimed at.
+/// Draws the line of agreement, and the band of errors within the aim.
 fn agreement(svg: &mut String, scale: &AxisScale, limit: Option<f64>, law: ErrorLaw) {
     let ends = [scale.low, scale.high];
     if let Some(limit) = limit {
@@ -114,10 +114,11 @@ fn agreement(svg: &mut String, scale: &AxisScale, limit: Option<f64>, law: Error
     );
 }
 
-/// The colour of what is not modelled.
+/// The colour of values that the simulated machine does not model.
 const GREY: &str = "#b4bac2";
 
-/// One value: a form and a colour for its series, hollow where it cannot judge, grey where it is not modelled.
+/// Draws one value in the form and colour of its series, hollow if the value cannot judge the machine, and
+/// grey if the machine does not model the value.
 fn mark(x: f64, y: f64, number: usize, dot: &Dot) -> String {
     let own = COLOURS[number % COLOURS.len()];
     let (colour, fill) = match dot.role {

@@ -10,7 +10,8 @@ use corehop_decide::validation::sheet::{
 };
 use corehop_stats::verdict::TestOutcome;
 
-/// Whether the simulated machine comes near enough to what was printed, of studies with their titles.
+/// Returns a sentence that says whether the simulated machine comes near enough to the printed
+/// values; each study has a title and a flag that it missed its aims.
 pub fn sentence(studies: &[(String, bool)]) -> String {
     let missed: Vec<&str> =
         studies.iter().filter(|(_, missed)| *missed).map(|(title, _)| title.as_str()).collect();
@@ -27,7 +28,7 @@ pub fn sentence(studies: &[(String, bool)]) -> String {
     }
 }
 
-/// Every row of a study, and what it comes to.
+/// Writes every row of a study, and the summary of its errors.
 pub fn of(sheet: &Sheet) -> String {
     let kind = sheet.rows.first().map(|row| &row.what);
     let unit = match (kind, &*sheet.quantities) {
@@ -45,7 +46,7 @@ pub fn of(sheet: &Sheet) -> String {
     text + "\n"
 }
 
-/// The heading of the rows of a kind.
+/// Returns the heading above rows of a kind.
 fn heading(kind: Option<&PrintedQuantity>) -> String {
     match kind {
         Some(PrintedQuantity::Cost { .. }) => format!(
@@ -60,7 +61,7 @@ fn heading(kind: Option<&PrintedQuantity>) -> String {
     }
 }
 
-/// A row.
+/// Writes one row of a study.
 fn line(row: &ValidationRow) -> String {
     let mark = Some(row.role.mark()).filter(|it| !it.is_empty());
     let mark = mark.map_or_else(String::new, |it| format!(" {it}"));
@@ -88,13 +89,14 @@ fn line(row: &ValidationRow) -> String {
     }
 }
 
-/// The samples behind a simulated maximum, and those that it is extended to.
+/// Returns the number of samples behind a simulated maximum, and the number to which the maximum is
+/// extended.
 fn extended(row: &ValidationRow) -> String {
     let (Some(have), Some(of)) = (row.n, row.printed_n) else { return String::new() };
     format!(" {have} samples, for {of}")
 }
 
-/// The name of a quantity.
+/// Returns the name of a quantity.
 pub(super) fn name(it: &QuantityErrors) -> String {
     let statistic = PrintedStatistic::ALL.iter().find(|statistic| statistic.word() == it.word);
     match statistic {
@@ -106,7 +108,7 @@ pub(super) fn name(it: &QuantityErrors) -> String {
     }
 }
 
-/// A summary of the errors of a quantity.
+/// Returns a summary of the errors of a quantity.
 fn summary(it: &QuantityErrors) -> String {
     let mut text = format!("{}:\n", name(it));
     let mut say = |what: &str, errors: &ErrorQuantiles| {
@@ -149,7 +151,7 @@ fn summary(it: &QuantityErrors) -> String {
     text + &it.aim.as_ref().map_or_else(String::new, |aim| format!("    {}\n", said(it, aim)))
 }
 
-/// The aim, and whether it is reached.
+/// Returns a sentence about an aim, and whether the simulated machine reaches it.
 fn said(it: &QuantityErrors, aim: &Aim) -> String {
     let outcome = match aim.outcome {
         AimVerdict::Reached => "aim reached",
@@ -174,7 +176,7 @@ fn order_aimed_at(it: &QuantityErrors) -> String {
     ", all pairs in the printed order".to_owned()
 }
 
-/// Claims, and how many come out as printed.
+/// Writes the claims of a study, and the number of claims that come out as printed.
 fn claims(tested: &[Tested]) -> String {
     let mut text = String::new();
     for it in tested {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of wake-ups in words: what they cost, why, and which setting is expected to help.
+//! The cost of wake-ups in words: the cost itself, its causes, and the setting that is expected to
+//! reduce it.
 
 use corehop_decide::wake_cost::{WakeCost, WakeEstimate, WakeUpBreakdown};
 use corehop_plan::host::wakes::Setting;
 
-/// The costs, as a clause.
+/// Returns a clause about the cost of wake-ups.
 pub fn costs(cost: &WakeCost) -> String {
     let Some(same) = cost.same_cpu else {
         let why = cost.trouble.as_deref().unwrap_or("too few wake-ups were measured");
@@ -37,7 +38,7 @@ fn on_an_idle_one(cost: &WakeCost) -> String {
     }
 }
 
-/// `17.1 µs [16.9, 17.3; n 44]`.
+/// Returns a cost with its interval and the number of batches, such as `17.1 µs [16.9, 17.3; n 44]`.
 fn interval(it: WakeEstimate) -> String {
     let WakeEstimate { ns, low, high, batches } = it;
     format!("{} µs [{}, {}; n {batches}]", us(ns), us(low), us(high))
@@ -48,7 +49,7 @@ fn us(ns: f64) -> String {
     format!("{:.decimals$}", ns / 1e3)
 }
 
-/// The causes of the costs, in sentences.
+/// Returns sentences about the causes of the cost of wake-ups.
 pub fn reasons(cost: &WakeCost) -> String {
     let mut sentences = Vec::new();
     if let (Some(WakeUpBreakdown { switch, interrupt, idle }), Some(whole)) =
@@ -80,13 +81,14 @@ pub fn reasons(cost: &WakeCost) -> String {
     sentences.join(" ")
 }
 
-/// `text` with a capital letter.
+/// Gives `text` a capital first letter.
 fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |it| it.to_uppercase().chain(letters).collect())
 }
 
-/// The setting that is expected to help, with its expected effect, in a sentence; None where none is.
+/// Returns a sentence about the setting that is expected to make wake-ups cheaper, with the expected
+/// effect, or `None` if no setting is.
 pub fn cure(cost: &WakeCost) -> Option<String> {
     let expected = cost.expected?;
     let Setting { name, .. } = setting(cost)?;
@@ -104,13 +106,14 @@ fn setting(cost: &WakeCost) -> Option<&Setting> {
     cost.wait.as_ref()?.setting.as_ref()
 }
 
-/// The command that makes the setting, and the remark on it; None where no setting is expected to help.
+/// Returns the command that makes the setting, and a remark on it, or `None` if no setting is expected
+/// to make wake-ups cheaper.
 pub fn remedy(cost: &WakeCost) -> Option<(Option<String>, String)> {
     let Setting { command, price, .. } = cost.expected.and_then(|_| setting(cost))?;
     Some((command.clone(), price.clone()))
 }
 
-/// The things that were not tried on this host, in a sentence.
+/// Returns a sentence about the settings and wake-ups that corehop did not try on this host.
 pub fn not_tried(cost: &WakeCost) -> String {
     let mut all = Vec::new();
     if let Some(Setting { name, .. }) = setting(cost).filter(|_| cost.expected.is_none()) {
@@ -130,7 +133,8 @@ pub fn not_tried(cost: &WakeCost) -> String {
     if all.is_empty() { String::new() } else { format!("Not tried: {}.", all.join("; ")) }
 }
 
-/// All of it in lines, for a placer: costs, causes, and the setting that comes before a placement.
+/// Returns lines for a placer about the costs of wake-ups, their causes, and the setting to make before
+/// any placement.
 pub fn lines(cost: &WakeCost) -> String {
     let mut lines = vec![format!("{}.", capital(&costs(cost))), reasons(cost)];
     if let Some((command, price)) = remedy(cost) {

@@ -16,14 +16,14 @@ pub trait FileSystem {
     type Content: ChunkReader + Read + Seek + 'static;
     /// An error that names its file.
     type Error;
-    /// Opens a file of rows.
+    /// Opens a file of rows for reading.
     ///
     /// # Errors
-    /// The reason why the file cannot be read.
+    /// Returns the reason why the file cannot be read.
     fn open(&self, path: &Path) -> Result<Reader<Self::Content>, Self::Error>;
-    /// The error for a problem with the rows of `path`.
+    /// Returns the error for a problem with the rows of `path`.
     fn error(&self, path: &Path, error: FileError) -> Self::Error;
-    /// Whether the file exists.
+    /// Returns whether the file exists.
     fn is_there(&self, path: &Path) -> bool;
     /// Notes that a file which the user did not name cannot be read; the named files are evaluated without it.
     fn left_out(&self, error: Self::Error);
@@ -32,8 +32,8 @@ pub trait FileSystem {
 /// Gathers all rows of the `named` files, and of the files of the same runs beside them.
 ///
 /// # Errors
-/// An error of a named file. A file beside a named file that cannot be read is left out, and a missing one is reported
-/// as missing.
+/// Returns an error of a named file. A file beside a named file that cannot be read is left out, and a missing one is
+/// reported as missing.
 pub fn gathered<F: FileSystem>(
     named: &[&Path],
     estimator: Estimator,
@@ -74,7 +74,7 @@ where
     gather.file(&name, reader)
 }
 
-/// The other files that the run of this file wrote.
+/// Returns the other files that the run of this file wrote.
 fn companions<S>(path: &Path, reader: &Reader<S>) -> Vec<(RowKind, PathBuf)>
 where
     S: ChunkReader + Read + Seek + 'static,
@@ -85,7 +85,7 @@ where
     others.map(|kind| (kind, kind.beside(&first))).collect()
 }
 
-/// Whether the rows belong to a recorded program.
+/// Returns whether the rows belong to a recorded program.
 pub fn is_recording<S>(reader: &Reader<S>) -> bool
 where
     S: ChunkReader + Read + Seek + 'static,
@@ -93,7 +93,7 @@ where
     reader.rows_kind().is_ok_and(|kind| RowKind::OF_RECORDING.contains(&kind))
 }
 
-/// Whether the rows are samples of task sets, whose jobs are in a file beside them.
+/// Returns whether the rows are samples of task sets, whose jobs are in a file beside them.
 pub fn expects_jobs<S>(reader: &Reader<S>) -> bool
 where
     S: ChunkReader + Read + Seek + 'static,

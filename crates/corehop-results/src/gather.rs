@@ -48,7 +48,7 @@ pub struct Gather {
 }
 
 impl Gather {
-    /// A gatherer without files, whose delays are computed by `estimator`.
+    /// Makes a gatherer without files, whose delays are computed by `estimator`.
     pub fn new(estimator: Estimator) -> Self {
         Self {
             estimator,
@@ -93,7 +93,8 @@ impl Gather {
     /// files of samples. The caller must add all files first.
     ///
     /// # Errors
-    /// [`StrangePlatform`] if there are samples, and none of them was taken on this machine.
+    /// Returns [`StrangePlatform`] if there are samples, and none of them was taken on this
+    /// machine.
     pub fn platform(&mut self, platform: Platform) -> Result<(), StrangePlatform> {
         let known = self.described();
         let differences: Vec<String> =
@@ -105,14 +106,14 @@ impl Gather {
         Ok(())
     }
 
-    /// The platforms in the provenance of the files, by their ids.
+    /// Returns the platforms in the provenance of the files, by their ids.
     fn described(&self) -> BTreeMap<String, Platform> {
         let of = |file: &FileNote| Platform::from_toml(&file.provenance.platform).ok();
         let described = self.files.iter().filter_map(of);
         described.map(|platform| (platform.id.clone(), platform)).collect()
     }
 
-    /// The results of all files together.
+    /// Returns the results of all files together.
     pub fn finish(mut self) -> Results {
         let missing = self.kinds.missing().into_iter().chain(std::mem::take(&mut self.missing));
         let missing = missing.collect();
@@ -145,7 +146,7 @@ impl Gather {
         Results::of(common, said)
     }
 
-    /// The machines of the files, in the order of their first mention.
+    /// Returns the machines of the files, in the order of their first mention.
     fn machines(&self, summaries: &[CellSummary], curves: &[AccessCurve]) -> Vec<MachineNote> {
         let mut platforms = self.described();
         platforms.extend(self.platforms.iter().map(|it| (it.id.clone(), it.clone())));
@@ -189,7 +190,7 @@ impl Gather {
         }
     }
 
-    /// The lengths at which the delays of a machine stop growing.
+    /// Returns the lengths at which the delays of a machine stop growing.
     fn saturations(&self, machine: &MachineNote, summaries: &[CellSummary]) -> Vec<Saturation> {
         let of_machine = |it: &&CellSummary| *it.cell.machine == *machine.id;
         let mine: Vec<CellSummary> = summaries.iter().filter(of_machine).cloned().collect();
@@ -200,7 +201,7 @@ impl Gather {
         saturations(&mine, &targets, &misses)
     }
 
-    /// The findings about the machine, from the first file that has findings.
+    /// Returns the findings about the machine, from the first file that has findings.
     fn findings(&self, machine: &str) -> Vec<Finding> {
         let read = |file: &FileNote| {
             let findings = file.provenance.machine.get("findings")?.clone();
@@ -217,13 +218,14 @@ impl Gather {
     }
 }
 
-/// Whether a file belongs to this machine; a file without a readable platform counts for every
-/// machine.
+/// Returns whether a file belongs to this machine; a file without a readable platform counts for
+/// every machine.
 fn is_of(file: &FileNote, machine: &str) -> bool {
     Platform::from_toml(&file.provenance.platform).map_or(true, |platform| platform.id == machine)
 }
 
-/// The misses of the loads of a run in the last-level cache; empty if they were not counted.
+/// Returns the misses of the loads of a run in the last-level cache; empty if they were not
+/// counted.
 fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
     let loads = provenance.machine.get("load").and_then(Value::as_array);
     let of_load = |known: &Value| {
@@ -236,7 +238,7 @@ fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
     loads.into_iter().flatten().filter_map(of_load).collect()
 }
 
-/// The reason why a file is not a complete run; None for a complete run.
+/// Returns the reason why a file is not a complete run, or `None` for a complete run.
 pub fn incomplete<S>(name: &str, reader: &Reader<S>) -> Option<String>
 where
     S: ChunkReader + Read + Seek + 'static,

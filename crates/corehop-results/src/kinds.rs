@@ -27,11 +27,11 @@ macro_rules! results {
         pub struct Results {
             /// The estimator that computes the delays.
             pub estimator: Estimator,
-            /// The files behind the results.
+            /// The files from which the results come.
             pub files: Vec<FileNote>,
             /// The machines on which the files were measured.
             pub machines: Vec<MachineNote>,
-            /// The files that belong beside these files and are missing.
+            /// The files that belong beside the files that were read, and are missing.
             pub missing: Vec<MissingFile>,
             /// The numbers of lost samples, by cause.
             pub budget: SampleBudget,

@@ -25,15 +25,15 @@ pub use program::Recorded;
 /// A file of results that was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileNote {
-    /// The name of the file.
+    /// The name of the file with the rows.
     pub name: String,
     /// The kind of the file's rows.
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
-    /// The number of rows read.
+    /// The number of rows that were read from the file.
     pub n_rows: u64,
-    /// The reason why the file is not a complete run; None for a complete run.
+    /// The reason why the file is not a complete run, or `None` for a complete run.
     pub incomplete: Option<String>,
     /// Whether checksums verified the file's rows.
     pub verification: Verification,
@@ -44,9 +44,9 @@ pub struct FileNote {
 /// A machine on which results were measured.
 #[derive(Debug, Clone)]
 pub struct MachineNote {
-    /// The id of the machine.
+    /// The id of the machine that took the rows.
     pub id: String,
-    /// The description of the machine; None if no file has a readable platform.
+    /// The description of the machine, or `None` if no file has a readable platform.
     pub platform: Option<Platform>,
     /// The findings of `corehop doctor` before the run.
     pub findings: Vec<Finding>,
@@ -56,6 +56,6 @@ pub struct MachineNote {
     pub edges: Vec<Edge>,
     /// The access times of the machine's cache levels.
     pub levels: Option<LevelLatencies>,
-    /// The part of each delay that these access times explain.
+    /// The part of each delay that the access times explain.
     pub balances: Vec<Balance>,
 }

@@ -19,7 +19,7 @@ pub(crate) use self::Recordings as Summary;
 pub struct Recorded {
     /// The comparison of the program's arms, if it has arms.
     pub comparison: Option<RunComparison>,
-    /// The recording.
+    /// The recording of the program's runs.
     pub recording: Recording,
     /// The program's events by class, thread and preempter, with their cost if the recording stored it.
     pub cost: RunCost,
@@ -30,7 +30,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The results of a recording; None if the file does not describe its machine.
+    /// Returns the results of a recording, or `None` if the file does not describe its machine.
     fn of(RecordingFiles { provenance, recording, .. }: RecordingFiles) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
         let charged = ChargedRecording::of(&provenance.machine);
@@ -53,7 +53,7 @@ struct RecordingFiles {
 }
 
 impl RecordingFiles {
-    /// The missing files of the recording.
+    /// Returns the missing files of the recording.
     fn missing(&self) -> impl Iterator<Item = MissingFile> {
         let knows_runs = self.recording.knows_runs() != Some(false);
         let expected = move |kind: &RowKind| *kind != RowKind::Runs || knows_runs;
@@ -108,7 +108,7 @@ impl Summarise for Recordings {
 }
 
 impl Recordings {
-    /// The index of the recording to which a file belongs.
+    /// Returns the index of the recording to which a file belongs.
     fn recording(&mut self, from: &FromFile<'_>) -> usize {
         let facts = RecordingFacts::of(&from.provenance.machine).unwrap_or_default();
         let same = |it: &RecordingFiles| it.recording.facts == facts;

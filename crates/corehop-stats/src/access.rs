@@ -4,9 +4,9 @@
 //! While a working set fits into a cache, an access takes the time of that cache whatever the size: a
 //! plateau on log–log axes. Between plateaus the curve rises because a growing share of the accesses goes
 //! one level further out. The plateaus minimise a penalty: a level costs a constant, a point costs its
-//! distance from its level, and a point on no level costs a constant. One outlier therefore neither creates
-//! nor breaks a plateau. A cache of size C is observed if the curve leaves a plateau at C; if the curve
-//! stays flat far beyond C, the size is contradicted.
+//! distance from its level, and a point on no level costs a constant. A single outlier therefore neither
+//! creates nor breaks a plateau. A cache of size C is observed if the curve leaves a plateau at C; if the
+//! curve stays flat far beyond C, the size is contradicted.
 
 use std::collections::BTreeMap;
 
@@ -23,18 +23,18 @@ use corehop_plan::workload::{LineState, Page, Pattern};
 /// The common properties of the walks in one curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurveKey {
-    /// The id of the platform.
+    /// The id of the platform on which the walks were measured.
     #[serde(serialize_with = "super::cell::text")]
     pub machine: Text,
-    /// The order of the accesses.
+    /// The order in which the walks access their lines.
     pub pattern: Pattern,
-    /// The requested kind of pages.
+    /// The kind of pages that the plan requested for the walks.
     pub page: Page,
     /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// The number of independent chains.
+    /// The number of independent chains of accesses in a walk.
     pub chains: u64,
-    /// The requested NUMA node of the memory; None if none was requested.
+    /// The requested NUMA node of the memory, or `None` if none was requested.
     pub node: Option<u64>,
     /// The state of the lines before a walk.
     pub cache_state: LineState,
@@ -76,11 +76,11 @@ impl Ord for CurveKey {
 /// The access time at one working-set size, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurvePoint {
-    /// The working-set size in bytes.
+    /// The working-set size of the point in bytes.
     pub wss_bytes: u64,
     /// The number of walks, including disturbed walks.
     pub n_all: usize,
-    /// The median of the valid walks; None without valid walks.
+    /// The median of the valid walks, or `None` without valid walks.
     pub access_ns: Option<Quantile>,
     /// The shortest time of the valid walks.
     pub min_ns: Option<f64>,
@@ -112,7 +112,7 @@ pub struct AccessCurve {
 }
 
 impl AccessCurve {
-    /// The median access time at this size, in nanoseconds.
+    /// Returns the median access time at this size, in nanoseconds.
     pub fn at(&self, wss_bytes: u64) -> Option<f64> {
         let point = self.points.iter().find(|point| point.wss_bytes == wss_bytes)?;
         Some(point.access_ns?.estimate)
@@ -154,14 +154,14 @@ pub struct Curves {
 }
 
 impl Curves {
-    /// Adds walks.
+    /// Adds the times of walks to the curves.
     pub fn take(&mut self, walks: &[AccessTime]) {
         for walk in walks {
             self.walks.entry((CurveKey::of(walk), walk.wss_bytes)).or_default().take(walk);
         }
     }
 
-    /// The curves, with their plateaus.
+    /// Returns the curves of access times, with their plateaus.
     pub fn finish(&self) -> Vec<AccessCurve> {
         let mut curves: Vec<AccessCurve> = Vec::new();
         for ((key, wss_bytes), walks) in &self.walks {
@@ -188,7 +188,7 @@ impl Curves {
 const TOLERANCE: f64 = 0.095;
 /// The largest penalty of a point, however far from its level.
 const MOST: f64 = 1.5;
-/// The penalty for a level.
+/// The penalty for a further level in the fit of a curve.
 const LEVEL: f64 = 1.2;
 /// The penalty for a point on no level.
 const ON_NONE: f64 = 1.0;
@@ -228,7 +228,7 @@ fn merged(mut plateaus: Vec<Plateau>, next: Plateau) -> Vec<Plateau> {
     plateaus
 }
 
-/// The first and last index of each level in the description of `logs` with the smallest penalty.
+/// Returns the first and last index of each level in the description of `logs` with the smallest penalty.
 fn cheapest(logs: &[f64]) -> Vec<(usize, usize)> {
     // best[k]: the cost of the first k points, and where the level that ends there begins, if any.
     let mut best: Vec<(f64, Option<usize>)> = vec![(0.0, None)];
@@ -257,13 +257,13 @@ fn cheapest(logs: &[f64]) -> Vec<(usize, usize)> {
     levels
 }
 
-/// The total penalty of the points on one level.
+/// Returns the total penalty of the points on one level.
 fn distance(logs: &[f64]) -> f64 {
     let level = middle(logs);
     logs.iter().map(|log| ((log - level).abs() / TOLERANCE).min(MOST)).sum()
 }
 
-/// The median of the values.
+/// Returns the median of the values.
 fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -276,9 +276,9 @@ fn middle(values: &[f64]) -> f64 {
 pub struct Edge {
     /// The label of the cache: `L1d`, `L2`, …
     pub cache: String,
-    /// The declared size in bytes.
+    /// The declared size of the cache in bytes.
     pub declared_bytes: u64,
-    /// The largest size in bytes that is still on the cache's plateau; None without a plateau.
+    /// The largest size in bytes that is still on the cache's plateau, or `None` without a plateau.
     pub flat_to_bytes: Option<u64>,
     /// The smallest measured size in bytes at which an access takes twice the plateau's time.
     pub rises_by_bytes: Option<u64>,
@@ -303,7 +303,7 @@ pub enum EdgeOutcome {
 }
 
 impl EdgeOutcome {
-    /// The verdict as words.
+    /// Returns the outcome of the comparison as words.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Observed => "observed",
@@ -381,7 +381,7 @@ mod tests {
     use super::*;
     use crate::example::access_time;
 
-    /// A curve through these times, at 4 KiB and on by doubling.
+    /// Returns a curve through the given times, at 4 KiB and on by doubling.
     fn curve(times: &[f64]) -> AccessCurve {
         let walks: Vec<AccessTime> = times
             .iter()
@@ -398,7 +398,7 @@ mod tests {
         curve
     }
 
-    /// 48 KiB, 2 MiB and 480 MiB, as a guest reports them.
+    /// Makes a platform with caches of 48 KiB, 2 MiB and 480 MiB, as a guest reports them.
     fn platform() -> Platform {
         let cache = |level: u32, kind: &str, size: &str| {
             format!(

@@ -14,9 +14,9 @@
 //! | `l2_migration`, `l3_migration`, `memory_migration` | the cache that both CPUs share, or memory |
 //! | `preemption` by a preemptor or load | the first cache larger than what ran meanwhile |
 //!
-//! The balance is an upper bound for a preemption that did not evict everything. It leaves out the
-//! extra cost of a modified line (its transfer from another core's cache), overlapping misses,
-//! write-backs, and translation; these, and errors, make up the residual.
+//! The balance is an upper bound for a preemption that did not evict everything. The predicted delay
+//! leaves out the extra cost of a modified line (its transfer from another core's cache), overlapping
+//! misses, write-backs, and translation; these, and errors, make up the residual.
 
 use serde::Serialize;
 
@@ -32,15 +32,15 @@ pub struct LevelLatencies {
     /// The caches that hold data, innermost first, each with its label, its size in bytes, and the
     /// time of a hit.
     pub caches: Vec<(String, u64, Option<f64>)>,
-    /// The access time to memory.
+    /// The access time to memory, in nanoseconds.
     pub memory_ns: Option<f64>,
     /// The source of each time, in order, memory last.
     pub sources: Vec<String>,
 }
 
 impl LevelLatencies {
-    /// The levels of `platform`, with the times that `curves` measured, or else with the times that
-    /// the platform states.
+    /// Returns the levels of `platform`, with the times that `curves` measured, or else with the
+    /// times that the platform states.
     ///
     /// A cache has the time of its plateau; memory has the time of invalid lines in the largest
     /// working set measured in that state.
@@ -71,13 +71,13 @@ impl LevelLatencies {
         Self { caches, memory_ns: measured.or(stated), sources }
     }
 
-    /// The first cache that still has the lines after a walk of this size ran, or memory.
+    /// Returns the first cache that still has the lines after a walk of this size ran, or memory.
     fn beyond(&self, bytes: u64) -> (String, Option<f64>) {
         let larger = self.caches.iter().skip(1).find(|&&(_, size, _)| size > bytes);
         larger.map_or_else(|| self.memory(), |(label, _, time)| (label.clone(), *time))
     }
 
-    /// The innermost cache at this level or farther out, or memory.
+    /// Returns the innermost cache at this level or farther out, or memory.
     fn at_level(&self, level: u32) -> (String, Option<f64>) {
         let prefix = format!("L{level}");
         let found = self.caches.iter().find(|(label, ..)| label.starts_with(&prefix));
@@ -88,8 +88,8 @@ impl LevelLatencies {
         ("memory".to_owned(), self.memory_ns)
     }
 
-    /// The place of the lines of a cell after its event; None if nothing is lost, or if the place is
-    /// unknown.
+    /// Returns the place of the lines of a cell after its event, or `None` if nothing is lost, or if
+    /// the place is unknown.
     fn source(&self, cell: &CellKey) -> Option<(String, Option<f64>)> {
         match cell.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => None,
@@ -119,7 +119,7 @@ fn source(measured: Option<f64>, stated: Option<f64>) -> String {
 /// The balance of a cell: its median delay and the explained part, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Balance {
-    /// The cell of the balance.
+    /// The cell to which the balance applies.
     pub cell: CellKey,
     /// The number of lines in the working set.
     pub lines: u64,
@@ -129,7 +129,7 @@ pub struct Balance {
     pub from: String,
     /// The access time of a line from that place, in nanoseconds.
     pub from_ns: f64,
-    /// The measured median delay.
+    /// The median delay that was measured, in microseconds.
     pub measured_us: f64,
     /// The explained delay, `lines × (from − warm)`.
     pub explained_us: f64,
@@ -139,14 +139,14 @@ pub struct Balance {
     pub explained_us_per_kib: f64,
     /// The residual for each KiB of the working set, in microseconds.
     pub residual_us_per_kib: f64,
-    /// The explained delay divided by the measured delay; None if the measured delay is zero.
+    /// The explained delay divided by the measured delay, or `None` if the measured delay is zero.
     pub explained_share: Option<f64>,
     /// The indirect estimate (Bastoni et al. 2010, section 3.1): additional misses × the time of
-    /// memory; None if misses were not counted.
+    /// memory, or `None` if misses were not counted.
     pub indirect_us: Option<f64>,
 }
 
-/// The balances of all cells for which the place of the lines is known.
+/// Returns the balances of all cells for which the place of the lines is known.
 pub fn balances(summaries: &[CellSummary], levels: &LevelLatencies) -> Vec<Balance> {
     summaries.iter().filter_map(|summary| balance(summary, levels)).collect()
 }
@@ -178,7 +178,7 @@ fn balance(summary: &CellSummary, levels: &LevelLatencies) -> Option<Balance> {
 /// The share of translation in a delay: a cell in base pages compared with the cell in huge pages.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TranslationShare {
-    /// The cell with base pages.
+    /// The cell whose working set has base pages.
     pub cell: CellKey,
     /// The kind of huge pages in the comparison.
     pub huge: Page,
@@ -188,14 +188,14 @@ pub struct TranslationShare {
     pub huge_us: f64,
     /// The part of the delay that translation adds: base minus huge pages, in microseconds.
     pub translation_us: f64,
-    /// The added part divided by the delay in base pages; None if that delay is zero.
+    /// The added part divided by the delay in base pages, or `None` if that delay is zero.
     pub share: Option<f64>,
 }
 
 /// The smallest share of a working set on huge pages at which the set counts as being on huge pages.
 const HUGE: f64 = 0.9;
 
-/// The share of translation for every cell that was measured in base and in huge pages.
+/// Returns the share of translation for every cell that was measured in base and in huge pages.
 pub fn translations(summaries: &[CellSummary]) -> Vec<TranslationShare> {
     let base = summaries.iter().filter(|summary| summary.cell.page == Page::Base);
     base.flat_map(|base| {
@@ -229,7 +229,8 @@ mod tests {
     use crate::summary::summarize;
     use corehop_plan::samples::Sample;
 
-    /// L1 48 KiB at 2 ns, L2 2 MiB at 6 ns, L3 32 MiB at 30 ns, memory at 100 ns.
+    /// Returns latencies with an L1 of 48 KiB at 2 ns, an L2 of 2 MiB at 6 ns, an L3 of 32 MiB at 30
+    /// ns, and memory at 100 ns.
     fn levels() -> LevelLatencies {
         let cache = |label: &str, kib: u64, ns| (label.to_owned(), kib << 10, Some(ns));
         LevelLatencies {
@@ -239,7 +240,8 @@ mod tests {
         }
     }
 
-    /// 64 lines, warm 128 ns (2 ns a line), this much longer after the event.
+    /// Makes a sample of 64 lines whose warm touch takes 128 ns (2 ns a line), and whose touch after
+    /// the event takes longer by the given delay.
     fn delayed(event: Event, delay_ns: f64) -> Sample {
         Sample { event, warm_ns: 128.0, resumed_ns: 128.0 + delay_ns, ..sample() }
     }

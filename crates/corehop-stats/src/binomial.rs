@@ -8,8 +8,8 @@
 
 use statrs::function::gamma::ln_gamma;
 
-/// The logarithm `ln P(B = k)` for `B` binomial with `n` trials of probability `p`, 0 < p < 1,
-/// `k <= n`.
+/// Returns the logarithm `ln P(B = k)` for `B` binomial with `n` trials of probability `p`, 0 < p <
+/// 1, `k <= n`.
 pub(crate) fn ln_mass(n: usize, p: f64, k: usize) -> f64 {
     let (trials, hits) = (n as f64, k as f64);
     let misses = trials - hits;
@@ -20,7 +20,7 @@ fn ln_choose(n: f64, k: f64) -> f64 {
     ln_gamma(n + 1.0) - ln_gamma(k + 1.0) - ln_gamma(n - k + 1.0)
 }
 
-/// The probability `P(B <= k)`; 1 for `k >= n`.
+/// Returns the probability `P(B <= k)`; 1 for `k >= n`.
 pub fn at_most(n: usize, p: f64, k: usize) -> f64 {
     if k >= n {
         return 1.0;
@@ -28,7 +28,7 @@ pub fn at_most(n: usize, p: f64, k: usize) -> f64 {
     if k as f64 <= n as f64 * p { lower_tail(n, p, k) } else { 1.0 - upper_tail(n, p, k + 1) }
 }
 
-/// The probability `P(B >= k)`; 0 for `k > n`.
+/// Returns the probability `P(B >= k)`; 0 for `k > n`.
 pub fn at_least(n: usize, p: f64, k: usize) -> f64 {
     match k {
         0 => 1.0,
@@ -38,7 +38,7 @@ pub fn at_least(n: usize, p: f64, k: usize) -> f64 {
     }
 }
 
-/// The sum of the probabilities from `k` down; intended for `k` up to the mode, where they
+/// Returns the sum of the probabilities from `k` down; intended for `k` up to the mode, where they
 /// decrease.
 fn lower_tail(n: usize, p: f64, k: usize) -> f64 {
     let odds = (1.0 - p) / p;
@@ -54,7 +54,7 @@ fn lower_tail(n: usize, p: f64, k: usize) -> f64 {
     sum.min(1.0)
 }
 
-/// The sum of the probabilities from `k` up; the mirror image of [`lower_tail`].
+/// Returns the sum of the probabilities from `k` up; the mirror image of [`lower_tail`].
 fn upper_tail(n: usize, p: f64, k: usize) -> f64 {
     lower_tail(n, 1.0 - p, n - k)
 }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use statrs::function::beta::beta_reg;
 
-    /// The obvious twin: the law of the number of hits, one trial after the other.
+    /// Returns the obvious twin: the law of the number of hits, one trial after the other.
     fn slow_masses(n: usize, p: f64) -> Vec<f64> {
         let mut masses = vec![1.0];
         for _ in 0..n {

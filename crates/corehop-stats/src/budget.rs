@@ -15,7 +15,7 @@ use corehop_plan::units::Bytes;
 pub struct SampleFate {
     /// The common property of the samples: an event, or a working-set size.
     pub of: String,
-    /// The number of samples.
+    /// The number of all samples, valid or not.
     pub n_all: usize,
     /// The number of valid samples that needed no repair.
     pub clean: usize,
@@ -55,7 +55,7 @@ impl SampleFate {
 /// The fates of samples, by event under each load and by working-set size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct SampleBudget {
-    /// The fate of all samples.
+    /// The fate of all samples of the files.
     pub total: SampleFate,
     /// The fates by load and event.
     pub by_event: Vec<SampleFate>,
@@ -63,7 +63,7 @@ pub struct SampleBudget {
     pub by_wss: Vec<SampleFate>,
 }
 
-/// Computes the disturbance budget of these cells.
+/// Computes the disturbance budget of the given cells.
 pub fn budget(summaries: &[CellSummary]) -> SampleBudget {
     let mut budget = SampleBudget { total: of("all"), ..SampleBudget::default() };
     let mut by_wss: BTreeMap<u64, SampleFate> = BTreeMap::new();

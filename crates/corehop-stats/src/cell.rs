@@ -15,29 +15,29 @@ use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 /// The common properties of the samples of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellKey {
-    /// The id of the platform.
+    /// The id of the platform on which the samples were measured.
     #[serde(serialize_with = "text")]
     pub machine: Text,
     /// The way in which the machine's memory is attached to its packages.
     pub memory_architecture: MemoryArchitecture,
-    /// The experiment.
+    /// The name of the experiment that took the samples.
     #[serde(serialize_with = "text")]
     pub experiment: Text,
-    /// The background load.
+    /// The background load under which the samples were taken.
     #[serde(serialize_with = "text")]
     pub load: Text,
-    /// The order of the accesses.
+    /// The order in which the job accesses the lines of its working set.
     pub pattern: Pattern,
     /// The user's own job, which replaces the pattern.
     #[serde(serialize_with = "optional_text")]
     pub workload: Option<Text>,
-    /// The requested kind of pages.
+    /// The kind of pages that the plan requested for the working set.
     pub page: Page,
-    /// The requested NUMA node of the memory; None if none was requested.
+    /// The requested NUMA node of the memory, or `None` if none was requested.
     pub node: Option<u64>,
     /// Whether every job had fresh page frames.
     pub fresh_frames: bool,
-    /// The number of independent chains.
+    /// The number of independent chains of accesses.
     pub chains: u64,
     /// The share of word accesses that write.
     pub write_ratio: f64,
@@ -47,7 +47,7 @@ pub struct CellKey {
     pub event: Event,
     /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
-    /// The distribution of preemption lengths.
+    /// The distribution of preemption lengths in the cell.
     #[serde(serialize_with = "text")]
     pub preemption_length: Text,
     /// The walk of the preemptor or of the polluters.
@@ -71,15 +71,15 @@ fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S:
     serializer.serialize_some(&text.as_deref())
 }
 
-/// The class that distinguishes a job's neighbours; None for migrations, whose event already states the
-/// class.
+/// Returns the class that distinguishes a job's neighbours, or `None` for migrations, whose event already
+/// states the class.
 fn beside_a_load(sample: &Sample) -> Option<Event> {
     let stays = !sample.event.is_migration() && sample.preempted_by == Absence::Load;
     sample.pair_class.filter(|_| stays)
 }
 
 impl CellKey {
-    /// The cell to which a sample belongs.
+    /// Returns the cell to which a sample belongs.
     pub fn of(sample: &Sample) -> Self {
         Self {
             machine: sample.machine.clone(),
@@ -104,23 +104,23 @@ impl CellKey {
         }
     }
 
-    /// The working-set size in KiB.
+    /// Returns the working-set size in KiB.
     pub fn wss_kib(&self) -> f64 {
         self.wss_bytes as f64 / 1024.0
     }
 
-    /// The size in bytes of a polluter's working set, parsed from a text such as
+    /// Returns the size in bytes of a polluter's working set, parsed from a text such as
     /// `shuffled 4 MiB write 0.5`.
     pub fn polluter_bytes(&self) -> Option<u64> {
         walked_bytes(self.polluter.as_deref()?)
     }
 
-    /// Whether two cells differ at most in the working-set size.
+    /// Returns whether two cells differ at most in the working-set size.
     pub fn same_series(&self, other: &Self) -> bool {
         *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
     }
 
-    /// Whether two cells differ at most in the event, its absence, and the working-set size.
+    /// Returns whether two cells differ at most in the event, its absence, and the working-set size.
     pub fn same_panel(&self, other: &Self) -> bool {
         *self
             == Self {
@@ -135,8 +135,8 @@ impl CellKey {
             }
     }
 
-    /// The properties, apart from load, write ratio, size and length, that must be equal for a comparison
-    /// of two cells, as one text.
+    /// Returns the properties, apart from load, write ratio, size and length, that must be equal for a
+    /// comparison of two cells, as one text.
     pub fn variant(&self) -> String {
         let Self { experiment, pattern, page, chains, cache_state, mover, .. } = self;
         let (workload, node, fresh) = (&self.workload, self.node, self.fresh_frames);
@@ -144,7 +144,7 @@ impl CellKey {
         format!("{text} {workload:?} {node:?} {fresh}")
     }
 
-    /// The distribution of preemption lengths; empty if the job resumed at once.
+    /// Returns the distribution of preemption lengths; empty if the job resumed at once.
     pub fn absence(&self) -> &str {
         match &*self.preemption_length {
             "none" | "fixed_0ns" => "",
@@ -152,12 +152,12 @@ impl CellKey {
         }
     }
 
-    /// The fields of the cell by name, with each value as text; `none` for an absent value.
+    /// Returns the fields of the cell by name, with each value as text; `none` for an absent value.
     pub fn fields(&self) -> Vec<(String, String)> {
         fields(self)
     }
 
-    /// The fields in the order in which summaries are listed; `idle` comes before other loads.
+    /// Returns the fields in the order in which summaries are listed; `idle` comes before other loads.
     fn order(&self) -> impl Ord + '_ {
         let place = (&self.machine, self.memory_architecture, &self.experiment);
         let load = (&*self.load != "idle", &self.load);
@@ -172,14 +172,15 @@ impl CellKey {
     }
 }
 
-/// The size in bytes of a polluter's working set, parsed from a text such as `shuffled 4 MiB write 0.5`.
+/// Returns the size in bytes of a polluter's working set, parsed from a text such as
+/// `shuffled 4 MiB write 0.5`.
 pub(super) fn walked_bytes(polluter: &str) -> Option<u64> {
     let mut words = polluter.split(' ').skip(1);
     let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
     Some(size.get())
 }
 
-/// The fields of a key by name, with each value as text; `none` for an absent value.
+/// Returns the fields of a key by name, with each value as text; `none` for an absent value.
 pub(super) fn fields(key: &impl Serialize) -> Vec<(String, String)> {
     let text = |value: Value| match value {
         Value::Null => "none".to_owned(),

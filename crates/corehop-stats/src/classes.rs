@@ -65,7 +65,7 @@ impl From<&SwitchBatch> for Exchanged {
 }
 
 impl Exchanged {
-    /// The declared class of the pair that exchanged lines.
+    /// Returns the declared class of the pair that exchanged lines.
     fn declared(&self, platform: &Platform) -> Option<Event> {
         let (from, with) = (Cpu(self.from_cpu as u32), Cpu(self.with? as u32));
         Some(Event::resuming(platform, from, with)).filter(|class| class.is_migration())
@@ -95,7 +95,7 @@ impl ClassExchanges {
         series.extend(after.map(|ns| (row.start_ns + AFTER_NS, ns)));
     }
 
-    /// The levels of the exchanges and the classes of pairs.
+    /// Returns the levels of the exchanges and the classes of pairs.
     pub fn finish(&self) -> Classes {
         let told = |(&declared, series): (&Event, &Vec<(u64, f64)>)| {
             let exchanges: Vec<f64> = series.iter().map(|&(_, exchange)| exchange).collect();
@@ -128,16 +128,16 @@ pub struct Classes {
 /// The levels of all pairs with one declared class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfPairs {
-    /// The declared class of a migration between such CPUs.
+    /// The declared class of a migration between the two CPUs of a pair.
     pub declared: Event,
     /// The levels of the pairs' exchanges.
     pub levels: ExchangeLevels,
-    /// The time at each distance.
+    /// The time that the pairs spent at each distance.
     pub stays: LevelResidence,
 }
 
 impl Classes {
-    /// The pairs to which a row belongs, and the class that the exchanges around its batch show.
+    /// Returns the pairs to which a row belongs, and the class that the exchanges around its batch show.
     fn batch(
         &self,
         platform: &Platform,
@@ -149,7 +149,7 @@ impl Classes {
         Some((of, of.levels.batch(row.before_ns, row.after_ns)))
     }
 
-    /// The measured class of a sample's pair; None if it cannot be determined.
+    /// Returns the measured class of a sample's pair, or `None` if it cannot be determined.
     pub fn class_of(&self, platform: &Platform, sample: &Sample) -> Option<Event> {
         let (of, batch) = self.batch(platform, sample)?;
         let BatchClass::Level(level) = batch else { return None };
@@ -188,14 +188,14 @@ impl Classes {
         }
     }
 
-    /// Whether some pairs have more than one level.
+    /// Returns whether some pairs have more than one level.
     pub fn several(&self) -> bool {
         self.pairs.iter().any(|of| of.levels.count() > 1)
     }
 }
 
-/// Whether the measured value depends on the distance to the other CPU, which applies to migrations and to jobs
-/// beside a load.
+/// Returns whether the measured value depends on the distance to the other CPU, which applies to migrations and
+/// to jobs beside a load.
 pub fn depends_on_class(sample: &Sample) -> bool {
     sample.event.is_migration() || sample.preempted_by == Absence::Load
 }
@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// The samples of a run with their classes.
+    /// Returns the samples of a run with their classes.
     fn assigned(mut samples: Vec<Sample>) -> (Vec<Sample>, Classes) {
         let platform = guest();
         let mut exchanges = ClassExchanges::default();
@@ -258,7 +258,8 @@ mod tests {
         (samples, classes)
     }
 
-    /// Near for thirty batches, far for thirty, with a batch between them in which the host moves.
+    /// Makes samples that are near for thirty batches and far for thirty, with a batch between them in which
+    /// the host moves.
     fn moved() -> Vec<Sample> {
         let near = |i: u64| 45.0 + (i % 7) as f64;
         let far = |i: u64| 205.0 + (i % 5) as f64;

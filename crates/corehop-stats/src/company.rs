@@ -12,13 +12,13 @@ use super::summary::CellSummary;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::{Absence, Event};
 
-/// The work on the job's CPU during its absence; the load's work on other CPUs does not count. Two costs are
-/// comparable only if the jobs were away in the same company.
+/// The work on the job's CPU during its absence; the load's work on other CPUs does not count. The costs of two
+/// absences are comparable only if the jobs were away in the same company.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Company {
     /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
-    /// The walk of the occupant.
+    /// The walk of the preemptor that had the CPU.
     pub polluter: Option<String>,
     /// The measured class of the job's CPU and the load's CPU, if a load ran and the class was measured. A job
     /// beside a neighbour at the distance of an L3 migration is compared with L3 migrations.
@@ -27,7 +27,7 @@ pub struct Company {
 }
 
 impl Company {
-    /// The company of a cell's job.
+    /// Returns the company of a cell's job.
     pub fn of(cell: &CellKey) -> Self {
         Self {
             preempted_by: cell.preempted_by,
@@ -36,17 +36,18 @@ impl Company {
         }
     }
 
-    /// The company in which the experiment runs nothing.
+    /// Returns the company in which the experiment runs nothing.
     pub const fn nothing() -> Self {
         Self { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
     }
 
-    /// Whether a migration of this class leads from the job's CPU to the CPU of its neighbour.
+    /// Returns whether a migration of this class leads from the job's CPU to the CPU of its neighbour.
     pub fn leads(&self, migration: Event) -> bool {
         self.pair_class.is_none_or(|class| class == migration)
     }
 
-    /// The events after which a job of this company resumes in place, the closest to a preemption first.
+    /// Returns the events after which a job of this company resumes in place, the closest to a preemption
+    /// first.
     pub fn stays(&self) -> &'static [Event] {
         match self.preempted_by {
             Absence::Nothing => &[Event::Preemption, Event::IdleLeave],
@@ -54,12 +55,12 @@ impl Company {
         }
     }
 
-    /// The size of the occupant's working set, if known.
+    /// Returns the size of the occupant's working set, if known.
     fn walked(&self) -> Option<Bytes> {
         self.polluter.as_deref().and_then(walked_bytes).map(Bytes::new)
     }
 
-    /// The company as a short clause, such as `a preemptor walked 4 MiB meanwhile`.
+    /// Returns the company as a short clause, such as `a preemptor walked 4 MiB meanwhile`.
     pub fn brief(&self) -> String {
         match (self.preempted_by, self.walked()) {
             (Absence::Preemptor, Some(size)) => format!("a preemptor walked {size} meanwhile"),
@@ -69,7 +70,7 @@ impl Company {
     }
 }
 
-/// Whether a job resumes in place after this event.
+/// Returns whether a job resumes in place after this event.
 pub const fn stays(event: Event) -> bool {
     matches!(event, Event::Preemption | Event::IdleLeave)
 }
@@ -78,14 +79,14 @@ pub const fn stays(event: Event) -> bool {
 /// other.
 #[derive(Debug, Clone)]
 pub struct CompanyGroup<'a> {
-    /// The company.
+    /// The company in which the cells of the group were away.
     pub company: Company,
     /// The cells: first the jobs that resume in place, then the migrations from near to far.
     pub cells: Vec<&'a CellSummary>,
 }
 
 impl CompanyGroup<'_> {
-    /// Whether jobs of this company both stayed and moved.
+    /// Returns whether jobs of this company both stayed and moved.
     pub fn compares(&self) -> bool {
         let any = |moved: bool| self.cells.iter().any(|it| it.cell.event.is_migration() == moved);
         any(true) && any(false)

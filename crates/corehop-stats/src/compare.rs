@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Compares two samples: which tends to be greater, by how much, and with which certainty.
 //!
-//! No function here assumes a distribution or equal variances. Samples are in the order of measurement; if
-//! neighbours are visibly dependent, they count as fewer samples (see [`crate::moments`]). The two samples
-//! must be independent of each other.
+//! The functions of this module assume neither a distribution nor equal variances. Samples are in the
+//! order of measurement; if neighbours are visibly dependent, they count as fewer samples (see
+//! [`crate::moments`]). The two samples must be independent of each other.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, StudentsT};
@@ -18,10 +18,10 @@ use super::sequential::dependence_about;
 /// `θ = P(X < Y) + P(X = Y)/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StochasticOrder {
-    /// The value of `θ`: 1 if every `y` is above every `x`, 1/2 if neither sample tends to be greater.
-    /// This value is Mann and Whitney's U divided by the number of pairs.
+    /// The value of `θ`: 1 if every `y` is above every `x`, 1/2 if neither sample tends to be greater. The
+    /// value `θ` is Mann and Whitney's U divided by the number of pairs.
     pub theta: f64,
-    /// The interval of `θ`.
+    /// The confidence interval of the value `θ`.
     pub interval: Interval,
     /// The two-sided p-value of `θ = 1/2`.
     pub p_value: f64,
@@ -32,25 +32,26 @@ pub struct StochasticOrder {
 }
 
 impl StochasticOrder {
-    /// Whether `Y` tends to be greater, because the whole interval is above 1/2.
+    /// Returns whether `Y` tends to be greater, because the whole interval is above 1/2.
     pub fn ascending(&self) -> bool {
         self.interval.low > 0.5
     }
 
-    /// Whether `X` tends to be greater, because the whole interval is below 1/2.
+    /// Returns whether `X` tends to be greater, because the whole interval is below 1/2.
     pub fn descending(&self) -> bool {
         self.interval.high < 0.5
     }
 }
 
-/// The stochastic order of `x` and `y` with its interval at confidence `1 - alpha`, on the logit scale.
-/// The test is that of Brunner and Munzel (Biometrical Journal 42, 2000), which unlike Mann and Whitney's
-/// also holds for distributions of different shapes. If the samples do not overlap, the variance is zero;
-/// then the interval is the exact interval of independent pairs, and the p-value is that of the
+/// Returns the stochastic order of `x` and `y` with its interval at confidence `1 - alpha`, on the logit
+/// scale. The test is that of Brunner and Munzel (Biometrical Journal 42, 2000), which unlike Mann and
+/// Whitney's also holds for distributions of different shapes. If the samples do not overlap, the variance
+/// is zero; then the interval is the exact interval of independent pairs, and the p-value is that of the
 /// permutation test.
 ///
 /// # Errors
-/// [`BadInput`] for fewer than two values on a side, a value that is not a number, or an invalid `alpha`.
+/// Returns [`BadInput`] for fewer than two values on a side, a value that is not a number, or an invalid
+/// `alpha`.
 pub fn order(x: &[f64], y: &[f64], alpha: f64) -> Result<StochasticOrder, BadInput> {
     probability("alpha", alpha)?;
     let (sorted_x, sorted_y) = (at_least_two(x)?, at_least_two(y)?);
@@ -75,13 +76,13 @@ fn at_least_two(values: &[f64]) -> Result<Ordered, BadInput> {
     Ordered::new(values)
 }
 
-/// The share of `values` below `x`; equal values count half.
+/// Returns the share of `values` below `x`; equal values count half.
 pub(super) fn share_below(values: &Ordered, x: f64) -> f64 {
     (values.below(x) + values.at_most(x)) as f64 / 2.0 / values.len() as f64
 }
 
-/// The standard error of `θ`, from the placements of each sample in the other, with the degrees of freedom
-/// of Satterthwaite.
+/// Returns the standard error of `θ`, from the placements of each sample in the other, with the degrees of
+/// freedom of Satterthwaite.
 fn placement_error(of_x: &[f64], of_y: &[f64]) -> (f64, f64) {
     let parts = [of_x, of_y].map(|placements| {
         let n = placements.len() as f64;
@@ -102,16 +103,16 @@ pub(super) fn logit_interval(theta: f64, error: f64, freedom: f64, alpha: f64) -
     Interval { low, high, level: 1.0 - alpha }
 }
 
-/// The interval if placements do not vary: all of `pairs` independent pairs agree, which has a probability
-/// of at most `alpha` if the true share is below `alpha^(1/pairs)`.
+/// Returns the interval if placements do not vary: all of `pairs` independent pairs agree, which has a
+/// probability of at most `alpha` if the true share is below `alpha^(1/pairs)`.
 pub(super) fn pairs_interval(theta: f64, pairs: usize, alpha: f64) -> Interval {
     let room = -((alpha / 2.0).ln() / pairs as f64).exp_m1();
     let (low, high) = ((theta - room).max(0.0), (theta + room).min(1.0));
     Interval { low, high, level: 1.0 - alpha }
 }
 
-/// The permutation p-value of complete separation, which is the probability of two of all ways to choose
-/// the `x` among the values.
+/// Returns the permutation p-value of complete separation, which is the probability of two of all ways to
+/// choose the `x` among the values.
 fn separated(theta: f64, n_x: usize, n_y: usize) -> f64 {
     if (theta - 0.5).abs() < 0.5 {
         return 1.0;
@@ -122,7 +123,7 @@ fn separated(theta: f64, n_x: usize, n_y: usize) -> f64 {
     2.0 * (-ln_choose).exp()
 }
 
-/// The value `t` with probability `alpha` beyond `±t`.
+/// Returns the value `t` with probability `alpha` beyond `±t`.
 pub fn t_quantile(freedom: f64, alpha: f64) -> f64 {
     // Beyond some thousand degrees of freedom the law is normal to four digits, and the series of
     // the library slow.
@@ -132,7 +133,7 @@ pub fn t_quantile(freedom: f64, alpha: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - alpha / 2.0))
 }
 
-/// The probability `P(T > |t|)`.
+/// Returns the probability `P(T > |t|)` of the t distribution.
 fn t_tail(freedom: f64, t: f64) -> f64 {
     if freedom > 5_000.0 {
         return 0.5 * statrs::function::erf::erfc(t.abs() / std::f64::consts::SQRT_2);
@@ -147,28 +148,29 @@ pub struct QuantileDifference {
     pub p: f64,
     /// The quantile of `y` minus the quantile of `x`.
     pub estimate: f64,
-    /// The interval of the difference; None if a sample is too small to bound its own quantile on both
-    /// sides.
+    /// The interval of the difference, or `None` if a sample is too small to bound its own quantile on
+    /// both sides.
     pub interval: Option<Interval>,
 }
 
-/// The difference of the medians, `y` minus `x`, with its interval at confidence `1 - alpha`.
+/// Returns the difference of the medians, `y` minus `x`, with its interval at confidence `1 - alpha`.
 ///
 /// # Errors
-/// [`BadInput`], as for [`quantile_difference`].
+/// Returns [`BadInput`], as [`quantile_difference`] does.
 pub fn median_difference(x: &[f64], y: &[f64], alpha: f64) -> Result<QuantileDifference, BadInput> {
     quantile_difference(x, y, 0.5, alpha)
 }
 
-/// The difference of the `p` quantiles, `y` minus `x`, with its interval at confidence `1 - alpha`.
+/// Returns the difference of the `p` quantiles, `y` minus `x`, with its interval at confidence
+/// `1 - alpha`.
 ///
 /// The interval is a bootstrap interval without random draws: the rank of a resample's quantile follows a
 /// binomial tail (Maritz and Jarrett, JASA 73, 1978). The distributions of both resampled quantiles, and
 /// of their difference, are therefore known exactly.
 ///
 /// # Errors
-/// [`BadInput`] for fewer than two values on a side, a value that is not a number, or a `p` or `alpha`
-/// that is not a probability.
+/// Returns [`BadInput`] for fewer than two values on a side, a value that is not a number, or a `p` or
+/// `alpha` that is not a probability.
 pub fn quantile_difference(
     x: &[f64],
     y: &[f64],
@@ -189,7 +191,7 @@ pub fn quantile_difference(
     Ok(QuantileDifference { p, estimate, interval: difference_interval(&law_x, &law_y, alpha) })
 }
 
-/// The distribution of the `p` quantile of a resample: values with their probabilities.
+/// Returns the distribution of the `p` quantile of a resample: values with their probabilities.
 fn resampled(samples: &[f64], sorted: &Ordered, p: f64) -> Vec<(f64, f64)> {
     let at = sorted.rank((samples.len() as f64 * p).ceil() as usize).unwrap_or(sorted.max());
     let n = sorted.len();
@@ -224,14 +226,14 @@ fn resampled(samples: &[f64], sorted: &Ordered, p: f64) -> Vec<(f64, f64)> {
     law
 }
 
-/// The `alpha/2` and `1 - alpha/2` quantiles of the difference of two independent distributions.
+/// Returns the `alpha/2` and `1 - alpha/2` quantiles of the difference of two independent distributions.
 fn difference_interval(x: &[(f64, f64)], y: &[(f64, f64)], alpha: f64) -> Option<Interval> {
     let [low, high] = [alpha / 2.0, 1.0 - alpha / 2.0].map(|share| difference_at(x, y, share));
     Some(Interval { low: low?, high: high?, level: 1.0 - alpha })
 }
 
-/// The smallest `d` with `P(Y - X <= d)` at least `share`, found by bisection because there are too many
-/// pairs to sort. None for a distribution without values.
+/// Returns the smallest `d` with `P(Y - X <= d)` at least `share`, found by bisection because there are
+/// too many pairs to sort. Returns `None` for a distribution without values.
 fn difference_at(x: &[(f64, f64)], y: &[(f64, f64)], share: f64) -> Option<f64> {
     let (least_x, most_x) = (x.first()?.0, x.last()?.0);
     let (least_y, most_y) = (y.first()?.0, y.last()?.0);
@@ -254,7 +256,8 @@ fn mass(law: &[(f64, f64)]) -> f64 {
     law.iter().map(|(_, probability)| probability).sum()
 }
 
-/// The probability `P(Y - X <= d)`; both distributions ascend, so the number of `y` that count only grows.
+/// Returns the probability `P(Y - X <= d)`; both distributions ascend, so the number of `y` that count
+/// only grows.
 fn up_to(x: &[(f64, f64)], y: &[(f64, f64)], d: f64) -> f64 {
     let (mut sum, mut below, mut next) = (0.0, 0.0, y.iter().peekable());
     for &(a, of_a) in x {
@@ -270,11 +273,12 @@ fn up_to(x: &[(f64, f64)], y: &[(f64, f64)], d: f64) -> f64 {
     sum
 }
 
-/// The p-values of a family, adjusted so that comparing each with `alpha` rejects any true hypothesis with
-/// probability at most `alpha` (Holm, Scandinavian Journal of Statistics 6, 1979).
+/// Returns the p-values of a family, adjusted so that comparing each with `alpha` rejects any true
+/// hypothesis with probability at most `alpha` (Holm, Scandinavian Journal of Statistics 6, 1979).
 ///
 /// # Errors
-/// [`BadInput::NotFinite`] for a p-value that is not a number. An empty family yields an empty list.
+/// Returns [`BadInput::NotFinite`] for a p-value that is not a number. An empty family yields an empty
+/// list.
 pub fn holm(p_values: &[f64]) -> Result<Vec<f64>, BadInput> {
     if p_values.is_empty() {
         return Ok(Vec::new());
@@ -337,7 +341,7 @@ mod tests {
             prop_assert!(forth.interval.contains(forth.theta));
         }
 
-        /// The obvious twin: all pairs, sorted.
+        /// The test compares with the obvious twin, which sorts all pairs.
         #[test]
         fn the_quantiles_of_a_difference_of_laws_are_those_of_all_pairs(
             x in prop::collection::vec((-9_i32..9, 1_i32..9), 1..12),
@@ -497,7 +501,7 @@ mod tests {
         }
     }
 
-    /// The twin of `resampled`: draw, and see.
+    /// The twin of `resampled` draws resamples and counts.
     #[test]
     fn the_law_of_a_resampled_median_is_that_of_drawing() {
         let mut draw = ResampleSource::new(157);

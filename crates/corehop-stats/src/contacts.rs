@@ -2,8 +2,8 @@
 //! The graph of threads that belong together, combined from all sources of evidence: rates that decay with time, and
 //! their certainty.
 //!
-//! Wake-ups are counted only in some windows, but completely within these windows. Other sources sample or look
-//! periodically, so the time of a source is the time of the windows in which it reported something.
+//! Wake-ups are counted only in some windows, but completely within a window. Sources other than wake-ups sample or
+//! look periodically, so the time of a source is the time of the windows in which it reported something.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Tie {
     /// Poisson count).
     pub at_least: f64,
     /// The lines per second that one thread takes over from the other without a wake-up: the largest of the lower ends
-    /// of all sources that see such lines.
+    /// of all sources that see such hand-overs.
     pub lines_at_least: f64,
     /// The certainty that the threads belong together, from 0 to 1: each source errs with the share of its rate above
     /// the lower end, independently of the other sources.
@@ -65,13 +65,14 @@ pub struct ContactGraph {
 const FORGOTTEN: f64 = 0.01;
 
 impl ContactGraph {
-    /// A graph without ties; an event has half of its weight after `half_life_s` seconds.
+    /// Makes a graph without ties; an event has half of its weight after `half_life_s` seconds.
     pub fn new(half_life_s: f64) -> Self {
         let others = BTreeMap::new();
         Self { half_life_s, counts: Vec::new(), seconds: 0.0, others }
     }
 
-    /// Adds a window. A thread that is missing from the window has ended, so its ties are dropped.
+    /// Adds a window of activity to the graph. A thread that is missing from the window has ended, so its ties are
+    /// dropped.
     pub fn take(&mut self, activity: &Activity) {
         let span = activity.span_ns as f64 * 1e-9;
         let fade = (-std::f64::consts::LN_2 * span / self.half_life_s).exp();
@@ -107,7 +108,7 @@ impl ContactGraph {
         });
     }
 
-    /// The ties between threads, ordered by pair.
+    /// Returns the ties between threads, ordered by pair.
     pub fn ties(&self) -> Vec<Tie> {
         let tie = |&((a, b), count): &(ContactPair, f64)| {
             let (per_second, at_least) = (count / self.seconds, low(count) / self.seconds);
@@ -163,7 +164,7 @@ impl ContactEvidence {
 }
 
 impl Tie {
-    /// The rate of a tie: wake-ups, or hand-overs of data if these are more frequent.
+    /// Returns the rate of a tie: wake-ups, or hand-overs of data if these are more frequent.
     pub const fn rate(&self) -> f64 {
         self.per_second.max(self.lines_at_least)
     }
@@ -178,7 +179,7 @@ impl Tie {
     }
 }
 
-/// The lower end of a Poisson count, whose square root has a standard deviation of one half.
+/// Returns the lower end of a Poisson count, whose square root has a standard deviation of one half.
 fn low(count: f64) -> f64 {
     (count.sqrt() - 0.98).max(0.0).powi(2)
 }
@@ -271,7 +272,7 @@ mod tests {
         assert!(graph.ties()[0].at_least < 0.001);
     }
 
-    /// A window in which a source saw threads at the same data.
+    /// Returns a window in which a source saw threads at the same data.
     fn seen(by: Evidence, pairs: &[(u32, u32, u64, f64)]) -> Activity {
         let shared = |&(a, b, seen, per_second): &(u32, u32, u64, f64)| DataSharing {
             a,

@@ -6,8 +6,9 @@ use super::cell::CellKey;
 use super::summary::CellSummary;
 use corehop_plan::workload::{Absence, Event};
 
-/// Whether a median delay is not larger than the delay of the control `none` for the same working set,
-/// which should be zero. False without such a control.
+/// Returns whether a median delay is not larger than the delay of the control `none` for the same
+/// working set, which should be zero. Returns false if the summaries have no control for the working
+/// set.
 pub fn within_error(summary: &CellSummary, summaries: &[CellSummary]) -> bool {
     if summary.cell.event == Event::None {
         return false;
@@ -24,7 +25,7 @@ pub fn within_error(summary: &CellSummary, summaries: &[CellSummary]) -> bool {
 /// A size at which leaving the CPU idle cost as much as being preempted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeavingAlone {
-    /// The cell of the preemption.
+    /// The cell of the preemption that is compared with leaving the CPU alone.
     pub cell: CellKey,
     /// The median cost of the preemption, in microseconds.
     pub preemption_us: f64,
@@ -32,8 +33,8 @@ pub struct LeavingAlone {
     pub idle_leave_us: f64,
 }
 
-/// The preemptions by a preemptor or a load whose median cost is not higher than that of an equally long
-/// absence in which no other thread ran.
+/// Returns the preemptions by a preemptor or a load whose median cost is not higher than that of an
+/// equally long absence in which no other thread ran.
 pub fn leaving_alone(summaries: &[CellSummary]) -> Vec<LeavingAlone> {
     let preemptions = summaries.iter().filter(|summary| {
         summary.cell.event == Event::Preemption && summary.cell.preempted_by != Absence::Nothing

@@ -11,7 +11,7 @@ use super::replicates::{
 };
 use super::tail::{Replicated, fit_tail};
 
-/// One minus the confidence of every interval in a summary.
+/// The confidence of every interval in a summary is one minus this number.
 pub const ALPHA: f64 = 0.05;
 
 /// The quantiles that a summary states if there are enough samples.
@@ -28,11 +28,11 @@ pub struct DelayStatistics {
     pub spread: Spread,
     /// The reason why the median has no interval.
     pub no_interval: Option<NoInterval>,
-    /// The change of the replicates in the course of the run; None below six replicates.
+    /// The change of the replicates in the course of the run, or `None` for fewer than six replicates.
     pub drift: Option<ReplicateDrift>,
     /// The largest delay over all replicates, with the bound that it gives.
     pub max_between: ReplicateMaximum,
-    /// The smallest delay.
+    /// The smallest delay of the valid samples.
     pub min: f64,
     /// The largest delay, with the number of samples.
     pub max: Maximum,
@@ -65,13 +65,13 @@ pub struct PerKib {
 pub enum Extrapolation {
     /// The highest quantile that the samples support.
     Quantile {
-        /// The probability of the quantile.
+        /// The probability of the quantile that was extrapolated.
         p: f64,
         /// The estimate of the quantile, in microseconds.
         estimate: f64,
         /// The interval of the estimate, from the variation between replicates.
         interval: Option<Interval>,
-        /// The reason why there is no interval.
+        /// The reason why the statistic has no interval.
         #[serde(skip_serializing_if = "Option::is_none")]
         no_interval: Option<NoInterval>,
         /// The number of replicates of the samples.
@@ -118,9 +118,9 @@ impl Extrapolation {
 const SEED: u64 = 1;
 
 impl DelayStatistics {
-    /// The statistics of `values`, in microseconds and in the order of measurement, each with its replicate; `in_a_row`
-    /// consecutive replicates count as one. The working set has `wss_kib` KiB, and `warm` is the median of its warm
-    /// touches. None without values.
+    /// Returns the statistics of `values`, in microseconds and in the order of measurement, each with its replicate;
+    /// `in_a_row` consecutive replicates count as one. The working set has `wss_kib` KiB, and `warm` is the median of
+    /// its warm touches. Returns `None` if there are no values.
     pub fn of(
         values: &[f64],
         replicates: &[u64],
@@ -165,24 +165,24 @@ impl DelayStatistics {
         })
     }
 
-    /// Whether there are enough replicates for an interval.
+    /// Returns whether there are enough replicates for an interval.
     pub fn has_replicates(&self) -> bool {
         self.spread.replicates >= FEWEST_REPLICATES
     }
 
-    /// The median, with its interval.
+    /// Returns the median with its interval.
     pub fn median(&self) -> &Quantile {
         // `Delay::of` refuses to make one without the median, which stands first.
         &self.quantiles[0]
     }
 
-    /// The quantile `p`, if the number of samples supports it.
+    /// Returns the quantile `p`, if the number of samples supports it.
     pub fn quantile(&self, p: f64) -> Option<&Quantile> {
         self.quantiles.iter().find(|quantile| (quantile.p - p).abs() < 1e-9)
     }
 }
 
-/// The quantile `p` with its interval between replicates; None without samples.
+/// Returns the quantile `p` with its interval between replicates, or `None` without samples.
 pub fn nested_quantile(nested: &Nested, p: f64) -> Option<Quantile> {
     let between = nested.quantile(p, ALPHA).ok()?;
     let level = 1.0 - ALPHA;
@@ -201,7 +201,7 @@ pub fn nested_quantile(nested: &Nested, p: f64) -> Option<Quantile> {
 mod tests {
     use super::*;
 
-    /// Each value a replicate of its own.
+    /// Returns numbers that make each of `n` values a replicate of its own.
     fn apart(n: usize) -> Vec<u64> {
         (0..n as u64).collect()
     }

@@ -13,7 +13,7 @@ pub(crate) enum ReferenceLaw {
     Exponential,
     /// The distribution of `exp(Z)` with a standard normal `Z`.
     LogNormal,
-    /// The standard normal distribution.
+    /// The values follow the standard normal distribution.
     Normal,
     /// The uniform distribution on the whole numbers 1 to 6, which has many ties.
     Die,
@@ -22,7 +22,7 @@ pub(crate) enum ReferenceLaw {
 }
 
 impl ReferenceLaw {
-    /// The smallest `x` with `F(x) >= p`.
+    /// Returns the smallest `x` with `F(x) >= p`.
     pub(crate) fn quantile(self, p: f64) -> f64 {
         match self {
             Self::Uniform => p,
@@ -34,7 +34,7 @@ impl ReferenceLaw {
         }
     }
 
-    /// The mean of the distribution.
+    /// Returns the mean of the distribution.
     pub(crate) fn mean(self) -> f64 {
         match self {
             Self::Uniform => 0.5,
@@ -51,7 +51,7 @@ fn normal_quantile(p: f64) -> f64 {
     -std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
 }
 
-/// A seeded source of samples.
+/// A seeded source of resamples and reference values.
 pub(crate) struct ResampleSource(Pcg64Mcg);
 
 impl ResampleSource {
@@ -70,7 +70,7 @@ impl ResampleSource {
         (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
     }
 
-    /// Draws one value of `law`.
+    /// Draws one value of the distribution `law`.
     pub(crate) fn value(&mut self, law: ReferenceLaw) -> f64 {
         match law {
             ReferenceLaw::Normal => self.normal(),

@@ -26,7 +26,7 @@ words! {
 }
 
 impl Estimator {
-    /// The valid samples whose delay is a finite number, each with the delay in microseconds.
+    /// Returns the valid samples whose delay is a finite number, each with the delay in microseconds.
     pub fn delays_us(self, samples: &[Sample]) -> impl Iterator<Item = (&Sample, f64)> {
         let valid = samples.iter().filter(|sample| sample.valid);
         valid.filter_map(move |sample| {
@@ -35,8 +35,8 @@ impl Estimator {
         })
     }
 
-    /// The delay of `sample` in nanoseconds. `None` if the sample lacks an interval that the estimator
-    /// needs: a certified cold touch, or the direct cost of the switch.
+    /// Returns the delay of `sample` in nanoseconds. Returns `None` if the sample lacks an interval that
+    /// the estimator needs: a certified cold touch, or the direct cost of the switch.
     pub fn delay_ns(self, sample: &Sample) -> Option<f64> {
         let resumed_less_warm = sample.resumed_ns - sample.warm_ns;
         Some(match self {

@@ -3,7 +3,7 @@
 //!
 //! Kamali (2010), chapter 5, predicts the ratio of run times (below 1, threads gain by running together) from SMR, the
 //! share of misses that another package answers, and MPmI, the misses per million instructions. The printed prediction
-//! is a plane in SMR and MPmI. Other forms use the product of SMR and MPmI, which is the number of misses that a shared
+//! is a plane in SMR and MPmI. Some forms use the product of SMR and MPmI, which is the number of misses that a shared
 //! cache avoids.
 
 use serde::{Deserialize, Serialize};
@@ -13,18 +13,18 @@ use corehop_plan::words::words;
 /// The counts of a program without a shared cache, and the ratio of its run times.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SharedCacheObservation {
-    /// The name of the program. Cross-validation leaves out all rows of a program together.
+    /// The name of the program that was observed. Cross-validation leaves out all rows of a program together.
     pub benchmark: String,
     /// The misses that another package answered, divided by all misses.
     pub smr: f64,
-    /// The misses per million instructions.
+    /// The number of misses per million instructions.
     pub mpmi: f64,
     /// The run time with a common cache divided by the run time without one.
     pub ratio: f64,
 }
 
 impl SharedCacheObservation {
-    /// The misses per million instructions that a shared cache avoids.
+    /// Returns the misses per million instructions that a shared cache avoids.
     fn avoided(&self) -> f64 {
         self.smr * self.mpmi
     }
@@ -56,7 +56,7 @@ words! {
 pub enum GainModel {
     /// The ratio is a plane: `at_zero` + `per_mpmi` MPmI + `per_smr` SMR.
     Plane {
-        /// The ratio at zero counts.
+        /// The ratio that the model predicts at zero counts.
         at_zero: f64,
         /// The change of the ratio for each miss per million instructions.
         per_mpmi: f64,
@@ -70,7 +70,7 @@ pub enum GainModel {
     },
     /// The ratio is `at_zero` + `each` ln(1 + SMR MPmI).
     Logarithm {
-        /// The ratio at zero counts.
+        /// The ratio that the model predicts at zero counts.
         at_zero: f64,
         /// The change of the ratio for each unit of the logarithm.
         each: f64,
@@ -105,7 +105,7 @@ impl GainModel {
         Self::Product { each: (far_ns - near_ns) / (1e6 * instruction_ns) }
     }
 
-    /// The predicted ratio of run times.
+    /// Returns the predicted ratio of run times.
     pub fn ratio(self, smr: f64, mpmi: f64) -> f64 {
         let x = smr * mpmi;
         match self {
@@ -120,14 +120,15 @@ impl GainModel {
         self.ratio(row.smr, row.mpmi)
     }
 
-    /// The sum of the squared errors of the predictions.
+    /// Returns the sum of the squared errors of the predictions.
     pub fn residual_squares(self, rows: &[SharedCacheObservation]) -> f64 {
         rows.iter().map(|it| (self.of(it) - it.ratio).powi(2)).sum()
     }
 }
 
 impl Form {
-    /// The model of this form with the least squared errors on the rows; None if the rows do not determine the model.
+    /// Returns the model of this form with the least squared errors on the rows, or `None` if the rows do not determine
+    /// the model.
     pub fn fit(self, rows: &[SharedCacheObservation]) -> Option<GainModel> {
         let of = |row: fn(&SharedCacheObservation) -> f64| rows.iter().map(row);
         match self {
@@ -153,7 +154,8 @@ impl Form {
     }
 }
 
-/// The search tries values of `half` from 10 to a million in steps of four percent.
+/// Searches for the best form by trying values of `half` from 10 to a million, each four percent larger than the one
+/// before.
 fn saturating(rows: &[SharedCacheObservation]) -> Option<GainModel> {
     let step = |it: i32| 10.0 * 1.04_f64.powi(it);
     let halves = (0..).map(step).take_while(|&half| half < 1e6);
@@ -166,8 +168,8 @@ fn saturating(rows: &[SharedCacheObservation]) -> Option<GainModel> {
     models.min_by(|a, b| a.residual_squares(rows).total_cmp(&b.residual_squares(rows)))
 }
 
-/// The coefficients for which the weighted sum of the inputs is nearest to the outputs: the normal equations, solved by
-/// elimination with the largest pivot. None if the inputs are linearly dependent.
+/// Returns the coefficients for which the weighted sum of the inputs is nearest to the outputs: the normal equations,
+/// solved by elimination with the largest pivot. Returns `None` if the inputs are linearly dependent.
 fn least_squares<const N: usize>(rows: impl Iterator<Item = ([f64; N], f64)>) -> Option<[f64; N]> {
     let (mut matrix, mut right) = ([[0.0; N]; N], [0.0; N]);
     for (inputs, output) in rows {
@@ -213,8 +215,8 @@ impl std::fmt::Display for GainModel {
     }
 }
 
-/// The quality of a form that separates programs with gain from programs without, where each program is predicted from
-/// the others.
+/// The quality of a form, which separates programs that gain from programs that do not; each program is predicted from
+/// the other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Judgement {
     /// The number of rows that are predicted to gain and do not.
@@ -230,14 +232,14 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// The number of rows with a wrong prediction.
+    /// Returns the number of rows with a wrong prediction.
     pub const fn wrong(&self) -> usize {
         self.false_alarms + self.with_gain - self.found
     }
 }
 
 /// Judges a form: all rows of a benchmark are predicted from the rows of the other benchmarks. A row gains if its ratio
-/// is at most `threshold`. None if a fit is not possible.
+/// is at most `threshold`. Returns `None` if a fit is not possible.
 pub fn leaving_one_out(
     form: Form,
     rows: &[SharedCacheObservation],
@@ -263,7 +265,7 @@ pub fn leaving_one_out(
     Some(judgement)
 }
 
-/// The form with the fewest wrong rows, and its quality; among equal forms, the form with the smaller error.
+/// Returns the form with the fewest wrong rows, and its quality; among equal forms, the form with the smaller error.
 pub fn best(rows: &[SharedCacheObservation], threshold: f64) -> Option<(Form, Judgement)> {
     let judged =
         Form::ALL.iter().filter_map(|&form| Some((form, leaving_one_out(form, rows, threshold)?)));

@@ -17,13 +17,13 @@ use corehop_plan::workload::gang::{Placing, Sharing};
 
 pub use self::Sharings as Summary;
 
-/// One minus the confidence of the intervals, which is 95 %.
+/// The confidence of the intervals is one minus this number, which is 95 %.
 const ALPHA: f64 = 0.05;
 
 /// The results of a gang in one placing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct GangOutcome {
-    /// The number of runs.
+    /// The number of runs behind the outcome.
     pub runs: u64,
     /// The time of the slowest thread for each round, in nanoseconds: the mean of simulated runs, or the median of live
     /// runs, which other threads disturb.
@@ -34,18 +34,18 @@ pub struct GangOutcome {
     /// runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line_ns: Option<f64>,
-    /// The misses of the last-level cache per million instructions, of all threads (MPmI); None if not counted.
+    /// The misses of the last-level cache per million instructions, of all threads (MPmI), or `None` if not counted.
     pub mpmi: Option<f64>,
     /// The misses of the last-level cache for each round of a thread.
     pub misses_a_round: Option<f64>,
-    /// The misses that another package answered, divided by all misses (SMR); None without a miss.
+    /// The misses that another package answered, divided by all misses (SMR), or `None` without a miss.
     pub smr: Option<f64>,
 }
 
 /// The results of a program in all its placings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SharingSummary {
-    /// The id of the platform.
+    /// The id of the platform on which the program ran.
     pub machine: String,
     /// The program that the gang runs.
     pub program: String,
@@ -55,7 +55,7 @@ pub struct SharingSummary {
     pub parameters: String,
     /// The way in which the threads share their data.
     pub sharing: Sharing,
-    /// The number of threads; None if the runs have different numbers.
+    /// The number of threads, or `None` if the runs have different numbers.
     pub threads: Option<u64>,
     /// The results with a common cache.
     pub shared: Option<GangOutcome>,
@@ -83,18 +83,18 @@ struct GangSums {
     slowest: (f64, f64),
     /// The number of rounds of all threads.
     rounds: f64,
-    /// The numbers of instructions, misses and snoop hits; None if one of them is not counted.
+    /// The numbers of instructions, misses and snoop hits, or `None` if one of them is not counted.
     counts: Option<[u64; 3]>,
     /// The replicate of a live run.
     replicate: Option<u64>,
-    /// The number of threads.
+    /// The number of threads that were added.
     threads: u64,
     /// The line exchanges before and after the run.
     lines: [Option<f64>; 2],
 }
 
 impl GangSums {
-    /// The time of a round of the slowest thread, in nanoseconds.
+    /// Returns the time of a round of the slowest thread, in nanoseconds.
     fn each_ns(&self) -> f64 {
         self.slowest.0 / self.slowest.1
     }
@@ -134,14 +134,14 @@ impl GangOutcome {
     }
 }
 
-/// The median of the line exchanges around the runs.
+/// Returns the median of the line exchanges around the runs.
 fn line_ns(runs: &[&GangSums]) -> Option<f64> {
     let lines: Vec<f64> = runs.iter().flat_map(|run| run.lines).flatten().collect();
     Some(median(&Ordered::new(&lines).ok()?))
 }
 
-/// The ratio of two placings with its interval and its number of replicates, computed from the logarithms of the
-/// replicates' medians.
+/// Returns the ratio of two placings with its interval and its number of replicates, computed from the logarithms of
+/// the replicates' medians.
 fn paired_ratio(near: &[&GangSums], far: &[&GangSums]) -> Option<(f64, Option<Interval>, usize)> {
     let (near, far) = (medians(near)?, medians(far)?);
     let both = near.iter().filter_map(|(replicate, near)| Some((near, far.get(replicate)?)));
@@ -151,7 +151,7 @@ fn paired_ratio(near: &[&GangSums], far: &[&GangSums]) -> Option<(f64, Option<In
     Some((paired.mean.exp(), paired.interval.map(interval), paired.pairs))
 }
 
-/// The median of each replicate; None if a run has no replicate.
+/// Returns the median of each replicate, or `None` if a run has no replicate.
 fn medians(runs: &[&GangSums]) -> Option<BTreeMap<u64, f64>> {
     let mut each: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for run in runs {
@@ -167,7 +167,7 @@ type GangKey = (String, String, String, u64, Sharing);
 /// The runs of a gang, by placing, seed, gang and run.
 type GangRuns = BTreeMap<(Placing, u64, u64, u64), GangSums>;
 
-/// Collects rows of threads.
+/// The collector gathers the rows of threads of gangs.
 #[derive(Debug, Clone, Default)]
 pub struct Sharings {
     runs: BTreeMap<GangKey, GangRuns>,
@@ -190,7 +190,7 @@ impl Summarise for Sharings {
 }
 
 impl Sharings {
-    /// Adds rows of threads.
+    /// Adds rows of threads to the collector.
     pub fn take(&mut self, threads: &[SharedData]) {
         for it in threads {
             let text = |text: &std::sync::Arc<str>| text.to_string();
@@ -207,7 +207,7 @@ impl Sharings {
         }
     }
 
-    /// The summaries of all programs.
+    /// Returns the summaries of all programs.
     pub fn finish(&self) -> Vec<SharingSummary> {
         self.runs.iter().map(|(key, runs)| summary(key, runs)).collect()
     }

@@ -21,7 +21,8 @@ pub struct Headline {
     /// The costs in each company; companies in which the job both stayed and moved come first. Costs in two different
     /// companies are never compared.
     pub groups: Vec<CompanyCosts>,
-    /// The control: leaving the CPU for an equal time while no thread ran; None if the control was not measured.
+    /// The control, which is leaving the CPU for an equal time while no thread ran, or `None` if the control was not
+    /// measured.
     pub control: Option<HeadlineCost>,
     /// Whether the samples come from the simulated machine.
     pub simulated: bool,
@@ -30,7 +31,7 @@ pub struct Headline {
 /// The costs in one company, which are comparable with each other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompanyCosts {
-    /// The company during the absence.
+    /// The company in which the job was away.
     pub company: Company,
     /// The costs: resuming in place first, then the migrations from near to far.
     pub costs: Vec<HeadlineCost>,
@@ -39,23 +40,23 @@ pub struct CompanyCosts {
 /// The cost of one class of event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HeadlineCost {
-    /// The class of the event.
+    /// The class of the event that has the cost.
     pub event: Event,
-    /// The median delay, in microseconds.
+    /// The median delay in microseconds.
     pub median_us: f64,
-    /// The ends of the median's 95 % interval; None below six replicates.
+    /// The ends of the median's 95 % interval, or `None` for fewer than six replicates.
     pub interval_us: Option<(f64, f64)>,
-    /// The number of replicates.
+    /// The number of replicates behind the cost.
     pub replicates: usize,
     /// Whether the delay is not larger than the delay of the control `none`.
     pub within_error: bool,
 }
 
-/// The headline of these cells; None without a delay of a preemption or a migration.
+/// Returns the headline of the given cells, or `None` without a delay of a preemption or a migration.
 ///
 /// The headline uses the first cells that do not belong to a sweep. The preemption length is the one with the most
-/// cells that have an interval. If there are lengths at which a job both stayed and moved in one company, only these
-/// are considered. The size is the middle size among the sizes with the most cells that have an interval.
+/// cells that have an interval. If a job both stayed and moved in one company at some lengths, the function considers
+/// only cells of such lengths. The size is the middle size among the sizes with the most cells that have an interval.
 pub fn headline(summaries: &[CellSummary]) -> Option<Headline> {
     let away = |it: &&CellSummary| is_away(it) && it.delay.is_some();
     let all: Vec<&CellSummary> = summaries.iter().filter(away).collect();
@@ -84,17 +85,18 @@ pub fn headline(summaries: &[CellSummary]) -> Option<Headline> {
     })
 }
 
-/// Whether the cell's event is a preemption or a migration.
+/// Returns whether the cell's event is a preemption or a migration.
 fn is_cost(summary: &CellSummary) -> bool {
     summary.cell.event == Event::Preemption || summary.cell.event.is_migration()
 }
 
-/// Whether the cell's job was off its CPU.
+/// Returns whether the cell's job was off its CPU.
 fn is_away(summary: &CellSummary) -> bool {
     is_cost(summary) || summary.cell.event == Event::IdleLeave
 }
 
-/// The cells whose `key` has a company in which a job both stayed and moved; all cells if there is no such key.
+/// Returns the cells whose `key` has a company in which a job both stayed and moved, or all cells if no key has such
+/// a company.
 fn comparable<K: PartialEq>(
     cells: Vec<&CellSummary>,
     key: impl Fn(&CellKey) -> K,
@@ -117,7 +119,7 @@ fn interval(delay: &DelayStatistics) -> Option<(f64, f64)> {
     median.low.zip(median.high)
 }
 
-/// The values of `key` with the most cells that have an interval, in order of appearance.
+/// Returns the values of `key` with the most cells that have an interval, in order of appearance.
 fn most<K: PartialEq>(cells: &[&CellSummary], key: impl Fn(&CellKey) -> K) -> Vec<K> {
     let mut counts: Vec<(K, usize)> = Vec::new();
     for cell in cells {
@@ -132,8 +134,8 @@ fn most<K: PartialEq>(cells: &[&CellSummary], key: impl Fn(&CellKey) -> K) -> Ve
 }
 
 impl CompanyCosts {
-    /// The costs in a company. If no thread ran, the control and a preemption without a preemptor are the same absence,
-    /// and only the control is used.
+    /// Returns the costs of the events in one company. If no thread ran, the control and a preemption without a
+    /// preemptor are the same absence, and only the control is used.
     fn of(alike: &CompanyGroup, all: &[CellSummary]) -> Self {
         let left = alike.cells.iter().any(|it| it.cell.event == Event::IdleLeave);
         let twin = |it: &CellSummary| left && it.cell.event == Event::Preemption;
@@ -148,13 +150,13 @@ impl CompanyCosts {
         Self { company: alike.company.clone(), costs: costs.collect() }
     }
 
-    /// Whether jobs of the company both stayed and moved.
+    /// Returns whether jobs of the company both stayed and moved.
     pub fn compares(&self) -> bool {
         let any = |moved: bool| self.costs.iter().any(|it| it.event.is_migration() == moved);
         any(true) && any(false)
     }
 
-    /// Whether no thread ran while the jobs were away.
+    /// Returns whether no thread ran while the jobs were away.
     pub fn is_quiet(&self) -> bool {
         self.company.preempted_by == Absence::Nothing
     }
@@ -174,12 +176,12 @@ impl HeadlineCost {
 }
 
 impl Headline {
-    /// The distribution of the preemption lengths.
+    /// Returns the distribution of the preemption lengths.
     pub fn length(&self) -> &Text {
         &self.cell.preemption_length
     }
 
-    /// The costs in all companies.
+    /// Returns the costs of the events in all companies.
     pub fn costs(&self) -> impl Iterator<Item = &HeadlineCost> {
         self.groups.iter().flat_map(|group| &group.costs)
     }
@@ -193,7 +195,8 @@ mod tests {
     use crate::summary::summarize;
     use corehop_plan::samples::Sample;
 
-    /// At most twelve replicates of four samples that lose `delay_ns`, and 0, 10, … 110 ns more in shuffled order.
+    /// Makes at most twelve replicates of four samples that lose `delay_ns`, and 0, 10, … 110 ns more in shuffled
+    /// order.
     fn samples(event: Event, wss_bytes: u64, delay_ns: u64, replicates: u64) -> Vec<Sample> {
         let preempted_by =
             if event == Event::Preemption { Absence::Preemptor } else { Absence::Nothing };

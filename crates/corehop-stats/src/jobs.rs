@@ -18,13 +18,13 @@ pub use self::CellsSoFar as Summary;
 /// The results of the rows of scripted jobs.
 #[derive(Debug, Clone)]
 pub struct CellResults {
-    /// The summaries of the cells.
+    /// The summaries of the cells of all files.
     pub summaries: Vec<CellSummary>,
     /// The causes of the spread of each examined cell.
     pub spreads: Vec<Spreading>,
     /// The clouds of delays against preemption lengths.
     pub clouds: Vec<Cloud>,
-    /// The curves of access times.
+    /// The curves of access times of all files.
     pub curves: Vec<AccessCurve>,
     /// The actual preemption lengths for each requested length.
     pub lengths: Vec<LengthSummary>,
@@ -44,10 +44,10 @@ pub struct CellsSoFar {
 }
 
 impl CellsSoFar {
-    /// The verdicts on the observations of the studies, for the cells of `machine`.
+    /// Returns the verdicts on the observations of the studies, for the cells of `machine`.
     ///
     /// # Errors
-    /// [`BadInput`], as for [`Summaries::verdicts`].
+    /// Returns [`BadInput`], as [`Summaries::verdicts`] does.
     pub fn verdicts(
         &self,
         machine: &str,

@@ -14,17 +14,17 @@ use corehop_plan::samples::{PreemptionLength, Text};
 /// The actual lengths for one requested length; times in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LengthSummary {
-    /// The id of the platform.
+    /// The id of the platform on which the absences were measured.
     pub machine: String,
-    /// The background load.
+    /// The background load during the absences.
     pub load: String,
-    /// The requested length, in microseconds.
+    /// The requested length of the absences in microseconds.
     pub requested_us: f64,
     /// The median of the actual lengths.
     pub got_us: Quantile,
     /// The median excess over the requested length.
     pub excess_us: Quantile,
-    /// The 99 % quantile of the excess; None if there are too few absences.
+    /// The 99 % quantile of the excess, or `None` if there are too few absences.
     pub excess_p99_us: Option<Quantile>,
     /// The largest excess, with the number of absences.
     pub excess_max_us: Maximum,
@@ -40,7 +40,7 @@ pub struct AbsenceLengths {
 }
 
 impl AbsenceLengths {
-    /// Adds absences.
+    /// Adds absences to the lengths.
     pub fn take(&mut self, absences: &[PreemptionLength]) {
         for absence in absences.iter().filter(|absence| absence.length_ns.is_finite()) {
             let key = (absence.machine.clone(), absence.load.clone(), absence.requested_length_ns);
@@ -50,7 +50,7 @@ impl AbsenceLengths {
         }
     }
 
-    /// The actual lengths, by requested length.
+    /// Returns the actual lengths, by requested length.
     pub fn finish(&self) -> Vec<LengthSummary> {
         self.got.iter().filter_map(|(key, got)| summary(key, got)).collect()
     }

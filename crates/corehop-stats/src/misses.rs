@@ -8,15 +8,15 @@ use corehop_plan::host::InstructionCounts;
 /// The miss rates of a thread or a program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MissRates {
-    /// The misses that another core's cache answered, divided by all misses (SMR); None without a
-    /// miss.
+    /// The misses that another core's cache answered, divided by all misses (SMR), or `None`
+    /// without a miss.
     pub smr: Option<f64>,
     /// The misses of the last-level cache per million instructions (MPmI).
     pub mpmi: f64,
 }
 
 impl MissRates {
-    /// The miss rates of these counts; None without an instruction.
+    /// Returns the miss rates of the given counts, or `None` without an instruction.
     pub fn of(counted: &InstructionCounts) -> Option<Self> {
         let InstructionCounts { instructions, misses, from_caches } = *counted;
         let over = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
@@ -24,7 +24,7 @@ impl MissRates {
     }
 }
 
-/// The sum of the counts; None if nothing was counted.
+/// Returns the sum of the counts, or `None` if nothing was counted.
 pub fn sum(
     counted: impl IntoIterator<Item = Option<InstructionCounts>>,
 ) -> Option<InstructionCounts> {

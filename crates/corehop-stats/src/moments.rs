@@ -3,13 +3,14 @@
 //!
 //! **Interval.** The method is the studentized circular block bootstrap (Götze and Künsch, Annals of
 //! Statistics 24(5), 1996; circular blocks: Politis and Romano, 1992). Whole blocks of neighbouring samples
-//! are redrawn, so that dependence inside a block survives. Each resample is studentized by its own block
+//! are redrawn, so that dependence inside a block survives. A resample is studentized by its own block
 //! means, so that the interval follows a skewed distribution. The block length is the automatic choice of
 //! Politis and White (Econometric Reviews 23, 2004, with the correction by Patton, Politis and White, 2009);
 //! for independent samples it is 1.
 //!
 //! **Assumptions.** The samples are in the order of measurement, the series is stationary, and its variance
-//! is finite. The mean of a distribution without finite variance has no such interval: see [`crate::tail`].
+//! is finite. The mean of a distribution without finite variance has no interval of this kind: see
+//! [`crate::tail`].
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -27,11 +28,11 @@ const FEWEST_BLOCKS: usize = 12;
 /// The number, mean and spread of consecutive samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Moments {
-    /// The number of samples.
+    /// The number of samples behind the moments.
     pub n: usize,
-    /// The arithmetic mean.
+    /// The arithmetic mean of the samples.
     pub mean: f64,
-    /// The standard deviation with divisor `n - 1`; None for a single sample.
+    /// The standard deviation with divisor `n - 1`, or `None` for a single sample.
     pub std: Option<f64>,
     /// The integrated autocorrelation time: 1 for independent samples, `t` if `t` samples carry as much
     /// information as one independent sample.
@@ -40,16 +41,17 @@ pub struct Moments {
     pub effective_n: f64,
     /// The block length of the bootstrap.
     pub block: usize,
-    /// The interval of the mean. None if the series is worth fewer than twelve independent samples, if all
-    /// samples are equal, or if so few differ that a resample could show no variation.
+    /// The confidence interval of the mean. The field is `None` if the series is worth fewer than twelve
+    /// independent samples, if all samples are equal, or if so few differ that a resample could show no
+    /// variation.
     pub interval: Option<Interval>,
 }
 
-/// The mean, the standard deviation, and the interval of the mean at confidence `1 - alpha`; `samples` are
-/// in the order of measurement. One seed always gives the same interval.
+/// Returns the mean, the standard deviation, and the interval of the mean at confidence `1 - alpha`;
+/// `samples` are in the order of measurement. A given seed always gives the same interval.
 ///
 /// # Errors
-/// [`BadInput`] if there is no sample, a sample is not finite, or `alpha` is not between 0 and 1.
+/// Returns [`BadInput`] if there is no sample, a sample is not finite, or `alpha` is not between 0 and 1.
 pub fn moments(samples: &[f64], alpha: f64, seed: u64) -> Result<Moments, BadInput> {
     finite(samples)?;
     probability("alpha", alpha)?;
@@ -71,16 +73,16 @@ pub fn moments(samples: &[f64], alpha: f64, seed: u64) -> Result<Moments, BadInp
     })
 }
 
-/// The arithmetic mean in two passes: the second pass adds the mean of the first pass's rounding errors, so
-/// that 10^6 + small does not lose the small part.
+/// Returns the arithmetic mean in two passes: the second pass adds the mean of the first pass's rounding
+/// errors, so that 10^6 + small does not lose the small part.
 fn mean(samples: &[f64]) -> f64 {
     let n = samples.len() as f64;
     let first = samples.iter().sum::<f64>() / n;
     first + samples.iter().map(|x| x - first).sum::<f64>() / n
 }
 
-/// The sum of squared distances from `mean`, corrected for the rounding of `mean`. The variance of the
-/// values with divisor `n - 1`; 0 for fewer than two values.
+/// Returns the sum of squared distances from `mean`, corrected for the rounding of `mean`. The variance of
+/// the values with divisor `n - 1`; 0 for fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -94,26 +96,27 @@ fn sum_of_squares(samples: &[f64], mean: f64) -> f64 {
     (squares - rest * rest / samples.len() as f64).max(0.0)
 }
 
-/// The integrated autocorrelation time of `samples` (in order), at least 1; 1 if all samples are equal.
+/// Returns the integrated autocorrelation time of `samples` (in order), at least 1; 1 if all samples are
+/// equal.
 ///
 /// # Errors
-/// [`BadInput`] if there is no sample, or if a sample is not finite.
+/// Returns [`BadInput`] if there is no sample, or if a sample is not finite.
 pub fn autocorrelation_time(samples: &[f64]) -> Result<f64, BadInput> {
     finite(samples)?;
     Ok(integrated_time(&autocorrelations(samples, mean(samples))))
 }
 
-/// The number of consecutive values of a series that count as one; 1 if no autocorrelation exceeds the
-/// noise. The function is for widening an interval: the integrated time of an independent series is slightly
-/// above 1 by chance, and widening by chance would waste samples.
+/// Returns the number of consecutive values of a series that count as one; 1 if no autocorrelation exceeds
+/// the noise. The function is for widening an interval: the integrated time of an independent series is
+/// slightly above 1 by chance, and widening by chance would waste samples.
 pub(crate) fn dependence(series: &[f64]) -> f64 {
     let correlations = autocorrelations(series, mean(series));
     let significant = last_significant_lag(&correlations, series.len()) > 0;
     if significant { integrated_time(&correlations) } else { 1.0 }
 }
 
-/// The block length with which a bootstrap of `series` (in order) keeps its dependence: the automatic choice
-/// of this module, or 1 for independent, equal or no values.
+/// Returns the block length with which a bootstrap of `series` (in order) keeps its dependence: the
+/// automatic choice of this module, or 1 for independent, equal or no values.
 pub(crate) fn block(series: &[f64]) -> usize {
     if series.is_empty() {
         return 1;
@@ -121,8 +124,8 @@ pub(crate) fn block(series: &[f64]) -> usize {
     block_length(&autocorrelations(series, mean(series)), series.len())
 }
 
-/// The autocorrelations at lags 0, 1, …, as far as the estimators in this module need them; `[1]` for a
-/// constant series.
+/// Returns the autocorrelations at lags 0, 1, …, as far as the estimators in this module need them; `[1]`
+/// for a constant series.
 fn autocorrelations(samples: &[f64], mean: f64) -> Vec<f64> {
     let n = samples.len();
     let furthest = (2 * (n as f64).sqrt() as usize + 10).min(n - 1);
@@ -138,9 +141,9 @@ fn autocorrelations(samples: &[f64], mean: f64) -> Vec<f64> {
     (0..=furthest).map(|lag| at(lag) / variance).collect()
 }
 
-/// The sum `1 + 2·Σρ(k)` up to the first window `W >= 5·time(W)` (Sokal, Monte Carlo Methods in Statistical
-/// Mechanics, 1996, section 3); a longer sum only adds noise. The time is at least 1, because an apparent
-/// alternation in a short series must not make it worth more than its number of samples.
+/// Returns the sum `1 + 2·Σρ(k)` up to the first window `W >= 5·time(W)` (Sokal, Monte Carlo Methods in
+/// Statistical Mechanics, 1996, section 3); a longer sum only adds noise. The time is at least 1, because an
+/// apparent alternation in a short series must not make it worth more than its number of samples.
 fn integrated_time(correlations: &[f64]) -> f64 {
     let mut time = 1.0;
     for (lag, rho) in correlations.iter().enumerate().skip(1) {
@@ -152,8 +155,8 @@ fn integrated_time(correlations: &[f64]) -> f64 {
     time.max(1.0)
 }
 
-/// The block length of Politis and White for the circular bootstrap, limited so that twelve blocks remain:
-/// in a short series, a chance correlation at a long lag would otherwise leave two or three blocks.
+/// Returns the block length of Politis and White for the circular bootstrap, limited so that twelve blocks
+/// remain: in a short series, a chance correlation at a long lag would otherwise leave two or three blocks.
 fn block_length(correlations: &[f64], n: usize) -> usize {
     let last = last_significant_lag(correlations, n);
     if last == 0 {
@@ -172,7 +175,7 @@ fn block_length(correlations: &[f64], n: usize) -> usize {
     length.clamp(1.0, longest) as usize
 }
 
-/// The largest lag before a run of at least five lags within the noise band.
+/// Returns the largest lag before a run of at least five lags within the noise band.
 fn last_significant_lag(correlations: &[f64], n: usize) -> usize {
     let log_n = (n as f64).log10();
     let band = 2.0 * (log_n / n as f64).sqrt();
@@ -182,12 +185,12 @@ fn last_significant_lag(correlations: &[f64], n: usize) -> usize {
     (0..correlations.len()).find(|&lag| quiet(lag)).unwrap_or(correlations.len() - 1)
 }
 
-/// A window function that is 1 up to one half, then falls to 0 at 1.
+/// Returns a window function that is 1 up to one half, then falls to 0 at 1.
 fn flat_top(x: f64) -> f64 {
     (2.0 * (1.0 - x)).clamp(0.0, 1.0)
 }
 
-/// The interval of the mean by the studentized circular block bootstrap.
+/// Returns the interval of the mean by the studentized circular block bootstrap.
 fn bootstrap(samples: &[f64], mean: f64, block: usize, alpha: f64, seed: u64) -> Option<Interval> {
     let blocks = samples.len() / block;
     if blocks < FEWEST_BLOCKS {
@@ -215,7 +218,7 @@ fn bootstrap(samples: &[f64], mean: f64, block: usize, alpha: f64, seed: u64) ->
     Some(Interval { low: mean - low? * error, high: mean - high? * error, level: 1.0 - alpha })
 }
 
-/// The mean, minus `centre`, of every block of `block` neighbours in the series closed to a circle.
+/// Returns the mean, minus `centre`, of every block of `block` neighbours in the series closed to a circle.
 fn circular_block_means(samples: &[f64], centre: f64, block: usize) -> Vec<f64> {
     let n = samples.len();
     let mut sum: f64 = samples[..block].iter().map(|x| x - centre).sum();
@@ -228,7 +231,7 @@ fn circular_block_means(samples: &[f64], centre: f64, block: usize) -> Vec<f64> 
         .collect()
 }
 
-/// The standard error of a mean of `blocks` blocks that vary as `means` do.
+/// Returns the standard error of a mean of `blocks` blocks that vary as `means` do.
 fn standard_error(means: impl Iterator<Item = f64> + Clone, blocks: usize) -> f64 {
     let count = means.clone().count() as f64;
     let centre = means.clone().sum::<f64>() / count;

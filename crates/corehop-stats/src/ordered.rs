@@ -2,25 +2,25 @@
 //! Sorted values with which statistics can be computed: at least one value, all finite, in
 //! ascending order.
 //!
-//! Every function of [`crate`] that takes [`Ordered`] can rely on these properties, so that an
-//! empty cell or a NaN is an error at the input and never a number later.
+//! Every function of [`crate`] that takes [`Ordered`] can rely on its order and its finite values,
+//! so that an empty cell or a NaN is an error at the input and never a number later.
 
 use serde::Serialize;
 
 /// The reason why a statistic cannot be computed from values or parameters.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BadInput {
-    /// There are no values.
+    /// The list of values is empty.
     #[error("no values: the cell is empty; take samples first")]
     Empty,
-    /// There are fewer values than the statistic needs.
+    /// The list has fewer values than the statistic needs.
     #[error("{got} values, but {what} needs at least {needed}: take more samples")]
     TooFew {
-        /// The requested statistic.
+        /// The statistic that was requested.
         what: &'static str,
         /// The smallest number of values that the statistic needs.
         needed: usize,
-        /// The number of given values.
+        /// The number of values that were given.
         got: usize,
     },
     /// A value is NaN or infinite.
@@ -34,20 +34,20 @@ pub enum BadInput {
     /// A parameter is not strictly between 0 and 1.
     #[error("{name} = {value}: give a number above 0 and below 1")]
     NotAProbability {
-        /// The name of the parameter.
+        /// The name of the parameter that is no probability.
         name: &'static str,
-        /// The value of the parameter.
+        /// The value of the parameter that is no probability.
         value: f64,
     },
     /// A parameter is not a positive number.
     #[error("{name} = {value}: give a positive number")]
     NotPositive {
-        /// The name of the parameter.
+        /// The name of the parameter that is not positive.
         name: &'static str,
-        /// The value of the parameter.
+        /// The value of the parameter that is not positive.
         value: f64,
     },
-    /// Two columns that belong together have different lengths.
+    /// The lengths of two columns that belong together differ.
     #[error("{left} has {left_len} values and {right} {right_len}: give one of each per sample")]
     Unpaired {
         /// The name of the first column.
@@ -61,15 +61,15 @@ pub enum BadInput {
     },
 }
 
-/// At least one value, all finite, in ascending order.
+/// The list has at least one value; all values are finite and in ascending order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ordered(Vec<f64>);
 
 impl Ordered {
-    /// A sorted copy of `values`.
+    /// Sorts a copy of `values`.
     ///
     /// # Errors
-    /// [`BadInput::Empty`], or [`BadInput::NotFinite`] for the first NaN or infinity.
+    /// Returns [`BadInput::Empty`], or [`BadInput::NotFinite`] for the first NaN or infinity.
     pub fn new(values: &[f64]) -> Result<Self, BadInput> {
         finite(values)?;
         let mut sorted = values.to_vec();
@@ -77,49 +77,50 @@ impl Ordered {
         Ok(Self(sorted))
     }
 
-    /// The number of values; never 0.
+    /// Returns the number of values; never 0.
     #[allow(clippy::len_without_is_empty)] // never empty: that is what the type is for
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// The values, ascending.
+    /// Returns the values in ascending order.
     pub fn as_slice(&self) -> &[f64] {
         &self.0
     }
 
-    /// The order statistic `X_(rank)`, with rank 1 for the smallest value; None outside `1..=len`.
+    /// Returns the order statistic `X_(rank)`, with rank 1 for the smallest value, or `None`
+    /// outside `1..=len`.
     pub fn rank(&self, rank: usize) -> Option<f64> {
         rank.checked_sub(1).and_then(|index| self.0.get(index)).copied()
     }
 
-    /// The smallest value.
+    /// Returns the smallest value.
     pub fn min(&self) -> f64 {
         self.0[0]
     }
 
-    /// The largest value.
+    /// Returns the largest value.
     pub fn max(&self) -> f64 {
         self.0[self.0.len() - 1]
     }
 
-    /// The number of different values.
+    /// Returns the number of different values.
     pub fn distinct(&self) -> usize {
         1 + self.0.windows(2).filter(|pair| pair[0] < pair[1]).count()
     }
 
-    /// The number of values below `x`.
+    /// Returns the number of values below `x`.
     pub fn below(&self, x: f64) -> usize {
         self.0.partition_point(|&value| value < x)
     }
 
-    /// The number of values that are at most `x`.
+    /// Returns the number of values that are at most `x`.
     pub fn at_most(&self, x: f64) -> usize {
         self.0.partition_point(|&value| value <= x)
     }
 }
 
-/// A two-sided confidence interval.
+/// A two-sided confidence interval of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// The lower end of the interval.
@@ -131,17 +132,17 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The width of the interval, in the unit of the values.
+    /// Returns the width of the interval, in the unit of the values.
     pub fn width(&self) -> f64 {
         self.high - self.low
     }
 
-    /// Whether the interval contains `x`; the ends belong to the interval.
+    /// Returns whether the interval contains `x`; the ends belong to the interval.
     pub fn contains(&self, x: f64) -> bool {
         self.low <= x && x <= self.high
     }
 
-    /// Whether the whole interval is within `±margin` of zero.
+    /// Returns whether the whole interval is within `±margin` of zero.
     pub fn within(&self, margin: f64) -> bool {
         -margin <= self.low && self.high <= margin
     }

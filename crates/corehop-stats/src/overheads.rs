@@ -24,15 +24,15 @@ pub struct OverheadSummary {
     pub vantage: Vantage,
     /// The number of tasks during the measurement.
     pub tasks: u32,
-    /// The number of measured times.
+    /// The number of times that were measured.
     pub n: usize,
-    /// The median time.
+    /// The median of the measured times.
     pub p50_us: f64,
     /// The 90th percentile of the times.
     pub p90_us: f64,
     /// The 99th percentile of the times.
     pub p99_us: f64,
-    /// The longest time.
+    /// The longest of the measured times.
     pub max_us: f64,
 }
 
@@ -52,7 +52,7 @@ pub struct OverheadCollector {
 }
 
 impl OverheadCollector {
-    /// Adds times.
+    /// Adds measured times to the collector.
     pub fn take(&mut self, rows: &[OverheadTime]) {
         for row in rows {
             let key = OverheadKey {
@@ -65,13 +65,13 @@ impl OverheadCollector {
         }
     }
 
-    /// The summaries: times from the kernel first, ordered by the number of tasks.
+    /// Returns the summaries: times from the kernel first, ordered by the number of tasks.
     pub fn summaries(&self) -> Vec<OverheadSummary> {
         self.times.iter().filter_map(|(&key, ns)| summary(key, ns)).collect()
     }
 }
 
-/// The overheads of all files.
+/// The overheads that all files contain.
 #[derive(Debug, Clone, Default)]
 pub struct OverheadResults {
     /// The summaries: times from the kernel first, ordered by the number of tasks.
@@ -110,7 +110,7 @@ impl Summarise for OverheadSummaries {
     }
 }
 
-/// The summary of an overhead; None without a finite time.
+/// Returns the summary of an overhead, or `None` without a finite time.
 fn summary(key: OverheadKey, ns: &[f64]) -> Option<OverheadSummary> {
     let mut sorted: Vec<f64> = ns.iter().map(|ns| ns / 1e3).filter(|us| us.is_finite()).collect();
     sorted.sort_by(f64::total_cmp);
@@ -133,7 +133,7 @@ fn summary(key: OverheadKey, ns: &[f64]) -> Option<OverheadSummary> {
     })
 }
 
-/// The column of an overhead in SchedCAT's tables.
+/// Returns the column of an overhead in SchedCAT's tables.
 const fn column(overhead: Overhead) -> &'static str {
     match overhead {
         Overhead::Decision => "SCHEDULE",
@@ -159,10 +159,10 @@ fn name(key: OverheadKey) -> String {
     }
 }
 
-/// The table by the number of tasks, as CSV, with the 99th percentile of each overhead. If several
-/// overheads belong to one column, the largest counts, and times from the kernel take precedence over
-/// times from threads; more tasks never take less time. `most` extends the table to this number of
-/// tasks, with the values of the largest measured number.
+/// Returns the table by the number of tasks, as CSV, with the 99th percentile of each overhead. If
+/// several overheads belong to one column, the largest counts, and times from the kernel take
+/// precedence over times from threads; more tasks never take less time. `most` extends the table to
+/// this number of tasks, with the values of the largest measured number.
 pub fn csv(overheads: &[OverheadSummary], most: Option<u32>) -> String {
     let mut names: Vec<&str> = Vec::new();
     for it in overheads {
@@ -181,8 +181,8 @@ pub fn csv(overheads: &[OverheadSummary], most: Option<u32>) -> String {
     format!("TASK-COUNT,{}\n{rows}", names.join(","))
 }
 
-/// The time for this number of tasks; if only larger numbers were measured, the time for the smallest
-/// of them.
+/// Returns the time for this number of tasks; if only larger numbers were measured, the time for the
+/// smallest of them.
 fn value(overheads: &[OverheadSummary], column: &str, tasks: u32) -> f64 {
     let own = || overheads.iter().filter(|it| it.column == column);
     let best = own().any(|it| it.vantage == Vantage::Kernel);

@@ -2,8 +2,8 @@
 //! Predicts the ratio of run times if two threads were moved together, from a host's observations of the threads.
 //!
 //! The placer calls [`ratio`] for two threads that share data. The module is pure: it takes observations and returns a
-//! prediction with its form. An unknown value is None. Counted misses give a ratio. A source that samples hand-overs of
-//! lines gives a lower bound of their number, and therefore an upper bound of the ratio.
+//! prediction with its form. A value that is unknown is `None`. The misses that were counted give a ratio. A source
+//! that samples hand-overs of lines gives a lower bound of their number, and therefore an upper bound of the ratio.
 
 use super::gain::TAKEN;
 use super::machine_gain::{Form, GainLaw, MachineGain, PredictedRatio, overflow};
@@ -45,7 +45,7 @@ pub struct SharingContext {
 }
 
 impl ThreadPairWindow {
-    /// The observations of two threads in a window, with the evidence of sources about this pair.
+    /// Returns the observations of two threads in a window, with the evidence of sources about this pair.
     pub fn of(a: &ActiveThread, b: &ActiveThread, span_ns: u64, shared: &[DataSharing]) -> Self {
         let of_both = |it: &&DataSharing| (it.a, it.b) == (a.tid.min(b.tid), a.tid.max(b.tid));
         // Two sources may see the same lines: their sum would be no lower bound.
@@ -68,7 +68,7 @@ impl ThreadPairWindow {
         self.busy_ns.iter().sum::<u64>() as f64
     }
 
-    /// The SMR and the MPmI of the two threads.
+    /// Returns the SMR and the MPmI of the two threads.
     fn counts(&self) -> Option<(f64, f64)> {
         let it = self.counted.filter(|it| it.instructions > 0)?;
         let smr = if it.misses > 0 { it.from_caches as f64 / it.misses as f64 } else { 0.0 };
@@ -76,14 +76,15 @@ impl ThreadPairWindow {
     }
 }
 
-/// The ratio of run times, near over far, if two threads were moved from their present placing `far`
+/// Returns the ratio of run times, near over far, if two threads were moved from their present placing `far`
 /// ([`Placing::Separate`], or [`Placing::Shared`] with a CPU each) to `near`: below a common cache, or onto one CPU.
-/// None if there is no evidence for a number or a bound, and for threads that already share a CPU.
+/// Returns `None` if there is no evidence for a number or a bound, and for threads that already share a CPU.
 ///
 /// The function prefers counts, with the law fitted on this machine, with the line times, or else with the equation for
-/// another machine. Without counts it uses sampled hand-overs and the line times, which give a bound. Two busy threads
-/// run in turn on one CPU, so the ratio approaches 2 unless their time is spent on transferring lines. Data that no
-/// longer fits into the shared cache raises the ratio; without a fit the increase is unknown.
+/// another machine. The function uses sampled hand-overs and the line times, which give a bound, if there are no
+/// counts. The ratio of two busy threads that run in turn on one CPU approaches 2, unless their time is spent on
+/// transferring lines. Data that no longer fits into the shared cache raises the ratio; without a fit the increase is
+/// unknown.
 pub fn ratio(
     pair: &ThreadPairWindow,
     (near, far): (Placing, Placing),
@@ -107,8 +108,8 @@ pub fn ratio(
     crowded(pair, around, together, fitted)
 }
 
-/// The ratio from SMR and MPmI, as fitted on this machine; only for a shared cache, because counts do not show the cost
-/// of running in turn.
+/// Returns the ratio from SMR and MPmI, as fitted on this machine; only for a shared cache, because counts do not show
+/// the cost of running in turn.
 fn by_counts(
     pair: &ThreadPairWindow,
     near: Placing,
@@ -123,7 +124,7 @@ fn by_counts(
     fitted?.of_counts(smr, mpmi)
 }
 
-/// The ratio from the lines that are handed over and the transfer times of a line.
+/// Returns the ratio from the lines that are handed over and the transfer times of a line.
 fn by_lines(
     pair: &ThreadPairWindow,
     near: Placing,
@@ -154,8 +155,8 @@ fn by_lines(
     Some(still_waits(pair, near, bound))
 }
 
-/// The time that the work takes now: for threads with a CPU each the time of the longer thread, and together at least
-/// the time of one CPU.
+/// Returns the time that the work takes now: for threads with a CPU each the time of the longer thread, and together at
+/// least the time of one CPU.
 fn time_now(pair: &ThreadPairWindow, near: Placing) -> f64 {
     match near {
         Placing::Same => pair.busy().min(pair.span_ns.max(1) as f64),
@@ -170,8 +171,8 @@ fn still_waits(pair: &ThreadPairWindow, near: Placing, it: PredictedRatio) -> Pr
     if idle { PredictedRatio { high: it.high.map(|high| high.max(1.0)), ..it } } else { it }
 }
 
-/// The ratio without line times: from the equation of another machine, without an interval. Without any evidence, two
-/// busy threads on one CPU run in turn, and nothing shows that they share data.
+/// Returns the ratio without line times: from the equation of another machine, without an interval. The prediction
+/// assumes that two busy threads on one CPU run in turn, because nothing shows that they share data.
 fn unfitted(
     pair: &ThreadPairWindow,
     near: Placing,

@@ -14,50 +14,50 @@ pub const POWER: f64 = 0.8;
 /// The evidence of pairs of measurements, without and with a change, about the effect of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Paired {
-    /// The number of pairs.
+    /// The number of pairs of measurements.
     pub pairs: usize,
     /// The mean of the differences, with minus without the change.
     pub mean: f64,
-    /// The interval of the mean; None if there are too few pairs, or pairs that are too much alike.
+    /// The interval of the mean, or `None` if there are too few pairs, or pairs that are too much alike.
     pub interval: Option<Interval>,
     /// The smallest difference that this number of pairs with this variation would show in four of five
-    /// experiments; None if unknown.
+    /// experiments, or `None` if unknown.
     pub detectable: Option<f64>,
 }
 
-/// The value that a standard normal variable exceeds with probability `p`.
+/// Returns the value that a standard normal variable exceeds with probability `p`.
 pub fn exceeded(p: f64) -> f64 {
     std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
 }
 
-/// The p-value of the sign test for `hits` or more among `pairs` pairs, each of which is a hit with
-/// probability one half.
+/// Returns the p-value of the sign test for `hits` or more among `pairs` pairs, each of which is a hit
+/// with probability one half.
 pub fn sign_test(pairs: usize, hits: usize) -> f64 {
     if hits == 0 { 1.0 } else { binomial::at_least(pairs, 0.5, hits) }
 }
 
-/// The factor from half an interval to the shift that shows in four of five experiments, so that the
-/// interval excludes zero; 1.43 for 95 %.
+/// Returns the factor from half an interval to the shift that shows in four of five experiments, so that
+/// the interval excludes zero; 1.43 for 95 %.
 pub(super) fn to_detectable(interval: &Interval) -> f64 {
     let half = exceeded((1.0 - interval.level) / 2.0);
     (half + exceeded(1.0 - POWER)) / half
 }
 
 impl Paired {
-    /// The evidence of differences in the order of measurement, with the interval at confidence
+    /// Returns the evidence of differences in the order of measurement, with the interval at confidence
     /// `1 - alpha`; equal seeds give equal intervals.
     ///
     /// # Errors
-    /// [`BadInput`] if there is no difference, a difference is not finite, or `alpha` is not between 0
-    /// and 1.
+    /// Returns [`BadInput`] if there is no difference, a difference is not finite, or `alpha` is not
+    /// between 0 and 1.
     pub fn of(differences: &[f64], alpha: f64, seed: u64) -> Result<Self, BadInput> {
         let of = moments(differences, alpha, seed)?;
         let detectable = of.interval.map(|it| it.width() / 2.0 * to_detectable(&it));
         Ok(Self { pairs: of.n, mean: of.mean, interval: of.interval, detectable })
     }
 
-    /// The verdict as one word: `more`, `less`, or `inconclusive` if the interval includes zero or there
-    /// is no interval.
+    /// Returns the verdict as one word: `more`, `less`, or `inconclusive` if the interval includes zero
+    /// or there is no interval.
     pub fn verdict(&self) -> &'static str {
         match self.interval {
             Some(interval) if interval.low > 0.0 => "more",

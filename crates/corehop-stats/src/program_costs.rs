@@ -30,14 +30,14 @@ const ALPHA: f64 = 0.05;
 /// A cost for each event, in microseconds of CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct EventCost {
-    /// The cost of one event.
+    /// The cost of one event in microseconds.
     pub us: f64,
-    /// The interval of the cost at 95 %; None below six rounds, or if the rounds are too dependent.
+    /// The interval of the cost at 95 %, or `None` for fewer than six rounds, or if the rounds are too dependent.
     pub interval: Option<Interval>,
 }
 
 impl EventCost {
-    /// Whether the interval excludes a cost of zero.
+    /// Returns whether the interval excludes a cost of zero.
     pub fn is_seen(&self) -> bool {
         self.interval.is_some_and(|it| it.low > 0.0 || it.high < 0.0)
     }
@@ -59,13 +59,13 @@ pub struct DoseCost {
 /// The costs of one class of events.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ProgramCost {
-    /// The class of the events.
+    /// The class of event that has the costs.
     pub event: Event,
-    /// The length of a preemption in microseconds; None for a migration.
+    /// The length of a preemption in microseconds, or `None` for a migration.
     pub length_us: Option<f64>,
-    /// The working set that the preemptor walked; None for a migration.
+    /// The working set that the preemptor walked, or `None` for a migration.
     pub polluter: Option<String>,
-    /// The number of usable rounds.
+    /// The number of rounds that can be used.
     pub rounds: usize,
     /// The number of invalid blocks, by reason.
     pub invalid: BTreeMap<String, u64>,
@@ -73,9 +73,9 @@ pub struct ProgramCost {
     pub events: u64,
     /// The number of events that corehop tried to cause.
     pub tried: u64,
-    /// The cost over all rates; None without a usable round.
+    /// The cost over all rates, or `None` without a usable round.
     pub cost: Option<EventCost>,
-    /// The costs at each rate.
+    /// The costs of an event at each rate of events.
     pub by_dose: Vec<DoseCost>,
     /// The cost at the highest rate minus the cost at the lowest rate, if the interval excludes zero: the cost then
     /// depends on the rate.
@@ -101,7 +101,7 @@ pub struct ProgramCostResults {
 }
 
 impl ProgramCostResults {
-    /// Whether there are no costs.
+    /// Returns whether the results have no costs.
     pub fn is_empty(&self) -> bool {
         self.costs.is_empty()
     }
@@ -143,7 +143,7 @@ impl CausedBlocks {
         }
     }
 
-    /// Adds blocks.
+    /// Adds blocks to the collection.
     pub fn take(&mut self, rows: &[CausedBlock]) {
         for row in rows {
             let rounds = self.blocks.entry(CostKey::of(row)).or_default();
@@ -151,7 +151,7 @@ impl CausedBlocks {
         }
     }
 
-    /// Computes the costs.
+    /// Computes the costs from the blocks that were added.
     pub fn results(&self) -> ProgramCostResults {
         let cost = |(key, rounds): (&CostKey, &BTreeMap<_, Vec<CausedBlock>>)| {
             let rounds: Vec<&[CausedBlock]> = rounds.values().map(Vec::as_slice).collect();
@@ -166,7 +166,7 @@ impl CausedBlocks {
     }
 }
 
-/// Collects the blocks of files.
+/// The collection of the blocks of all files.
 #[derive(Debug, Default)]
 pub struct ProgramCostSummaries(CausedBlocks);
 
@@ -192,7 +192,7 @@ impl Summarise for ProgramCostSummaries {
     }
 }
 
-/// The program of a file: the last part of its path, or its name as the user gave it.
+/// Returns the program of a file: the last part of its path, or its name as the user gave it.
 fn program_of(from: &Provenance) -> Option<String> {
     // The program alone: files of earlier builds describe the events otherwise.
     let target = from.parameters.get("plan")?.get("target")?;
@@ -216,7 +216,7 @@ struct CostRound {
 }
 
 impl CostRound {
-    /// The round of these blocks; None unless it has usable blocks both without and with events.
+    /// Returns the round of the given blocks, or `None` unless it has usable blocks both without and with events.
     fn of(blocks: &[CausedBlock]) -> Option<Self> {
         let usable = || {
             blocks.iter().filter(|it| it.invalid.is_none() && it.progress > 0.0 && it.cpu_ns > 0.0)
@@ -237,13 +237,13 @@ impl CostRound {
         (!still.is_empty() && !by_dose.is_empty()).then_some(Self { by_dose, floor_ns, cpu_ns })
     }
 
-    /// The excess and the number of events of all doses.
+    /// Returns the excess and the number of events of all doses.
     fn sums(&self) -> [f64; 2] {
         self.by_dose.values().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]])
     }
 }
 
-/// The logarithm of the CPU time per unit of progress.
+/// Returns the logarithm of the CPU time per unit of progress.
 fn log_each(block: &CausedBlock) -> f64 {
     (block.cpu_ns / block.progress).ln()
 }
@@ -292,7 +292,7 @@ fn cost_of(key: &CostKey, blocks: &[&[CausedBlock]]) -> ProgramCost {
     }
 }
 
-/// The cost at each dose that has events.
+/// Returns the cost at each dose that has events.
 fn by_dose(rounds: &[CostRound], blocks: &[&[CausedBlock]]) -> Vec<DoseCost> {
     let mut doses: Vec<u64> = rounds.iter().flat_map(|it| it.by_dose.keys().copied()).collect();
     doses.sort_unstable();
@@ -311,8 +311,8 @@ fn of_dose(rounds: &[CostRound], dose: u64) -> Vec<[f64; 2]> {
     rounds.iter().filter_map(|it| it.by_dose.get(&dose).copied()).collect()
 }
 
-/// The sum of excesses divided by the sum of events, and each round's linearised value, both in microseconds. None
-/// without events.
+/// Returns the sum of excesses divided by the sum of events, and each round's linearised value, both in microseconds.
+/// Returns `None` if the rounds have no events.
 fn ratio(rounds: &[[f64; 2]]) -> Option<(EventCost, Vec<f64>)> {
     let [excess, events] = rounds.iter().fold([0.0; 2], |[x, n], it| [x + it[0], n + it[1]]);
     if events <= 0.0 {
@@ -328,7 +328,7 @@ fn mean_interval(values: &[f64]) -> Option<Interval> {
     Nested::new(values.iter().map(|&it| vec![it]).collect()).ok()?.mean(ALPHA).ok()?.interval
 }
 
-/// The cost at the highest dose minus the cost at the lowest dose; None if the interval includes zero.
+/// Returns the cost at the highest dose minus the cost at the lowest dose, or `None` if the interval includes zero.
 fn bend(rounds: &[CostRound]) -> Option<EventCost> {
     let doses = || rounds.iter().flat_map(|it| it.by_dose.keys().copied());
     let (least, most) = (doses().min()?, doses().max()?);
@@ -344,7 +344,7 @@ fn bend(rounds: &[CostRound]) -> Option<EventCost> {
     Some(EventCost { us, interval: mean_interval(&differences) }).filter(EventCost::is_seen)
 }
 
-/// The difference between two blocks without events, divided by the usual number of events of a block.
+/// Returns the difference between two blocks without events, divided by the usual number of events of a block.
 fn floor(rounds: &[CostRound], sums: &[[f64; 2]]) -> Option<EventCost> {
     let blocks: usize = rounds.iter().map(|it| it.by_dose.len()).sum();
     let events = sums.iter().map(|it| it[1]).sum::<f64>() / blocks.max(1) as f64;
@@ -363,7 +363,7 @@ fn extremes(values: impl Iterator<Item = f64>) -> Option<[f64; 2]> {
     (around[0] <= around[1]).then_some(around)
 }
 
-/// The slowdown by all events together, in percent of the progress per second.
+/// Returns the slowdown by all events together, in percent of the progress per second.
 fn slowdown<'a>(blocks: impl Iterator<Item = &'a CausedBlock>) -> Option<f64> {
     let (mut all, mut still) = ([0.0; 2], [0.0; 2]);
     for it in blocks.filter(|it| it.invalid.is_none()) {
@@ -405,7 +405,7 @@ mod tests {
         }
     }
 
-    /// Rounds of a program whose unit takes 1 ms, ±`noise`, with events of these costs at doses 1, 2 and 4.
+    /// Makes rounds of a program whose unit takes 1 ms, ±`noise`, with events of the given costs at doses 1, 2 and 4.
     fn rounds(count: u64, noise: f64, costs_ns: [f64; 3], seed: u64) -> Vec<CausedBlock> {
         let mut draw = DrawStream::new(seed, 0);
         let mut rows = Vec::new();

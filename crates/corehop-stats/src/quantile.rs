@@ -2,20 +2,20 @@
 //! Quantiles of a sample, with intervals that assume no distribution.
 //!
 //! **Definition.** `Q(p)` of `n` values is the midpoint of all `x` with at least a share `p` of the
-//! values at or below `x` and at least `1 - p` at or above. It is `X_(⌈np⌉)`, or
+//! values at or below `x` and at least `1 - p` at or above. The quantile is `X_(⌈np⌉)`, or
 //! `(X_(np) + X_(np+1))/2` if `np` is a whole number (definition 2 of Hyndman and Fan, The American
-//! Statistician 50(4), 1996). At `p = 1/2` the definition is the usual median. The definition
-//! interpolates nothing else.
+//! Statistician 50(4), 1996). The definition gives the usual median at `p = 1/2`. The definition
+//! interpolates between no other values.
 //!
 //! **Interval.** The interval is `[X_(l), X_(u)]` with ranks from the exact binomial distribution
 //! (Hahn and Meeker, Statistical Intervals, 1991, section 5.2). The lower end `X_(l)` is above the
-//! quantile only if fewer than `l` of `n` values are at or below it. Each end errs with probability
-//! at most `alpha/2`, for every distribution; ties only make an end safer. If `n` does not support
-//! an end, the end is None: with 71 samples the 99 % quantile has no upper bound, because half of
-//! all such runs never exceed it.
+//! quantile only if fewer than `l` of `n` values are at or below it. The interval errs at either
+//! end with probability at most `alpha/2`, for every distribution; ties only make an end safer. If
+//! `n` does not support an end, the end is None: with 71 samples the 99 % quantile has no upper
+//! bound, because half of all such runs never exceed it.
 //!
-//! **Assumption.** The samples are independent. Autocorrelated samples carry less information than
-//! `n` suggests; [`crate::moments`] computes how much less.
+//! **Assumption.** The samples are independent of each other. Autocorrelated samples carry less
+//! information than `n` suggests; [`crate::moments`] computes how much less.
 
 use std::fmt;
 
@@ -31,36 +31,36 @@ pub struct Quantile {
     pub p: f64,
     /// The quantile of the sample, by the definition of this module.
     pub estimate: f64,
-    /// The lower end of the interval; None if `n` is too small.
+    /// The lower end of the interval, or `None` if `n` is too small.
     pub low: Option<f64>,
-    /// The upper end of the interval; None if `n` is too small.
+    /// The upper end of the interval, or `None` if `n` is too small.
     pub high: Option<f64>,
     /// The nominal confidence of the two ends together, `1 - alpha`.
     pub level: f64,
     /// The true coverage of the existing ends, which is at least the nominal one because ranks are
     /// whole numbers.
     pub coverage: f64,
-    /// The number of samples.
+    /// The number of samples behind the quantile.
     pub n: usize,
 }
 
 impl Quantile {
-    /// The interval; None unless both ends exist.
+    /// Returns the interval, or `None` unless both ends exist.
     pub fn interval(&self) -> Option<Interval> {
         Some(Interval { low: self.low?, high: self.high?, level: self.level })
     }
 }
 
-/// The quantile `p` of the values, by the definition of this module.
+/// Returns the quantile `p` of the values, by the definition of this module.
 ///
 /// # Errors
-/// [`BadInput::NotAProbability`] unless 0 < `p` < 1.
+/// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1.
 pub fn quantile(values: &Ordered, p: f64) -> Result<f64, BadInput> {
     probability("p", p)?;
     Ok(at(values, p))
 }
 
-/// The median of the values.
+/// Returns the median of the values.
 pub fn median(values: &Ordered) -> f64 {
     at(values, 0.5)
 }
@@ -77,10 +77,10 @@ fn at(values: &Ordered, p: f64) -> f64 {
     values.rank(place.ceil() as usize).unwrap_or(values.max())
 }
 
-/// The quantile `p` with its order-statistic interval at confidence `1 - alpha`.
+/// Returns the quantile `p` with its order-statistic interval at confidence `1 - alpha`.
 ///
 /// # Errors
-/// [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
+/// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
 pub fn quantile_interval(values: &Ordered, p: f64, alpha: f64) -> Result<Quantile, BadInput> {
     probability("p", p)?;
     probability("alpha", alpha)?;
@@ -99,16 +99,17 @@ pub fn quantile_interval(values: &Ordered, p: f64, alpha: f64) -> Result<Quantil
     })
 }
 
-/// The median with its interval at confidence `1 - alpha`; at 95 % both ends exist from `n = 6` on.
+/// Returns the median with its interval at confidence `1 - alpha`; at 95 % both ends exist from
+/// `n = 6` on.
 ///
 /// # Errors
-/// [`BadInput::NotAProbability`] unless 0 < `alpha` < 1.
+/// Returns [`BadInput::NotAProbability`] unless 0 < `alpha` < 1.
 pub fn median_interval(values: &Ordered, alpha: f64) -> Result<Quantile, BadInput> {
     quantile_interval(values, 0.5, alpha)
 }
 
-/// The largest rank `l` and the smallest rank `u` whose order statistics each miss the quantile
-/// with probability at most `tail`.
+/// Returns the largest rank `l` and the smallest rank `u` whose order statistics each miss the
+/// quantile with probability at most `tail`.
 fn ranks(n: usize, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
     // Both searches are for the point where a monotone tail passes `tail`.
     let low = partition(n, |rank| binomial::at_most(n, p, rank - 1) <= tail);
@@ -116,8 +117,8 @@ fn ranks(n: usize, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
     ((low > 0).then_some(low), (from_top > 0).then(|| n + 1 - from_top))
 }
 
-/// The largest `k` in `1..=n` for which `holds` is true; `holds` must be true up to some point and
-/// false after it. 0 if there is no such `k`.
+/// Returns the largest `k` in `1..=n` for which `holds` is true; `holds` must be true up to some
+/// point and false after it. The result is 0 if `holds` is false for every `k`.
 fn partition(n: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut yes, mut no) = (0, n + 1);
     while no - yes > 1 {
@@ -127,11 +128,11 @@ fn partition(n: usize, holds: impl Fn(usize) -> bool) -> usize {
     yes
 }
 
-/// The smallest number of samples for which the quantile `p` has an upper end at confidence
+/// Returns the smallest number of samples for which the quantile `p` has an upper end at confidence
 /// `1 - alpha` (two-sided): 368 for the 99 % quantile at 95 %.
 ///
 /// # Errors
-/// [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
+/// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
 pub fn samples_for_upper_end(p: f64, alpha: f64) -> Result<usize, BadInput> {
     probability("p", p)?;
     probability("alpha", alpha)?;
@@ -145,22 +146,22 @@ pub fn samples_for_upper_end(p: f64, alpha: f64) -> Result<usize, BadInput> {
 /// `1 - p^n` the maximum is at least that quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Maximum {
-    /// The largest value.
+    /// The largest of the values that were observed.
     pub value: f64,
-    /// The number of samples.
+    /// The number of samples behind the maximum.
     pub n: usize,
     /// The number of samples that have this value.
     pub times: usize,
     /// The highest quantile that the maximum bounds from above with confidence `level`.
     pub bounds_quantile: f64,
-    /// The confidence of the bound.
+    /// The confidence of the bound on the quantile.
     pub level: f64,
 }
 
-/// The maximum, and the quantile that it bounds with confidence `level`.
+/// Returns the maximum, and the quantile that it bounds with confidence `level`.
 ///
 /// # Errors
-/// [`BadInput::NotAProbability`] unless 0 < `level` < 1.
+/// Returns [`BadInput::NotAProbability`] unless 0 < `level` < 1.
 pub fn maximum(values: &Ordered, level: f64) -> Result<Maximum, BadInput> {
     probability("level", level)?;
     let (n, value) = (values.len(), values.max());
@@ -169,10 +170,10 @@ pub fn maximum(values: &Ordered, level: f64) -> Result<Maximum, BadInput> {
 }
 
 impl Maximum {
-    /// The confidence with which the maximum bounds the quantile `p`: `1 - p^n`.
+    /// Returns the confidence with which the maximum bounds the quantile `p`: `1 - p^n`.
     ///
     /// # Errors
-    /// [`BadInput::NotAProbability`] unless 0 < `p` < 1.
+    /// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1.
     pub fn confidence_for(&self, p: f64) -> Result<f64, BadInput> {
         probability("p", p)?;
         Ok(-(self.n as f64 * p.ln()).exp_m1())
@@ -272,7 +273,7 @@ mod tests {
         }
     }
 
-    /// The obvious twin of `ranks`: walk up from each end while the tail allows it.
+    /// Returns the obvious twin of `ranks`: walk up from each end while the tail allows it.
     fn slow_ranks(n: usize, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
         let low = (1..=n).take_while(|&l| binomial::at_most(n, p, l - 1) <= tail).last();
         let high = (1..=n).rev().take_while(|&u| binomial::at_least(n, p, u) <= tail).last();
@@ -297,8 +298,8 @@ mod tests {
         }
     }
 
-    /// The share of `repetitions` intervals that hold the law's true quantile; an end that does not
-    /// exist misses nothing.
+    /// Returns the share of `repetitions` intervals that hold the law's true quantile; an end that
+    /// does not exist misses nothing.
     fn coverage(law: ReferenceLaw, n: usize, p: f64, repetitions: usize) -> f64 {
         let mut draw = ResampleSource::new(11);
         let truth = law.quantile(p);

@@ -13,9 +13,9 @@ use super::ordered::Interval;
 /// The largest number of pairs of which all subsets are examined.
 const MOST_PAIRS: usize = 20;
 
-/// The ratio of the mean with a change to the mean without, with its interval at confidence `1 - alpha`; a pair is
-/// (without, with). None if a value is not positive, if there are more than 20 pairs, or if there are too few pairs for
-/// this confidence.
+/// Returns the ratio of the mean with a change to the mean without, with its interval at confidence `1 - alpha`; a pair
+/// is (without, with). Returns `None` if a value is not positive, if there are more than 20 pairs, or if there are too
+/// few pairs for this confidence.
 pub fn ratio_of_means(pairs: &[[f64; 2]], alpha: f64) -> Option<(f64, Interval)> {
     let usable = |it: &[f64; 2]| it.iter().all(|value| value.is_finite() && *value > 0.0);
     if pairs.is_empty() || pairs.len() > MOST_PAIRS || !pairs.iter().all(usable) {
@@ -30,7 +30,8 @@ pub fn ratio_of_means(pairs: &[[f64; 2]], alpha: f64) -> Option<(f64, Interval)>
     Some((estimate, Interval { low: at(low), high: at(high), level: 1.0 - alpha }))
 }
 
-/// The ratio of sums over every non-empty subset of the pairs. A subset is encoded as a number whose bits select pairs.
+/// Returns the ratio of sums over every non-empty subset of the pairs. A subset is encoded as a number whose bits
+/// select pairs.
 fn of_subsets(pairs: &[[f64; 2]]) -> Vec<f64> {
     let mut sums = vec![[0.0; 2]; 1 << pairs.len()];
     for subset in 1..sums.len() {
@@ -45,7 +46,8 @@ fn of_subsets(pairs: &[[f64; 2]]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// The one-sided p-value of the sign-flip test that the ratio is at most `r`, by flipping the signs in every way.
+    /// Returns the one-sided p-value of the sign-flip test that the ratio is at most `r`, by flipping the signs in
+    /// every way.
     fn at_most(pairs: &[[f64; 2]], r: f64) -> f64 {
         let differences: Vec<f64> =
             pairs.iter().map(|[without, with]| with - r * without).collect();

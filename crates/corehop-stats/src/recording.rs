@@ -52,10 +52,10 @@ impl RecordingPairs {
         }
     }
 
-    /// The effect of recording; None if no job ran both ways.
+    /// Returns the effect of recording, or `None` if no job ran both ways.
     ///
     /// # Errors
-    /// [`BadInput`] if a time is not finite.
+    /// Returns [`BadInput`] if a time is not finite.
     pub fn effect(&self) -> Result<Option<RecordingEffect>, BadInput> {
         let (mut misses, mut response) = (Vec::new(), Vec::new());
         let (mut missed_with, mut missed_without) = (0, 0);

@@ -15,7 +15,8 @@ use corehop_plan::units::Nanos;
 /// The series of exchanges between watched pairs of CPUs, by the pairs' declared class.
 type ByClass<'a> = BTreeMap<Affinity, Vec<&'a [(u64, f64)]>>;
 
-/// The distances of all watched pairs, by class and from near to far. The list is empty without exchanges.
+/// Returns the distances of all watched pairs, by class and from near to far. The list is empty without
+/// exchanges.
 pub fn distances(platform: &Platform, watched: &[ExchangeSeries]) -> Vec<DistanceLevel> {
     by_class(platform, watched)
         .into_iter()
@@ -26,7 +27,7 @@ pub fn distances(platform: &Platform, watched: &[ExchangeSeries]) -> Vec<Distanc
         .collect()
 }
 
-/// The distances as a fact of the platform, which states the method; `seconds` is the length of the
+/// Returns the distances as a fact of the platform, which states the method; `seconds` is the length of the
 /// observation.
 pub fn fact(
     platform: &Platform,
@@ -68,7 +69,7 @@ fn by_class<'a>(platform: &Platform, watched: &'a [ExchangeSeries]) -> ByClass<'
     all
 }
 
-/// The levels of all series together, in the order of time.
+/// Returns the levels of all series together, in the order of time.
 fn of_all(series: &[&[(u64, f64)]]) -> ExchangeLevels {
     let mut all = series.concat();
     all.sort_by_key(|&(at, _)| at);
@@ -101,8 +102,9 @@ mod tests {
     use crate::example::guest;
     use corehop_plan::units::Cpu;
 
-    /// A look every 100 ms at a pair that is near (45 ns) where the letter is `n` and far (210 ns)
-    /// where it is `f`; a little different each time. At a dot the threads did not meet.
+    /// Returns a look every 100 ms at a pair that is near (45 ns) where the letter is `n` and far (210 ns)
+    /// where it is `f`; a little different each time. A dot in `course` stands for an exchange at which the
+    /// threads did not meet.
     fn pair(from: u32, to: u32, course: &str) -> ExchangeSeries {
         let look = |(at, letter): (usize, char)| {
             let jitter = (at % 7) as f64 * 0.4;

@@ -35,14 +35,14 @@ pub struct RefillTarget {
     /// The size of an instance: the declared size, or the measured size if it contradicts the declared
     /// size.
     pub bytes: u64,
-    /// The number of instances.
+    /// The number of instances of the cache on the machine.
     pub instances: u64,
     /// The number of CPUs that share an instance.
     pub sharers: u64,
 }
 
 impl RefillTarget {
-    /// The caches that serve the first usable CPU of `platform`, innermost first.
+    /// Returns the caches that serve the first usable CPU of `platform`, innermost first.
     pub fn of(platform: &Platform) -> Vec<Self> {
         let cpu = platform.usable().first().unwrap_or_default();
         let target = |cache: &corehop_plan::platform::Cache| {
@@ -71,7 +71,7 @@ words! {
 pub struct FillRate {
     /// The number of lines per second.
     pub lines_per_s: f64,
-    /// The source of the rate.
+    /// The source from which the rate is known.
     pub source: FillSource,
 }
 
@@ -80,8 +80,8 @@ pub struct FillRate {
 pub struct Refill {
     /// The label of the cache: `L1d`, `L2`, …
     pub cache: String,
-    /// The time in microseconds; None if the rate does not apply to this cache, or if the running work
-    /// fits into it.
+    /// The time in microseconds, or `None` if the rate does not apply to this cache, or if the running
+    /// work fits into it.
     pub time_us: Option<f64>,
 }
 
@@ -95,8 +95,8 @@ pub enum SaturationLength {
         length_us: f64,
         /// The shortest length that cannot be excluded, in microseconds.
         earliest_us: Option<f64>,
-        /// The shortest length at which the delay has certainly stopped growing, in microseconds; None
-        /// if there is none.
+        /// The shortest length at which the delay has certainly stopped growing, in microseconds, or
+        /// `None` if there is none.
         latest_us: Option<f64>,
     },
     /// The delay still grew at the longest measured length.
@@ -104,18 +104,18 @@ pub enum SaturationLength {
         /// The longest measured length, in microseconds.
         longest_us: f64,
     },
-    /// There is no delay that could grow: at every length it is negligible compared with the warm
+    /// The cell has no delay that could grow: at every length it is negligible compared with the warm
     /// touch.
     NoDelay,
 }
 
-/// The delay of one working set under one load, as a function of the preemption length. Times are in
-/// microseconds.
+/// The delay of one working set under one load, as a function of the preemption length. The times of
+/// the saturation are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saturation {
     /// The cell with the longest length.
     pub cell: CellKey,
-    /// The number of measured lengths.
+    /// The number of preemption lengths that were measured.
     pub lengths: usize,
     /// The length at which the delay stops growing.
     pub reached: SaturationLength,
@@ -123,7 +123,7 @@ pub struct Saturation {
     pub final_us: f64,
     /// The median of cold minus warm at the longest length, which is the cost of losing every line.
     pub bound_us: Option<f64>,
-    /// The delay at the longest length as a share of this bound; None if the bound is not above 0.
+    /// The delay at the longest length as a share of this bound, or `None` if the bound is not above 0.
     pub share_of_bound: Option<f64>,
     /// The rate at which lines enter the caches.
     pub fill: Option<FillRate>,
@@ -134,7 +134,7 @@ pub struct Saturation {
 /// The counted misses of a load in a file: the load's word, its command, and the misses per second.
 pub type CountedMisses = (String, Option<String>, f64);
 
-/// The saturation of every series of a sweep with at least two lengths.
+/// Returns the saturation of every series of a sweep with at least two lengths.
 pub fn saturations(
     summaries: &[CellSummary],
     targets: &[RefillTarget],
@@ -150,7 +150,7 @@ pub fn saturations(
     series.into_iter().filter_map(|cells| saturation(cells, targets, misses)).collect()
 }
 
-/// Whether two cells differ at most in the preemption length.
+/// Returns whether two cells differ at most in the preemption length.
 pub fn same_but_length(a: &CellKey, b: &CellKey) -> bool {
     *a == CellKey { preemption_length: a.preemption_length.clone(), ..b.clone() }
 }
@@ -209,7 +209,7 @@ fn saturation(
     })
 }
 
-/// The length at which the delays of `steps`, in ascending order of length, stop growing.
+/// Returns the length at which the delays of `steps`, in ascending order of length, stop growing.
 fn reached(steps: &[SaturationPoint], warm_us: f64) -> SaturationLength {
     let top = steps.iter().map(|step| step.delay_us).fold(0.0, f64::max);
     if top <= NEGLIGIBLE * warm_us {
@@ -240,8 +240,8 @@ fn reached(steps: &[SaturationPoint], warm_us: f64) -> SaturationLength {
     }
 }
 
-/// The rate of the work that ran in the absences of `cell`: of the preemptor, of the load, or of
-/// counted misses.
+/// Returns the rate of the work that ran in the absences of `cell`: of the preemptor, of the load, or
+/// of counted misses.
 fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
     let walked = cell.preemptor_lines_per_s.map(|lines| (lines.estimate, FillSource::Preemptor));
     let counted = misses.iter().find(|(load, runs, _)| {
@@ -254,8 +254,9 @@ fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
     (lines_per_s > 0.0).then_some(FillRate { lines_per_s, source })
 }
 
-/// The time in which as many lines enter an instance of `target` as it has. None if all working sets of
-/// `bytes` that walk it fit into the instance, because they then evict nothing once they are loaded.
+/// Returns the time in which as many lines enter an instance of `target` as it has. Returns `None` if
+/// all working sets of `bytes` that walk it fit into the instance, because they then evict nothing once
+/// they are loaded.
 fn refill_us(target: &RefillTarget, fill: FillRate, bytes: Option<u64>) -> Option<f64> {
     let (walkers, instances) = match fill.source {
         FillSource::Preemptor => (1, 1),

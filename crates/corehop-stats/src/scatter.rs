@@ -14,10 +14,10 @@ const MOST: usize = 20_000;
 /// The number of points of a cell that are always kept.
 const LEAST: usize = 50;
 
-/// The points of one cell.
+/// The points that the samples of one cell make in a figure.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cloud {
-    /// The cell of the points.
+    /// The cell to which the points belong.
     pub cell: CellKey,
     /// The number of valid samples in the cell.
     pub n_valid: usize,
@@ -39,12 +39,12 @@ pub struct Scatter {
 }
 
 impl Scatter {
-    /// An empty collection whose delays are computed by `estimator`.
+    /// Makes an empty collection whose delays are computed by `estimator`.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, clouds: BTreeMap::new() }
     }
 
-    /// Adds samples.
+    /// Adds samples to the clouds of points.
     pub fn take(&mut self, samples: &[Sample]) {
         for sample in samples.iter().filter(|sample| sample.requested_length_ns > 0) {
             let Some(delay) = self.estimator.delay_ns(sample) else { continue };
@@ -56,7 +56,7 @@ impl Scatter {
         }
     }
 
-    /// The clouds, each thinned evenly; the highest point of a cloud is always kept.
+    /// Returns the clouds, each thinned evenly; the highest point of a cloud is always kept.
     pub fn finish(&self) -> Vec<Cloud> {
         let each = (MOST / (2 * self.clouds.len()).max(1)).max(LEAST);
         let cloud = |(cell, [valid, disturbed]): (&CellKey, &[Vec<[f64; 2]>; 2])| Cloud {
@@ -70,7 +70,7 @@ impl Scatter {
     }
 }
 
-/// Every k-th point, so that at most `most` points remain, and the highest point.
+/// Returns every k-th point, so that at most `most` points remain, and the highest point.
 fn thinned(points: &[[f64; 2]], most: usize) -> Vec<[f64; 2]> {
     if points.len() <= most {
         return points.to_vec();

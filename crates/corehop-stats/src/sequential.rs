@@ -7,12 +7,13 @@
 //! at all with a total probability of at most `alpha`.
 //!
 //! **One quantile.** The number of samples at or below the quantile `p` is a sum of coin tosses with
-//! probability `p`. The likelihood ratio against such tosses, mixed over a beta prior, is a martingale that
-//! starts at 1. It ever reaches `1/alpha` with probability at most `alpha` (Ville's inequality; Robbins,
-//! Annals of Mathematical Statistics 41, 1970). The numbers of tosses for which the martingale stays below
-//! `1/alpha` bound the rank of the quantile. This bound is the beta-binomial sequence of Howard and Ramdas
-//! (Bernoulli 28(3), 2022, section 3.2). The tests compare it with their closed form (Theorem 1), which is
-//! wider at every size used here, by half at a thousand samples.
+//! probability `p`. The likelihood ratio against tosses of probability `p`, mixed over a beta prior, is a
+//! martingale that starts at 1. The martingale ever reaches `1/alpha` with probability at most `alpha`
+//! (Ville's inequality; Robbins, Annals of Mathematical Statistics 41, 1970). The numbers of tosses for
+//! which the martingale stays below `1/alpha` bound the rank of the quantile. The bound of the rank is the
+//! beta-binomial sequence of Howard and Ramdas (Bernoulli 28(3), 2022, section 3.2). The tests compare the
+//! bound with the closed form of Howard and Ramdas (Theorem 1), which is wider at every size used here, by
+//! half at a thousand samples.
 //!
 //! **All quantiles at once** ([`band_radius`]): this is a band around the whole distribution function, for
 //! tables that show several quantiles during sampling.
@@ -35,8 +36,8 @@ const TIGHTEST_AT: f64 = 300.0;
 /// The largest projection; a larger number only means that the target is out of reach.
 const MOST_SAMPLES: usize = 1 << 40;
 
-/// The range `least..=greatest` that contains the number of samples at or below the quantile `p` at all
-/// times `t`, with probability `1 - alpha`.
+/// Returns the range `least..=greatest` that contains the number of samples at or below the quantile `p` at
+/// all times `t`, with probability `1 - alpha`.
 fn counts(t: usize, p: f64, alpha: f64) -> (usize, usize) {
     let mixture = Mixture::new(p, alpha);
     let centre = (t as f64 * p).round() as usize;
@@ -44,8 +45,8 @@ fn counts(t: usize, p: f64, alpha: f64) -> (usize, usize) {
     (last(centre, 0, &inside), last(centre, t, &inside))
 }
 
-/// The last number from `from` towards `to` that is `inside`; `inside` must be true at `from` and must not
-/// become true again once it is false.
+/// Returns the last number from `from` towards `to` that is `inside`; `inside` must be true at `from` and
+/// must not become true again once it is false.
 fn last(from: usize, to: usize, inside: &impl Fn(usize) -> bool) -> usize {
     if inside(to) {
         return to;
@@ -75,7 +76,7 @@ impl Mixture {
         Self { p, hits: concentration * p, misses: concentration * (1.0 - p), limit }
     }
 
-    /// The logarithm of the martingale after `t` tosses with `hits` below the quantile.
+    /// Returns the logarithm of the martingale after `t` tosses with `hits` below the quantile.
     fn log(&self, t: usize, hits: usize) -> f64 {
         let (yes, no) = (hits as f64, (t - hits) as f64);
         ln_beta(self.hits + yes, self.misses + no)
@@ -89,11 +90,11 @@ fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
-/// The interval of the quantile `p` that is valid at all looks together with probability `1 - alpha`. None
-/// if there are too few samples for both ends.
+/// Returns the interval of the quantile `p` that is valid at all looks together with probability
+/// `1 - alpha`. Returns `None` if there are too few samples for both ends.
 ///
 /// # Errors
-/// [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
+/// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1 and 0 < `alpha` < 1.
 pub fn quantile_sequence(
     values: &Ordered,
     p: f64,
@@ -104,7 +105,7 @@ pub fn quantile_sequence(
     Ok(sequence(values, p, alpha, 1.0))
 }
 
-/// The interval if every `time` samples count as one.
+/// Returns the interval if every `time` samples count as one.
 fn sequence(values: &Ordered, p: f64, alpha: f64, time: f64) -> Option<Interval> {
     let n = values.len() as f64;
     let worth = ((n / time).floor() as usize).max(1);
@@ -130,14 +131,14 @@ pub struct Precision {
 pub enum StoppingDecision {
     /// The median is known with the requested precision.
     Yes {
-        /// The interval of the median.
+        /// The interval of the median that is narrow enough.
         interval: Interval,
         /// Half of the interval's width divided by the scale.
         plus_minus: f64,
     },
     /// The median is not yet known with the requested precision.
     No {
-        /// Half of the interval's width divided by the scale; None without an interval.
+        /// Half of the interval's width divided by the scale, or `None` without an interval.
         plus_minus: Option<f64>,
         /// The expected number of further samples, if they continue like the present samples.
         projected_more: usize,
@@ -149,8 +150,8 @@ pub enum StoppingDecision {
 /// a suitable scale, but the warm touch is.
 ///
 /// # Errors
-/// [`BadInput`] for no samples, a value that is not a number, a scale or precision that is not positive, or
-/// an `alpha` that is not a probability.
+/// Returns [`BadInput`] for no samples, a value that is not a number, a scale or precision that is not
+/// positive, or an `alpha` that is not a probability.
 pub fn decided(
     samples: &[f64],
     scale: f64,
@@ -177,13 +178,13 @@ pub fn decided(
     })
 }
 
-/// The number of consecutive samples that count as one with respect to whether they are below `x`.
+/// Returns the number of consecutive samples that count as one with respect to whether they are below `x`.
 pub(crate) fn dependence_about(samples: &[f64], x: f64) -> f64 {
     let sides: Vec<f64> = samples.iter().map(|&value| f64::from(value <= x)).collect();
     dependence(&sides)
 }
 
-/// The number of samples at which the target will be met if the width shrinks as the ranks converge.
+/// Returns the number of samples at which the target will be met if the width shrinks as the ranks converge.
 fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision) -> usize {
     let alpha = precision.alpha;
     let share = |n: usize| {
@@ -209,12 +210,13 @@ fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision)
     high
 }
 
-/// The largest distance of the empirical distribution function of `t` samples from the true one. The bound
-/// holds everywhere and at all looks from `first_look` samples on, with probability `1 - alpha` (Howard and
-/// Ramdas 2022, Theorem 2 with `A = 0.85`). None before the first look, which must be fixed in advance.
+/// Returns the largest distance of the empirical distribution function of `t` samples from the true one. The
+/// bound holds everywhere and at all looks from `first_look` samples on, with probability `1 - alpha`
+/// (Howard and Ramdas 2022, Theorem 2 with `A = 0.85`). Returns `None` for fewer samples than the first
+/// look, which must be fixed in advance.
 ///
 /// # Errors
-/// [`BadInput`] for an `alpha` that is not a probability, or without a first look.
+/// Returns [`BadInput`] for an `alpha` that is not a probability, or without a first look.
 pub fn band_radius(t: usize, first_look: usize, alpha: f64) -> Result<Option<f64>, BadInput> {
     probability("alpha", alpha)?;
     positive("first look", first_look as f64)?;
@@ -225,11 +227,11 @@ pub fn band_radius(t: usize, first_look: usize, alpha: f64) -> Result<Option<f64
     Ok(Some(BAND * ((growth + band_constant(alpha)) / t as f64).sqrt()))
 }
 
-/// The interval of the quantile `p` that is valid for all `p` and all looks from `first_look` on together,
-/// with probability `1 - alpha`. An end that the samples do not support is None.
+/// Returns the interval of the quantile `p` that is valid for all `p` and all looks from `first_look` on
+/// together, with probability `1 - alpha`. An end that the samples do not support is None.
 ///
 /// # Errors
-/// [`BadInput`], as for [`band_radius`], and for a `p` that is not a probability.
+/// Returns [`BadInput`], as [`band_radius`] does, and for a `p` that is not a probability.
 pub fn band_quantile(
     values: &Ordered,
     p: f64,
@@ -250,7 +252,7 @@ pub fn band_quantile(
 /// The parameter `A` of the theorem.
 const BAND: f64 = 0.85;
 
-/// The smallest `C` for which the theorem's error probability is at most `alpha`.
+/// Returns the smallest `C` for which the theorem's error probability is at most `alpha`.
 fn band_constant(alpha: f64) -> f64 {
     let (mut low, mut high) = (1.0, 1_000.0);
     while high - low > 1e-9 * high {
@@ -260,8 +262,8 @@ fn band_constant(alpha: f64) -> f64 {
     high
 }
 
-/// The theorem's error probability for `C`, minimised over some values of its free parameter `η`: every
-/// value is valid, so a coarse grid only costs a little width.
+/// Returns the theorem's error probability for `C`, minimised over some values of its free parameter `η`:
+/// every value is valid, so a coarse grid only costs a little width.
 fn band_error(c: f64) -> f64 {
     let error = |eta: f64| {
         let room = BAND - (2.0 * (eta - 1.0) / c).sqrt();
@@ -280,8 +282,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The probability that a coin's count leaves `range(t)` at some look up to `until`, exactly: the
-    /// law of the count among the runs that have not left, one toss after the other.
+    /// Returns the probability that a coin's count leaves `range(t)` at some look up to `until`, exactly:
+    /// the law of the count among the runs that have not left, one toss after the other.
     fn ever_outside(until: usize, p: f64, range: impl Fn(usize) -> (usize, usize)) -> f64 {
         let mut alive = vec![1.0];
         let mut left = 0.0;
@@ -302,9 +304,9 @@ mod tests {
         left
     }
 
-    /// Theorem 1 of Howard and Ramdas (2022): `|F_t - p| <= 1.5·sqrt(p(1-p)·l) + 0.8·l` with
-    /// `l = (1.4·ln ln(2.1·t) + ln(10/alpha))/t`. Its constants follow from the stitched boundary of
-    /// Howard et al. (2021, equation 10) with η = 2.04 and s = 1.4.
+    /// Returns the ranks by theorem 1 of Howard and Ramdas (2022): `|F_t - p| <= 1.5·sqrt(p(1-p)·l) + 0.8·l`
+    /// with `l = (1.4·ln ln(2.1·t) + ln(10/alpha))/t`. The constants of the closed form follow from the
+    /// stitched boundary of Howard et al. (2021, equation 10) with η = 2.04 and s = 1.4.
     fn closed_form(t: usize, p: f64, alpha: f64) -> (usize, usize) {
         let n = t as f64;
         let l = (1.4 * (2.1 * n).ln().ln() + (10.0 / alpha).ln()) / n;

@@ -10,7 +10,7 @@ use corehop_plan::samples::{MissingFile, Provenance, RowKind, Rows};
 /// The file from which rows come.
 #[derive(Debug, Clone, Copy)]
 pub struct FromFile<'a> {
-    /// The name of the file.
+    /// The name of the file from which the rows come.
     pub name: &'a str,
     /// The kind of the file's rows.
     pub kind: RowKind,
@@ -20,10 +20,10 @@ pub struct FromFile<'a> {
 
 /// Collects the rows of one kind of measurement while files stream in, and draws conclusions from all rows together.
 pub trait Summarise {
-    /// The conclusions from the rows.
+    /// The type of the conclusions from the rows.
     type Said;
 
-    /// A summary without rows; delays will be computed by `estimator`.
+    /// Makes a summary without rows; delays will be computed by `estimator`.
     fn new(estimator: Estimator) -> Self;
 
     /// Announces that the rows of another file follow.
@@ -32,11 +32,11 @@ pub trait Summarise {
     /// Adds rows of that file; rows of other kinds are ignored.
     fn take(&mut self, rows: &Rows, from: &FromFile<'_>);
 
-    /// The files that belong beside the collected files and are missing.
+    /// Returns the files that belong beside the collected files and are missing.
     fn missing(&self) -> Vec<MissingFile> {
         Vec::new()
     }
 
-    /// The conclusions from all rows; no rows can be added afterwards.
+    /// Returns the conclusions from all rows; no rows can be added afterwards.
     fn finish(&mut self) -> Self::Said;
 }

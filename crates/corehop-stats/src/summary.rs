@@ -3,7 +3,7 @@
 //!
 //! A cell groups samples with common properties: the machine, the load, the event, the working set. The
 //! statistics of a cell use its valid samples. The summary also states the number of all samples and the
-//! causes of disturbances, because a maximum without both is meaningless.
+//! causes of disturbances, because a maximum without number and causes is meaningless.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use super::verdict::{CellView, ClaimVerdict, MachineView, verdicts};
 use corehop_plan::samples::{Cause, Certificate, Sample, Text};
 use corehop_plan::workload::Event;
 
-/// The summary of a cell. Times are in microseconds.
+/// The summary of the samples of one cell. The times of the summary are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellSummary {
     /// The common properties of the cell's samples.
@@ -28,7 +28,7 @@ pub struct CellSummary {
     pub estimator: Estimator,
     /// The number of samples, including disturbed samples.
     pub n_all: usize,
-    /// The number of valid samples.
+    /// The number of valid samples of the cell.
     pub n_valid: usize,
     /// The share of valid samples among all samples.
     pub valid_share: f64,
@@ -38,15 +38,15 @@ pub struct CellSummary {
     pub lost_to: BTreeMap<Cause, usize>,
     /// The number of valid samples with disturbed segments cut out.
     pub n_repaired: usize,
-    /// The share of repaired samples among the valid samples; None without valid samples.
+    /// The share of repaired samples among the valid samples, or `None` without valid samples.
     pub repaired_share: Option<f64>,
     /// The causes that were cut out, each with its number of samples.
     pub repaired_by: BTreeMap<Cause, usize>,
-    /// The statistics of the delay; None if no valid sample has a delay.
+    /// The statistics of the delay, or `None` if no valid sample has a delay.
     pub delay: Option<DelayStatistics>,
     /// The median of the warm touch.
     pub warm_us: Option<Quantile>,
-    /// The median of cold minus warm, for certified cold touches. This value is the cost of losing every
+    /// The median of cold minus warm, for certified cold touches. The bound is the cost of losing every
     /// line.
     pub cold_bound_us: Option<Quantile>,
     /// The median of cold minus warm for each KiB of the working set.
@@ -55,7 +55,8 @@ pub struct CellSummary {
     pub switch_us: Option<Quantile>,
     /// The median of the actual preemption length.
     pub length_us: Option<Quantile>,
-    /// The median number of additional last-level cache misses in the resumed touch; None if not counted.
+    /// The median number of additional last-level cache misses in the resumed touch, or `None` if not
+    /// counted.
     pub extra_misses: Option<Quantile>,
     /// The median number of bytes per second that the background load moves.
     pub load_bytes_per_s: Option<Quantile>,
@@ -89,7 +90,7 @@ impl ReplicateValues {
         Nested::from_labelled(&self.values, &self.replicates).ok()
     }
 
-    /// The median of the values divided by `unit`, with its interval; None without values.
+    /// Returns the median of the values divided by `unit`, with its interval, or `None` without values.
     fn middle(&self, unit: f64) -> Option<Quantile> {
         let values: Vec<f64> = self.values.iter().map(|value| value / unit).collect();
         let nested = Nested::from_labelled(&values, &self.replicates).ok()?;
@@ -97,13 +98,13 @@ impl ReplicateValues {
     }
 }
 
-/// The replicate of a sample; a file without replicates counts as one replicate. A run of `conditions`
-/// also counts as one replicate, because its steps keep most draws of the previous step.
+/// Returns the replicate of a sample; a file without replicates counts as one replicate. A run of
+/// `conditions` also counts as one replicate, because its steps keep most draws of the previous step.
 pub fn replicate_of(sample: &Sample) -> u64 {
     sample.replicate.filter(|_| sample.renewed.is_none()).unwrap_or_default()
 }
 
-/// Whether nothing happened between the two touches of the cell's samples.
+/// Returns whether nothing happened between the two touches of the cell's samples.
 pub fn is_control(cell: &CellKey) -> bool {
     cell.event == Event::None
 }
@@ -120,7 +121,7 @@ struct CellSamples {
     disturbed_by: BTreeMap<Cause, usize>,
     lost_to: BTreeMap<Cause, usize>,
     repaired_by: BTreeMap<Cause, usize>,
-    /// These three fields have one value for each valid sample.
+    /// The fields `delays`, `warm` and `lengths` have one value for each valid sample.
     delays: ReplicateValues,
     warm: ReplicateValues,
     lengths: ReplicateValues,
@@ -222,12 +223,12 @@ pub struct Summaries {
 }
 
 impl Summaries {
-    /// An empty collection whose delays are computed by `estimator`.
+    /// Makes an empty collection whose delays are computed by `estimator`.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, cells: BTreeMap::new() }
     }
 
-    /// Adds samples.
+    /// Adds samples to their cells.
     pub fn take(&mut self, samples: &[Sample]) {
         for sample in samples {
             let cell = self.cells.entry(CellKey::of(sample)).or_default();
@@ -235,7 +236,7 @@ impl Summaries {
         }
     }
 
-    /// The summary of every cell, sorted.
+    /// Returns the summary of every cell, sorted.
     pub fn finish(&self) -> Vec<CellSummary> {
         let dependence = self.dependence();
         let summary = |(cell, gathered): (&CellKey, &CellSamples)| {
@@ -245,8 +246,8 @@ impl Summaries {
         self.cells.iter().map(summary).collect()
     }
 
-    /// The number of consecutive replicates that count as one, estimated from all cells, because a slow
-    /// change of a machine affects all of them.
+    /// Returns the number of consecutive replicates that count as one, estimated from all cells, because
+    /// a slow change of a machine affects all of them.
     fn dependence(&self) -> SharedDependence {
         let of = |(cell, gathered): (&CellKey, &CellSamples)| {
             Some((is_control(cell), gathered.delays.nested()?))
@@ -255,10 +256,10 @@ impl Summaries {
         SharedDependence::of(nested.iter().map(|(control, nested)| (*control, nested)))
     }
 
-    /// The verdicts on the observations of the studies, for the cells of `machine`.
+    /// Returns the verdicts on the observations of the studies, for the cells of `machine`.
     ///
     /// # Errors
-    /// [`BadInput`] if a cell is invalid, which [`Summaries::take`] prevents.
+    /// Returns [`BadInput`] if a cell is invalid, which [`Summaries::take`] prevents.
     pub fn verdicts(
         &self,
         machine: &str,
@@ -289,7 +290,7 @@ impl Summaries {
     }
 }
 
-/// The summaries of `samples`, with delays computed by `estimator`.
+/// Returns the summaries of `samples`, with delays computed by `estimator`.
 pub fn summarize(samples: &[Sample], estimator: Estimator) -> Vec<CellSummary> {
     let mut summaries = Summaries::new(estimator);
     summaries.take(samples);
@@ -304,7 +305,7 @@ mod tests {
     use corehop_plan::workload::{Absence, Page, Pattern};
     use proptest::prelude::*;
 
-    /// A sample with this delay in microseconds.
+    /// Returns a sample with this delay in microseconds.
     fn delayed(us: f64) -> Sample {
         let clean = sample();
         Sample { resumed_ns: clean.warm_ns + 1e3 * us, ..clean }
@@ -428,7 +429,8 @@ mod tests {
     }
 
     proptest! {
-        /// The slow twin: the summary does not depend on how the samples are cut into batches.
+        /// The test checks that the summary does not depend on the places at which the samples are cut
+        /// into batches.
         #[test]
         fn batches_make_no_difference(
             delays in proptest::collection::vec((0.0..100.0_f64, 0_u64..3), 1..60),

@@ -2,18 +2,18 @@
 //! The cost of a core switch for each mechanism, and the break-even point of a switch.
 //!
 //! **Cost of a switch**: `(T - T_none) / 2`, where `T` is the mean time of a call that switches to the other core and
-//! back, and `T_none` is the time of the call without a switch (Strong et al. 2009, section 5.1, gettidbench).
+//! back, and `T_none` is that of a call without a switch (Strong et al. 2009, section 5.1, gettidbench).
 //!
 //! **Break-even.** A caller that waits for each call loses `T - T_none` per call; a switch pays if the call itself is
 //! faster by more than this time on the other core, for example because of warm caches. A caller with several
-//! outstanding calls continues its own work meanwhile. With `w` ns of own work per call, the caller needs
-//! `max(T_k, w + c)` per call, where `T_k` is the time per call with `k` outstanding and no own work, and `c` is the
-//! caller's own part of a switch. Without switches it needs `T_none + w`. A switch therefore pays if `c < T_none`, from
+//! outstanding calls continues its own work while it waits. The caller needs `max(T_k, w + c)` per call with `w` ns of
+//! own work, where `T_k` is the time per call with `k` outstanding and no own work, and `c` is the caller's own part of
+//! a switch. The caller without switches needs `T_none + w`. A switch therefore pays if `c < T_none`, from
 //! `w = T_k - T_none` on. The time of an empty call with `k` outstanding is an upper bound of `c`, and corehop uses
 //! this bound for `c`.
 //!
-//! This break-even ignores other uses of the other core. Two workers, each on its own core, were measured with the
-//! call, too (the mechanism `second-worker`), and [`Instead`] compares with them.
+//! The break-even point ignores other uses of the other core. The mechanism `second-worker` measures two workers, each
+//! on its own core, and [`Instead`] compares a switch with them.
 
 use std::collections::BTreeMap;
 
@@ -34,21 +34,21 @@ use corehop_plan::samples::{Rows, SwitchBatch};
 use corehop_plan::workload::Event;
 use corehop_plan::workload::switching::{SwitchCall, SwitchMechanism};
 
-/// One minus the confidence of all intervals.
+/// The confidence of all intervals is one minus this number.
 const ALPHA: f64 = 0.05;
 
 /// A call from one CPU to another, without its mechanism.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Switched {
-    /// The id of the platform.
+    /// The id of the platform on which the calls were measured.
     pub machine: String,
-    /// The application core.
+    /// The application core, from which the call comes.
     pub from_cpu: u64,
-    /// The OS core.
+    /// The OS core, on which the call is executed.
     pub to_cpu: u64,
     /// The measured class of a migration between the two CPUs, if known.
     pub pair_class: Option<Event>,
-    /// The system call.
+    /// The system call that the caller makes.
     pub call: SwitchCall,
     /// The size of the call in bytes; 0 without a size.
     pub bytes: u64,
@@ -57,14 +57,14 @@ pub struct Switched {
 /// The times of one call with one mechanism.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SwitchSummary {
-    /// The call and its CPUs.
+    /// The call and the CPUs to which the times belong.
     #[serde(flatten)]
     pub of: Switched,
     /// The mechanism that makes the call.
     pub mechanism: SwitchMechanism,
     /// The number of calls outstanding at a time.
     pub outstanding: u64,
-    /// The number of valid batches.
+    /// The number of valid batches behind the times.
     pub batches: usize,
     /// The number of batches that are not valid.
     pub invalid: usize,
@@ -78,16 +78,16 @@ pub struct SwitchSummary {
     pub exchange_ns: Option<f64>,
     /// The time of a call minus the time of the call without a switch, in nanoseconds.
     pub extra_ns: Option<ReplicateStatistic>,
-    /// The break-even point of the switch; None for the mechanism without a switch.
+    /// The break-even point of the switch, or `None` for the mechanism without a switch.
     pub pays: Option<Pays>,
-    /// The break-even point if a second worker could use the other core instead; None for the mechanism without a
+    /// The break-even point if a second worker could use the other core instead, or `None` for the mechanism without a
     /// switch.
     pub instead: Option<Instead>,
 }
 
 impl SwitchSummary {
-    /// The cost of one switch, in nanoseconds, with the ends of its interval if there is one. None for the mechanism
-    /// without a switch, and for several outstanding calls.
+    /// Returns the cost of one switch, in nanoseconds, with the ends of its interval if there is one. Returns `None`
+    /// for the mechanism without a switch, and for several outstanding calls.
     pub fn per_switch_ns(&self) -> Option<(f64, Option<(f64, f64)>)> {
         let is_switch = self.outstanding == 1 && self.mechanism.switches();
         let extra = self.extra_ns.as_ref().filter(|_| is_switch)?;
@@ -111,7 +111,7 @@ struct CallBatches {
 /// A mechanism without a valid batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotMeasured {
-    /// The call and its CPUs.
+    /// The call and the CPUs for which the mechanism was not measured.
     #[serde(flatten)]
     pub of: Switched,
     /// The mechanism that was not measured.
@@ -124,7 +124,7 @@ pub struct NotMeasured {
     pub why: String,
 }
 
-/// The mechanisms without a valid batch, with their reasons.
+/// Returns the mechanisms without a valid batch, with their reasons.
 pub fn not_measured(rows: &[SwitchBatch]) -> Vec<NotMeasured> {
     let mut switchings = Switchings::default();
     switchings.take(rows);
@@ -147,13 +147,13 @@ impl CallBatches {
         self.exchanges.extend(row.exchange_ns);
     }
 
-    /// The median batch mean of each replicate.
+    /// Returns the median batch mean of each replicate.
     fn medians(&self) -> Medians {
         let of = |(&replicate, means): (&(u64, u64), &Vec<f64>)| Some((replicate, middle(means)?));
         self.means.iter().filter_map(of).collect()
     }
 
-    /// The differences to `other`, replicate by replicate.
+    /// Returns the differences to `other`, replicate by replicate.
     fn beyond(&self, other: &Self) -> Option<ReplicateStatistic> {
         let without = other.medians();
         let difference = |(replicate, with): (&(u64, u64), &f64)| {
@@ -171,7 +171,7 @@ fn middle(values: &[f64]) -> Option<f64> {
 /// A mechanism, with its number of outstanding calls.
 type MechanismKey = (SwitchMechanism, u64);
 
-/// Collects batches of core switches.
+/// The collector gathers batches of core switches.
 #[derive(Debug, Clone, Default)]
 pub struct Switchings {
     batches: BTreeMap<Switched, BTreeMap<MechanismKey, CallBatches>>,
@@ -203,7 +203,7 @@ impl Summarise for Switchings {
 }
 
 impl Switchings {
-    /// Adds batches.
+    /// Adds batches of calls to the collection.
     pub fn take(&mut self, rows: &[SwitchBatch]) {
         for row in rows {
             let of = Switched {
@@ -219,8 +219,8 @@ impl Switchings {
         }
     }
 
-    /// The summaries by pair of CPUs and call; the mechanisms of one call are in their usual order. A mechanism without
-    /// a valid batch has no summary.
+    /// Returns the summaries by pair of CPUs and call; the mechanisms of one call are in their usual order. A mechanism
+    /// without a valid batch has no summary.
     pub fn finish(&self) -> Vec<SwitchSummary> {
         let of_call = |(of, ways): (&Switched, &BTreeMap<MechanismKey, CallBatches>)| {
             let medians = |mechanism| ways.get(&(mechanism, 1)).map(CallBatches::medians);
@@ -242,8 +242,8 @@ impl Switchings {
         self.batches.iter().flat_map(of_call).collect()
     }
 
-    /// The mechanisms without a valid batch. Only measured batches of a pair can show several classes, so a mechanism
-    /// that was measured in any class of the pair counts as measured.
+    /// Returns the mechanisms without a valid batch. Only measured batches of a pair can show several classes, so a
+    /// mechanism that was measured in any class of the pair counts as measured.
     pub fn not_measured(&self) -> Vec<NotMeasured> {
         let measured = |of: &Switched, way: &MechanismKey| {
             let same = |other: &Switched| Switched { pair_class: None, ..other.clone() };
@@ -265,7 +265,7 @@ impl Switchings {
             .collect()
     }
 
-    /// An upper bound of the caller's part of a switch: the time of an empty call with the same mechanism.
+    /// Returns an upper bound of the caller's part of a switch: the time of an empty call with the same mechanism.
     fn callers_part(&self, of: &Switched, way: MechanismKey) -> Option<Medians> {
         let empty = Switched { call: SwitchCall::Gettid, bytes: 0, ..of.clone() };
         Some(self.batches.get(&empty)?.get(&way)?.medians())
@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use corehop_plan::samples::example::switch_batch;
 
-    /// Eight replicates with one batch each, whose means are `ns` and some more.
+    /// Makes eight replicates with one batch each, whose means are `ns` and some more.
     fn batches(
         mechanism: SwitchMechanism,
         outstanding: u64,

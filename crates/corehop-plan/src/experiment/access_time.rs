@@ -23,22 +23,22 @@ pub struct AccessTime {
     pub sets: Vec<WorkingSet>,
     /// The states of the lines, each with its number of walks per working set.
     pub states: Vec<(LineState, u32)>,
-    /// The CPU on which to measure; with None the first usable CPU.
+    /// The CPU on which corehop measures, or `None` for the first usable CPU.
     #[serde(default)]
     pub cpu: Option<Cpu>,
 }
 
 impl AccessTime {
-    /// The working sets to which the experiment's cells refer by index.
+    /// Returns the working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         self.sets.clone()
     }
 
-    /// The experiment's cells on `platform`, each with its requested number of samples.
+    /// Returns the experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
-    /// experiment.
+    /// Returns [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of
+    /// the experiment.
     pub fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let mut cells = Vec::new();
         for (set, working_set) in self.sets.iter().enumerate() {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! An experiment on the causes of the spread between replicates: in one cell, each replicate renews one kind of draw.
 //!
-//! Usually a replicate draws anew everything that a process draws when it starts. In this experiment each step of the
-//! run renews one draw and keeps the others: the job's page frames, the order of its accesses, the other threads with
-//! their memory, or the measured threads. Two further kinds of step renew all draws, or none, so that only time passes.
-//! The steps of a round come in random order. Two consecutive steps differ only by the second step's renewal and by
-//! time, as in a one-factor-at-a-time design (Morris, Technometrics 33, 1991) whose base point moves along.
-//! `model::conditions` separates the effects from the differences of neighbouring steps.
+//! Usually a replicate draws anew everything that a process draws when it starts. The experiment renews one draw in
+//! each step of the run and keeps the others: the job's page frames, the order of its accesses, the other threads with
+//! their memory, or the measured threads. A further kind of step renews all draws, and another kind renews none, so
+//! that only time passes. The steps of a round come in random order. The difference between two consecutive steps is
+//! only the second step's renewal and time, as in a one-factor-at-a-time design (Morris, Technometrics 33, 1991) whose
+//! base point moves along. `model::conditions` separates the effects from the differences of neighbouring steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::workload::{Absence, Load, WorkingSet};
 /// equally many samples in each direction in both halves.
 const SAMPLES_OF_A_STEP: u32 = 8;
 
-/// One cell of the synthetic method whose draws the experiment renews one at a time.
+/// The parameters name one cell of the synthetic method, whose draws the experiment renews one at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// The examined cell: one group with one working set and one event.
@@ -30,8 +30,8 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// The kinds of renewal in the steps of a round. If no other threads run, the round has no step that renews other
-    /// threads.
+    /// Returns the kinds of renewal in the steps of a round. If no other threads run, the round has no step that
+    /// renews other threads.
     pub fn arms(&self) -> Vec<Renewed> {
         let group = self.cell.groups.first();
         let alone = group
@@ -50,12 +50,12 @@ impl Conditions {
         self.cell.groups.iter_mut().for_each(|group| group.samples = samples);
     }
 
-    /// The number of steps; each step is a replicate that renews one kind of draw.
+    /// Returns the number of steps; each step is a replicate that renews one kind of draw.
     pub fn steps(&self) -> u32 {
         self.rounds * self.arms().len() as u32
     }
 
-    /// The renewal of each step up to `step`; the first step draws everything.
+    /// Returns the renewal of each step up to `step`; the first step draws everything.
     fn renewed_until(&self, seed: u64, step: u32) -> Vec<Renewed> {
         let arms = self.arms();
         let round = |number: u32| {
@@ -71,7 +71,7 @@ impl Conditions {
         renewed
     }
 
-    /// The condition of a step, counted from 0.
+    /// Returns the condition of a step, counted from 0.
     pub fn condition(&self, seed: u64, step: u32) -> Condition {
         let renewed = self.renewed_until(seed, step);
         let draw = |one: Renewed| {
@@ -91,15 +91,15 @@ impl Conditions {
 const ROUNDS: u64 = 1 << 41;
 
 impl Conditions {
-    /// The working sets to which the experiment's cells refer by index.
+    /// Returns the working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         self.cell.sets()
     }
 
-    /// The experiment's cells on `platform`, each with its requested number of samples.
+    /// Returns the experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
+    /// Returns [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cells = self.cell.cells(platform)?;
         match cells.len() {

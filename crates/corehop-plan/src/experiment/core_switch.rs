@@ -19,7 +19,7 @@ pub struct CoreSwitch {
     /// The mechanisms to measure; corehop always measures `none` too, because the other mechanisms are
     /// compared with it.
     pub mechanisms: Vec<SwitchMechanism>,
-    /// The system calls to measure.
+    /// The system calls that the experiment measures.
     pub calls: Vec<SwitchCall>,
     /// The sizes of system calls that have a size, in bytes.
     pub bytes: Vec<u64>,
@@ -43,11 +43,12 @@ impl CoreSwitch {
     /// The largest number of CPUs for which the experiment measures every ordered pair by default.
     const MOST_OF_ALL: usize = 4;
 
-    /// The requested pairs. By default they are every ordered pair of up to four usable CPUs; of more CPUs,
-    /// one pair of each class (a common core, a common cache, or nothing in common), in both directions.
+    /// Returns the pairs of CPUs that the experiment measures. The default pairs are all ordered pairs of
+    /// up to four usable CPUs; if there are more CPUs, one pair of each class (a common core, a common
+    /// cache, or nothing in common), in both directions.
     ///
     /// # Errors
-    /// [`SwitchesError::OneCpu`] if fewer than two CPUs are usable.
+    /// Returns [`SwitchesError::OneCpu`] if fewer than two CPUs are usable.
     pub fn pairs(&self, platform: &Platform) -> Result<Vec<(Cpu, Cpu)>, SwitchesError> {
         if !self.pairs.is_empty() {
             return Ok(self.pairs.clone());
@@ -70,10 +71,10 @@ impl CoreSwitch {
         Ok(of_class.flat_map(back).collect())
     }
 
-    /// The experiment's cells on a platform.
+    /// Returns the experiment's cells on a platform.
     ///
     /// # Errors
-    /// [`SwitchesError`] if the platform lacks a CPU of a cell, or if a cell is invalid.
+    /// Returns [`SwitchesError`] if the platform lacks a CPU of a cell, or if a cell is invalid.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<SwitchCell>, SwitchesError> {
         let mut cells = Vec::new();
         for (from, to) in self.pairs(platform)? {
@@ -88,7 +89,7 @@ impl CoreSwitch {
         Ok(cells)
     }
 
-    /// The cells of one call between two CPUs: one for every mechanism that can make the call.
+    /// Returns the cells of one call between two CPUs: one for every mechanism that can make the call.
     fn of_call(&self, (from, to): (Cpu, Cpu), call: SwitchCall, bytes: u64) -> Vec<SwitchCell> {
         let wanted = |mechanism: &&SwitchMechanism| {
             let is_wanted =
@@ -108,7 +109,8 @@ impl CoreSwitch {
         SwitchMechanism::ALL.iter().filter(wanted).flat_map(depths).collect()
     }
 
-    /// An experiment with one timed `gettid` in a batch, from CPU 0 to CPU 1, by each of these mechanisms.
+    /// Makes an experiment with one timed `gettid` in a batch, from CPU 0 to CPU 1, by each of the given
+    /// mechanisms.
     pub fn one_call(mechanisms: Vec<SwitchMechanism>, samples: u32) -> Self {
         Self {
             mechanisms,

@@ -69,7 +69,7 @@ pub enum ExperimentError {
     /// No pair of usable CPUs belongs to the class of the event.
     #[error("{event} cannot be measured on {platform}: {why}")]
     NotMeasurable {
-        /// The requested event.
+        /// The event that the experiment requested.
         event: Event,
         /// The name of the platform that lacks the class.
         platform: String,
@@ -84,7 +84,7 @@ pub enum ExperimentError {
         "conditions examines one cell, but the options name {count}: name one working set, one write ratio and one event"
     )]
     NotOneCell {
-        /// The number of cells described.
+        /// The number of cells that the parameters describe.
         count: usize,
     },
     /// The platform cannot run the work of the plan.
@@ -93,14 +93,14 @@ pub enum ExperimentError {
     /// The plan would need more samples than a plan can hold.
     #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
     TooLarge {
-        /// The requested number of jobs.
+        /// The number of jobs that the experiment requested.
         jobs: u64,
     },
 }
 
 /// The parameters of an experiment: together with the seed, the parameters determine every plan.
 pub trait ExperimentParameters {
-    /// The parameters as JSON.
+    /// Returns the parameters of the experiment as JSON.
     fn parameters(&self) -> serde_json::Value;
 }
 
@@ -112,22 +112,22 @@ impl<T: Serialize> ExperimentParameters for T {
 
 /// An experiment makes plans: each plan takes a number of samples of some cells on a given platform.
 pub trait Experiment: ExperimentParameters {
-    /// The name that the command line and the column `experiment` use.
+    /// Returns the name that the command line and the column `experiment` use.
     fn name(&self) -> &'static str;
 
-    /// The units that the experiment counts on `platform` with this seed (cells, runs of task sets, or
-    /// gangs), each with its requested number of samples.
+    /// Returns the units that the experiment counts on `platform` with this seed (cells, runs of task
+    /// sets, or gangs), each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
-    /// experiment.
+    /// Returns [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of
+    /// the experiment.
     fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<SamplingUnit>, ExperimentError>;
 
-    /// The plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`] at this position of
-    /// the run; the jobs come in random order.
+    /// Returns the plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`] at this
+    /// position of the run; the jobs come in random order.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::units`].
+    /// Returns [`ExperimentError`], as [`Experiment::units`] does.
     fn block(
         &self,
         platform: &Platform,
@@ -136,33 +136,33 @@ pub trait Experiment: ExperimentParameters {
         quota: &[u32],
     ) -> Result<Plan, ExperimentError>;
 
-    /// The number of replicates that the design of the experiment fixes; None if the user chooses the
-    /// number.
+    /// Returns the number of replicates that the design of the experiment fixes, or `None` if the user
+    /// chooses the number.
     fn replicates(&self) -> Option<u32> {
         None
     }
 
-    /// A rough estimate of the time that the whole experiment takes.
+    /// Returns a rough estimate of the time that the whole experiment takes.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::units`].
+    /// Returns [`ExperimentError`], as [`Experiment::units`] does.
     fn projected(&self, platform: &Platform, seed: u64) -> Result<Nanos, ExperimentError> {
         Ok(SamplingUnit::projected(&self.units(platform, seed)?))
     }
 
-    /// The whole plan without replicates: every unit with its requested number of samples.
+    /// Returns the whole plan without replicates: every unit with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::units`].
+    /// Returns [`ExperimentError`], as [`Experiment::units`] does.
     fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
         let quota: Vec<u32> = self.units(platform, seed)?.iter().map(|unit| unit.asked).collect();
         self.block(platform, seed, RunPosition::default(), &quota)
     }
 
-    /// The whole plan in `replicates` replicates, each with its share of every unit's samples.
+    /// Returns the whole plan in `replicates` replicates, each with its share of every unit's samples.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::units`].
+    /// Returns [`ExperimentError`], as [`Experiment::units`] does.
     fn replicated(
         &self,
         platform: &Platform,
@@ -196,18 +196,20 @@ pub trait Experiment: ExperimentParameters {
 pub struct RunPosition {
     /// The number of the plan in the run; plans with different numbers draw different jobs.
     pub block: u64,
-    /// The replicate to which the plan belongs; None if the machine decides.
+    /// The replicate to which the plan belongs, or `None` if the machine decides.
     pub replicate: Option<u32>,
 }
 
-/// The number of a cell's samples that the first `done` of `replicates` replicates take together.
+/// Returns the number of a cell's samples that the first `done` of `replicates` replicates take
+/// together.
 pub fn share(samples: u32, done: u32, replicates: u32) -> u32 {
     // Rounded up, so that the first replicate already has one of each cell.
     (u64::from(samples) * u64::from(done)).div_ceil(u64::from(replicates.max(1))) as u32
 }
 
-/// The usual number of replicates of a run whose smallest cell has `fewest_samples` samples: ten, or up
-/// to twenty if each replicate still has three samples of that cell, but never more than the samples.
+/// Returns the usual number of replicates of a run whose smallest cell has `fewest_samples` samples:
+/// ten, or up to twenty if each replicate still has three samples of that cell, but never more than the
+/// samples.
 pub fn usual_replicates(fewest_samples: u32) -> u32 {
     (fewest_samples / 3).clamp(10, 20).min(fewest_samples.max(1))
 }

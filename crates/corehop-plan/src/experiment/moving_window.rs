@@ -10,7 +10,7 @@ use crate::workload::{MovingProgram, fraction};
 #[derive(Debug, Clone)]
 pub struct MovingWindow {
     lines: u64,
-    /// The newest line so far.
+    /// The number of the newest line that entered the window so far.
     newest: u64,
     /// The number of recently new lines from which the program draws.
     window: u64,
@@ -20,14 +20,14 @@ pub struct MovingWindow {
 }
 
 impl MovingWindow {
-    /// A sequence over `lines` lines, which represent all of the program's memory.
+    /// Makes a sequence over `lines` lines, which represent all of the program's memory.
     pub fn new(program: &MovingProgram, lines: u64, draw: DrawStream) -> Self {
         let window = u128::from(program.window.get()) * u128::from(lines);
         let window = (window / u128::from(program.memory().get())) as u64;
         Self { lines, newest: 0, window: window.max(1), fresh: fraction(program.fresh), draw }
     }
 
-    /// The next line to visit, counted from 0.
+    /// Returns the next line to visit, counted from 0.
     #[inline]
     pub fn next_line(&mut self) -> u64 {
         if self.draw.bits() < self.fresh {

@@ -15,7 +15,7 @@ pub struct Overrides {
     pub wss: Vec<Bytes>,
     /// The write ratios of the working sets.
     pub write_ratios: Vec<f64>,
-    /// The pattern of the accesses.
+    /// The pattern of the accesses that the user wants instead of the preset's.
     pub pattern: Option<Pattern>,
     /// The kind of pages that hold the working sets.
     pub page: Option<Page>,
@@ -31,9 +31,9 @@ pub struct Overrides {
     pub trace: Option<WorkingSet>,
     /// The events between the warm and the resumed touch.
     pub events: Vec<Event>,
-    /// The distribution of preemption lengths.
+    /// The distribution of preemption lengths that the user wants instead of the preset's.
     pub length: Option<Length>,
-    /// The walk of the preemptors.
+    /// The walk of the preemptors that the user wants instead of the preset's.
     pub preemptor: Option<Polluter>,
     /// The sizes of the preemptors' working sets; the experiment samples each size.
     pub preemptor_sizes: Vec<Bytes>,
@@ -41,7 +41,7 @@ pub struct Overrides {
     pub mover: Option<Mover>,
     /// The number of further passes before the warm touch.
     pub passes: Option<u32>,
-    /// The background load.
+    /// The background load that the user wants instead of the preset's.
     pub load: Option<Load>,
     /// The load `realistic`, in addition to the loads of the preset.
     pub realistic: Option<Load>,
@@ -88,8 +88,8 @@ impl Overrides {
         });
     }
 
-    /// Whether the user states a preemptor, which then takes the CPU in every preemption, whatever load
-    /// runs beside it.
+    /// Returns whether the user states a preemptor, which then takes the CPU in every preemption, whatever
+    /// load runs beside it.
     const fn states_preemptor(&self) -> bool {
         self.preemptor.is_some() || !self.preemptor_sizes.is_empty()
     }

@@ -19,12 +19,12 @@ use crate::workload::{Event, Load, Mover, Polluter, WorkingSet};
 /// The parameters of the polluter sweep.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolluterSweep {
-    /// The working sets to measure.
+    /// The working sets that the sweep measures.
     pub sets: Vec<WorkingSet>,
-    /// The preemption lengths.
+    /// The preemption lengths that the sweep measures.
     pub lengths: Vec<Nanos>,
-    /// The background loads. The single polluter has the job's own CPU if the load is `idle` or a load whose
-    /// threads evict hardly anything ([`Load::absence`]).
+    /// The background loads that the sweep measures. The single polluter has the job's own CPU if the load
+    /// is `idle` or a load whose threads evict hardly anything ([`Load::absence`]).
     pub loads: Vec<Load>,
     /// The walk of the single polluter.
     pub polluter: Polluter,
@@ -36,7 +36,7 @@ pub struct PolluterSweep {
 }
 
 impl PolluterSweep {
-    /// The sweep as a synthetic experiment, with one group for each load and length.
+    /// Returns the sweep as a synthetic experiment, with one group for each load and length.
     fn as_synthetic(&self) -> Synthetic {
         let group = |load: &Load, &length: &Nanos| SamplingGroup {
             load: load.clone(),
@@ -59,15 +59,16 @@ impl PolluterSweep {
 }
 
 impl PolluterSweep {
-    /// The working sets to which the experiment's cells refer by index.
+    /// Returns the working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         self.as_synthetic().sets()
     }
 
-    /// The experiment's cells on `platform`, each with its requested number of samples.
+    /// Returns the experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
+    /// Returns [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
+    /// experiment.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         self.as_synthetic().cells(platform)
     }

@@ -18,29 +18,29 @@ use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 /// The parameters of the experiment on preemption lengths.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreemptionLength {
-    /// The preemption lengths to request.
+    /// The preemption lengths that the experiment requests.
     pub lengths: Vec<Nanos>,
     /// The loads under which to request the lengths.
     pub loads: Vec<Load>,
     /// The number of requests for each length and load.
     pub samples: u32,
-    /// The CPU on which to measure; with None the first usable CPU.
+    /// The CPU on which corehop measures, or `None` for the first usable CPU.
     #[serde(default)]
     pub cpu: Option<Cpu>,
 }
 
 impl PreemptionLength {
-    /// The working sets to which the experiment's cells refer by index.
+    /// Returns the working sets to which the experiment's cells refer by index.
     pub fn sets(&self) -> Vec<WorkingSet> {
         // Nothing is touched; a plan's cells refer to a working set all the same.
         vec![WorkingSet::list(Bytes::from_kib(4), 0.0)]
     }
 
-    /// The experiment's cells on `platform`, each with its requested number of samples.
+    /// Returns the experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the
-    /// experiment.
+    /// Returns [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU
+    /// of the experiment.
     pub fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cell = |load: &Load, &length: &Nanos| Cell {
             load: load.clone(),

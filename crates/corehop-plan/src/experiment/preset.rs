@@ -31,8 +31,8 @@ pub type UnknownPreset = crate::words::UnknownWord;
 const LARGEST_CACHE: Bytes = Bytes::from_mib(64);
 
 impl Preset {
-    /// The synthetic method with the preset's parameters. If `load` is given, it is the only load; otherwise the
-    /// preset's own loads run, and `realistic` in addition if it is given.
+    /// Returns the synthetic method with the preset's parameters. If `load` is given, it is the only load; otherwise
+    /// the preset's own loads run, and `realistic` in addition if it is given.
     pub fn synthetic(
         self,
         platform: &Platform,
@@ -55,17 +55,18 @@ impl Preset {
         Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), passes: 0, groups, cpus }
     }
 
-    /// Whether the preset's study also measured under the load `realistic`, which needs a command from the user.
+    /// Returns whether the preset's study also measured under the load `realistic`, which needs a command from the
+    /// user.
     pub fn has_realistic(self) -> bool {
         self == Self::Waechtler
     }
 
-    /// The default walk of polluters of the load `constructed`.
+    /// Returns the default walk of polluters of the load `constructed`.
     pub fn polluter(platform: &Platform) -> Polluter {
         preemptor(platform)
     }
 
-    /// The experiment on access times with the preset's parameters.
+    /// Returns the experiment on access times with the preset's parameters.
     pub fn access_time(self, platform: &Platform) -> AccessTime {
         let (sizes, states) = match self {
             Self::Quick => (
@@ -92,7 +93,7 @@ impl Preset {
         AccessTime { sets: sets.flat_map(placed).collect(), states: states.to_vec(), cpu: None }
     }
 
-    /// The experiment on preemption lengths with the preset's parameters.
+    /// Returns the experiment on preemption lengths with the preset's parameters.
     pub fn preemption_length(self) -> PreemptionLength {
         let micros: &[u64] =
             &[10, 22, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000, 25_000, 50_000];
@@ -102,8 +103,8 @@ impl Preset {
         PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
     }
 
-    /// The experiment on the causes of one cell's spread, beside polluters: a migration of 1 MiB of the farthest class,
-    /// or a preemption if the platform has no class of migration.
+    /// Returns the experiment on the causes of one cell's spread, beside polluters: a migration of 1 MiB of the
+    /// farthest class, or a preemption if the platform has no class of migration.
     pub fn conditions(self, platform: &Platform) -> Conditions {
         let event = migrations(platform).last().copied().unwrap_or(Event::Preemption);
         let preemptor = preemptor(platform);
@@ -121,7 +122,7 @@ impl Preset {
         Conditions { cell, rounds: if self == Self::Quick { 30 } else { 100 } }
     }
 
-    /// The experiment on delay against preemption length with the preset's parameters.
+    /// Returns the experiment on delay against preemption length with the preset's parameters.
     pub fn polluter_sweep(self, platform: &Platform) -> PolluterSweep {
         let millis: &[u64] = &[1, 2, 4, 8, 12, 16, 20, 24, 27, 32, 40, 50, 80, 120, 160, 200];
         let (lengths, sizes, samples) = match self {
@@ -142,7 +143,7 @@ impl Preset {
     }
 }
 
-/// The classes of migration to which some pair of usable CPUs belongs.
+/// Returns the classes of migration to which some pair of usable CPUs belongs.
 pub fn migrations(platform: &Platform) -> Vec<Event> {
     let usable = platform.usable();
     let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
@@ -186,7 +187,7 @@ fn polluter(wss: Bytes) -> Polluter {
     Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.5 }
 }
 
-/// A preemptor that walks twice the largest private cache, and at least 4 MiB.
+/// Returns a preemptor that walks twice the largest private cache, and at least 4 MiB.
 fn preemptor(platform: &Platform) -> Polluter {
     // What is found of a cache later must not change the experiment that it is compared with.
     let private = platform.largest_stated_private_cache().unwrap_or(Bytes::from_mib(2));
@@ -197,7 +198,7 @@ fn constructed(wss: Bytes) -> Load {
     Load::Constructed { polluter: polluter(wss), cpus: CpuList::default() }
 }
 
-/// The groups of the preset's idle part, changed to run under `load`.
+/// Returns the groups of the preset's idle part, changed to run under `load`.
 fn under(groups: Vec<SamplingGroup>, load: &Load) -> Vec<SamplingGroup> {
     let idle = groups.into_iter().filter(|group| group.load == Load::Idle);
     let absence =
@@ -212,9 +213,9 @@ fn lists(sizes: &[Bytes], page: Page) -> Vec<WorkingSet> {
     sizes.iter().map(|&wss| WorkingSet { page, ..WorkingSet::list(wss, 0.5) }).collect()
 }
 
-/// The number of samples of a cell whose 90 % quantile a verdict on deadlines charges. With this number each of twenty
-/// replicates keeps ten valid samples even if up to two are disturbed, and ten samples suffice for a quantile of the
-/// replicate.
+/// The number of samples of a cell whose 90 % quantile a verdict on deadlines charges. A preset takes this number of
+/// samples so that each of twenty replicates keeps ten valid ones even if up to two are disturbed; ten samples suffice
+/// for a quantile of the replicate.
 const FOR_P90: u32 = 240;
 
 fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<SamplingGroup> {
@@ -263,8 +264,8 @@ fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Ve
     groups
 }
 
-/// The size of the second-level cache, limited to what a quick run can fill. The stated size counts, so that later runs
-/// compare the same experiment even after a measurement contradicts the size.
+/// Returns the size of the second-level cache, limited to what a quick run can fill. The stated size counts, so that
+/// later runs compare the same experiment even after a measurement contradicts the size.
 fn second_level(platform: &Platform) -> Bytes {
     let sizes = platform.caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
     let size = sizes.filter_map(|cache| cache.size.as_ref()).map(|size| size.value).min();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! This experiment shows whether a change in the way a program runs pays. corehop runs the program with and
-//! without the change, in blocks.
+//! The experiment `program-arms` shows whether a change in the way a program runs pays. corehop runs the
+//! program with and without the change, in blocks.
 //!
 //! A block has one run of each arm in random order, so that neither a slowly changing machine nor the first
-//! position in a block favours an arm. Two arms run the unchanged command: [`Arm::PLAIN`], with which the
-//! other arms are compared, and [`Arm::AGAIN`]. The difference between these two arms has no cause in the
-//! program, so it is the floor of the comparison. The experiment sees an effect of one run on the next run
-//! (a file left in memory) only as noise.
+//! position in a block favours an arm. The unchanged command runs in two arms: in [`Arm::PLAIN`], with
+//! which corehop compares the other arms, and in [`Arm::AGAIN`]. The difference between the arms `PLAIN`
+//! and `AGAIN` has no cause in the program, so it is the floor of the comparison. The experiment sees an
+//! effect of one run on the next run (a file left in memory) only as noise.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,16 +23,16 @@ use crate::units::Nanos;
 pub struct ProgramArms {
     /// The program with its arms, as a recording without runs.
     program: Program,
-    /// The number of blocks.
+    /// The number of blocks of the experiment.
     repeat: u32,
 }
 
 impl ProgramArms {
-    /// An experiment with blocks of the unchanged command and of each arm in `changed`.
+    /// Returns an experiment with blocks of the unchanged command and of each arm in `changed`.
     ///
     /// # Errors
-    /// [`ProgramError`] if the target is not a command, if `repeat` is 0, or if an arm has a reserved or
-    /// repeated name or no prefix.
+    /// Returns [`ProgramError`] if the target is not a command, if `repeat` is 0, or if an arm has a
+    /// reserved or repeated name or no prefix.
     pub fn new(
         target: Target,
         estimate_wss: bool,
@@ -63,7 +63,7 @@ impl Experiment for ProgramArms {
         NAME
     }
 
-    /// Each block is one replicate.
+    /// Returns the number of blocks, because a block is a replicate.
     fn replicates(&self) -> Option<u32> {
         Some(self.repeat)
     }

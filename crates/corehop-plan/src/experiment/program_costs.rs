@@ -3,10 +3,10 @@
 //!
 //! The working set of a program is unknown, and most guests lack hardware counters. Therefore corehop causes the
 //! events: in some blocks of the program's own time it moves or preempts the threads at one rate, in other blocks at
-//! another rate or not at all, in random order. corehop takes the extra CPU time that equal progress needs in blocks
-//! with events and divides it by the number of events; the result is the cost of one event for this program, on this
-//! machine, beside its present load. Coz uses this method for lines of code (Curtsinger and Berger, SOSP 2015). A round
-//! has two blocks without events for each class; the difference between these two blocks has no cause.
+//! another rate or not at all, in random order. The extra CPU time that equal progress needs in blocks with events,
+//! divided by the number of events, is the cost of one event. The cost holds for this program, on this machine, beside
+//! its present load. Coz uses this method for lines of code (Curtsinger and Berger, SOSP 2015). A round has two blocks
+//! without events for each class; the difference between these two blocks has no cause.
 //!
 //! The experiment does not see costs that a program pays without CPU time of its own (for example if it waits for
 //! another program that has lost its caches), or costs of events that are more than a block apart. A migration's cost
@@ -28,16 +28,16 @@ use crate::workload::Event;
 pub struct ProgramCosts {
     /// The program and the events, without blocks. An empty list of events stands for all classes of the machine.
     pub plan: Interventions,
-    /// The number of rounds.
+    /// The number of rounds of the experiment.
     pub rounds: u32,
 }
 
 impl ProgramCosts {
-    /// The doses of each class in a round, as multiples of the lowest rate. Two blocks have no events; the difference
-    /// between them is the floor.
+    /// The doses of each class in a round, as multiples of the lowest rate. A round has two blocks without events; the
+    /// difference between these blocks is the floor of the costs.
     pub const DOSES: [u32; 5] = [0, 0, 1, 2, 4];
 
-    /// The plan without blocks, with the named classes of events or else with all classes of the machine.
+    /// Returns the plan without blocks, with the named classes of events or else with all classes of the machine.
     fn interventions(&self, platform: &Platform) -> Interventions {
         let mut plan = self.plan.clone();
         if plan.events.is_empty() {

@@ -26,10 +26,10 @@ pub struct SharedData {
     /// The number of threads of each gang.
     #[serde(default = "two")]
     pub threads: usize,
-    /// The number of measured rounds of each thread, see [`Gang::rounds`]; with None `steps` determines the
-    /// number.
+    /// The number of measured rounds of each thread, see [`Gang::rounds`]; if it is `None`, `steps` determines
+    /// the number.
     pub rounds: Option<u64>,
-    /// The number of steps that the rounds take ([`GangProgram::rounds_of`]); with None the steps of a burst
+    /// The number of steps that the rounds take ([`GangProgram::rounds_of`]), or `None` for the steps of a burst
     /// ([`GangProgram::burst`]).
     #[serde(default)]
     pub steps: Option<u64>,
@@ -62,10 +62,10 @@ struct GangPlacement {
 }
 
 impl SharedData {
-    /// The gangs of the experiment: every program in every way of sharing and placing.
+    /// Returns the gangs of the experiment: every program in every way of sharing and placing.
     ///
     /// # Errors
-    /// [`GangsError`] if `platform` cannot run a program or a placing.
+    /// Returns [`GangsError`] if `platform` cannot run a program or a placing.
     pub fn gangs(&self, platform: &Platform) -> Result<Gangs, GangsError> {
         let placed = self.placed(platform)?;
         let mut gangs = Vec::new();
@@ -100,8 +100,8 @@ impl SharedData {
         }
     }
 
-    /// The requested placings, each with the CPU of every thread; without a request, the fixed placings that the
-    /// platform has.
+    /// Returns the requested placings, each with the CPU of every thread; without a request, the fixed placings
+    /// that the platform has.
     fn placed(&self, platform: &Platform) -> Result<Vec<GangPlacement>, GangsError> {
         let place = |&placing: &Placing| self.place(platform, placing);
         if self.placings.is_empty() {
@@ -110,8 +110,8 @@ impl SharedData {
         self.placings.iter().map(place).collect()
     }
 
-    /// The CPUs of the threads in a placing. Threads that move start at the farther of two places and go to the
-    /// nearer place after half of the rounds.
+    /// Returns the CPUs of the threads in a placing. Threads that move start at the farther of two places and go
+    /// to the nearer place after half of the rounds.
     fn place(&self, platform: &Platform, placing: Placing) -> Result<GangPlacement, GangsError> {
         let at = |placing| self.cpus_of(platform, placing);
         if placing != Placing::Moved {
@@ -124,8 +124,8 @@ impl SharedData {
         Ok(GangPlacement { placing, cpus, to })
     }
 
-    /// The CPU of each thread: the first CPUs that fit the placing; if there are fewer CPUs than threads, the
-    /// CPUs are used repeatedly.
+    /// Returns the CPU of each thread: the first CPUs that fit the placing; if there are fewer CPUs than
+    /// threads, the CPUs are used repeatedly.
     fn cpus_of(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangsError> {
         let usable = platform.usable();
         let wanted = |cpu: &Cpu| self.cpus.is_empty() || self.cpus.contains(*cpu);
@@ -145,7 +145,7 @@ impl SharedData {
     }
 }
 
-/// CPUs of different cores below one cache: the outermost cache that two of the cores share.
+/// Returns CPUs of different cores below one cache: the outermost cache that two of the cores share.
 fn together(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
     let pair = [Affinity::L3, Affinity::L2].iter().find_map(|&it| platform.pair(cpus, it));
     let Some((first, second)) = pair else { return Vec::new() };
@@ -161,7 +161,7 @@ fn together(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
     together
 }
 
-/// One CPU of each group that shares a cache, then a second CPU of each group, and so on.
+/// Returns one CPU of each group that shares a cache, then a second CPU of each group, and so on.
 fn apart(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
     let mut groups: Vec<Vec<Cpu>> = Vec::new();
     for cpu in cpus.iter() {

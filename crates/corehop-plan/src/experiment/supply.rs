@@ -6,7 +6,7 @@
 //! between: the hypervisor ran another guest, the kernel handled an interrupt, or the firmware took the CPU. Windows of
 //! all CPUs alternate in random order. A window begins at an instant that was planned in advance, so that gaps do not
 //! influence the begin; a gap that crosses an end of the window is watched to its own end. The experiment does not see
-//! the limit on real-time threads (`sched_rt_runtime_us`), which such short windows never reach, or long gaps that
+//! the limit on real-time threads (`sched_rt_runtime_us`), which windows of this length never reach, or long gaps that
 //! begin and end between two windows.
 
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct MeasuredSupply {
     /// The CPUs to watch; empty for all usable CPUs.
     #[serde(default)]
     pub cpus: CpuList,
-    /// The length of a window.
+    /// The time for which corehop watches a CPU in one window.
     pub window: Nanos,
     /// The shortest gap that is recorded.
     pub threshold: Nanos,
@@ -34,8 +34,8 @@ pub struct MeasuredSupply {
 const MOST_APART: Nanos = Nanos::from_millis(10);
 
 impl MeasuredSupply {
-    /// An experiment that watches each CPU for `watched` in windows of this length; with None the windows have the
-    /// usual length.
+    /// Makes an experiment that watches each CPU for `watched` in windows of the given length; if it is `None`, the
+    /// windows have the usual length.
     pub fn of(cpus: CpuList, watched: Nanos, window: Option<Nanos>) -> Self {
         let window = window.unwrap_or(Watch::LONGEST);
         let samples =
@@ -47,7 +47,7 @@ impl MeasuredSupply {
         if self.cpus.is_empty() { platform.usable() } else { self.cpus.clone() }
     }
 
-    /// A watch with `quota[i]` windows on the CPU `i`; the windows of the CPUs alternate.
+    /// Returns a watch with `quota[i]` windows on the CPU `i`; the windows of the CPUs alternate.
     fn watch(
         &self,
         platform: &Platform,

@@ -2,8 +2,8 @@
 //! The experiment of the synthetic method (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.2).
 //!
 //! A job touches its working set cold and warm, then leaves its CPU or loses its lines, resumes, and touches the set
-//! again. Every job yields a sample. The synthetic method cannot show what a scheduler would have done, or whether
-//! delays depend on the size of the task set; the schedule-sensitive method can.
+//! again. Every job of the experiment yields a sample. The synthetic method cannot show what a scheduler would have
+//! done, or whether delays depend on the size of the task set; the schedule-sensitive method can.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,17 +18,17 @@ use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingS
 pub struct Synthetic {
     /// The way in which a job moves to another CPU.
     pub mover: Mover,
-    /// The walk of the preemptors.
+    /// The walk over memory that the preemptors make.
     pub preemptor: Polluter,
     /// Sizes that replace the size of the preemptor's working set: corehop samples every preemption by a preemptor with
     /// each size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptor_sizes: Vec<Bytes>,
-    /// The number of further passes over a settled working set before its warm touch. The usual number is 0. Caches
-    /// that do not replace by age can continue to change for some passes after touches no longer become faster.
+    /// The number of further passes over a settled working set before its warm touch. The passes usually number 0.
+    /// Caches that do not replace by age can continue to change for some passes after touches no longer become faster.
     #[serde(default, skip_serializing_if = "is_none")]
     pub passes: u32,
-    /// The groups of the experiment.
+    /// The groups of events, sizes and loads that the experiment measures.
     pub groups: Vec<SamplingGroup>,
     /// The CPUs that the experiment can use; empty for all usable CPUs.
     #[serde(default)]
@@ -47,9 +47,9 @@ pub struct SamplingGroup {
     pub load: Load,
     /// The working sets of the group.
     pub sets: Vec<WorkingSet>,
-    /// The events of the group.
+    /// The events that the group measures on each working set.
     pub events: Vec<Event>,
-    /// The distribution of preemption lengths.
+    /// The distribution from which the group draws preemption lengths.
     pub length: Length,
     /// The occupant of the CPU during a preemption.
     pub absence: Absence,
@@ -58,7 +58,8 @@ pub struct SamplingGroup {
 }
 
 impl Synthetic {
-    /// One cell for each size of the preemptor if a preemptor has the CPU during the absence; otherwise the cell alone.
+    /// Returns one cell for each size of the preemptor if a preemptor has the CPU during the absence; otherwise the
+    /// cell alone.
     fn by_preemptor(&self, cell: Cell) -> Vec<Cell> {
         if cell.absence != Absence::Preemptor || self.preemptor_sizes.is_empty() {
             return vec![cell];
@@ -70,7 +71,8 @@ impl Synthetic {
         self.preemptor_sizes.iter().map(of).collect()
     }
 
-    /// The CPUs that the experiment uses: the requested CPUs, all of which must be usable, or else all usable CPUs.
+    /// Returns the CPUs that the experiment uses: the requested CPUs, all of which must be usable, or else all usable
+    /// CPUs.
     fn usable(&self, platform: &Platform) -> Result<CpuList, ExperimentError> {
         let usable = platform.usable();
         if let Some(cpu) = self.cpus.iter().find(|&cpu| !usable.contains(cpu)) {
@@ -81,8 +83,8 @@ impl Synthetic {
 }
 
 impl Synthetic {
-    /// The different working sets of all groups, in the order of first mention; groups with equal working sets share
-    /// the memory.
+    /// Returns the different working sets of all groups, in the order of first mention; groups with equal working sets
+    /// share the memory.
     pub fn sets(&self) -> Vec<WorkingSet> {
         let mut sets: Vec<WorkingSet> = Vec::new();
         for set in self.groups.iter().flat_map(|group| &group.sets) {
@@ -93,10 +95,10 @@ impl Synthetic {
         sets
     }
 
-    /// The experiment's cells on `platform`, each with its requested number of samples.
+    /// Returns the experiment's cells on `platform`, each with its requested number of samples.
     ///
     /// # Errors
-    /// [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
+    /// Returns [`ExperimentError`] if the platform cannot provide a working set, an event or a CPU of the experiment.
     pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cpus = self.usable(platform)?;
         let sets = self.sets();
@@ -120,10 +122,10 @@ impl Synthetic {
         Ok(cells)
     }
 
-    /// The jobs of a block; see [`Experiment::block`].
+    /// Returns the jobs of a block; see [`Experiment::block`].
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Synthetic::cells`].
+    /// Returns [`ExperimentError`], as [`Synthetic::cells`] does.
     pub(super) fn jobs(
         &self,
         platform: &Platform,
@@ -227,7 +229,7 @@ pub(super) fn phases(
 }
 
 impl Job {
-    /// The CPU on which the job ends.
+    /// Returns the CPU on which the job ends.
     pub fn ends_on(&self) -> Cpu {
         let leaves = self.steps.iter().rev();
         leaves
@@ -237,7 +239,7 @@ impl Job {
     }
 }
 
-/// The affinity between the two CPUs of a migration of this class; None if the event is no migration.
+/// Returns the affinity between the two CPUs of a migration of this class, or `None` if the event is no migration.
 pub(super) const fn affinity_of(event: Event) -> Option<Affinity> {
     match event {
         Event::SmtMigration => Some(Affinity::Smt),
@@ -248,7 +250,7 @@ pub(super) const fn affinity_of(event: Event) -> Option<Affinity> {
     }
 }
 
-/// The class of a migration between two CPUs of this affinity.
+/// Returns the class of a migration between two CPUs of this affinity.
 pub(super) const fn migration_of(affinity: Affinity) -> Event {
     match affinity {
         Affinity::SameCpu => Event::Preemption,
@@ -259,7 +261,7 @@ pub(super) const fn migration_of(affinity: Affinity) -> Event {
     }
 }
 
-/// The ordered pairs of distinct CPUs of this affinity.
+/// Returns the ordered pairs of distinct CPUs of this affinity.
 pub(super) fn pairs(platform: &Platform, cpus: &CpuList, affinity: Affinity) -> Vec<(Cpu, Cpu)> {
     let all = cpus.iter().flat_map(|from| cpus.iter().map(move |to| (from, to)));
     all.filter(|&(from, to)| from != to && platform.affinity(from, to) == affinity).collect()
@@ -281,13 +283,13 @@ const PAIRS: u64 = 1 << 40;
 /// The pairs of CPUs between which jobs migrate.
 struct Routes {
     first: Cpu,
-    /// For each class of migration, its ordered pairs of CPUs: all pairs, or the pair that the replicate drew, in both
+    /// The ordered pairs of CPUs for each class of migration: all pairs, or the pair that the replicate drew, in both
     /// directions.
     pairs: Vec<(Event, Vec<(Cpu, Cpu)>)>,
 }
 
 impl Routes {
-    /// All pairs of every class; for a replicate, one pair of each class, drawn anew for each replicate.
+    /// Returns all pairs of every class; for a replicate, one pair of each class, drawn anew for each replicate.
     fn new(platform: &Platform, cpus: &CpuList, seed: u64, replicate: Option<u32>) -> Self {
         let mut draw = replicate.map(|number| DrawStream::new(seed, PAIRS + u64::from(number)));
         let migrations = Event::ALL.iter().filter_map(|&event| Some((event, affinity_of(event)?)));
@@ -305,7 +307,7 @@ impl Routes {
         }
     }
 
-    /// The CPUs on which a job of this event starts and resumes, if the previous job ended `here`.
+    /// Returns the CPUs on which a job of this event starts and resumes, if the previous job ended `here`.
     ///
     /// The cell fixes the class, then a pair of that class is drawn, because drawing only a CPU would starve classes to
     /// which few CPUs belong. If the previous job ended on a CPU that has a partner of the class, the job starts there,
@@ -321,11 +323,11 @@ impl Routes {
     }
 }
 
-/// The steps of a job: touch cold, settle, touch warm, event, touch resumed.
+/// Returns the steps of a job: touch cold, settle, touch warm, event, touch resumed.
 ///
-/// In caches that do not replace strictly by age, one pass does not settle a working set. The untimed passes between
-/// the cold and the warm touch settle it; without them, the warm touch would cost more than an undisturbed resumed
-/// touch.
+/// A single pass does not settle a working set in caches that do not replace strictly by age. The untimed passes
+/// between the cold and the warm touch settle it; without them, the warm touch would cost more than an undisturbed
+/// resumed touch.
 fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut DrawStream) -> Vec<Step> {
     let settle = Step::Prepare(LineState::Valid);
     let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle];
@@ -345,7 +347,7 @@ fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut DrawStream) -> Vec<Step>
 }
 
 impl Length {
-    /// Draws one length.
+    /// Draws one preemption length from the distribution.
     pub fn draw(self, draw: &mut DrawStream) -> Nanos {
         match self {
             Self::Fixed(time) => time,

@@ -24,7 +24,7 @@ pub struct TaskSets {
     /// The name of the sched_ext scheduler that must be loaded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<String>,
-    /// The origin of the tasks.
+    /// The source from which the experiment takes its tasks.
     pub source: TaskOrigin,
     /// The time for which each set runs.
     pub duration: Nanos,
@@ -39,7 +39,7 @@ pub struct TaskSets {
     /// Whether each set also runs unwatched; the unwatched run alternately comes before and after the watched run.
     #[serde(default)]
     pub paired: bool,
-    /// The level of the cache whose sharing CPUs form a cluster; with None the outermost level that forms more
+    /// The level of the cache whose sharing CPUs form a cluster, or `None` for the outermost level that forms more
     /// than one cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_level: Option<u32>,
@@ -74,7 +74,7 @@ pub struct RandomSets {
 }
 
 impl RandomSets {
-    /// The parameters of a preset.
+    /// Returns the parameters of the random sets that a preset uses.
     pub fn preset(preset: Preset) -> Self {
         match preset {
             Preset::Bastoni => Self::bastoni(),
@@ -82,7 +82,7 @@ impl RandomSets {
         }
     }
 
-    /// Sets of 10 and 20 tasks with 64 and 256 KiB; six sets of each kind, because fewer replicates yield no
+    /// Makes sets of 10 and 20 tasks with 64 and 256 KiB; six sets of each kind, because fewer replicates yield no
     /// interval.
     fn quick() -> Self {
         let set = |kib| WorkingSet::list(Bytes::from_kib(kib), 0.5);
@@ -90,8 +90,8 @@ impl RandomSets {
         Self { task_counts: vec![10, 20], sets: 6, working_sets, ..Self::bastoni() }
     }
 
-    /// Sets of 25 to 250 tasks, with utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB and write
-    /// ratios 1/2 and 1/4, ten sets of each kind (Bastoni et al., section 4.1).
+    /// Makes sets of 25 to 250 tasks, with utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB and
+    /// write ratios 1/2 and 1/4, ten sets of each kind (Bastoni et al., section 4.1).
     pub fn bastoni() -> Self {
         let sizes = [4, 32, 64, 128, 256, 512, 1024, 2048];
         let ratios = [0.5, 0.25];
@@ -111,22 +111,22 @@ impl RandomSets {
 /// A task as a task-set file states it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GivenTask {
-    /// The name of the task.
+    /// The name of the task, if the file states one.
     pub name: Option<String>,
     /// The execution time of each job.
     pub wcet: Nanos,
-    /// The time after which the kernel stops a job under SCHED_DEADLINE; with None the execution time.
+    /// The time after which the kernel stops a job under SCHED_DEADLINE, or `None` for the execution time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
-    /// The period of the task.
+    /// The period between two releases of the task.
     pub period: Nanos,
     /// The relative deadline of the task.
     pub deadline: Nanos,
-    /// The rank of the task for fixed priorities; the scheduler serves the smaller rank first. With None the
-    /// deadline determines the rank.
+    /// The rank of the task for fixed priorities; the scheduler serves the smaller rank first. The deadline
+    /// determines the rank of a task whose rank is `None`.
     pub priority: Option<u32>,
-    /// The CPU assigned to the task, as an index into the CPUs of the set; with None the tasks are placed largest
-    /// first on the cluster with most free share.
+    /// The CPU assigned to the task, as an index into the CPUs of the set; if it is `None`, corehop places tasks
+    /// largest first on the cluster with most free share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
     /// The CPUs of the cluster assigned to the task, as indices into the CPUs of the set.
@@ -137,12 +137,12 @@ pub struct GivenTask {
 }
 
 impl GivenTask {
-    /// The CPUs assigned to the task, as indices into the CPUs of the set; empty if none is assigned.
+    /// Returns the CPUs assigned to the task, as indices into the CPUs of the set; empty if none is assigned.
     fn places(&self) -> Vec<usize> {
         if self.cpus.is_empty() { self.cpu.into_iter().collect() } else { self.cpus.clone() }
     }
 
-    /// The task as errors name it: its position, followed by its name if the task has one.
+    /// Returns the task as errors name it: its position, followed by its name if the task has one.
     fn called(&self, at: usize) -> String {
         let name = self.name.as_ref().map(|name| format!(" (`{name}`)"));
         format!("task {at}{}", name.unwrap_or_default())
@@ -150,7 +150,7 @@ impl GivenTask {
 }
 
 impl TaskSets {
-    /// The time for which a preset runs each set.
+    /// Returns the time for which a preset runs each set.
     pub const fn duration(preset: Preset) -> Nanos {
         match preset {
             Preset::Bastoni => Nanos::from_secs(60),
@@ -158,10 +158,10 @@ impl TaskSets {
         }
     }
 
-    /// The runs of the experiment: every set under every load.
+    /// Returns the runs of the experiment: every set under every load.
     ///
     /// # Errors
-    /// [`TasksError`] if the platform lacks a cluster, or if a parameter is invalid.
+    /// Returns [`TasksError`] if the platform lacks a cluster, or if a parameter is invalid.
     pub fn tasks(&self, platform: &Platform, seed: u64) -> Result<Tasks, TasksError> {
         let wrong = |what: String| TasksError::Run { run: 0, what };
         if !(self.share > 0.0 && self.share <= 1.0) {
@@ -196,9 +196,9 @@ impl TaskSets {
         Ok(tasks)
     }
 
-    /// The runs of set `index`: for each load a watched run, or a watched and an unwatched run in an order that
-    /// alternates from set to set. The first load changes from set to set, so that a slow change of the machine
-    /// favours no load.
+    /// Returns the runs of set `index`: for each load a watched run, or a watched and an unwatched run in an order
+    /// that alternates from set to set. The first load changes from set to set, so that a slow change of the
+    /// machine favours no load.
     fn turns(&self, index: u32) -> Vec<(Load, bool)> {
         let ways: &[bool] = match (self.paired, index.is_multiple_of(2)) {
             (false, _) => &[true],
@@ -211,7 +211,7 @@ impl TaskSets {
         after.iter().chain(before).flat_map(of_load).collect()
     }
 
-    /// The groups of CPUs among which tasks migrate.
+    /// Returns the groups of CPUs among which tasks migrate.
     fn clusters(&self, platform: &Platform) -> Result<Vec<CpuList>, String> {
         let cpus = self.used(platform);
         Ok(match self.scheduler.reach() {
@@ -221,10 +221,10 @@ impl TaskSets {
         })
     }
 
-    /// The cluster assigned to each task by the task's CPUs; None if no task has assigned CPUs.
+    /// Returns the cluster assigned to each task by the task's CPUs, or `None` if no task has assigned CPUs.
     ///
     /// # Errors
-    /// The error names the first task whose CPUs are not a cluster of the scheduler.
+    /// Returns an error that names the first task whose CPUs are not a cluster of the scheduler.
     fn assigned(
         &self,
         platform: &Platform,
@@ -261,14 +261,14 @@ impl TaskSets {
         tasks.iter().enumerate().map(cluster_of).collect::<Result<_, _>>().map(Some)
     }
 
-    /// The CPUs that the runs use.
+    /// Returns the CPUs that the runs use.
     fn used(&self, platform: &Platform) -> CpuList {
         if self.cpus.is_empty() { platform.usable() } else { self.cpus.clone() }
     }
 
-    /// The tasks of every set, with the set's number, before the tasks are placed. Scheduler, load and working set
-    /// do not influence the drawn tasks, so that runs with different schedulers, loads and working sets have equal
-    /// tasks.
+    /// Returns the tasks of every set, with the set's number, before the tasks are placed. Scheduler, load and
+    /// working set do not influence the drawn tasks, so that runs with different schedulers, loads and working
+    /// sets have equal tasks.
     fn sets(&self, seed: u64) -> Result<Vec<(u32, Vec<PlannedTask>)>, String> {
         let drawn = match &self.source {
             TaskOrigin::Given(tasks) => return given(tasks).map(|tasks| vec![(0, tasks)]),
@@ -344,8 +344,8 @@ impl RandomSets {
     }
 }
 
-/// The given tasks, all released together at the start. An invalid task is rejected here, before scaling can make
-/// its values look valid.
+/// Returns the given tasks, all released together at the start. An invalid task is rejected here, before scaling
+/// can make its values look valid.
 fn given(tasks: &[GivenTask]) -> Result<Vec<PlannedTask>, String> {
     let wrong =
         tasks.iter().position(|it| it.wcet.get() == 0 || it.wcet > it.period.min(it.deadline));

@@ -16,7 +16,7 @@ use super::{DataSharing, Evidence};
 /// The calls of one thread at one futex word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WordUse {
-    /// The process of the thread.
+    /// The id of the process to which the thread belongs.
     pub process: u32,
     /// The address of the futex word in the process.
     pub address: u64,
@@ -38,8 +38,8 @@ impl WordUse {
 /// threads use would have fifty million pairs, each with little evidence.
 pub const MOST: usize = 32;
 
-/// The pairs of threads that handed locks over, from calls counted for `seconds` seconds. Pairs are in ascending order;
-/// a pair with less than half a hand-over is left out.
+/// Returns the pairs of threads that handed locks over, from calls counted for `seconds` seconds. Pairs are in
+/// ascending order; a pair with less than half a hand-over is left out.
 pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<DataSharing> {
     uses.sort_unstable();
     let mut pairs = BTreeMap::new();
@@ -56,7 +56,7 @@ pub fn handed_over(mut uses: Vec<WordUse>, seconds: f64) -> Vec<DataSharing> {
     pairs.into_iter().filter_map(shared).collect()
 }
 
-/// The threads with the most calls at a word, at most [`MOST`] of them.
+/// Returns the threads with the most calls at a word, at most [`MOST`] of them.
 fn busiest(word: &[WordUse]) -> Vec<WordUse> {
     let mut word = word.to_vec();
     if word.len() > MOST {
@@ -135,7 +135,7 @@ mod tests {
         assert!(shared.iter().all(|it| it.a >= 10_000 - MOST as u32));
     }
 
-    /// Slow and obvious: every wait in turn, and every wake that may have ended it.
+    /// Computes the hand-overs in a slow and obvious way: every wait in turn, and every wake that may have ended it.
     fn twin(uses: &[WordUse]) -> BTreeMap<(u32, u32), f64> {
         let mut pairs = BTreeMap::new();
         for to in uses {
@@ -157,7 +157,7 @@ mod tests {
         pairs
     }
 
-    /// Threads 1 to 6 at three words of two processes, each once.
+    /// Generates threads 1 to 6 at three words of two processes, each once.
     fn some() -> impl Strategy<Value = Vec<WordUse>> {
         let word = (0..2_u32, 0..3_u64, 1..7_u32, 0..20_u64, 0..20_u64);
         prop::collection::vec(word, 0..25).prop_map(|all| {

@@ -9,34 +9,34 @@ use crate::units::Cpu;
 /// A condition under which one thread wakes another thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WakeArm {
-    /// Both threads are pinned to one CPU.
+    /// The two threads of a hand-over are pinned to one CPU.
     SameCpu,
-    /// Each thread is pinned to a CPU of its own.
+    /// The two threads of a hand-over are pinned to a CPU each.
     OtherCpu,
-    /// Each thread is pinned to its own CPU, and a thread of the class SCHED_IDLE spins on both CPUs, so that neither
-    /// CPU halts.
+    /// The two threads are pinned to a CPU each, and a thread of the class SCHED_IDLE spins on both CPUs, so that
+    /// neither CPU halts.
     KeptAwake,
-    /// Both threads can use both CPUs, so the kernel chooses.
+    /// The two threads can use both CPUs, so the kernel chooses.
     Free,
-    /// Each thread is pinned to its own CPU, and the two CPUs have no common cache.
+    /// The two threads are pinned to a CPU each, and the two CPUs have no common cache.
     Separate,
 }
 
 impl WakeArm {
-    /// All conditions.
+    /// All conditions under which corehop measures wake-ups.
     pub const ALL: [Self; 5] =
         [Self::SameCpu, Self::OtherCpu, Self::KeptAwake, Self::Free, Self::Separate];
 }
 
-/// A batch of consecutive hand-overs.
+/// A batch of consecutive hand-overs between two threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WakeBatch {
-    /// The condition of the batch.
+    /// The condition under which the batch ran.
     pub arm: WakeArm,
     /// The time of one hand-over in ns, averaged over the batch.
     pub ns: f64,
-    /// Whether the CPUs became idle before the wake-ups (both of them; with [`WakeArm::KeptAwake`] one is enough); `None` if the
-    /// host does not count that.
+    /// Whether the CPUs became idle before the wake-ups (both of them; with [`WakeArm::KeptAwake`] one is enough), or
+    /// `None` if the host does not count that.
     pub idle: Option<bool>,
     /// The share of the hand-overs at which the threads ran on two CPUs.
     pub crossed: f64,
@@ -45,7 +45,7 @@ pub struct WakeBatch {
 /// The measured hand-overs of a host.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WakeBatches {
-    /// The two CPUs of the threads; `None` if only one CPU is usable.
+    /// The two CPUs of the threads, or `None` if only one CPU is usable.
     pub cpus: Option<(Cpu, Cpu)>,
     /// The batches, in the order of time.
     pub batches: Vec<WakeBatch>,
@@ -60,7 +60,7 @@ pub struct WakeBatches {
 pub struct IdleWait {
     /// The kind of waiting, as a clause: "an idle CPU halts at once (…)".
     pub how: String,
-    /// The single setting that would shorten the wait of a wake-up; `None` if the host has no such setting.
+    /// The single setting that would shorten the wait of a wake-up, or `None` if the host has no such setting.
     pub setting: Option<Setting>,
 }
 
@@ -69,7 +69,7 @@ pub struct IdleWait {
 pub struct Setting {
     /// The setting with its new value, as a noun: "guest_halt_poll_ns = 200000".
     pub name: String,
-    /// The command that makes the setting; `None` if a boot is needed.
+    /// The command that makes the setting, or `None` if a boot is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The time in ns that an idle CPU still needs to wake up with the setting.

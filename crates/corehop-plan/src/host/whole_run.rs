@@ -8,12 +8,12 @@ use crate::units::CpuList;
 /// Runs one command from start to end. A live runner and a made-up runner look alike to the code that compares the
 /// runs.
 pub trait CommandRunner {
-    /// Runs the command once from start to end on `cpus`, or with None on the CPUs that a command has by default. The
-    /// runner stops a run that takes longer than `most` or that the user interrupts, and sets
+    /// Runs the command once from start to end on `cpus`; if `cpus` is `None`, on the CPUs that a command has by
+    /// default. The runner stops a run that takes longer than `most` or that the user interrupts, and sets
     /// [`WholeRun::ended_early`].
     ///
     /// # Errors
-    /// [`WholeRunError`] if the command could not run to its end.
+    /// Returns [`WholeRunError`] if the command could not run to its end.
     fn run(&mut self, cpus: Option<&CpuList>, most: Duration) -> Result<WholeRun, WholeRunError>;
 }
 
@@ -48,7 +48,7 @@ pub enum WholeRunError {
         "`{what}` exited and left process {pid} running, so its run time says nothing about the program; start the program yourself, and try its process (--pid PID --progress SOURCE)"
     )]
     Strays {
-        /// The command that has exited.
+        /// The command that has exited but left processes behind.
         what: String,
         /// The id of a process that still runs.
         pid: u32,
@@ -56,7 +56,7 @@ pub enum WholeRunError {
     /// A system call of the host failed.
     #[error("{what}: {source}")]
     Failed {
-        /// The step that failed.
+        /// The step of the run that failed.
         what: &'static str,
         /// The error that the kernel returned.
         source: std::io::Error,

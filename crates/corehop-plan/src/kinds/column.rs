@@ -27,7 +27,7 @@ pub enum SchemaError {
     /// A column has another type than the row type requires.
     #[error("the column `{name}` is of type {found}, not {expected}")]
     Type {
-        /// The name of the column.
+        /// The name of the column that has another type.
         name: String,
         /// The type of the column in the batch.
         found: String,
@@ -37,17 +37,18 @@ pub enum SchemaError {
     /// A required column has no value, or has a word that the column's type does not know.
     #[error("the column `{name}`, row {row}: {what}")]
     Value {
-        /// The name of the column.
+        /// The name of the column that has the value.
         name: String,
         /// The row, counted from 0 in its batch; a reader of files counts from the first row of the file.
         row: usize,
-        /// A description of the problem.
+        /// A description of the problem with the value.
         what: String,
     },
 }
 
 impl SchemaError {
-    /// The error with its row counted from the first row of the file, where `rows` rows precede the batch.
+    /// Returns the error with its row counted from the first row of the file, where `rows` rows precede the
+    /// batch.
     #[must_use]
     pub fn after(mut self, rows: usize) -> Self {
         if let Self::Value { row, .. } = &mut self {
@@ -59,21 +60,21 @@ impl SchemaError {
 
 /// A type whose values form a column.
 pub trait Column: Sized {
-    /// The Arrow type of the column.
+    /// Returns the Arrow type of the column.
     fn data_type() -> DataType;
     /// Whether the column may lack values.
     const OPTIONAL: bool = false;
-    /// An Arrow array that holds `values`.
+    /// Returns an Arrow array that holds `values`.
     fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
     where
         Self: 'a;
-    /// The values of the column `name`.
+    /// Returns the values of the column `name`.
     ///
     /// # Errors
-    /// [`SchemaError::Value`] if a value is absent or unknown.
+    /// Returns [`SchemaError::Value`] if a value is absent or unknown.
     fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError>;
 
-    /// The column `name` of `batch`; if an optional column is absent, its values are absent too.
+    /// Returns the column `name` of `batch`; if an optional column is absent, its values are absent too.
     ///
     /// # Errors
     /// [`SchemaError`]: missing, of another type, or holding what it may not.
@@ -299,16 +300,16 @@ impl FromArray for Vec<Text> {
 pub trait Row: Sized {
     /// The name of the row type, stored in the file.
     const KIND: &'static str;
-    /// The Arrow fields, in order.
+    /// Returns the Arrow fields of the row type, in order.
     fn fields() -> Vec<Field>;
-    /// The name and the meaning of every column, in order.
+    /// Returns the name and the meaning of every column, in order.
     fn docs() -> Vec<(&'static str, &'static str)>;
-    /// The Arrow arrays that hold `rows`.
+    /// Returns the Arrow arrays that hold `rows`.
     fn columns(rows: &[Self]) -> Vec<ArrayRef>;
-    /// Converts a batch to rows.
+    /// Converts an Arrow batch to rows.
     ///
     /// # Errors
-    /// [`SchemaError`] if the batch does not contain rows of this type.
+    /// Returns [`SchemaError`] if the batch does not contain rows of this type.
     fn rows(batch: &RecordBatch) -> Result<Vec<Self>, SchemaError>;
 }
 
@@ -349,7 +350,8 @@ mod tests {
     use super::*;
     use crate::kinds::Cause;
 
-    /// Two samples, one disturbed by an interrupt, in lists whose elements have this name.
+    /// Returns two samples, one of which an interrupt disturbed, in lists whose elements have the name
+    /// `element`.
     fn causes(element: &str) -> Result<Vec<Vec<Cause>>, SchemaError> {
         let field = Field::new(element, DataType::Utf8, true);
         let mut list = ListBuilder::new(StringBuilder::new()).with_field(field);

@@ -10,10 +10,10 @@ pub struct RowCounter(Box<dyn RowCounting>);
 
 /// The way of counting the rows of a kind.
 pub trait RowCounting {
-    /// The observations that `rows` complete.
+    /// Returns the observations that the rows in `rows` complete.
     fn take(&mut self, rows: &Rows) -> Vec<RowObservation>;
 
-    /// The observation that was in progress when the run ended as planned.
+    /// Returns the observation that was in progress when the run ended as planned.
     fn complete(&mut self) -> Option<RowObservation> {
         None
     }
@@ -49,12 +49,12 @@ impl std::fmt::Debug for RowCounter {
 }
 
 impl RowCounter {
-    /// A counter for the rows of the experiment of `plan`, which counts in `units` units.
+    /// Makes a counter for the rows of the experiment of `plan`, which counts in `units` units.
     pub fn new(plan: &Plan, units: usize) -> Self {
         Self(plan.body.counting(units as u64))
     }
 
-    /// The observations that `rows` complete.
+    /// Returns the observations that the rows in `rows` complete.
     pub fn take(&mut self, rows: &Rows) -> Vec<RowObservation> {
         self.0.take(rows)
     }
@@ -71,7 +71,7 @@ impl RowCounter {
 }
 
 impl RowObservation {
-    /// The observation of a run of a unit that has no value of its own.
+    /// Returns the observation of a run of a unit that has no value of its own.
     pub(super) const fn of_run(cell: u64) -> Self {
         Self { cell, valid: true, measured: true, value_ns: 0.0, scale_ns: 0.0, replicate: None }
     }

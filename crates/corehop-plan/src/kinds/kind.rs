@@ -19,57 +19,59 @@ pub trait Kind: Sized {
     /// The reason why a platform cannot run a body.
     type Error;
 
-    /// The name of the measurement for the error of a machine that cannot run it, if only the live machine can; None if
-    /// the simulated machine can run it too.
+    /// The name of the measurement for the error of a machine that cannot run it, if only the live machine can, or
+    /// `None` if the simulated machine can run it too.
     const ONLY_LIVE: Option<&'static str> = None;
 
     /// Checks whether `platform` can run the body.
     ///
     /// # Errors
-    /// [`Kind::Error`] for the first part that does not fit the platform.
+    /// Returns [`Kind::Error`] for the first part that does not fit the platform.
     fn fits(&self, platform: &Platform) -> Result<(), Self::Error>;
 
-    /// The noun for the things that the body runs, and their number; None if the number is not known in advance.
+    /// Returns the noun for the things that the body runs, and their number, or `None` if the number is not known in
+    /// advance.
     fn amount(&self) -> Option<(&'static str, u64)>;
 
-    /// The units of the body, each with its number of samples.
+    /// Returns the units of the body, each with its number of samples.
     fn units(&self) -> Vec<SamplingUnit>;
 
-    /// Removes the first `done` samples from the body. `jobs` is the number of jobs in the result that has these
-    /// samples.
+    /// Removes the first `done` samples from the body. The argument `jobs` is the number of jobs in the result that
+    /// already has the removed samples.
     fn leave_out(&mut self, done: u64, jobs: u64);
 
     /// Appends the work of another body.
     fn go_on(&mut self, more: Self);
 
-    /// The noun for the body, if it runs only as a whole and cannot continue after an interrupt; otherwise None.
+    /// Returns the noun for the body, if it runs only as a whole and cannot continue after an interrupt; otherwise
+    /// None.
     fn is_whole(&self) -> Option<&'static str> {
         None
     }
 
-    /// The working sets of the body's jobs.
+    /// Returns the working sets of the body's jobs.
     fn working_sets(&self) -> Vec<&WorkingSet> {
         Vec::new()
     }
 
-    /// The part of an outline after the names of experiment and machine: the counts of `units`, and of replicates if
-    /// known.
+    /// Returns the part of an outline after the names of experiment and machine: the counts of `units`, and of
+    /// replicates if known.
     fn outline(&self, units: &[SamplingUnit], replicates: Option<usize>) -> String;
 
-    /// The kinds of rows that the records become; `-o FILE` names the file of the first kind.
+    /// Returns the kinds of rows that the records become; `-o FILE` names the file of the first kind.
     fn row_kinds(&self) -> &'static [RowKind];
 
-    /// The projection of the body's records, in their order, to rows.
+    /// Returns the projection of the body's records, in their order, to rows.
     fn projection<'a>(&'a self, at: ProjectionContext<'a>) -> Projection<'a, Self::Record>;
 
-    /// The counter of the body's rows for an experiment with `units` units.
+    /// Returns the counter of the body's rows for an experiment with `units` units.
     fn counting(&self, units: u64) -> Box<dyn RowCounting>;
 
-    /// The times in the rows by which two results can be compared.
+    /// Returns the times in the rows by which two results can be compared.
     fn times(rows: &Rows) -> Vec<RowTime>;
 }
 
-/// The number of samples of all units.
+/// Returns the number of samples of all units.
 pub(super) fn samples(units: &[SamplingUnit]) -> u64 {
     units.iter().map(|unit| u64::from(unit.asked)).sum()
 }
@@ -117,7 +119,7 @@ macro_rules! bodies {
                 match self { $(Self::$kind(body) => body.is_whole()),+ }
             }
 
-            /// The working sets of the body's jobs.
+            /// Returns the working sets of the body's jobs.
             pub fn working_sets(&self) -> Vec<&WorkingSet> {
                 match self { $(Self::$kind(body) => body.working_sets()),+ }
             }

@@ -24,8 +24,8 @@ pub mod switches;
 pub mod tasks;
 
 /// The registry lists every kind of measurement once, in the order in which a terminal prints results; other macros
-/// generate code from the list. Each entry has a variant, the noun for its plans, the name of its folder and field, and
-/// the body of its plans, which implements [`Kind`].
+/// generate code from the list. An entry of the list has a variant, the noun for its plans, the name of its folder and
+/// field, and the body of its plans, which implements [`Kind`].
 #[macro_export]
 macro_rules! for_each_kind {
     ($then:ident) => {
@@ -51,9 +51,9 @@ macro_rules! for_each_kind {
 }
 pub(crate) use for_each_kind;
 
-/// Lists every kind of rows once, in the order of the reference pages. Each entry has a variant, the field of its rows,
-/// the type of a row, the suffix of its file's name if it lies beside the plan's main file, and the experiments that
-/// produce such rows.
+/// Lists every kind of rows once, in the order of the reference pages. An entry of the list has a variant, the field of
+/// its rows, the type of a row, the suffix of its file's name if it lies beside the plan's main file, and the
+/// experiments that produce such rows.
 macro_rules! for_each_row_kind {
     ($then:ident) => {
         $then! {

@@ -30,7 +30,7 @@ pub(super) struct JobProvenance<'a> {
     /// The number of the job in the run.
     pub(super) job: u64,
     pub(super) cell: &'a Cell,
-    /// The number of the cell.
+    /// The number of the cell to which the job belongs.
     pub(super) number: usize,
     pub(super) set: &'a WorkingSet,
     /// The label of the preemption lengths for tables.
@@ -43,7 +43,7 @@ pub(super) struct JobProvenance<'a> {
 }
 
 impl<'a> JobProvenance<'a> {
-    /// The provenance of a record of `jobs`; `before` has the number of jobs before each phase.
+    /// Returns the provenance of a record of `jobs`; `before` has the number of jobs before each phase.
     pub(super) fn of(jobs: &'a Jobs, record: &JobRecord, before: &[u64]) -> Option<Self> {
         let phase = jobs.phases.get(record.phase)?;
         let job = phase.jobs.get(record.job)?;
@@ -63,14 +63,14 @@ impl<'a> JobProvenance<'a> {
     }
 }
 
-/// The label of the cell's preemption lengths; `none` if the job stays on its CPU.
+/// Returns the label of the cell's preemption lengths; `none` if the job stays on its CPU.
 fn length_text(cell: &Cell, job: &Job) -> Text {
     let leaves = job.steps.iter().any(|step| matches!(step, Step::Leave(_)));
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
-/// The text for the column `polluter`: the preemptor's walk, the command of the load, or the walk beside
-/// the command.
+/// Returns the text for the column `polluter`: the preemptor's walk, the command of the load, or the
+/// walk beside the command.
 fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
     let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
     match (preemptor, cell.load.runs()) {
@@ -84,7 +84,7 @@ fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
 pub struct RowObservation {
     /// The cell to which the row belongs.
     pub cell: u64,
-    /// Whether the row is valid.
+    /// Whether the row is a valid observation.
     pub valid: bool,
     /// Whether the row has a value at all, valid or disturbed. corehop stops early if a cell cannot be
     /// measured.

@@ -44,7 +44,7 @@ pub enum PlanError {
         /// The schema that the plan states.
         found: u64,
     },
-    /// The plan runs nothing.
+    /// The plan has no work, so that it runs nothing.
     #[error("the plan has no {0}: such a plan measures nothing")]
     Empty(&'static str),
     /// The platform cannot run the work of the plan.
@@ -56,7 +56,7 @@ pub enum PlanError {
     /// The program that the plan names does not exist.
     #[error("{what}: {why}")]
     NoProgram {
-        /// The command, process or cgroup.
+        /// The command, process or cgroup that cannot be recorded.
         what: String,
         /// The error that the kernel returned.
         why: String,
@@ -64,15 +64,15 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// A plan of the current schema.
+    /// Makes a plan of the current schema.
     pub fn new(experiment: &str, seed: u64, body: impl Into<Body>) -> Self {
         Self { schema: PLAN_SCHEMA, experiment: experiment.to_owned(), seed, body: body.into() }
     }
 
-    /// Reads a plan from JSON.
+    /// Reads a plan from its JSON text.
     ///
     /// # Errors
-    /// [`PlanError::Form`] or [`PlanError::Schema`]; [`Plan::check`] tests whether the plan fits a platform.
+    /// Returns [`PlanError::Form`] or [`PlanError::Schema`]; [`Plan::check`] tests whether the plan fits a platform.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let form = |error: serde_json::Error| PlanError::Form(error.to_string());
         let value: Value = bounds::from_json(text).map_err(form)?;
@@ -83,7 +83,7 @@ impl Plan {
         serde_json::from_value(value).map_err(form)
     }
 
-    /// The plan as JSON with one job per line, so that a diff of two plans is readable.
+    /// Returns the plan as JSON with one job per line, so that a diff of two plans is readable.
     pub fn to_json(&self) -> String {
         let mut whole = json!(self);
         let Some(jobs) = self.jobs() else { return format!("{whole:#}") };
@@ -94,7 +94,7 @@ impl Plan {
         format!("{whole:#}").replacen("\"phases\": []", &lines, 1)
     }
 
-    /// A short digest of the plan (64-bit FNV-1a of its JSON), which distinguishes plans in results.
+    /// Returns a short digest of the plan (64-bit FNV-1a of its JSON), which distinguishes plans in results.
     pub fn digest(&self) -> String {
         digest(&self.to_json())
     }
@@ -108,13 +108,13 @@ impl Plan {
     /// Rejects a plan that cannot continue after an interrupt.
     ///
     /// # Errors
-    /// [`PlanError::Whole`] if the plan runs only as a whole.
+    /// Returns [`PlanError::Whole`] if the plan runs only as a whole.
     pub fn check_resumable(&self) -> Result<(), PlanError> {
         self.body.is_whole().map_or(Ok(()), |noun| Err(PlanError::Whole(noun)))
     }
 
-    /// The plan without its first `done` jobs, or runs of sets, gangs or a program. `jobs` is the number of jobs that
-    /// the result already has.
+    /// Returns the plan without its first `done` jobs, or runs of sets, gangs or a program. `jobs` is the number of
+    /// jobs that the result already has.
     #[must_use]
     pub fn rest(&self, done: u64, jobs: u64) -> Self {
         let mut rest = self.clone();
@@ -125,7 +125,7 @@ impl Plan {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`PlanError`] for the first part that does not fit the platform.
+    /// Returns [`PlanError`] for the first part that does not fit the platform.
     pub fn check(&self, platform: &Platform) -> Result<(), PlanError> {
         Ok(self.body.fits(platform)?)
     }
@@ -133,7 +133,7 @@ impl Plan {
     /// Rejects a plan that runs nothing.
     ///
     /// # Errors
-    /// [`PlanError::Empty`] if the plan runs nothing.
+    /// Returns [`PlanError::Empty`] if the plan runs nothing.
     pub fn check_not_empty(&self) -> Result<(), PlanError> {
         match self.body.amount() {
             Some((noun, 0)) => Err(PlanError::Empty(noun)),
@@ -141,7 +141,7 @@ impl Plan {
         }
     }
 
-    /// A one-line summary of the plan; `units` and `replicates` are the experiment's, or else the plan's own.
+    /// Returns a one-line summary of the plan; `units` and `replicates` are the experiment's, or else the plan's own.
     pub fn outline(
         &self,
         units: &[SamplingUnit],

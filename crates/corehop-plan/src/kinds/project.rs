@@ -54,7 +54,8 @@ macro_rules! projected {
 for_each_kind!(projected);
 
 impl Plan {
-    /// The kinds of rows that the plan's records become; `-o FILE` names the file of the first kind.
+    /// Returns the kinds of rows that the plan's records become; `-o FILE` names the file of the first
+    /// kind.
     pub fn kinds(&self) -> &'static [RowKind] {
         self.body.row_kinds()
     }
@@ -70,14 +71,14 @@ impl std::fmt::Debug for Projector<'_> {
 }
 
 impl<'a> Projector<'a> {
-    /// A projector for the records of `plan` on `platform`; the plan is a block of a run that has already
-    /// had `first` jobs.
+    /// Makes a projector for the records of `plan` on `platform`; the plan is a block of a run that has
+    /// already had `first` jobs.
     pub fn new(plan: &'a Plan, platform: &'a Platform, first: u64) -> Self {
         let context = RunContext::new(plan, platform);
         Self(KindProjection::of(&plan.body, ProjectionContext { context, platform, first }))
     }
 
-    /// The rows of a batch; records of another kind yield no rows.
+    /// Returns the rows of a batch; records of another kind yield no rows.
     pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
         let mut rows = Rows::default();
         self.0.append(batch, &mut rows);

@@ -14,31 +14,31 @@ macro_rules! kinds {
         pub enum RowKind { $($(#[doc = $doc])+ $kind),+ }
 
         impl RowKind {
-            /// All kinds of rows.
+            /// The constant lists all kinds of rows.
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
-            /// The word for the kind in files.
+            /// Returns the word for the kind in files.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$kind => <$row as Row>::KIND),+ }
             }
 
-            /// The text before the extension of a file that lies beside the plan's main file, so that
-            /// `x.parquet` becomes `x.jobs.parquet`.
+            /// Returns the text before the extension of a file that lies beside the plan's main file,
+            /// so that `x.parquet` becomes `x.jobs.parquet`.
             pub const fn suffix(self) -> Option<&'static str> {
                 match self { $(Self::$kind => $suffix),+ }
             }
 
-            /// The experiments that produce such rows, as text for people.
+            /// Returns the experiments that produce rows of this kind, as text for people.
             pub const fn experiments(self) -> &'static str {
                 match self { $(Self::$kind => $from),+ }
             }
 
-            /// The Arrow fields of the rows, in order.
+            /// Returns the Arrow fields of the rows, in order.
             pub fn fields(self) -> Vec<Field> {
                 match self { $(Self::$kind => <$row as Row>::fields()),+ }
             }
 
-            /// The name and the meaning of every column, in order.
+            /// Returns the name and the meaning of every column, in order.
             pub fn docs(self) -> Vec<(&'static str, &'static str)> {
                 match self { $(Self::$kind => <$row as Row>::docs()),+ }
             }
@@ -55,7 +55,7 @@ macro_rules! kinds {
         })+
 
         impl Rows {
-            /// The number of rows of a kind.
+            /// Returns the number of rows of a kind.
             pub const fn len(&self, kind: RowKind) -> usize {
                 match kind { $(RowKind::$kind => self.$field.len()),+ }
             }
@@ -65,7 +65,7 @@ macro_rules! kinds {
                 $(self.$field.append(&mut more.$field);)+
             }
 
-            /// The Arrow columns of the rows of a kind.
+            /// Returns the Arrow columns of the rows of a kind.
             pub fn columns(&self, kind: RowKind) -> Vec<ArrayRef> {
                 match kind { $(RowKind::$kind => <$row as Row>::columns(&self.$field)),+ }
             }
@@ -73,7 +73,7 @@ macro_rules! kinds {
             /// Converts a batch to rows of a kind.
             ///
             /// # Errors
-            /// [`SchemaError`] if the batch does not contain rows of the kind.
+            /// Returns [`SchemaError`] if the batch does not contain rows of the kind.
             pub fn read(kind: RowKind, batch: &RecordBatch) -> Result<Self, SchemaError> {
                 let mut rows = Self::default();
                 match kind { $(RowKind::$kind => rows.$field = <$row as Row>::rows(batch)?),+ }
@@ -86,7 +86,7 @@ macro_rules! kinds {
 for_each_row_kind!(kinds);
 
 impl RowKind {
-    /// The kind of rows that files denote by `word`.
+    /// Returns the kind of rows that files denote by `word`.
     pub fn named(word: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|kind| kind.word() == word)
     }

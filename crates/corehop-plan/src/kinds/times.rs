@@ -5,10 +5,10 @@ use super::for_each_kind;
 use super::kind::Kind;
 use super::table::Rows;
 
-/// One measured time of a quantity of the results; a smaller time is better.
+/// A measured time of a quantity of the results; a smaller time is better.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowTime {
-    /// The name of the experiment.
+    /// The name of the experiment that measured the time.
     pub experiment: &'static str,
     /// The common properties of the quantities of one table.
     pub group: String,
@@ -25,7 +25,7 @@ pub struct RowTime {
 macro_rules! times {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
         impl RowTime {
-            /// The times in rows of all kinds.
+            /// Returns the times in rows of all kinds.
             pub fn of(rows: &Rows) -> Vec<Self> {
                 [$(<$body as Kind>::times(rows)),+].concat()
             }

@@ -10,14 +10,15 @@ use crate::workload::WorkingSet;
 pub struct SamplingUnit {
     /// A short name that distinguishes the unit from the others.
     pub name: String,
-    /// The requested number of samples.
+    /// The number of samples that the plan requests for the unit.
     pub asked: u32,
     /// A rough estimate of the time that one sample takes; 0 if unknown.
     pub each: Nanos,
 }
 
 impl SamplingUnit {
-    /// The units of an experiment with jobs: the cells, each with its requested number of samples.
+    /// Returns the units of an experiment with jobs: the cells, each with its requested number of
+    /// samples.
     pub fn of_cells(cells: &[(Cell, u32)], sets: &[WorkingSet]) -> Vec<Self> {
         let only: Vec<Cell> = cells.iter().map(|(cell, _)| cell.clone()).collect();
         let unit = |((cell, asked), name): (&(Cell, u32), String)| {
@@ -27,7 +28,7 @@ impl SamplingUnit {
         cells.iter().zip(names(&only, sets)).map(unit).collect()
     }
 
-    /// A rough estimate of the time that all requested samples take.
+    /// Returns a rough estimate of the time that all requested samples take.
     pub fn projected(units: &[Self]) -> Nanos {
         let of = |unit: &Self| u64::from(unit.asked).saturating_mul(unit.each.get());
         Nanos::new(units.iter().map(of).fold(0, u64::saturating_add))
@@ -35,7 +36,7 @@ impl SamplingUnit {
 }
 
 impl Plan {
-    /// The units that the plan counts, each with its number of samples.
+    /// Returns the units that the plan counts, each with its number of samples.
     pub fn units(&self) -> Vec<SamplingUnit> {
         self.body.units()
     }

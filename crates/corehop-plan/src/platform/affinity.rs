@@ -27,10 +27,10 @@ pub enum Affinity {
 }
 
 impl Affinity {
-    /// All affinities, nearest first.
+    /// The constant lists all affinities, nearest first.
     pub const ALL: [Self; 5] = [Self::SameCpu, Self::Smt, Self::L2, Self::L3, Self::Memory];
 
-    /// The word for the event of resuming on a CPU of this affinity, in sample rows and summary tables.
+    /// Returns the word for the event of resuming on a CPU of this affinity, in sample rows and summary tables.
     pub fn event(self) -> &'static str {
         match self {
             Self::SameCpu => "preemption",
@@ -40,7 +40,7 @@ impl Affinity {
             Self::Memory => "memory_migration",
         }
     }
-    /// A clause that says why no such pair exists among `these` ("two CPUs", "two usable CPUs").
+    /// Returns a clause that says why no pair of this affinity exists among `these` ("two CPUs", "two usable CPUs").
     fn absence(self, these: &str) -> String {
         match self {
             Self::SameCpu => "no CPU is usable".to_owned(),
@@ -76,8 +76,8 @@ pub struct MissingClass {
 }
 
 impl Platform {
-    /// The affinity of `from` and `to`: the innermost cache or core that they share. A CPU that the platform does not
-    /// know shares nothing.
+    /// Returns the affinity of `from` and `to`: the innermost cache or core that they share. A CPU that the platform
+    /// does not know shares nothing.
     pub fn affinity(&self, from: Cpu, to: Cpu) -> Affinity {
         if from == to {
             return Affinity::SameCpu;
@@ -94,7 +94,7 @@ impl Platform {
         }
     }
 
-    /// The usable CPUs grouped by their affinity to `from`, nearest first; empty groups are left out.
+    /// Returns the usable CPUs grouped by their affinity to `from`, nearest first; empty groups are left out.
     pub fn classes(&self, from: Cpu) -> Vec<(Affinity, CpuList)> {
         let usable = self.usable();
         let class = |affinity| {
@@ -104,7 +104,7 @@ impl Platform {
         classes.into_iter().filter(|(_, cpus)| !cpus.is_empty()).collect()
     }
 
-    /// The classes to which no pair of usable CPUs belongs.
+    /// Returns the classes to which no pair of usable CPUs belongs.
     pub fn missing_classes(&self) -> Vec<MissingClass> {
         let usable = self.usable();
         Affinity::ALL
@@ -114,7 +114,7 @@ impl Platform {
             .collect()
     }
 
-    /// The first pair of `cpus` that has this affinity.
+    /// Returns the first pair of `cpus` that has this affinity.
     pub fn pair(&self, cpus: &CpuList, affinity: Affinity) -> Option<(Cpu, Cpu)> {
         let caches = |is_near: bool| -> Vec<&CpuGroups> {
             let level = self.caches.iter().filter(|it| (it.level <= 2) == is_near);
@@ -130,7 +130,8 @@ impl Platform {
         }
     }
 
-    /// The reason why no usable pair has this affinity: the machine has none, or CPUs of such a pair are not usable.
+    /// Returns the reason why no usable pair has this affinity: the machine has none, or the CPUs of its pairs are not
+    /// usable.
     fn why_missing(&self, affinity: Affinity) -> String {
         let usable = self.usable();
         // Of a CPU that is offline most hosts do not say what it shares.
@@ -149,7 +150,8 @@ impl Platform {
         affinity.absence("two CPUs")
     }
 
-    /// The level of a cache that would give pairs this affinity if the statement of its sharers were not contradicted.
+    /// Returns the level of a cache that would give pairs this affinity if the statement of its sharers were not
+    /// contradicted.
     fn doubted(&self, affinity: Affinity) -> Option<u32> {
         let of_class = |cache: &&Cache| match affinity {
             Affinity::L2 => cache.level <= 2,
@@ -162,8 +164,8 @@ impl Platform {
     }
 }
 
-/// The first pair of `cpus` that shares a group of `within` but no group of `nearer`. The function takes `n log n`
-/// steps if the groups are nested, as a machine's groups are.
+/// Returns the first pair of `cpus` that shares a group of `within` but no group of `nearer`. The function takes
+/// `n log n` steps if the groups are nested, as a machine's groups are.
 fn together(cpus: &CpuList, within: &[&CpuGroups], nearer: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
     // Groups that lie in one nearer group: no CPU of theirs has such a partner.
     let mut without = BTreeSet::new();
@@ -190,7 +192,7 @@ fn together(cpus: &CpuList, within: &[&CpuGroups], nearer: &[&CpuGroups]) -> Opt
     })
 }
 
-/// The first pair of `cpus` that shares no group.
+/// Returns the first pair of `cpus` that shares no group.
 fn apart(cpus: &CpuList, groups: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
     for from in cpus.iter() {
         let is_apart = |to: &Cpu| *to != from && !groups.iter().any(|it| it.share(from, *to));
@@ -204,7 +206,7 @@ fn apart(cpus: &CpuList, groups: &[&CpuGroups]) -> Option<(Cpu, Cpu)> {
     None
 }
 
-/// Whether a group that contains `cpu` contains all of `cpus`.
+/// Returns whether a group that contains `cpu` contains all of `cpus`.
 fn covers(groups: &CpuGroups, cpu: Cpu, cpus: &CpuList) -> bool {
     let mut all = groups.all_containing(cpu).map(|(_, group)| group);
     all.any(|group| group.len() >= cpus.len() && cpus.iter().all(|it| group.contains(it)))
@@ -215,7 +217,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The definition.
+    /// Computes the pairs of an affinity by its definition.
     fn slowly(platform: &Platform, cpus: &CpuList, affinity: Affinity) -> Option<(Cpu, Cpu)> {
         let from = |from| cpus.iter().map(move |to| (from, to));
         cpus.iter().flat_map(from).find(|&(from, to)| platform.affinity(from, to) == affinity)

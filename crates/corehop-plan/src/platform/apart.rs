@@ -5,8 +5,8 @@ use super::{CpuGroups, Fact, Platform};
 use crate::units::CpuList;
 
 impl Platform {
-    /// The machine as it behaves while its host has separated the cores: each core has an outermost cache of its
-    /// own.
+    /// Returns the machine as it behaves while its host has separated the cores: each core has an outermost
+    /// cache of its own.
     #[must_use]
     pub fn apart(&self) -> Self {
         let mut apart = self.clone();

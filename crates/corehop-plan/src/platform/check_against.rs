@@ -7,11 +7,11 @@ use super::observed::{
 use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Side, Traffic};
 use crate::units::{Bytes, Cpu, CpuList};
 
-/// Two CPUs share a core if the slowdown is at least this factor, and do not if it is below
-/// `OWN_CORE`; in between the check decides nothing.
+/// A slowdown of at least this factor means that two CPUs share a core, and a slowdown below
+/// `OWN_CORE` that they do not; in between the check decides nothing.
 const SHARED_CORE: f64 = 1.3;
 const OWN_CORE: f64 = 1.1;
-/// Two plateaus whose ratio is above this value count as one.
+/// The check counts two plateaus as one if their ratio is above this value.
 const SAME_PLATEAU: f64 = 0.8;
 /// The range of sizes, relative to the stated size, in which a rise of the curve still counts as
 /// the edge of that cache: the curve has two points per octave, and a cache without strict LRU
@@ -22,7 +22,7 @@ const STEP: f64 = 1.6;
 /// The ratio by which exchanges within a group and between groups must differ to confirm the
 /// groups.
 const APART: f64 = 1.1;
-/// Two groups of exchanges whose ratio is below this value are alike.
+/// The check takes two groups of exchanges for alike if their ratio is below this value.
 const ALIKE: f64 = 1.05;
 
 impl Platform {
@@ -86,7 +86,7 @@ impl Platform {
     }
 }
 
-/// The server of a machine whose memory has the measured rate: one instance for each node.
+/// Returns the server of a machine whose memory has the measured rate: one instance for each node.
 fn memory_server(platform: &Platform, measured: Controller) -> Server {
     let Controller { one_ns, all_ns, cpus } = measured;
     let nodes =
@@ -138,7 +138,7 @@ struct LatencyPoint {
     cold: f64,
 }
 
-/// The evidence of a latency curve about the caches that serve its CPU.
+/// Returns the evidence of a latency curve about the caches that serve its CPU.
 fn levels(platform: &Platform, curve: &LatencyCurve) -> Vec<CacheEvidence> {
     let mut levels: Vec<NestedCache> = Vec::new();
     for (place, cache) in platform.caches.iter().enumerate() {
@@ -166,9 +166,9 @@ impl CacheEvidence {
     }
 }
 
-/// The curve without the increases that noise causes: no list is faster than a smaller list. A list
-/// without a measured cold time gets the cold time of the smallest list that has one, or else
-/// infinity.
+/// Returns the curve without the increases that noise causes: no list is faster than a smaller
+/// list. A list without a measured cold time gets the cold time of the smallest list that has one,
+/// or else infinity.
 fn falling(curve: &LatencyCurve) -> Vec<LatencyPoint> {
     let mut least = LatencyPoint { size: 0.0, warm: f64::INFINITY, cold: f64::INFINITY };
     least.cold = curve.memory.unwrap_or(f64::INFINITY);
@@ -185,8 +185,8 @@ fn falling(curve: &LatencyCurve) -> Vec<LatencyPoint> {
     points
 }
 
-/// A list that fits into this cache and is well above the size of the next inner cache, if one was
-/// measured: near the geometric mean of the two sizes, or somewhat smaller than the cache.
+/// Returns a list that fits into this cache and is well above the size of the next inner cache, if
+/// one was measured: near the geometric mean of the two sizes, or somewhat smaller than the cache.
 fn plateau<'a>(points: &'a [LatencyPoint], level: &NestedCache) -> Option<&'a LatencyPoint> {
     let middle = (level.inner * level.size).sqrt().max(1.9 * level.inner);
     let middle = if level.inner > 0.0 { middle } else { level.size / 2.0 };
@@ -247,8 +247,8 @@ fn judge(
     }
 }
 
-/// The sizes between which the curve passes the geometric mean of the access times at `from` and
-/// outside the cache.
+/// Returns the sizes between which the curve passes the geometric mean of the access times at
+/// `from` and outside the cache.
 fn rise(
     points: &[LatencyPoint],
     from: &LatencyPoint,
@@ -332,9 +332,10 @@ fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Opti
     Some(Check::Observed { how: format!("a line passes between any two of its CPUs in {times}") })
 }
 
-/// The groups into which the largest step in the exchanges divides the CPUs, with the slowest
-/// exchange within a group and the fastest between two groups; None if no step is large enough or
-/// if it does not divide the CPUs. CPUs that share a nearer cache or a core are in one group.
+/// Returns the groups into which the largest step in the exchanges divides the CPUs, with the
+/// slowest exchange within a group and the fastest between two groups. The result is `None` if no
+/// step is large enough or if it does not divide the CPUs. CPUs that share a nearer cache or a core
+/// are in one group.
 fn clusters(
     platform: &Platform,
     within: &[&Exchange],
@@ -366,7 +367,8 @@ fn shortest(exchange: &Exchange) -> f64 {
     }
 }
 
-/// The minimum, the median and the maximum of the exchanges' shortest times, in nanoseconds.
+/// Returns the minimum, the median and the maximum of the exchanges' shortest times, in
+/// nanoseconds.
 fn extremes(exchanges: &[&Exchange]) -> Option<[f64; 3]> {
     let mut times: Vec<f64> = exchanges.iter().map(|exchange| shortest(exchange)).collect();
     times.sort_by(f64::total_cmp);

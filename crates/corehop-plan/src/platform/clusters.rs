@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clusters of CPUs under clustered schedulers: the CPUs that share a cache. Both analysis and measurement call
-//! this module, so that both use equal clusters.
+//! The clusters of CPUs under clustered schedulers: the CPUs that share a cache. Analysis and measurement both call
+//! this module, so that they use equal clusters.
 
 use super::{Cache, Platform};
 use crate::units::CpuList;
 
-/// The clusters into which the caches of a level divide these CPUs. Without a level, the function uses the outermost
-/// level that yields more than one cluster.
+/// Returns the clusters into which the caches of a level divide the given CPUs. The function uses the outermost
+/// level that yields more than one cluster if no level is given.
 ///
 /// # Errors
-/// The reason why there are no clusters.
+/// Returns the reason why the platform has no clusters.
 pub fn of_cpus(
     platform: &Platform,
     cpus: &CpuList,

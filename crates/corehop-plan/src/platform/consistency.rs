@@ -220,7 +220,7 @@ fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> ConsistencyResult {
     })
 }
 
-/// The value of the fact, if it is stated and not contradicted.
+/// Returns the value of the fact, if it is stated and not contradicted.
 fn trusted<T: Copy>(fact: Option<&Fact<T>>) -> Option<T> {
     fact.filter(|fact| !fact.is_contradicted()).map(|fact| fact.value)
 }

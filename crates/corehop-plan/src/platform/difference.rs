@@ -4,9 +4,9 @@
 use super::Platform;
 
 impl Platform {
-    /// The first fact in which the machine differs from `known`, which the sentence calls `whose`; None if
-    /// no fact differs. The comparison needs more than the id, because an id is a processor's name with a
-    /// count of CPUs, which several machines can share.
+    /// Returns the first fact in which the machine differs from `known`, which the sentence calls `whose`,
+    /// or `None` if no fact differs. The comparison needs more than the id, because an id is a processor's
+    /// name with a count of CPUs, which several machines can share.
     pub fn difference(&self, known: &Self, whose: &str) -> Option<String> {
         let (given, known) = (self.distinguishing(), known.distinguishing());
         let differing = given.iter().zip(&known).find(|(given, known)| given != known);
@@ -17,7 +17,7 @@ impl Platform {
         }
     }
 
-    /// The facts that stay constant while the machine stays the same, by name.
+    /// Returns the facts that stay constant while the machine stays the same, by name.
     fn distinguishing(&self) -> Vec<(String, String)> {
         let mut facts = vec![
             ("id".to_owned(), self.id.clone()),

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact<T> {
-    /// The stated value.
+    /// The value that the fact states.
     pub value: T,
-    /// The source of the value.
+    /// The source from which corehop has the value.
     pub source: FactOrigin,
     /// The result of checking the value against the machine.
     #[serde(default, skip_serializing_if = "Check::is_unchecked")]
@@ -23,34 +23,34 @@ pub struct Fact<T> {
 }
 
 impl<T> Fact<T> {
-    /// A fact with `value` from `source`, not yet checked.
+    /// Makes a fact with `value` from `source`, not yet checked.
     pub fn new(value: T, source: FactOrigin) -> Self {
         Self { value, source, check: Check::Unchecked }
     }
-    /// A fact that is stated in `place`: a section, a table, or a file of the kernel.
+    /// Makes a fact that is stated in `place`: a section, a table, or a file of the kernel.
     pub fn cited(value: T, place: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Cited { place: place.into() })
     }
-    /// A fact that was measured by the method `how`, which may be empty.
+    /// Makes a fact that was measured by the method `how`, which may be empty.
     pub fn measured(value: T, how: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Measured { how: how.into() })
     }
-    /// A fact that was fitted on the rows that `on` names.
+    /// Makes a fact that was fitted on the rows that `on` names.
     pub fn fitted(value: T, on: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Fitted { on: on.into() })
     }
-    /// A fact that is assumed for the reason `why`, which may be empty.
+    /// Makes a fact that is assumed for the reason `why`, which may be empty.
     pub fn assumed(value: T, why: impl Into<String>) -> Self {
         Self::new(value, FactOrigin::Assumed { why: why.into() })
     }
-    /// Whether a check contradicted the value.
+    /// Returns whether a check contradicted the value.
     pub fn is_contradicted(&self) -> bool {
         matches!(self.check, Check::Contradicted { .. })
     }
 }
 
-/// The source of a value. Platform files write a source as `cited: PLACE`, `measured[: HOW]`,
-/// `fitted: ROWS` or `assumed[: WHY]`.
+/// The source from which corehop has the value of a fact. Platform files write a source as
+/// `cited: PLACE`, `measured[: HOW]`, `fitted: ROWS` or `assumed[: WHY]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FactOrigin {
@@ -81,23 +81,23 @@ pub enum FactOrigin {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Check {
-    /// The value was not checked.
+    /// No measurement checked the value of the fact.
     #[default]
     Unchecked,
     /// The machine behaves as the value states.
     Observed {
-        /// The evidence for the value.
+        /// The evidence that a measurement gave for the value.
         how: String,
     },
     /// The machine, or another fact about the machine, contradicts the value.
     Contradicted {
-        /// The evidence against the value.
+        /// The evidence that a measurement gave against the value.
         why: String,
     },
 }
 
 impl Check {
-    /// Whether the value was not checked.
+    /// Returns whether the value was not checked.
     pub fn is_unchecked(&self) -> bool {
         *self == Self::Unchecked
     }
@@ -111,12 +111,12 @@ pub struct ProvenanceError {
     expected: &'static str,
 }
 
-/// `word` alone, or `word: detail`.
+/// Writes `word` alone, or `word: detail`.
 fn tagged(f: &mut fmt::Formatter<'_>, word: &str, detail: &str) -> fmt::Result {
     if detail.is_empty() { f.write_str(word) } else { write!(f, "{word}: {detail}") }
 }
 
-/// The word before the first colon, and the text after the colon.
+/// Returns the word before the first colon, and the text after the colon.
 fn untagged(text: &str) -> (&str, String) {
     let (word, detail) = text.split_once(':').unwrap_or((text, ""));
     (word.trim(), detail.trim().to_owned())

@@ -23,8 +23,8 @@ impl std::fmt::Display for MissingFact {
 }
 
 impl Platform {
-    /// The facts that a simulation needs and the platform does not state; facts about several cores are included only
-    /// if the platform has several.
+    /// Returns the facts that a simulation needs and the platform does not state; facts about several cores are
+    /// included only if the platform has several.
     pub fn gaps(&self) -> Vec<MissingFact> {
         let alone =
             self.no_parallelism().into_iter().chain(self.no_tlb()).chain(self.no_policies());
@@ -33,7 +33,7 @@ impl Platform {
         alone.chain(together.filter(|_| several)).collect()
     }
 
-    /// The gap of a platform that does not state how many misses can be under way at once.
+    /// Returns the gap of a platform that does not state how many misses can be under way at once.
     fn no_parallelism(&self) -> Option<MissingFact> {
         let stated = self.core.parallelism.is_some()
             || self.core_kinds.iter().any(|kind| kind.core.parallelism.is_some())
@@ -45,7 +45,7 @@ impl Platform {
         })
     }
 
-    /// The gap of a platform without a TLB.
+    /// Returns the gap of a platform without a TLB.
     fn no_tlb(&self) -> Option<MissingFact> {
         self.tlbs.is_empty().then(|| MissingFact {
             table: "[[tlb]]",
@@ -53,7 +53,7 @@ impl Platform {
         })
     }
 
-    /// The gaps of data caches without a replacement policy, and of outer caches without an inclusion policy.
+    /// Returns the gaps of data caches without a replacement policy, and of outer caches without an inclusion policy.
     fn no_policies(&self) -> Vec<MissingFact> {
         let missing = |lacks: fn(&Cache) -> bool, instead: &str| {
             let data = self.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
@@ -76,7 +76,7 @@ impl Platform {
         replacement.into_iter().chain(inclusion).collect()
     }
 
-    /// The gap of a platform without a server that carries reads from memory.
+    /// Returns the gap of a platform without a server that carries reads from memory.
     fn no_controller(&self) -> Option<MissingFact> {
         let reads = |it: &Traffic| *it == Traffic::MemoryRead;
         let stated = self.servers.iter().any(|it| it.carries.value.iter().any(reads));
@@ -87,7 +87,7 @@ impl Platform {
         })
     }
 
-    /// The gap of distances between cores for which no transfer time of a line is stated or measured.
+    /// Returns the gap of distances between cores for which no transfer time of a line is stated or measured.
     fn no_peers(&self) -> Option<MissingFact> {
         let stated = |distance| {
             let of = |it: Option<Distance>| it.is_none_or(|it| it == distance);
@@ -108,8 +108,8 @@ impl Platform {
         })
     }
 
-    /// The distances that occur between two cores, each with the affinity of their CPUs. The function looks only at
-    /// distances from the first CPU of each package, because packages are alike inside.
+    /// Returns the distances that occur between two cores, each with the affinity of their CPUs. The function looks
+    /// only at distances from the first CPU of each package, because packages are alike inside.
     fn distances(&self) -> Vec<(Distance, Affinity)> {
         let packages = &self.packages.value;
         let all = [

@@ -17,13 +17,13 @@ use crate::units::{Cpu, CpuList};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CpuGroups {
     groups: Vec<CpuList>,
-    /// Each CPU with the indices of its groups, ascending; the index makes searches fast on a machine with 65,536 CPUs
-    /// and as many cores.
+    /// The places list each CPU with the indices of its groups, ascending; the index makes searches fast on a machine
+    /// with 65,536 CPUs and as many cores.
     places: Vec<(Cpu, usize)>,
 }
 
 impl CpuGroups {
-    /// Groups without the empty and repeated lists in `groups`.
+    /// Makes groups without the empty and repeated lists in `groups`.
     pub fn new(groups: impl IntoIterator<Item = CpuList>) -> Self {
         let mut groups: Vec<_> = groups.into_iter().filter(|group| !group.is_empty()).collect();
         groups.sort_unstable();
@@ -37,7 +37,7 @@ impl CpuGroups {
     }
     /// Divides `cpus` into groups of `size`: a group contains every `stride`-th CPU of a block.
     ///
-    /// None if the CPUs cannot be divided evenly.
+    /// Returns `None` if the CPUs cannot be divided evenly.
     pub fn regular(cpus: &CpuList, size: usize, stride: usize) -> Option<Self> {
         let block = size.checked_mul(stride).filter(|&block| block > 0)?;
         if !cpus.len().is_multiple_of(block) {
@@ -49,45 +49,45 @@ impl CpuGroups {
         }
         Some(Self::new(groups.into_iter().map(CpuList::new)))
     }
-    /// The groups, in the order of their first CPU.
+    /// Returns the groups, in the order of their first CPU.
     pub fn iter(&self) -> std::slice::Iter<'_, CpuList> {
         self.groups.iter()
     }
-    /// The number of groups.
+    /// Returns the number of groups of CPUs.
     pub fn len(&self) -> usize {
         self.groups.len()
     }
-    /// Whether there are no groups.
+    /// Returns whether there are no groups of CPUs.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
-    /// The indices of the groups that contain `cpu`, ascending; several if groups overlap.
+    /// Returns the indices of the groups that contain `cpu`, ascending; several if groups overlap.
     fn numbers(&self, cpu: Cpu) -> impl Iterator<Item = usize> + '_ {
         let first = self.places.partition_point(|&(other, _)| other < cpu);
         let of_cpu = self.places[first..].iter().take_while(move |(other, _)| *other == cpu);
         of_cpu.map(|&(_, number)| number)
     }
-    /// The groups that contain `cpu`, with their indices.
+    /// Returns the groups that contain `cpu`, with their indices.
     pub(super) fn all_containing(&self, cpu: Cpu) -> impl Iterator<Item = (usize, &CpuList)> + '_ {
         self.numbers(cpu).map(|number| (number, &self.groups[number]))
     }
-    /// The group that contains `cpu` (the first if groups overlap).
+    /// Returns the group that contains `cpu` (the first if groups overlap).
     pub fn containing(&self, cpu: Cpu) -> Option<&CpuList> {
         self.all_containing(cpu).next().map(|(_, group)| group)
     }
-    /// Whether a group contains both CPUs.
+    /// Returns whether a group contains both CPUs.
     pub fn share(&self, a: Cpu, b: Cpu) -> bool {
         self.all_containing(a).any(|(_, group)| group.contains(b))
     }
-    /// All CPUs that belong to a group.
+    /// Returns all CPUs that belong to a group.
     pub fn cpus(&self) -> CpuList {
         CpuList::new(self.places.iter().map(|&(cpu, _)| cpu))
     }
-    /// A CPU that belongs to two groups, if there is one.
+    /// Returns a CPU that belongs to two groups, if there is one.
     pub fn overlap(&self) -> Option<Cpu> {
         self.places.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[0].0)
     }
-    /// The first group that reaches into two groups of `outer`, or is only partly inside a group of `outer`.
+    /// Returns the first group that reaches into two groups of `outer`, or is only partly inside a group of `outer`.
     pub fn straddling(&self, outer: &Self) -> Option<&CpuList> {
         self.iter().find(|group| {
             // The numbers of the CPUs that the group shares with each group of `outer`.
@@ -98,7 +98,7 @@ impl CpuGroups {
             shared.values().any(|&shared| shared < group.len())
         })
     }
-    /// The short form of regular groups; None if the groups are not regular.
+    /// Returns the short form of regular groups, or `None` if the groups are not regular.
     fn pattern(&self) -> Option<String> {
         let size = self.groups.first()?.len();
         let cpus = self.cpus();

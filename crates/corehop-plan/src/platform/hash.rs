@@ -17,9 +17,9 @@ pub enum Index {
     /// The line number is cut into slices of this many bits (1 to 31), which are combined by
     /// exclusive or; the set is the result modulo the number of sets.
     Fold(u32),
-    /// Each mask selects bits of the line number, whose parity is one bit of a slice number; the
-    /// first mask determines the lowest bit. The slices have equal numbers of sets, and inside a
-    /// slice the remainder determines the set.
+    /// The hash has masks that select bits of the line number, whose parity is one bit of a slice
+    /// number; the first mask determines the lowest bit. The slices have equal numbers of sets, and
+    /// inside a slice the remainder determines the set.
     Parity(Vec<u32>),
 }
 
@@ -31,7 +31,7 @@ pub enum Index {
 pub struct IndexError(String);
 
 impl Index {
-    /// The set of `line` in a cache of `sets` sets, computed directly from the definition.
+    /// Returns the set of `line` in a cache of `sets` sets, computed directly from the definition.
     pub fn set(&self, line: u32, sets: u32) -> u32 {
         match self {
             Self::Modulo => line % sets,
@@ -49,7 +49,7 @@ impl Index {
         }
     }
 
-    /// Whether the function can index `sets` sets.
+    /// Returns whether the function can index `sets` sets.
     pub fn fits(&self, sets: u64) -> bool {
         match self {
             Self::Modulo => sets > 0,

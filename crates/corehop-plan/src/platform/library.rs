@@ -38,15 +38,15 @@ const FILES: &[(&str, &str)] = files![
 ];
 
 impl Platform {
-    /// The ids of the platforms that come with the program.
+    /// Returns the ids of the platforms that come with the program.
     pub fn names() -> impl Iterator<Item = &'static str> {
         FILES.iter().map(|&(id, _)| id)
     }
 
-    /// The platform of this id, if it comes with the program.
+    /// Returns the platform of this id, if it comes with the program.
     ///
     /// # Errors
-    /// The error in the platform's file, if it has one; a test reads all files.
+    /// Returns the error in the platform's file, if it has one; a test reads all files.
     pub fn named(id: &str) -> Option<Result<Self, PlatformError>> {
         let (_, text) = FILES.iter().find(|&&(other, _)| other == id)?;
         Some(Self::from_toml(text))

@@ -31,7 +31,7 @@ const SHARES: [f64; 2] = [1e-4, 0.999];
 const POWERS: [f64; 2] = [0.5, 3.0];
 
 impl Loss {
-    /// The hazard at the quantile `at`, from 0 to 1.
+    /// Returns the hazard at the quantile `at`, from 0 to 1.
     fn hazard(&self, at: f64) -> f64 {
         let all = &self.share.value;
         let place = (at * all.len() as f64 - 0.5).clamp(0.0, all.len() as f64 - 1.0);
@@ -43,8 +43,8 @@ impl Loss {
 }
 
 impl Platform {
-    /// The share of a working set that an absence of `length` removes from the caches, at the quantile `at` (0 to 1) of
-    /// such absences. The share is 0 if the platform states no loss.
+    /// Returns the share of a working set that an absence of `length` removes from the caches, at the quantile `at` (0
+    /// to 1) of absences of this length. The share is 0 if the platform states no loss.
     pub fn lost_share(&self, wss: Bytes, length: Nanos, at: f64) -> f64 {
         if self.losses.is_empty() || length == Nanos::new(0) {
             return 0.0;
@@ -65,7 +65,7 @@ impl Platform {
         if share <= 2.0 * SHARES[0] { 0.0 } else { share }
     }
 
-    /// The hazard for a size for which losses are stated.
+    /// Returns the hazard for a size for which losses are stated.
     fn hazard_of(&self, wss: Bytes, length: Nanos, at: f64) -> f64 {
         let mut of_size: Vec<(Nanos, f64)> = self
             .losses
@@ -94,7 +94,7 @@ impl Platform {
     }
 }
 
-/// The position of `x` between `low` and `high` on a logarithmic scale: 0 at `low`, 1 at `high`.
+/// Returns the position of `x` between `low` and `high` on a logarithmic scale: 0 at `low`, 1 at `high`.
 fn between(low: u64, x: u64, high: u64) -> f64 {
     (x as f64 / low as f64).ln() / (high as f64 / low as f64).ln()
 }

@@ -298,7 +298,7 @@ pub struct LatencyRow {
 }
 
 impl LatencyRow {
-    /// A row with the time of every line of a supplier.
+    /// Makes a row with the time of every line of a supplier.
     pub const fn of(supplier: Supplier, time: Fact<Latency>) -> Self {
         Self { supplier, level: None, state: None, distance: None, home: None, request: None, time }
     }

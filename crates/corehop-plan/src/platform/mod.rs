@@ -305,20 +305,20 @@ impl Memory {
 }
 
 impl Cache {
-    /// Whether the cache can hold data.
+    /// Returns whether the cache can hold data.
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
-    /// The groups of CPUs that share an instance of the cache; None if the cache holds no data or the statement is
-    /// contradicted, because pairs and clusters of CPUs must not rest on it.
+    /// Returns the groups of CPUs that share an instance of the cache, or `None` if the cache holds no data or the
+    /// statement is contradicted, because pairs and clusters of CPUs must not rest on it.
     pub fn sharers(&self) -> Option<&CpuGroups> {
         (self.holds_data() && !self.instances.is_contradicted()).then_some(&self.instances.value)
     }
-    /// Whether the cache can hold data of `cpu`.
+    /// Returns whether the cache can hold data of `cpu`.
     pub fn holds_data_of(&self, cpu: Cpu) -> bool {
         self.holds_data() && self.instances.value.containing(cpu).is_some()
     }
-    /// The size to plan with: the measured size if it contradicts the stated size, otherwise the stated size.
+    /// Returns the size to plan with: the measured size if it contradicts the stated size, otherwise the stated size.
     pub fn capacity(&self) -> Option<Bytes> {
         let measured = self
             .effective
@@ -326,7 +326,7 @@ impl Cache {
             .filter(|_| self.size.as_ref().is_some_and(Fact::is_contradicted));
         measured.or(self.size.as_ref()).map(|size| size.value)
     }
-    /// The number of sets: the stated number, or size / (ways × line).
+    /// Returns the number of sets: the stated number, or size / (ways × line).
     pub fn set_count(&self) -> Option<u64> {
         if let Some(sets) = &self.sets {
             return Some(sets.value);
@@ -334,8 +334,8 @@ impl Cache {
         let (size, ways, line) = (self.size.as_ref()?, self.ways.as_ref()?, self.line.as_ref()?);
         size.value.get().checked_div(u64::from(ways.value) * line.value.get())
     }
-    /// The name of the cache, such as `L1d`, `L1i` or `L2`: the level, with a suffix if the cache holds only data or
-    /// only instructions.
+    /// Returns the name of the cache, such as `L1d`, `L1i` or `L2`: the level, with a suffix if the cache holds only
+    /// data or only instructions.
     pub fn label(&self) -> String {
         let suffix = match self.kind {
             CacheKind::Data => "d",
@@ -347,19 +347,19 @@ impl Cache {
 }
 
 impl Platform {
-    /// The CPUs that are online.
+    /// Returns the CPUs that are online.
     pub fn online(&self) -> &CpuList {
         self.online.as_ref().map_or(&self.cpus.value, |online| &online.value)
     }
-    /// The CPUs on which this process may run if they are online.
+    /// Returns the CPUs on which this process may run if they are online.
     pub fn allowed(&self) -> &CpuList {
         self.allowed.as_ref().map_or(&self.cpus.value, |allowed| &allowed.value)
     }
-    /// The CPUs on which corehop can place work: online and allowed.
+    /// Returns the CPUs on which corehop can place work: online and allowed.
     pub fn usable(&self) -> CpuList {
         self.online().intersection(self.allowed())
     }
-    /// The way in which memory is attached to the packages.
+    /// Returns the way in which memory is attached to the packages.
     pub fn memory_architecture(&self) -> MemoryArchitecture {
         // A node without CPUs is more memory, not another place to migrate to.
         let nodes = self.nodes.iter().filter(|node| !node.cpus.value.is_empty()).count();
@@ -369,24 +369,24 @@ impl Platform {
             _ => MemoryArchitecture::SingleSocket,
         }
     }
-    /// The node to which `cpu` belongs.
+    /// Returns the node to which `cpu` belongs.
     pub fn node_of(&self, cpu: Cpu) -> Option<&Node> {
         self.nodes.iter().find(|node| node.cpus.value.contains(cpu))
     }
-    /// The caches that hold data and serve `cpu`, innermost first.
+    /// Returns the caches that hold data and serve `cpu`, innermost first.
     pub fn data_caches(&self, cpu: Cpu) -> impl Iterator<Item = &Cache> {
         self.caches.iter().filter(move |cache| cache.holds_data_of(cpu))
     }
-    /// The outermost cache for data that serves `cpu`.
+    /// Returns the outermost cache for data that serves `cpu`.
     pub fn last_level(&self, cpu: Cpu) -> Option<&Cache> {
         self.data_caches(cpu).max_by_key(|cache| cache.level)
     }
-    /// The slices of the last-level cache of `cpu`.
+    /// Returns the slices of the last-level cache of `cpu`.
     pub fn slices(&self, cpu: Cpu) -> Option<&Slices> {
         self.last_level(cpu)?.mechanism.slices.as_ref()
     }
-    /// The levels and sizes of all caches that hold data, ascending; a machine with two kinds of core can have two
-    /// sizes at one level. The list leaves out caches without a stated size.
+    /// Returns the levels and sizes of all caches that hold data, ascending; a machine with two kinds of core can have
+    /// two sizes at one level. The list leaves out caches without a stated size.
     pub fn cache_sizes(&self) -> Vec<(u32, Bytes)> {
         let size = |cache: &Cache| Some((cache.level, cache.capacity()?));
         let mut sizes: Vec<_> =
@@ -395,12 +395,12 @@ impl Platform {
         sizes.dedup();
         sizes
     }
-    /// The size of the largest data cache that belongs to only one core.
+    /// Returns the size of the largest data cache that belongs to only one core.
     pub fn largest_private_cache(&self) -> Option<Bytes> {
         self.private_caches().filter_map(Cache::capacity).max()
     }
-    /// The stated size of the largest data cache that belongs to only one core, even if a measurement contradicts that
-    /// size.
+    /// Returns the stated size of the largest data cache that belongs to only one core, even if a measurement
+    /// contradicts that size.
     pub fn largest_stated_private_cache(&self) -> Option<Bytes> {
         self.private_caches().filter_map(|cache| Some(cache.size.as_ref()?.value)).max()
     }
@@ -411,13 +411,13 @@ impl Platform {
         };
         self.caches.iter().filter(|cache| cache.holds_data()).filter(private)
     }
-    /// The size of one instance of the last-level cache (the largest if sizes differ).
+    /// Returns the size of one instance of the last-level cache (the largest if sizes differ).
     pub fn llc_size(&self) -> Option<Bytes> {
         let sizes = self.cache_sizes();
         let last = sizes.iter().map(|&(level, _)| level).max()?;
         sizes.into_iter().filter(|&(level, _)| level == last).map(|(_, size)| size).max()
     }
-    /// The line size of the innermost cache for data; 64 bytes if no cache states a line size.
+    /// Returns the line size of the innermost cache for data; 64 bytes if no cache states a line size.
     pub fn line_size(&self) -> Bytes {
         let mut lines = self.caches.iter().filter(|cache| cache.holds_data());
         lines.find_map(|cache| Some(cache.line.as_ref()?.value)).unwrap_or(Bytes::new(64))

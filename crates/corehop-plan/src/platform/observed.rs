@@ -149,8 +149,8 @@ const LARGEST_LIST: Bytes = Bytes::from_mib(128);
 const BEYOND: u64 = 8;
 
 impl Platform {
-    /// The pairs whose exchange is to be measured, in both directions and with the controls: all pairs on
-    /// up to 64 CPUs, otherwise some pairs of each class, spread over the machine.
+    /// Returns the pairs whose exchange is to be measured, in both directions and with the controls: all
+    /// pairs on up to 64 CPUs, otherwise some pairs of each class, spread over the machine.
     pub fn exchange_pairs(&self) -> Vec<(Cpu, Cpu)> {
         let usable = self.usable();
         let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
@@ -162,14 +162,14 @@ impl Platform {
         self.pairs_of_classes(PAIRS_OF_CLASS).into_iter().flat_map(both).collect()
     }
 
-    /// The pairs of two CPUs to watch: some pairs of each class, spread over the machine. The list is
-    /// empty if only one CPU is usable.
+    /// Returns the pairs of two CPUs to watch: some pairs of each class, spread over the machine. The
+    /// list is empty if only one CPU is usable.
     pub fn watched_pairs(&self) -> Vec<(Cpu, Cpu)> {
         let pairs = self.pairs_of_classes(WATCHED_OF_CLASS);
         pairs.into_iter().filter(|(from, to)| from != to).collect()
     }
 
-    /// At most `most` pairs of each class, the smaller CPU first, spread over the usable CPUs.
+    /// Returns at most `most` pairs of each class, the smaller CPU first, spread over the usable CPUs.
     fn pairs_of_classes(&self, most: usize) -> Vec<(Cpu, Cpu)> {
         let usable = self.usable();
         let mut of_class: BTreeMap<Affinity, Vec<(Cpu, Cpu)>> = BTreeMap::new();
@@ -185,7 +185,7 @@ impl Platform {
         of_class.into_values().flat_map(spread).collect()
     }
 
-    /// The measured exchanges by the class of their pair, nearest class first.
+    /// Returns the measured exchanges by the class of their pair, nearest class first.
     pub fn exchange_classes(&self) -> Vec<ExchangeClass> {
         let measured = self.exchange.iter().flat_map(|fact| &fact.value);
         let class = |affinity| {
@@ -200,8 +200,8 @@ impl Platform {
         Affinity::ALL.into_iter().filter_map(class).collect()
     }
 
-    /// The pairs whose contention is to be measured: some stated SMT siblings, and some CPUs of two
-    /// different cores.
+    /// Returns the pairs whose contention is to be measured: some stated SMT siblings, and some CPUs of
+    /// two different cores.
     pub fn contention_pairs(&self) -> Vec<(Cpu, Cpu)> {
         let usable = self.usable();
         let cores = self.cores.value.iter().map(|core| core.intersection(&usable));
@@ -212,8 +212,8 @@ impl Platform {
         siblings.take(PAIRS_OF_CLASS).chain(neighbours.take(PAIRS_OF_CLASS)).collect()
     }
 
-    /// The CPUs on which to measure a curve: the last usable CPU of each kind of core. (The first CPU
-    /// handles most of the interrupts.)
+    /// Returns the CPUs on which to measure a curve: the last usable CPU of each kind of core. (The first
+    /// CPU handles most of the interrupts.)
     pub fn curve_cpus(&self) -> Vec<Cpu> {
         let usable = self.usable();
         let last = |cpus: &CpuList| cpus.intersection(&usable).iter().last();
@@ -223,8 +223,8 @@ impl Platform {
         self.core_kinds.iter().filter_map(|kind| last(&kind.cpus.value)).collect()
     }
 
-    /// The sizes of the lists of a curve on `cpu`, from 4 KiB to well beyond the stated caches in steps
-    /// of half an octave, as far as `room` allows.
+    /// Returns the sizes of the lists of a curve on `cpu`, from 4 KiB to well beyond the stated caches in
+    /// steps of half an octave, as far as `room` allows.
     pub fn curve_sizes(&self, cpu: Cpu, room: Bytes) -> Vec<Bytes> {
         let stated = self.data_caches(cpu).filter_map(Cache::stated).max();
         let beyond = stated.map_or(LARGEST_LIST.get(), |size| size.get().saturating_mul(BEYOND));
@@ -234,21 +234,21 @@ impl Platform {
 }
 
 impl Cache {
-    /// The stated size of the cache, whatever a measurement found.
+    /// Returns the stated size of the cache, whatever a measurement found.
     fn stated(&self) -> Option<Bytes> {
         self.size.as_ref().map(|size| size.value)
     }
 }
 
-/// The value for comparing latencies of one unit; exchanges are measured in time, and latencies in cycles
-/// are only comparable with each other.
+/// Returns the value for comparing latencies of one unit; exchanges are measured in time, and latencies
+/// in cycles are only comparable with each other.
 fn picos(latency: Latency) -> u64 {
     match latency {
         Latency::Picos(value) | Latency::MilliCycles(value) => value,
     }
 }
 
-/// A rounded size for people, such as `48 KiB` or `1.5 MiB`.
+/// Returns a rounded size for people, such as `48 KiB` or `1.5 MiB`.
 pub(super) fn about(bytes: f64) -> String {
     let kib = bytes / 1024.0;
     let (number, unit) = if kib < 1024.0 { (kib, "KiB") } else { (kib / 1024.0, "MiB") };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Frequencies and latencies.
+//! Frequencies, powers and latencies of a platform, with their units.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{UnitError, parse};
 
-/// A frequency in Hz. A platform file writes a frequency with its unit, as `"2.13 GHz"`.
+/// A frequency of a clock in Hz. A platform file writes a frequency with its unit, as `"2.13 GHz"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hertz(u64);
 
 impl Hertz {
-    /// A frequency of `hertz` Hz.
+    /// Makes a frequency of `hertz` Hz.
     pub const fn new(hertz: u64) -> Self {
         Self(hertz)
     }
-    /// The number of Hz.
+    /// Returns the frequency in Hz.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -47,23 +47,23 @@ impl FromStr for Hertz {
     }
 }
 
-/// A power in milliwatts. A platform file writes a power with its unit, as `"1.5 W"`.
+/// A power of a machine in milliwatts. A platform file writes a power with its unit, as `"1.5 W"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Power(u64);
 
 impl Power {
-    /// A power of `milliwatts` mW.
+    /// Makes a power of `milliwatts` mW.
     pub const fn milliwatts(milliwatts: u64) -> Self {
         Self(milliwatts)
     }
-    /// The power in watts.
+    /// Returns the power in watts.
     pub fn watts(self) -> f64 {
         self.0 as f64 / 1e3
     }
 }
 
-/// Units of power, largest first.
+/// The units of power, of which the largest comes first.
 const POWER_UNITS: [(&str, u64); 2] = [("W", 1_000), ("mW", 1)];
 
 impl fmt::Display for Power {
@@ -81,27 +81,27 @@ impl FromStr for Power {
 }
 
 /// The time of one access, either in cycles of the core, as papers state it, or in nanoseconds, as corehop
-/// measures it. Both forms keep thousandths. A platform file writes a latency as `"42 cycles"` or
-/// `"15.8 ns"`.
+/// measures it. A latency is exact to a thousandth of its unit in both forms. A platform file writes a
+/// latency as `"42 cycles"` or `"15.8 ns"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Latency {
     /// The latency in thousandths of a cycle.
     MilliCycles(u64),
-    /// The latency in picoseconds.
+    /// The latency has a number of picoseconds.
     Picos(u64),
 }
 
 impl Latency {
-    /// A latency of `cycles` whole cycles.
+    /// Makes a latency of `cycles` whole cycles.
     pub const fn cycles(cycles: u64) -> Self {
         Self::MilliCycles(cycles * 1_000)
     }
-    /// A latency of `ns` nanoseconds, rounded to picoseconds.
+    /// Makes a latency of `ns` nanoseconds, rounded to picoseconds.
     pub fn from_nanos(ns: f64) -> Self {
         Self::Picos((1e3 * ns).round() as u64)
     }
-    /// The latency in picoseconds on a core of this frequency, rounded down.
+    /// Returns the latency in picoseconds on a core of this frequency, rounded down.
     pub fn picos(self, core: Hertz) -> u64 {
         match self {
             Self::Picos(picos) => picos,
@@ -133,7 +133,7 @@ impl FromStr for Latency {
     }
 }
 
-/// `value / factor` as a decimal number without trailing zeros; `factor` is a power of ten.
+/// Writes `value / factor` as a decimal number without trailing zeros; `factor` is a power of ten.
 fn decimal(value: u64, factor: u64) -> String {
     let (whole, rest) = (value / factor, value % factor);
     if rest == 0 {

@@ -24,10 +24,11 @@ pub enum PlatformError {
         /// The problem, with the correct form.
         problem: String,
     },
-    /// Two facts contradict each other.
+    /// The platform states two facts that contradict each other.
     #[error("{}`{fact}` contradicts the rest: {problem}", at_line(*.line))]
     Contradiction {
-        /// The line of the fact, counted from 1; None for a platform that was not read from a file.
+        /// The line of the fact, counted from 1, or `None` for a platform that was not read from a
+        /// file.
         line: Option<usize>,
         /// The key of the fact, such as `cache[2].size`.
         fact: String,
@@ -54,8 +55,8 @@ impl Platform {
     /// Reads a platform file and checks that its facts agree.
     ///
     /// # Errors
-    /// [`PlatformError`] names the line and the key of the first fact that is malformed, unknown,
-    /// or contradicts another fact.
+    /// Returns [`PlatformError`] with the line and the key of the first fact that is malformed,
+    /// unknown, or contradicts another fact.
     pub fn from_toml(text: &str) -> Result<Self, PlatformError> {
         let platform: Self = bounds::from_toml(text).map_err(|error| malformed(text, &error))?;
         let agree = checked(&platform).and_then(|()| consistency::usable(&platform));
@@ -72,15 +73,16 @@ impl Platform {
     /// the machine lacks, no CPU in two instances, each size a whole number of sets.
     ///
     /// # Errors
-    /// [`PlatformError`] names the first fact that does not fit.
+    /// Returns [`PlatformError`] with the first fact that does not fit.
     pub fn validate(&self) -> Result<(), PlatformError> {
         checked(self).map_err(|disagreement| contradiction(disagreement, None))
     }
 
-    /// The platform as a file, one line per fact; [`Platform::from_toml`] reads it back.
+    /// Returns the platform as a file, one line per fact; [`Platform::from_toml`] reads it back.
     ///
     /// # Panics
-    /// Does not panic, because every value is a string, a number, a list, or a table of these.
+    /// The function does not panic, because every value is a string, a number, a list, or a table
+    /// of strings, numbers and lists.
     pub fn to_toml(&self) -> String {
         let table = toml::Table::try_from(self).expect("facts are strings, numbers and lists");
         let mut text = String::new();
@@ -100,12 +102,12 @@ fn malformed(text: &str, error: &toml::de::Error) -> PlatformError {
     PlatformError::Text { line: line_of(text, start), fact, problem: error.message().to_owned() }
 }
 
-/// The number of the line that contains the byte at `offset`, counted from 1.
+/// Returns the number of the line that contains the byte at `offset`, counted from 1.
 fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// The byte range of the value with this key in the text.
+/// Returns the byte range of the value with this key in the text.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let (name, place) = match first.split_once('[') {
@@ -122,7 +124,7 @@ fn span_of(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     }
 }
 
-/// The key of the innermost value that covers byte `offset`, or the empty key.
+/// Returns the key of the innermost value that covers byte `offset`, or the empty key.
 fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     for (name, value) in table {
         if name.span().contains(&offset) {
@@ -135,8 +137,8 @@ fn key_at(table: &DeTable<'_>, offset: usize) -> String {
     String::new()
 }
 
-/// The rest of the key below a value, if `offset` is inside the value. The span of a table that a
-/// header opens covers only the header, so the function always searches inside the table.
+/// Returns the rest of the key below a value, if `offset` is inside the value. The span of a table
+/// that a header opens covers only the header, so the function always searches inside the table.
 fn key_inside(value: &DeValue<'_>, span: Range<usize>, offset: usize) -> Option<String> {
     let own = span.contains(&offset).then(String::new);
     match value {
@@ -181,7 +183,8 @@ fn section(text: &mut String, header: &str, path: &str, table: &toml::Table) {
     write_table(text, path, table);
 }
 
-/// Whether a value needs a header: a table that is not a fact, or a list of such tables.
+/// Returns whether a value needs a header: a table that is not a fact, or a list of tables that are
+/// not facts.
 fn is_section(value: &toml::Value) -> bool {
     match value {
         toml::Value::Table(table) => !table.contains_key("source") || !table.contains_key("value"),

@@ -9,17 +9,17 @@ use crate::units::{Cpu, CpuList};
 /// A part of a machine that a set of CPUs shares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TopologyDomain<'a> {
-    /// The whole machine.
+    /// The domain is the whole machine.
     Machine,
-    /// A NUMA node.
+    /// The domain is a NUMA node.
     Node(&'a Node),
     /// A package, as an index into [`Platform::packages`].
     Package(usize),
-    /// An instance of a cache.
+    /// The domain is an instance of a cache.
     Cache(&'a Cache),
     /// A core, as an index into [`Platform::cores`].
     Core(usize),
-    /// A CPU.
+    /// The domain is a CPU.
     Cpu(Cpu),
 }
 
@@ -34,11 +34,12 @@ pub struct SharingDomain<'a> {
     pub inside: Vec<SharingDomain<'a>>,
 }
 
-/// One way to divide CPUs: each group of CPUs with the part that the group shares.
+/// A way to divide CPUs: each group of CPUs with the part that the group shares.
 type Division<'a> = Vec<(TopologyDomain<'a>, &'a CpuList)>;
 
 impl Platform {
-    /// The topology of the machine as nested boxes: the outermost box is the machine, the innermost boxes are CPUs.
+    /// Returns the topology of the machine as nested boxes: the outermost box is the machine, the innermost boxes are
+    /// CPUs.
     ///
     /// A level that divides nothing further is merged into the box around it, so that a package which is also a node is
     /// one box with two parts.
@@ -77,7 +78,7 @@ impl Platform {
         divisions
     }
 
-    /// The instances of all caches of one level and kind; a machine with two kinds of core has two such caches.
+    /// Returns the instances of all caches of one level and kind; a machine with two kinds of core has two such caches.
     fn instances(&self, level: (u32, CacheKind)) -> Division<'_> {
         let caches = self.caches.iter().filter(|cache| (cache.level, cache.kind) == level);
         let instance = |cache| move |cpus| (TopologyDomain::Cache(cache), cpus);
@@ -89,7 +90,7 @@ fn numbered(groups: &CpuGroups, part: fn(usize) -> TopologyDomain<'static>) -> D
     groups.iter().enumerate().map(|(place, cpus)| (part(place), cpus)).collect()
 }
 
-/// Whether a part of the machine that is not a cache contains only some of the CPUs of a cache instance.
+/// Returns whether a part of the machine that is not a cache contains only some of the CPUs of a cache instance.
 fn tears(division: &Division<'_>, caches: &Division<'_>) -> bool {
     let is_cache =
         division.first().is_some_and(|(part, _)| matches!(part, TopologyDomain::Cache(_)));
@@ -100,7 +101,8 @@ fn tears(division: &Division<'_>, caches: &Division<'_>) -> bool {
 /// A division of the CPUs, with an index from each CPU to its groups.
 struct DivisionLevel<'a> {
     division: Division<'a>,
-    /// Each CPU with the indices of its groups, ascending; a large machine has too many groups for a linear search.
+    /// The places list each CPU with the indices of its groups, ascending; a large machine has too many groups for a
+    /// linear search.
     places: Vec<(Cpu, usize)>,
 }
 
@@ -115,7 +117,7 @@ impl<'a> DivisionLevel<'a> {
         Self { division, places }
     }
 
-    /// The groups that contain any of these CPUs, in the order of the division.
+    /// Returns the groups that contain any of the given CPUs, in the order of the division.
     fn groups(
         &self,
         cpus: &CpuList,
@@ -129,8 +131,8 @@ impl<'a> DivisionLevel<'a> {
     }
 }
 
-/// The boxes into which the first division divides `cpus`; the other divisions divide each box further. CPUs that the
-/// first division does not contain are passed on to the next division.
+/// Returns the boxes into which the first division divides `cpus`, where the remaining divisions divide each box
+/// further. CPUs that the first division does not contain are passed on to the next division.
 fn blocks<'a>(cpus: &CpuList, levels: &[DivisionLevel<'a>]) -> Vec<SharingDomain<'a>> {
     let Some((first, rest)) = levels.split_first() else {
         return cpus.iter().map(leaf).collect();
@@ -162,8 +164,8 @@ fn leaf<'a>(cpu: Cpu) -> SharingDomain<'a> {
     }
 }
 
-/// A box with `part`. If the only box inside has the same CPUs and is more than a CPU, the function adds the part to
-/// that inner box instead.
+/// Makes a box that has the part `part`. If the only box inside has the same CPUs and is more than a CPU, the function
+/// adds the part to that inner box instead.
 fn merged<'a>(
     part: TopologyDomain<'a>,
     cpus: CpuList,
@@ -187,7 +189,7 @@ fn merged<'a>(
 }
 
 impl SharingDomain<'_> {
-    /// Whether two boxes are alike except for their CPUs and the numbers of their parts.
+    /// Returns whether two boxes are alike except for their CPUs and the numbers of their parts.
     pub fn resembles(&self, other: &Self) -> bool {
         let alike = |(a, b): (&TopologyDomain<'_>, &TopologyDomain<'_>)| match (a, b) {
             // Mostly one cache of the description, whose instances take long to compare on a large machine.
@@ -199,7 +201,7 @@ impl SharingDomain<'_> {
             && self.parts.iter().zip(&other.parts).all(alike)
             && self.inside.iter().zip(&other.inside).all(|(a, b)| a.resembles(b))
     }
-    /// Whether the box is a core, or shares a box with a core.
+    /// Returns whether the box is a core, or shares a box with a core.
     pub fn is_core(&self) -> bool {
         self.parts.iter().any(|part| matches!(part, TopologyDomain::Core(_)))
     }

@@ -8,26 +8,26 @@ use crate::units::Cpu;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of these")]
 pub struct UnknownCpu {
-    /// The requested CPU.
+    /// The CPU that the caller requested.
     pub cpu: Cpu,
-    /// The platform's name.
+    /// The name of the platform that does not have the CPU, or that forbids its use.
     pub platform: String,
     /// The usable CPUs of the platform.
     pub usable: String,
 }
 
 impl UnknownCpu {
-    /// The error for `cpu` on `platform`.
+    /// Returns the error for `cpu` on `platform`.
     pub fn on(platform: &Platform, cpu: Cpu) -> Self {
         Self { cpu, platform: platform.name.clone(), usable: platform.usable().to_string() }
     }
 }
 
 impl Platform {
-    /// The requested CPU, or without a request the first usable CPU.
+    /// Returns the requested CPU, or without a request the first usable CPU.
     ///
     /// # Errors
-    /// [`UnknownCpu`] if corehop may not use the CPU.
+    /// Returns [`UnknownCpu`] if corehop may not use the CPU.
     pub fn one_usable(&self, cpu: Option<Cpu>) -> Result<Cpu, UnknownCpu> {
         let usable = self.usable();
         let wanted = cpu.or(usable.first()).unwrap_or_default();

@@ -19,7 +19,7 @@ const MOST_BANKS: u32 = 1 << 16;
 /// The largest number of slices of a cache; current caches have at most a hundred.
 const MOST_SLICES: u32 = 1 << 10;
 
-/// Returns the first disagreement.
+/// Returns the first disagreement between facts of the platform.
 pub(super) fn check(platform: &Platform) -> ConsistencyResult {
     for (place, cache) in platform.caches.iter().enumerate() {
         let fact = |name: &str| format!("cache[{place}].mechanism.{name}");

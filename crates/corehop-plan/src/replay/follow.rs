@@ -34,7 +34,7 @@ struct FollowedThread {
 /// All followed threads of a trace.
 #[derive(Debug, Default)]
 pub(super) struct FollowedThreads {
-    /// The process whose threads are followed; None for all processes.
+    /// The process whose threads are followed, or `None` for all processes.
     pid: Option<u32>,
     /// The threads that belong to the process because its threads started them, although no line states it.
     started: BTreeSet<u32>,
@@ -47,7 +47,7 @@ pub(super) struct FollowedThreads {
     pub(super) unseen_leaves: u64,
     /// The time for which followed threads had each CPU, in nanoseconds.
     pub(super) ran: BTreeMap<Cpu, u64>,
-    /// The absences that have ended.
+    /// The absences that have ended so far.
     pub(super) records: Vec<ProgramRecord>,
 }
 
@@ -124,7 +124,7 @@ impl FollowedThreads {
         }
     }
 
-    /// Whether the thread is followed; thread 0 is an idle CPU and never followed.
+    /// Returns whether the thread is followed; thread 0 is an idle CPU and never followed.
     fn is_followed(&self, tid: u32) -> bool {
         let of_process = |pid| tid == pid || self.started.contains(&tid);
         tid != 0 && self.pid.is_none_or(of_process)
@@ -212,7 +212,7 @@ impl FollowedThreads {
         }
     }
 
-    /// The threads at the end of the trace.
+    /// Returns the threads at the end of the trace.
     pub(super) fn end(
         &mut self,
         ns: u64,

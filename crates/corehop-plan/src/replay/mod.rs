@@ -40,9 +40,9 @@ impl std::fmt::Debug for TraceMachine {
 }
 
 impl TraceMachine {
-    /// A machine for the trace in `source`, which errors call `what`, from the host that `platform` describes. The
-    /// recording has the threads of the process `pid` and of all processes that `pid` starts; with None it has all
-    /// threads of the trace.
+    /// Makes a machine for the trace in `source`, which errors call `what`, from the host that `platform` describes.
+    /// The recording has the threads of the process `pid` and of all processes that `pid` starts; if `pid` is `None`,
+    /// the recording has all threads of the trace.
     pub fn new(
         platform: Platform,
         source: Box<dyn BufRead>,
@@ -134,7 +134,7 @@ impl Machine for TraceMachine {
 struct TraceReading {
     threads: FollowedThreads,
     lines: u64,
-    /// The number of lines that are no events, and the number of the first of these lines.
+    /// The number of lines that are no events, and the position of the first line that is none.
     not_understood: Option<(u64, u64)>,
     /// The number of events that say nothing about absences, by the event's name.
     others: BTreeMap<String, u64>,
@@ -218,7 +218,7 @@ impl TraceReading {
         }
     }
 
-    /// Sentences about facts that the trace does not state, and about events that the recording does not use.
+    /// Returns sentences about facts that the trace does not state, and about events that the recording does not use.
     fn sentences(&self, platform: &Platform) -> Vec<String> {
         let missing = [
             (

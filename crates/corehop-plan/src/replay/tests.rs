@@ -5,7 +5,7 @@ use super::*;
 use crate::kinds::{Absence, ObservedThread, Program, Target};
 use crate::machine::Records;
 
-/// The records and the facts of a replayed trace.
+/// Returns the records and the facts of a replayed trace.
 fn replayed(text: &str, pid: Option<u32>) -> Result<(Records, RecordingFacts), MachineError> {
     let platform = Platform::named("xeon_l7455").unwrap().unwrap();
     let source = Box::new(io::Cursor::new(text.to_owned().into_bytes()));
@@ -40,7 +40,8 @@ fn threads(records: &Records) -> Vec<&ObservedThread> {
     all.filter_map(|it| if let ProgramRecord::Thread(it) = it { Some(it) } else { None }).collect()
 }
 
-/// `a` is preempted by `b` for 30 us, returns on CPU 1, sleeps, and is woken 50 us before it runs again on CPU 1.
+/// Writes a trace in which `a` is preempted by `b` for 30 us, returns on CPU 1, sleeps, and is woken 50 us before
+/// it runs again on CPU 1.
 fn story() -> String {
     [
         switch(0, 0, ("a", 7, "R"), ("b", 8)),
@@ -142,7 +143,7 @@ fn a_text_without_switches_or_without_the_process_is_refused_with_the_remedy() {
     assert!(error.contains("no thread of the process 77"), "{error}");
 }
 
-/// `a` is preempted and never returns; `c` is woken and never runs.
+/// The test has a trace in which `a` is preempted and never returns; `c` is woken and never runs.
 #[test]
 fn a_wait_that_the_end_of_the_trace_cuts_counts_up_to_the_end() {
     let text = [

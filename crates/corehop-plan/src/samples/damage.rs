@@ -12,8 +12,8 @@ use parquet::errors::ParquetError;
 /// The key in the metadata of the schema which states that the file has checksums, so that a part without a
 /// checksum is damaged.
 pub const ANNOUNCED: &str = "corehop.checksums";
-/// Eight hexadecimal digits in place of a part's checksum. A checksum covers its part with these zeros in
-/// place of the digits.
+/// Eight hexadecimal digits in place of a part's checksum. A checksum covers its part with zeros in place
+/// of the checksum's own digits.
 pub(super) const PLACEHOLDER: &str = "00000000";
 
 /// Whether checksums verify the contents of an opened file.
@@ -27,17 +27,17 @@ pub enum Verification {
 }
 
 impl Verification {
-    /// The result for a file with or without checksums.
+    /// Returns the result for a file with or without checksums.
     pub const fn of(has_checksums: bool) -> Self {
         if has_checksums { Self::Verified } else { Self::NotVerified }
     }
 
-    /// Whether a reader would have noticed damage to the file.
+    /// Returns whether a reader would have noticed damage to the file.
     pub const fn is_verified(self) -> bool {
         matches!(self, Self::Verified)
     }
 
-    /// The sentence that every reader prints about a file without checksums.
+    /// Returns the sentence that every reader prints about a file without checksums.
     pub const fn doubt(self) -> Option<&'static str> {
         match self {
             Self::Verified => None,
@@ -63,12 +63,12 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// The number of sound rows.
+    /// Returns the number of rows that are not damaged.
     pub const fn sound(&self) -> u64 {
         self.before + self.after
     }
 
-    /// Damage at `byte` after `before` sound rows; `what` names the damaged part.
+    /// Makes damage at `byte` after `before` sound rows; `what` names the damaged part.
     pub(super) fn at(byte: u64, before: u64, what: impl Into<String>) -> Self {
         Self { what: what.into(), byte, before, after: 0 }
     }
@@ -82,7 +82,7 @@ impl Display for Damage {
     }
 }
 
-/// The checksum of the next `length` bytes of a file.
+/// Returns the checksum of the next `length` bytes of a file.
 pub(super) fn sum_of(file: &mut impl Read, length: u64) -> io::Result<u32> {
     let mut sum = crc32fast::Hasher::new();
     let mut buffer = [0; 1 << 14];
@@ -100,7 +100,7 @@ pub(super) fn sum_of(file: &mut impl Read, length: u64) -> io::Result<u32> {
     Ok(sum.finalize())
 }
 
-/// The bytes at an offset of a file. The caller has checked that the file has this many bytes.
+/// Returns the bytes at an offset of a file. The caller has checked that the file has this many bytes.
 pub(super) fn bytes_at(
     file: &mut (impl Read + Seek),
     at: u64,
@@ -118,11 +118,11 @@ thread_local! {
 
 /// Calls a decoder of Arrow or Parquet. A panic of the decoder becomes an error.
 ///
-/// Both decoders promise an error for damaged bytes, but panic on some. Checksums find damage before corehop
-/// calls a decoder, but files of earlier versions have no checksums.
+/// The two decoders promise an error for damaged bytes, but panic on some. Checksums find damage before
+/// corehop calls a decoder, but files of earlier versions have no checksums.
 ///
 /// # Errors
-/// The message of the decoder's panic.
+/// Returns the message of the decoder's panic.
 pub fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     static SILENT: Once = Once::new();
     // The default hook would print the panic, which is an answer here and no defect.
@@ -144,10 +144,10 @@ pub fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The cause of an error of Parquet, if the system failed to read or write.
+/// Returns the cause of an error of Parquet, if the system failed to read or write.
 ///
 /// # Errors
-/// The text of the error, if the file is damaged.
+/// Returns the text of the error if the file is damaged.
 pub fn parquet_cause(error: ParquetError) -> Result<std::io::Error, String> {
     match error {
         ParquetError::External(source) => match source.downcast::<std::io::Error>() {

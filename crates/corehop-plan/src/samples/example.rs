@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Made-up rows, clean ones, to be varied; and a machine that they may come from. For tests and for
-//! programs that show what a report looks like.
+//! Made-up rows, clean ones, to be varied; and a machine that they may come from. The examples serve
+//! tests, and programs that show a report.
 
 use super::{
     AccessTime, Certificate, EndedRun, JobOutcome, ObservedThread, PreemptionLength,
@@ -11,7 +11,8 @@ use crate::workload::scheduler::Scheduler;
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
-/// A job of a task set beside polluters: 1 ms of work in each 10 ms, which moved once and took 2 ms.
+/// Returns a job of a task set beside polluters: 1 ms of work in each 10 ms, which moved once and
+/// took 2 ms.
 pub fn task_job() -> TaskJob {
     TaskJob {
         machine: "box".into(),
@@ -43,7 +44,7 @@ pub fn task_job() -> TaskJob {
     }
 }
 
-/// A valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
+/// Returns a valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
 pub fn sample() -> Sample {
     Sample {
         experiment: "synthetic".into(),
@@ -110,7 +111,7 @@ pub fn sample() -> Sample {
     }
 }
 
-/// A valid walk of 4 KiB at 1.5 ns an access.
+/// Returns a valid walk of 4 KiB at 1.5 ns an access.
 pub fn access_time() -> AccessTime {
     AccessTime {
         machine: "box".into(),
@@ -140,7 +141,7 @@ pub fn access_time() -> AccessTime {
     }
 }
 
-/// An absence of 1 ms that took 1.06 ms.
+/// Returns an absence of 1 ms that took 1.06 ms.
 pub fn preemption_length() -> PreemptionLength {
     PreemptionLength {
         machine: "box".into(),
@@ -157,25 +158,25 @@ pub fn preemption_length() -> PreemptionLength {
     }
 }
 
-/// The row of an absence in the first run of a recorded program.
+/// Returns the row of an absence in the first run of a recorded program.
 pub fn recorded_absence(platform: &Platform, absence: &super::Absence) -> RecordedAbsence {
     RecordedAbsence::of(platform, 1, 0, absence)
 }
 
-/// The row of a thread in the first run of a recorded program.
+/// Returns the row of a thread in the first run of a recorded program.
 pub fn recorded_thread(platform: &Platform, thread: &ObservedThread) -> RecordedThread {
     RecordedThread::of(platform, 1, 0, thread)
 }
 
-/// The row of the first run of a recorded program.
+/// Returns the row of the first run of a recorded program.
 pub fn recorded_run(platform: &Platform, run: &EndedRun) -> RecordedRun {
     RecordedRun::of(platform, 1, (0, "plain", 0), run)
 }
 
-/// Two CPUs below one cache, as a guest is told.
+/// Makes a platform of two CPUs below one cache, as a guest is told.
 ///
 /// # Panics
-/// Never: the text is a platform.
+/// The function never panics, because its text is a platform.
 pub fn guest() -> Platform {
     let text = "schema = 1\nid = \"box\"\nname = \"box\"\n\
          cpus = { value = \"0-1\", source = \"assumed\" }\n\
@@ -187,7 +188,7 @@ pub fn guest() -> Platform {
     Platform::from_toml(text).expect("the text is a platform")
 }
 
-/// A valid batch of ten polling calls of 400 ns.
+/// Returns a valid batch of ten polling calls of 400 ns.
 pub fn switch_batch() -> SwitchBatch {
     SwitchBatch {
         machine: "box".into(),

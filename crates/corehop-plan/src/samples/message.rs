@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads and writes messages of an Arrow stream; each message has its number and a checksum in its own metadata.
 //!
-//! Other readers of Arrow skip this metadata. The checksum covers all bytes of the message, with zeros in place
-//! of the checksum's digits; the checksum of the first message, which has no rows, also covers the head of the
-//! stream.
+//! Programs other than corehop that read Arrow skip this metadata. The checksum covers all bytes of the message,
+//! with zeros in place of the checksum's digits; the checksum of the first message, which has no rows, also
+//! covers the head of the stream.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -27,8 +27,9 @@ const MOST_METADATA: u64 = 64 << 20;
 /// The largest length of a batch, far above the batches of any corehop file.
 const MOST_BODY: u64 = 1 << 30;
 
-/// A message of a batch, as `arrow_ipc` wrote it, with its number and its checksum added. `head` is the head of
-/// the stream, if the checksum must cover it too. None if `wire` is not one message of a batch.
+/// Returns a message of a batch, as `arrow_ipc` wrote it, with its number and its checksum added. The argument
+/// `head` is the head of the stream, if the checksum must also cover the head. Returns `None` if `wire` is not
+/// one message of a batch.
 pub(super) fn sealed(wire: &[u8], number: u64, head: &[u8]) -> Option<Vec<u8>> {
     let length = u32::from_le_bytes(wire.get(4..PREFIX)?.try_into().ok()?) as usize;
     let metadata = wire.get(PREFIX..PREFIX + length)?;
@@ -84,7 +85,7 @@ fn value_of<'a>(message: Message<'a>, name: &str) -> Option<&'a str> {
     pairs.iter().find(|pair| pair.key() == Some(name))?.value()
 }
 
-/// The offset of the checksum's digits in `metadata`.
+/// Returns the offset of the checksum's digits in `metadata`.
 fn digits_of(message: Message<'_>, metadata: &[u8]) -> Option<usize> {
     let digits = value_of(message, SUM)?;
     let offset = digits.as_ptr() as usize - metadata.as_ptr() as usize;
@@ -176,7 +177,8 @@ pub(super) fn piece(
     Ok(StreamItem::Message(MessageExtent { at, length: PREFIX as u64 + length + body, rows, seal }))
 }
 
-/// The checksum of a message at an offset: of the head that it covers, the prefix and metadata, and the body.
+/// Returns the checksum of a message at an offset: of the head that it covers, the prefix and metadata, and the
+/// body.
 fn sum_around(
     file: &mut (impl Read + Seek),
     (head, at): (u64, u64),
@@ -193,7 +195,7 @@ fn sum_around(
     Ok(sum.finalize())
 }
 
-/// The first sound message at offset `from` or later.
+/// Returns the first sound message at offset `from` or later.
 pub(super) fn next_sound(
     file: &mut (impl Read + Seek),
     from: u64,

@@ -39,7 +39,7 @@ const UNKNOWN: [(RowKind, &str); 5] = [
 ];
 
 impl MissingFile {
-    /// The missing files of a recorded program that belong beside `path`, a file with rows of this kind.
+    /// Returns the missing files of a recorded program that belong beside `path`, a file with rows of this kind.
     pub fn beside(kind: RowKind, path: &Path, is_there: impl Fn(&Path) -> bool) -> Vec<Self> {
         let is_recording = RowKind::OF_RECORDING.contains(&kind);
         let Some(first) = kind.first_of(path).filter(|_| is_recording) else { return Vec::new() };
@@ -53,14 +53,14 @@ impl MissingFile {
         lacks.map(missing).collect()
     }
 
-    /// The file with the jobs of the task sets whose samples are in `path`, if that file is missing.
+    /// Returns the file with the jobs of the task sets whose samples are in `path`, if that file is missing.
     pub fn jobs_beside(path: &Path, is_there: impl Fn(&Path) -> bool) -> Option<Self> {
         let jobs = RowKind::TaskJobs.beside(path);
         let (beside, name) = (shown::path(path), shown::path(&jobs));
         (!is_there(&jobs)).then_some(Self { beside, name, kind: RowKind::TaskJobs })
     }
 
-    /// The facts that are unknown without the missing file.
+    /// Returns the facts that are unknown without the missing file.
     fn unknown(&self) -> &'static str {
         let known = UNKNOWN.iter().find(|(kind, _)| *kind == self.kind);
         known.map_or("its rows", |(_, unknown)| unknown)
@@ -79,7 +79,8 @@ impl Display for MissingFile {
 }
 
 impl RowKind {
-    /// The kinds of rows that a run of `experiment` writes into separate files beside a file of these rows.
+    /// Returns the kinds of rows that a run of `experiment` writes into separate files beside a file of rows of
+    /// this kind.
     pub fn written_with(self, experiment: &str) -> Vec<Self> {
         if Self::OF_RECORDING.contains(&self) {
             return Self::OF_RECORDING.into_iter().filter(|&kind| kind != self).collect();
@@ -88,8 +89,8 @@ impl RowKind {
         of_task_sets.then_some(Self::TaskJobs).into_iter().collect()
     }
 
-    /// The file for rows of this kind that belongs to `first`, the main file of a run: `x.jobs.parquet` for
-    /// `x.parquet`, and `x.jobs.parquet.part` for `x.parquet.part`.
+    /// Returns the file for rows of this kind that belongs to `first`, the main file of a run: `x.jobs.parquet`
+    /// for `x.parquet`, and `x.jobs.parquet.part` for `x.parquet.part`.
     pub fn beside(self, first: &Path) -> PathBuf {
         let Some(suffix) = self.suffix() else { return first.to_owned() };
         let (whole, is_part) = without_part(first);
@@ -101,8 +102,8 @@ impl RowKind {
         with_part(whole.with_extension(extension), is_part)
     }
 
-    /// The main file of the run to which `path`, a file with rows of this kind, belongs; None if `path` has
-    /// another form of name.
+    /// Returns the main file of the run to which `path`, a file with rows of this kind, belongs, or `None` if
+    /// `path` has another form of name.
     pub fn first_of(self, path: &Path) -> Option<PathBuf> {
         let Some(suffix) = self.suffix() else { return Some(path.to_owned()) };
         let (whole, is_part) = without_part(path);

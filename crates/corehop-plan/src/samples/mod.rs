@@ -2,8 +2,8 @@
 //! The files with the rows of a measurement: reading, writing, and the conversion of a machine's
 //! records.
 //!
-//! A row holds raw intervals and the causes that may have disturbed them. This module does not
-//! define the delay of a sample: a named estimator of `corehop_stats` does.
+//! A row holds raw intervals and the causes that may have disturbed them. The delay of a sample is
+//! not defined in this module: a named estimator of `corehop_stats` computes it.
 
 pub mod damage;
 pub mod example;

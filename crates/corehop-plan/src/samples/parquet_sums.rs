@@ -3,8 +3,8 @@
 //! groups.
 //!
 //! The checksums are a text in the key-value metadata of the footer. Checksums cover bytes and not values, so that
-//! a reader verifies a file before it decodes anything. A row group has few rows, so that damage costs at most
-//! these few rows.
+//! a reader verifies a file before it decodes anything. A row group has few rows, so that damage to a group costs
+//! few rows.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -65,7 +65,7 @@ impl<W: Write> Write for Summing<W> {
     }
 }
 
-/// Writes Parquet with checksums.
+/// The writer writes Parquet files with checksums.
 #[expect(missing_debug_implementations, reason = "the writer inside has none")]
 pub struct SealedWriter<W: Write + Send> {
     writer: ArrowWriter<Summing<W>>,
@@ -75,10 +75,10 @@ pub struct SealedWriter<W: Write + Send> {
 }
 
 impl<W: Write + Send> SealedWriter<W> {
-    /// Begins a file.
+    /// Begins a Parquet file with checksums.
     ///
     /// # Errors
-    /// [`ParquetError`] if `out` cannot be written, or if Parquet does not know a type of the schema.
+    /// Returns [`ParquetError`] if `out` cannot be written, or if Parquet does not know a type of the schema.
     pub fn begin(
         out: W,
         schema: SchemaRef,
@@ -91,10 +91,10 @@ impl<W: Write + Send> SealedWriter<W> {
         Ok(sealed)
     }
 
-    /// Appends rows.
+    /// Appends rows to the Parquet file.
     ///
     /// # Errors
-    /// [`ParquetError`] if the file cannot be written, or if the rows do not match its schema.
+    /// Returns [`ParquetError`] if the file cannot be written, or if the rows do not match its schema.
     pub fn write(&mut self, batch: &RecordBatch) -> Result<(), ParquetError> {
         let mut from = 0;
         while from < batch.num_rows() {
@@ -119,10 +119,10 @@ impl<W: Write + Send> SealedWriter<W> {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Ends the Parquet file with its footer.
     ///
     /// # Errors
-    /// [`ParquetError`] if the file cannot be written.
+    /// Returns [`ParquetError`] if the file cannot be written.
     pub fn end(mut self) -> Result<(), ParquetError> {
         let left = self.writer.in_progress_rows() as u64;
         if left > 0 {
@@ -152,8 +152,8 @@ fn text_of(groups: &[ParquetGroup]) -> String {
     text
 }
 
-/// The offset of the checksum's digits in the bytes of a footer. The function searches from the end, because other
-/// metadata comes before the checksums.
+/// Returns the offset of the checksum's digits in the bytes of a footer. The function searches from the end,
+/// because other metadata comes before the checksums.
 fn digits_in(tail: &[u8]) -> Option<usize> {
     let begin = BEGIN.as_bytes();
     let at = tail.windows(begin.len()).rposition(|bytes| bytes == begin)? + begin.len();
@@ -186,7 +186,7 @@ pub struct Verified {
     pub sound: Vec<usize>,
 }
 
-/// The error for a file whose footer is damaged, so that none of its rows can be read.
+/// Returns the error for a file whose footer is damaged, so that none of its rows can be read.
 fn without_footer(at: u64) -> VerifyError {
     VerifyError::Footer(Damage::at(at, 0, "the footer, without which no row can be read"))
 }
@@ -218,7 +218,7 @@ impl From<ParquetError> for VerifyError {
 /// Verifies the checksums of a file. Returns None for a file without checksums.
 ///
 /// # Errors
-/// [`VerifyError`] if the file cannot be read, or if its footer is damaged.
+/// Returns [`VerifyError`] if the file cannot be read, or if its footer is damaged.
 pub fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> {
     let size = file.len();
     sums_of(file, size)?.map(|sums| check(file, size, &sums)).transpose()

@@ -18,9 +18,9 @@ pub struct Provenance {
     pub command: Vec<String>,
     /// The begin of the run, as UTC in ISO 8601.
     pub date: String,
-    /// The seed of the run.
+    /// The seed of all random draws of the run.
     pub seed: u64,
-    /// The name of the experiment.
+    /// The name of the experiment that was run.
     pub experiment: String,
     /// The parameters of the experiment, which determine the plan.
     #[serde(default)]
@@ -56,7 +56,7 @@ impl Provenance {
         self.plan_digest.push_str(&digest(&plan));
     }
 
-    /// The provenance as JSON.
+    /// Returns the provenance as JSON.
     pub fn to_json(&self) -> String {
         serde_json::json!(self).to_string()
     }

@@ -78,7 +78,7 @@ const MAGICS: &[Magic] = &[
 ];
 
 impl FileFormat {
-    /// Whether this is the wanted format; the wanted format `a task set (JSON)` includes plain `JSON`.
+    /// Returns whether this is the wanted format; the wanted format `a task set (JSON)` includes plain `JSON`.
     pub fn is(&self, wanted: &str) -> bool {
         wanted == self.what || wanted.ends_with(&format!("({})", self.what))
     }
@@ -199,7 +199,7 @@ fn to_seen(&(_, what, reader): &Magic) -> FileFormat {
     FileFormat { what, reader }
 }
 
-/// The format of a file that begins with `bytes`; None if the format is unknown.
+/// Returns the format of a file that begins with `bytes`, or `None` if the format is unknown.
 pub fn seen(bytes: &[u8]) -> Option<FileFormat> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Some(FileFormat { what: "an empty file", reader: "" });
@@ -222,7 +222,7 @@ pub fn seen(bytes: &[u8]) -> Option<FileFormat> {
     of_text(uncommented(text.trim_start_matches('\u{feff}')))
 }
 
-/// The text after its leading comments, which rt-app allows.
+/// Returns the text after its leading comments, which rt-app allows.
 fn uncommented(text: &str) -> &str {
     let text = text.trim_start();
     let rest = match text.strip_prefix("/*") {
@@ -234,12 +234,12 @@ fn uncommented(text: &str) -> &str {
     rest.map_or(text, uncommented)
 }
 
-/// Whether the first line that is not a comment is the head of a table of tasks.
+/// Returns whether the first line that is not a comment is the head of a table of tasks.
 fn is_task_table(text: &str) -> bool {
     text.lines().find(|line| !line.starts_with('#')).is_some_and(columns::is_head)
 }
 
-/// Whether the keys of a YAML text state an execution time and a period, as keys of tasks do.
+/// Returns whether the keys of a YAML text state an execution time and a period, as keys of tasks do.
 fn is_task_yaml(text: &str) -> bool {
     let keys = text.split(['\n', '{', ',', '}']).filter_map(|part| part.split_once(':'));
     let keys = keys.filter_map(|(key, _)| columns::heading(key.trim_start_matches([' ', '-'])));
@@ -247,7 +247,7 @@ fn is_task_yaml(text: &str) -> bool {
     ["wcet_us", "period_us"].iter().all(|field| known.contains(&columns::TaskColumn::Time(field)))
 }
 
-/// Whether every line can be YAML: a key with a colon, a list item, or a continuation.
+/// Returns whether every line can be YAML: a key with a colon, a list item, or a continuation.
 fn is_yaml(text: &str) -> bool {
     let lines = || text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let is_key = |line: &str| {
@@ -262,7 +262,7 @@ fn is_yaml(text: &str) -> bool {
         && lines().all(fits)
 }
 
-/// Whether the first line can be TOML: a table, or a key with a value.
+/// Returns whether the first line can be TOML: a table, or a key with a value.
 fn is_toml(text: &str) -> bool {
     let first = text.lines().find(|line| !line.trim().is_empty() && !line.starts_with('#'));
     let is_table = |line: &str| line.starts_with('[') && line.trim_end().ends_with(']');
@@ -270,7 +270,7 @@ fn is_toml(text: &str) -> bool {
     first.is_some_and(|line| is_table(line) || is_key(line))
 }
 
-/// The format of a YAML text: a table of tasks, or other YAML.
+/// Returns the format of a YAML text: a table of tasks, or other YAML.
 fn of_yaml(text: &str) -> Option<FileFormat> {
     is_yaml(text).then(|| if is_task_yaml(text) { TASK_YAML } else { YAML })
 }

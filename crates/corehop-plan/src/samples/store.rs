@@ -33,7 +33,7 @@ use crate::kinds::{RowKind, Rows};
 pub const KIND: &str = "corehop.rows";
 /// The metadata key for the version of the row types.
 pub const VERSION: &str = "corehop.schema";
-/// The kind of a file whose rows are the counts of a study; the command `study` reads such files.
+/// The kind of a file whose rows are the counts of a study, which the command `study` reads.
 pub const STUDY: &str = "study";
 const PROVENANCE: &str = "corehop.provenance";
 
@@ -55,7 +55,7 @@ pub struct FileKind {
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
-    /// The provenance of the rows.
+    /// The provenance of the rows of the file.
     pub provenance: Provenance,
 }
 
@@ -77,7 +77,8 @@ impl FileKind {
         Ok(Self { rows, schema: found, provenance })
     }
 
-    /// The metadata of an Arrow schema that states this kind, so that the kind goes wherever the rows go.
+    /// Returns the metadata of an Arrow schema that states this kind, so that the kind goes wherever the rows
+    /// go.
     pub fn metadata(&self) -> HashMap<String, String> {
         HashMap::from([
             (KIND.to_owned(), self.rows.clone()),
@@ -108,7 +109,7 @@ impl<W: Write> BatchWriter<W> {
     /// Begins a stream of rows of a kind.
     ///
     /// # Errors
-    /// [`FileError::Io`] if `out` cannot be written.
+    /// Returns [`FileError::Io`] if `out` cannot be written.
     pub fn begin(mut out: W, kind: RowKind, provenance: &Provenance) -> Result<Self, FileError> {
         let schema = schema_of(kind, provenance);
         let mut encoder = StreamWriter::try_new(Vec::new(), &schema)?;
@@ -124,7 +125,7 @@ impl<W: Write> BatchWriter<W> {
     /// Appends the rows of the stream's kind among `rows`, and hands them to the operating system.
     ///
     /// # Errors
-    /// [`FileError::Io`] if the rows cannot be written; batches written earlier stay readable.
+    /// Returns [`FileError::Io`] if the rows cannot be written; batches written earlier stay readable.
     pub fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
         if rows.len(self.kind) == 0 {
             return Ok(());
@@ -149,10 +150,10 @@ impl<W: Write> BatchWriter<W> {
         Ok(())
     }
 
-    /// Ends the stream.
+    /// Ends the stream with its end marker.
     ///
     /// # Errors
-    /// [`FileError::Io`] if the end marker cannot be written.
+    /// Returns [`FileError::Io`] if the end marker cannot be written.
     pub fn end(mut self) -> Result<(), FileError> {
         // A batch without rows is the last: damage to the length of the one before is told from a torn end.
         self.write(&RecordBatch::new_empty(self.schema.clone()), &[])?;
@@ -252,37 +253,38 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(Self { kind, schema, batches, truncated, damage, rows: (0, 0), verification })
     }
 
-    /// The damage of a file that was opened for salvage; None if the file is sound.
+    /// Returns the damage of a file that was opened for salvage, or `None` if the file is sound.
     pub const fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
 
-    /// Whether checksums verified the rows.
+    /// Returns whether checksums verified the rows.
     pub const fn verification(&self) -> Verification {
         self.verification
     }
 
-    /// The kind of the file, as its metadata states it.
+    /// Returns the kind of the file, as its metadata states it.
     pub const fn kind(&self) -> &FileKind {
         &self.kind
     }
 
-    /// The kind of the file's rows.
+    /// Returns the kind of the file's rows.
     ///
     /// # Errors
-    /// [`FileError::NotOurs`] for a kind that this program does not know.
+    /// Returns [`FileError::NotOurs`] for a kind that this program does not know.
     pub fn rows_kind(&self) -> Result<RowKind, FileError> {
         let unknown =
             || FileError::NotOurs(format!("the file has rows of the kind `{}`", self.kind.rows));
         RowKind::named(&self.kind.rows).ok_or_else(unknown)
     }
 
-    /// Whether an Arrow stream ended in the middle of a batch, as after a crash.
+    /// Returns whether an Arrow stream ended in the middle of a batch, as after a crash.
     pub const fn truncated(&self) -> bool {
         self.truncated
     }
 
-    /// The next batch of rows; `None` at the end of the file, or at the place where a crash cut a stream off.
+    /// Returns the next batch of rows; `None` at the end of the file, or at the place where a crash cut a
+    /// stream off.
     ///
     /// # Errors
     /// [`FileError`]: rows of another kind, or a damaged file.
@@ -296,7 +298,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         }
     }
 
-    /// The next batch as rows of the file's kind.
+    /// Returns the next batch as rows of the file's kind.
     ///
     /// # Errors
     /// [`FileError`]: rows of an unknown kind, or a damaged file.
@@ -306,7 +308,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(Some(Rows::read(kind, &batch).map_err(|error| error.after(self.rows.0))?))
     }
 
-    /// The next batch, whatever rows it contains.
+    /// Returns the next batch, whatever rows it contains.
     ///
     /// # Errors
     /// [`FileError`]: a batch without a checksum cannot be decoded.
@@ -322,10 +324,10 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(next)
     }
 
-    /// All remaining rows of the file.
+    /// Returns all remaining rows of the file.
     ///
     /// # Errors
-    /// [`FileError`], as for [`Reader::next_rows`].
+    /// Returns [`FileError`], as [`Reader::next_rows`] does.
     pub fn all<R: Row>(&mut self) -> Result<Vec<R>, FileError> {
         let mut all = Vec::new();
         while let Some(rows) = self.next_rows()? {
@@ -336,11 +338,11 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
 }
 
 /// Writes the remaining batches of `from` as Parquet with checksums and copies every column, including columns
-/// that this program does not know. `provenance` replaces the provenance of `from`. Returns the number of
-/// rows.
+/// that this program does not know. `provenance` replaces the provenance of `from`. Returns the number of rows
+/// that were copied.
 ///
 /// # Errors
-/// [`FileError`] if either side fails; `out` is then incomplete.
+/// Returns [`FileError`] if either side fails; `out` is then incomplete.
 pub fn copy_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
@@ -372,10 +374,10 @@ fn compressed() -> WriterProperties {
 }
 
 /// Writes the remaining rows of `from` as Parquet; `provenance` replaces the provenance of `from`, and
-/// `finish` changes each batch. Returns the number of rows.
+/// `finish` changes each batch. Returns the number of rows that were written.
 ///
 /// # Errors
-/// [`FileError`] if either side fails; `out` is then incomplete.
+/// Returns [`FileError`] if either side fails; `out` is then incomplete.
 pub fn write_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
@@ -400,7 +402,8 @@ where
     Ok(count)
 }
 
-/// The format of a file that is neither Parquet nor an Arrow stream, with the programs that read that format.
+/// Returns the format of a file that is neither Parquet nor an Arrow stream, with the programs that read that
+/// format.
 fn unknown(begin: &[u8], file: impl Read) -> String {
     let mut bytes = begin.to_vec();
     // What cannot be read tells nothing.

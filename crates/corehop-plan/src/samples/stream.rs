@@ -13,7 +13,7 @@ use super::damage::{ANNOUNCED, Damage, Verification, bytes_at, guarded};
 use super::error::FileError;
 use super::message::{MessageExtent, Seal, StreamItem, next_sound, piece};
 
-/// The messages of a stream.
+/// The scan goes through the messages of a stream.
 pub(super) struct MessageScan {
     pub(super) schema: SchemaRef,
     /// The decoder, which has read the schema.
@@ -34,7 +34,7 @@ impl MessageScan {
     /// Reads the head of a stream and verifies the whole stream.
     ///
     /// # Errors
-    /// [`FileError::NotOurs`] if the head cannot be read.
+    /// Returns [`FileError::NotOurs`] if the head cannot be read.
     pub(super) fn of(file: &mut (impl Read + Seek)) -> Result<Self, FileError> {
         let size = file.seek(SeekFrom::End(0))?;
         let not_ours = |what: &str| {
@@ -141,7 +141,7 @@ impl MessageScan {
         }
     }
 
-    /// Notes the damage if it is the first.
+    /// Notes the damage if no damage was noted before.
     fn damaged(&mut self, at: u64, what: impl Into<String>) {
         if self.damage.is_none() {
             let before = self.messages.iter().map(|found| found.rows).sum::<u64>() + self.read;
@@ -149,10 +149,10 @@ impl MessageScan {
         }
     }
 
-    /// The next batch of the stream.
+    /// Returns the next batch of the stream.
     ///
     /// # Errors
-    /// [`FileError::Checksum`] for a batch of a file without checksums that cannot be decoded.
+    /// Returns [`FileError::Checksum`] for a batch of a file without checksums that cannot be decoded.
     pub(super) fn next(
         &mut self,
         file: &mut (impl Read + Seek),
@@ -183,8 +183,8 @@ fn what_of(piece: StreamItem, expected: u64) -> String {
     }
 }
 
-/// Whether the rest of a file is zeros: after a crash of the system, blocks that were never written are
-/// zeros.
+/// Returns whether the rest of a file is zeros: after a crash of the system, blocks that were never
+/// written are zeros.
 fn is_blank(file: &mut (impl Read + Seek), at: u64, size: u64) -> io::Result<bool> {
     file.seek(SeekFrom::Start(at))?;
     let (mut left, mut buffer) = (size - at, [0; 4096]);

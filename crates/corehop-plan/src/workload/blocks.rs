@@ -14,27 +14,27 @@ pub const LAST_BLOCK: u32 = 65_535;
 pub struct CacheBlockSet(Vec<u64>);
 
 impl CacheBlockSet {
-    /// Whether the set contains a block.
+    /// Returns whether the set contains a block.
     pub fn contains(&self, block: u32) -> bool {
         let word = self.0.get(block as usize / 64).copied().unwrap_or(0);
         word >> (block % 64) & 1 == 1
     }
-    /// The number of blocks in the set.
+    /// Returns the number of blocks in the set.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
-    /// The blocks that either set contains.
+    /// Returns the blocks that either set contains.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         let length = self.0.len().max(other.0.len());
         let word = |set: &Self, at: usize| set.0.get(at).copied().unwrap_or(0);
         Self((0..length).map(|at| word(self, at) | word(other, at)).collect())
     }
-    /// The number of blocks that both sets contain.
+    /// Returns the number of blocks that both sets contain.
     pub fn common(&self, other: &Self) -> u64 {
         self.0.iter().zip(&other.0).map(|(a, b)| u64::from((a & b).count_ones())).sum()
     }
-    /// The blocks of the set, in ascending order.
+    /// Returns the blocks of the set, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.0.len() as u32 * 64).filter(|&block| self.contains(block))
     }
@@ -111,17 +111,18 @@ pub struct Reload {
 }
 
 impl Reload {
-    /// A reload time of `each` nanoseconds per block, if the unit of time is the microsecond.
+    /// Makes a reload time of `each` nanoseconds per block, if the unit of time is the microsecond.
     pub fn nanos(each: u64) -> Self {
         Self { time: Tick::Micro.of_us(each), blocks: 1_000 }
     }
 
-    /// The reload time if the unit of time is `tick`.
+    /// Returns the reload time if the unit of time is `tick`.
     pub(crate) fn in_ticks(self, tick: Tick) -> Self {
         Self { blocks: (self.blocks / tick.per_us()).max(1), ..self }
     }
 
-    /// The time to reload `blocks` blocks, limited to a time that is too long for any analysis.
+    /// Returns the time to reload `blocks` blocks, limited to a time that is too long for any
+    /// analysis.
     pub fn of(self, blocks: u64) -> Time {
         let time = (u128::from(blocks) * u128::from(self.time)).div_ceil(self.blocks.into());
         Time::new(time.min(2 * u128::from(LONGEST)) as u64)
@@ -133,7 +134,7 @@ impl Reload {
 pub struct CacheUse {
     /// The footprint of each task, in the order of the tasks.
     pub footprints: Vec<Footprint>,
-    /// The time to reload blocks.
+    /// The time that a task needs to reload a block.
     pub reload: Reload,
 }
 

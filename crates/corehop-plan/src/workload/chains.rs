@@ -15,7 +15,7 @@ words! {
     }
 }
 
-/// A chain of tasks.
+/// A chain of tasks with an end-to-end deadline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chain {
     /// The name of the chain in messages and tables.
@@ -32,25 +32,25 @@ pub struct Chain {
 /// The chains of a task set.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Chains {
-    /// All chains of the set.
+    /// All chains of the task set.
     pub all: Vec<Chain>,
     /// The shortest execution time of each task, in the order of the tasks.
     pub least: Vec<Time>,
 }
 
 impl Chains {
-    /// The task whose end activates task `at`; None if no task does.
+    /// Returns the task whose end activates task `at`, or `None` if no task does.
     pub fn activator(&self, at: usize) -> Option<usize> {
         let links = self.by_events().flat_map(|chain| chain.tasks.windows(2));
         links.into_iter().find(|link| link[1] == at).map(|link| link[0])
     }
 
-    /// The chains whose tasks activate each other.
+    /// Returns the chains whose tasks activate each other.
     pub fn by_events(&self) -> impl Iterator<Item = &Chain> {
         self.all.iter().filter(|chain| chain.activation == Activation::Event)
     }
 
-    /// The first chain that is invalid for these tasks, with the reason.
+    /// Returns the first chain that is invalid for the given tasks, with the reason.
     pub fn wrong(&self, tasks: &[Task]) -> Option<(usize, String)> {
         self.all.iter().enumerate().find_map(|(at, chain)| Some((at, self.refused(chain, tasks)?)))
     }
@@ -86,7 +86,7 @@ impl Chains {
         })
     }
 
-    /// Whether the activators of a task lead back to the task.
+    /// Returns whether the activators of a task lead back to the task.
     fn activates_itself(&self, at: usize) -> bool {
         let mut before = self.activator(at);
         for _ in 0..self.least.len() {
@@ -99,7 +99,7 @@ impl Chains {
         true
     }
 
-    /// The chains with times in a finer unit, of which `unit` make one present unit.
+    /// Returns the chains with times in a finer unit, of which `unit` make one present unit.
     #[must_use]
     pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |chain: &Chain| Chain { deadline: chain.deadline * unit, ..chain.clone() };

@@ -6,19 +6,19 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::units::Nanos;
 
-/// A stream of random draws. One seed gives equal draws on every machine.
+/// A stream of random draws from one seed. The same seed gives equal draws on every machine.
 #[derive(Debug, Clone)]
 pub struct DrawStream(Pcg64Mcg);
 
 impl DrawStream {
-    /// The stream number `stream` of `seed`; streams of one seed are independent of each other.
+    /// Returns the stream number `stream` of `seed`; streams of one seed are independent of each other.
     pub fn new(seed: u64, stream: u64) -> Self {
         // Sebastiano Vigna's SplitMix64 increment keeps neighbouring seeds and streams apart.
         Self(Pcg64Mcg::seed_from_u64(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
-    /// The stream of the set with this index: neighbouring indices, and seeds that differ by an index, have
-    /// unrelated streams.
+    /// Returns the stream of the set with this index: neighbouring indices, and seeds that differ by an
+    /// index, have unrelated streams.
     pub fn of_set(seed: u64, index: u64) -> Self {
         let high = mix(seed ^ 0x9e37_79b9_7f4a_7c15);
         let low = mix(high ^ mix(index));
@@ -65,8 +65,8 @@ impl DrawStream {
         }
     }
 
-    /// A random cyclic permutation of `0..n`: `next[i]` follows `i`, and all elements form one cycle
-    /// (Sattolo 1986).
+    /// Returns a random cyclic permutation of `0..n`: `next[i]` follows `i`, and all elements form one
+    /// cycle (Sattolo 1986).
     pub fn cycle(&mut self, n: usize) -> Vec<u32> {
         let mut next: Vec<u32> = (0..n as u32).collect();
         for last in (1..n).rev() {
@@ -76,7 +76,7 @@ impl DrawStream {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+/// Returns the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

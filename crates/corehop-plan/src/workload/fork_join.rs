@@ -25,25 +25,25 @@ impl ForkTask {
 
     const NUMBER_BITS: u32 = 5;
 
-    /// The root task, of which all other tasks are descendants.
+    /// Returns the root task, of which all other tasks are descendants.
     pub const fn root(number: u32) -> Self {
         Self { at: 0, number }
     }
 
-    /// The Fibonacci number of the task, if it is known without a fork.
+    /// Returns the Fibonacci number of the task, if it is known without a fork.
     pub const fn value(self) -> Option<u64> {
         if self.number < 2 { Some(self.number as u64) } else { None }
     }
 
-    /// The two tasks into which the task forks, the larger number first. Only a task whose number is not known
-    /// without a fork has children.
+    /// Returns the two tasks into which the task forks, the larger number first. Only a task whose number is not
+    /// known without a fork has children.
     pub fn children(self) -> [Self; 2] {
         let first = Self { at: self.at + 1, number: self.number - 1 };
         let behind = TASKS[first.number as usize];
         [first, Self { at: first.at + behind, number: self.number - 2 }]
     }
 
-    /// The task encoded as a word of a deque.
+    /// Returns the task encoded as a word of a deque.
     pub const fn word(self) -> u32 {
         self.at << Self::NUMBER_BITS | self.number
     }
@@ -66,12 +66,13 @@ const TASKS: [u32; ForkTask::MOST as usize + 1] = {
     tasks
 };
 
-/// The number of tasks that compute a Fibonacci number; for too large indices, the number for the largest index.
+/// Returns the number of tasks that compute a Fibonacci number; for too large indices, the number for the largest
+/// index.
 pub const fn tasks(number: u32) -> u32 {
     TASKS[if number < ForkTask::MOST { number as usize } else { ForkTask::MOST as usize }]
 }
 
-/// The Fibonacci number with index `number`.
+/// Returns the Fibonacci number with index `number`.
 pub fn fibonacci(number: u32) -> u64 {
     (0..number).fold((0, 1), |(this, next), _| (next, this + next)).0
 }

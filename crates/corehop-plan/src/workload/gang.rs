@@ -60,12 +60,12 @@ const fn memory() -> Channel {
     Channel::Memory
 }
 
-/// A program with several threads.
+/// A program of several threads with common data.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum GangProgram {
     /// SwapTest: every thread picks two random items of an array, locks both (the lower one first), and swaps them.
-    /// Each item and each lock has 4 bytes.
+    /// The items and the locks have 4 bytes each.
     Swap {
         /// The number of items in the array.
         items: u64,
@@ -80,7 +80,7 @@ pub enum GangProgram {
     BucketSort {
         /// The number of items in both parts.
         items: u64,
-        /// The number of buckets.
+        /// The number of buckets into which the program sorts.
         buckets: u32,
     },
     /// Linear regression with false sharing: every thread adds up five sums over its own points (2 bytes each) in a
@@ -98,7 +98,7 @@ pub enum GangProgram {
         items: u64,
         /// The number of instructions of one hand-over, without the system's instructions if the channel needs some.
         instructions: u32,
-        /// The channel of the exchange.
+        /// The channel through which the threads exchange messages.
         #[serde(default = "memory", skip_serializing_if = "is_memory")]
         through: Channel,
     },
@@ -114,9 +114,9 @@ pub enum GangProgram {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{program}` with {what}: {remedy}")]
 pub struct GangError {
-    /// The word for the program.
+    /// The word for the program with the error.
     pub program: &'static str,
-    /// A description of the problem.
+    /// A description of the invalid property.
     pub what: String,
     /// The change that removes the problem.
     pub remedy: &'static str,
@@ -133,7 +133,7 @@ impl GangProgram {
     /// The largest number of items: line numbers have 32 bits, and simulated memory has fewer lines.
     const MOST: u64 = 1 << 30;
 
-    /// The word for the program.
+    /// Returns the word for the program.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Swap { .. } => Self::WORDS[0],
@@ -144,7 +144,8 @@ impl GangProgram {
         }
     }
 
-    /// The size of the program's data: items, points, the lines of an exchange, or the index of the Fibonacci number.
+    /// Returns the size of the program's data: items, points, the lines of an exchange, or the index of the Fibonacci
+    /// number.
     pub const fn items(&self) -> u64 {
         match self {
             Self::ForkJoin { number } => *number as u64,
@@ -155,7 +156,7 @@ impl GangProgram {
         }
     }
 
-    /// The other parameters of the program, as in the column `parameters`: `buckets=4`.
+    /// Returns the other parameters of the program, as in the column `parameters`: `buckets=4`.
     pub fn parameters(&self) -> String {
         match self {
             Self::Swap { fixed_low_bits: true, .. } => "fixed_low_bits".to_owned(),
@@ -170,13 +171,13 @@ impl GangProgram {
         }
     }
 
-    /// Whether the shared data of the threads is in pages of the program and not in pages of the kernel.
+    /// Returns whether the shared data of the threads is in pages of the program and not in pages of the kernel.
     pub const fn has_own_pages(&self) -> bool {
         !matches!(self, Self::Exchange { through: Channel::Socket | Channel::Pipe, .. })
     }
 
-    /// The number of rounds that take about a fifth of a millisecond on one core, which is short enough that most
-    /// runs on a live machine are undisturbed. On a shared host, long runs would always be disturbed.
+    /// Returns the number of rounds that take about a fifth of a millisecond on one core, which is short enough that
+    /// most runs on a live machine are undisturbed. Long runs on a shared host would always be disturbed.
     pub const fn burst(&self) -> u64 {
         match self {
             Self::Swap { .. } | Self::BucketSort { .. } => 4_000,
@@ -186,8 +187,8 @@ impl GangProgram {
         }
     }
 
-    /// The number of rounds in which all threads together take `steps` steps, at least one round; a step is a task of
-    /// a fork and join, or else a round.
+    /// Returns the number of rounds in which all threads together take `steps` steps, at least one round; a step is a
+    /// task of a fork and join, or else a round.
     pub const fn rounds_of(&self, steps: u64) -> u64 {
         let Self::ForkJoin { number } = self else { return steps };
         let rounds = steps / tasks(*number) as u64;
@@ -197,7 +198,7 @@ impl GangProgram {
     /// Checks whether the program can run as described.
     ///
     /// # Errors
-    /// [`GangError`] for the invalid property.
+    /// Returns [`GangError`] for the invalid property.
     pub fn check(&self) -> Result<(), GangError> {
         let wrong = |what: String, remedy| Err(GangError { program: self.word(), what, remedy });
         let least = match self {

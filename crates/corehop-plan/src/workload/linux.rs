@@ -2,14 +2,14 @@
 //! The limits of Linux's real-time policies: settings that the kernel rejects, and the times after which it stops
 //! threads that it accepted.
 //!
-//! Each limit is the kernel's default. A host can change the limits by `kernel.sched_rt_runtime_us`,
-//! `kernel.sched_deadline_period_min_us` and `…_max_us`.
+//! The limits of this module are the kernel's defaults. A host can change the limits by
+//! `kernel.sched_rt_runtime_us`, `kernel.sched_deadline_period_min_us` and `…_max_us`.
 
 use super::scheduler::{JobPreference, Scheduler};
 use super::task::{Task, TaskSet, Time};
 use crate::units::Nanos;
 
-/// The shortest budget under SCHED_DEADLINE.
+/// The shortest budget that Linux allows under SCHED_DEADLINE.
 pub(super) const LEAST_RUNTIME: Nanos = Nanos::new(1_024);
 /// The shortest and the longest period that Linux accepts under SCHED_DEADLINE.
 pub(super) const PERIODS: [Nanos; 2] = [Nanos::from_micros(100), Nanos::from_micros(1 << 22)];
@@ -21,8 +21,8 @@ const THROTTLED_AFTER: Nanos = Nanos::from_millis(950);
 /// The number of steps after which the search for a CPU's longest busy span gives up.
 const MOST_STEPS: usize = 10_000;
 
-/// Sentences about threads of a set that Linux does not run as the analysis assumes, for the scheduler that the set
-/// states.
+/// Returns sentences about threads of a set that Linux does not run as the analysis assumes, for the scheduler that
+/// the set states.
 pub fn limits(set: &TaskSet) -> Vec<String> {
     match set.scheduler().map(Scheduler::order) {
         Some(JobPreference::Rank) => throttled(set),
@@ -33,7 +33,7 @@ pub fn limits(set: &TaskSet) -> Vec<String> {
     }
 }
 
-/// The sentences about CPUs that threads under SCHED_FIFO keep busy for longer than Linux allows.
+/// Returns the sentences about CPUs that threads under SCHED_FIFO keep busy for longer than Linux allows.
 pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
     let stops = "Linux stops such threads after 950 ms of each second (kernel.sched_rt_runtime_us; from Linux 6.12 on only while ordinary threads wait), so deadlines can be missed";
     let of = |(cpus, tasks): (Vec<usize>, Vec<usize>)| {
@@ -57,7 +57,7 @@ pub(super) fn throttled(set: &TaskSet) -> Vec<String> {
     groups(set).into_iter().filter_map(of).collect()
 }
 
-/// The sentence about budgets that together are more than Linux admits under SCHED_DEADLINE.
+/// Returns the sentence about budgets that together are more than Linux admits under SCHED_DEADLINE.
 pub(super) fn admission(set: &TaskSet) -> Option<String> {
     let share = |&at: &usize| set.budget(at).as_f64() / set.tasks()[at].period.as_f64();
     groups(set).into_iter().find_map(|(cpus, tasks)| {
@@ -70,7 +70,7 @@ pub(super) fn admission(set: &TaskSet) -> Option<String> {
     })
 }
 
-/// The sentences about fields of a set that SCHED_DEADLINE treats unlike the analysis of EDF.
+/// Returns the sentences about fields of a set that SCHED_DEADLINE treats unlike the analysis of EDF.
 pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
     let any = |has: fn(&Task) -> bool| set.tasks().iter().any(has);
     let all = [
@@ -92,13 +92,14 @@ pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
     all.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()
 }
 
-/// The name of CPUs in a sentence: `CPU 0` or `CPUs 0, 2`.
+/// Returns the name of CPUs in a sentence: `CPU 0` or `CPUs 0, 2`.
 fn named(cpus: &[usize]) -> String {
     let all: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     format!("CPU{} {}", if all.len() == 1 { "" } else { "s" }, all.join(", "))
 }
 
-/// The groups of CPUs that tasks share, each with the tasks that run only there; the group of all CPUs is last.
+/// Returns the groups of CPUs that tasks share, each with the tasks that run only on the CPUs of the group; the
+/// group of all CPUs is last.
 fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
     let all: Vec<usize> = (0..set.cpus() as usize).collect();
     let of: Vec<Vec<usize>> = (0..set.tasks().len()).map(|at| set.cpus_of(at)).collect();
@@ -114,7 +115,7 @@ fn groups(set: &TaskSet) -> Vec<(Vec<usize>, Vec<usize>)> {
     lists.into_iter().map(|list| (list.clone(), within(&list))).collect()
 }
 
-/// Whether the tasks of a CPU, all released together, keep the CPU busy for longer than `span`.
+/// Returns whether the tasks of a CPU, all released together, keep the CPU busy for longer than `span`.
 fn busy_beyond(tasks: &[Task], span: Time) -> bool {
     let demand = |until: Time| {
         let of =

@@ -35,9 +35,9 @@ pub struct CriticalSection {
 /// The locks of a task set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Locks {
-    /// The protocol of the locks.
+    /// The protocol by which tasks wait for locks.
     pub protocol: Locking,
-    /// The name of each resource.
+    /// The name of each resource that a lock protects.
     pub names: Vec<String>,
     /// The critical sections of each task, in the order of the tasks.
     pub sections: Vec<Vec<CriticalSection>>,
@@ -47,7 +47,7 @@ impl Locks {
     /// Makes locks from the sections of each task, given by the names of resources; `wcets` are the WCETs of the tasks.
     ///
     /// # Errors
-    /// [`TaskError`] for a section that is empty or longer than the WCET of its task.
+    /// Returns [`TaskError`] for a section that is empty or longer than the WCET of its task.
     pub fn new(
         protocol: Locking,
         given: &[Vec<(String, Time)>],
@@ -75,7 +75,7 @@ impl Locks {
         Ok(Self { protocol, names, sections })
     }
 
-    /// The locks with times in a finer unit, of which `unit` make one present unit.
+    /// Returns the locks with times in a finer unit, of which `unit` make one present unit.
     #[must_use]
     pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |it: &CriticalSection| CriticalSection { longest: it.longest * unit, ..*it };
@@ -83,9 +83,9 @@ impl Locks {
         Self { sections, ..self.clone() }
     }
 
-    /// The locks with sections extended by a reload: a job that is preempted inside a section reloads there, which
-    /// takes the task's delay in `delays`. The preemption can precede all delays that the section causes for other
-    /// jobs, so that no other job is charged for it.
+    /// Returns the locks with sections extended by a reload: a job that is preempted inside a section reloads there,
+    /// which takes the task's delay in `delays`. The preemption can precede all delays that the section causes for
+    /// other jobs, so that no other job is charged for it.
     #[must_use]
     pub fn reloading(&self, delays: &[Time]) -> Self {
         let longer = |(own, delay): (&Vec<CriticalSection>, &Time)| {
@@ -98,13 +98,13 @@ impl Locks {
         Self { sections: self.sections.iter().zip(delays).map(longer).collect(), ..self.clone() }
     }
 
-    /// A resource that tasks `a` and `b` both use.
+    /// Returns a resource that tasks `a` and `b` both use.
     pub fn shared(&self, a: usize, b: usize) -> Option<usize> {
         let used = |at: usize| self.sections[at].iter().map(|section| section.resource);
         used(a).find(|resource| used(b).any(|other| other == *resource))
     }
 
-    /// A resource that tasks of two groups use.
+    /// Returns a resource that tasks of two groups use.
     pub fn shared_across(&self, groups: &[Vec<usize>]) -> Option<usize> {
         let mut user: HashMap<usize, usize> = HashMap::new();
         for (group, tasks) in groups.iter().enumerate() {

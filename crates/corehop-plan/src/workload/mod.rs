@@ -101,7 +101,7 @@ impl Event {
         Self::MemoryMigration,
     ];
 
-    /// The events of [`Event::RESUMING`] that the usable CPUs of a machine allow.
+    /// Returns the events of [`Event::RESUMING`] that the usable CPUs of a machine allow.
     pub fn on(platform: &Platform) -> Vec<Self> {
         let missing = platform.missing_classes();
         let there =
@@ -109,8 +109,8 @@ impl Event {
         Self::RESUMING.into_iter().filter(there).collect()
     }
 
-    /// The events of [`Event::RESUMING`] that the first `cpus` CPUs of a machine allow; all events of the machine
-    /// if it has fewer CPUs.
+    /// Returns the events of [`Event::RESUMING`] that the first `cpus` CPUs of a machine allow; all events of the
+    /// machine if it has fewer CPUs.
     pub fn among_first(platform: &Platform, cpus: usize) -> Vec<Self> {
         let mut all = Self::on(platform);
         let first: Vec<Cpu> = platform.cpus.value.iter().take(cpus).collect();
@@ -126,14 +126,14 @@ impl Event {
         all
     }
 
-    /// The event of a job that leaves `from` and resumes on `to`.
+    /// Returns the event of a job that leaves `from` and resumes on `to`.
     pub fn resuming(platform: &Platform, from: Cpu, to: Cpu) -> Self {
         let word = platform.affinity(from, to).event();
         // Every class has an event of its name.
         Self::RESUMING.into_iter().find(|event| event.word() == word).unwrap_or(Self::Preemption)
     }
 
-    /// Whether the job resumes on another CPU.
+    /// Returns whether the job resumes on another CPU.
     pub const fn is_migration(self) -> bool {
         matches!(
             self,
@@ -170,7 +170,7 @@ words! {
 pub struct WorkingSet {
     /// The size of the working set.
     pub wss: Bytes,
-    /// The order of the accesses.
+    /// The order in which a job accesses the lines of the working set.
     pub pattern: Pattern,
     /// The kind of pages that hold the working set.
     pub page: Page,
@@ -180,7 +180,8 @@ pub struct WorkingSet {
     /// The number of independent chains of accesses that are under way at once: 1, 4 or 8.
     #[serde(default = "one")]
     pub chains: u8,
-    /// The NUMA node from which the memory is taken; with None the node of the CPU that touches the memory first.
+    /// The NUMA node from which the memory is taken, or `None` for the node of the CPU that touches the memory
+    /// first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<u32>,
     /// Whether every job gets fresh page frames, so that page colours vary.
@@ -199,8 +200,8 @@ const fn one() -> u8 {
     1
 }
 
-/// A share from 0 to 1 as a fraction of 2^64: a sum to which the fraction is added repeatedly overflows in that
-/// share of the additions.
+/// Returns a share from 0 to 1 as a fraction of 2^64: a sum to which the fraction is added repeatedly overflows in
+/// that share of the additions.
 pub fn fraction(share: f64) -> u64 {
     if share >= 1.0 { u64::MAX } else { (share * 2_f64.powi(64)) as u64 }
 }
@@ -220,17 +221,17 @@ pub enum WorkloadError {
         "a working set of {wss} is not a positive multiple of 1 KiB ({CHUNK_LINES} lines): round it"
     )]
     Size {
-        /// The requested size.
+        /// The size of the working set that was requested.
         wss: Bytes,
     },
     /// The write ratio is out of the bounds of the pattern.
     #[error("a write ratio of {ratio} is outside 0 to {most} for the pattern `{pattern}`{hint}")]
     WriteRatio {
-        /// The requested write ratio.
+        /// The write ratio that was requested.
         ratio: f64,
         /// The largest write ratio that the pattern allows.
         most: f64,
-        /// The pattern of the accesses.
+        /// The order of the accesses that was requested.
         pattern: Pattern,
         /// The change that makes the request valid.
         hint: &'static str,
@@ -247,13 +248,13 @@ pub enum WorkloadError {
     /// The number of chains is not 1, 4 or 8, or the pattern allows only one chain.
     #[error("{chains} chains: a shuffled list has 1, 4 or 8, a scan or code has 1")]
     Chains {
-        /// The requested number of chains.
+        /// The number of chains that was requested.
         chains: u8,
     },
 }
 
 impl WorkingSet {
-    /// The working set of a shuffled list in base pages, with one chain.
+    /// Returns the working set of a shuffled list in base pages, with one chain.
     pub const fn list(wss: Bytes, write_ratio: f64) -> Self {
         Self {
             wss,
@@ -268,10 +269,10 @@ impl WorkingSet {
         }
     }
 
-    /// The working set of a trace, in base pages.
+    /// Returns the working set of a trace, in base pages.
     ///
     /// # Errors
-    /// [`TraceError`] if the text of a plan was damaged.
+    /// Returns [`TraceError`] if the text of a plan was damaged.
     pub fn of_trace(trace: Arc<Trace>) -> Result<Self, TraceError> {
         let written = trace.writes as f64 / trace.accesses.max(1) as f64;
         let write_ratio = (written * 1e3).round() / 1e3;
@@ -279,23 +280,24 @@ impl WorkingSet {
         Ok(Self { trace: Some(trace), ..Self::list(wss, write_ratio) })
     }
 
-    /// The name of the job that touches the working set in place of a pattern, as in the column `workload`.
+    /// Returns the name of the job that touches the working set in place of a pattern, as in the column
+    /// `workload`.
     pub fn job(&self) -> Option<String> {
         self.trace.as_ref().map(|trace| trace.label()).or_else(|| self.workload.clone())
     }
 
-    /// The number of cache lines in the working set.
+    /// Returns the number of cache lines in the working set.
     pub const fn lines(&self) -> u64 {
         self.wss.get() / LINE
     }
 
-    /// The number of visits to lines in one touch.
+    /// Returns the number of visits to lines in one touch.
     pub fn visits(&self) -> u64 {
         self.trace.as_ref().map_or(self.lines(), |trace| trace.count)
     }
 
-    /// The share of a shuffled list's lines that a touch writes: each line is read once, so writes are the share
-    /// `write_ratio` of all accesses if the share `w / (1 - w)` of the lines is written.
+    /// Returns the share of a shuffled list's lines that a touch writes: each line is read once, so writes are the
+    /// share `write_ratio` of all accesses if the share `w / (1 - w)` of the lines is written.
     pub fn written_lines(&self) -> f64 {
         self.write_ratio / (1.0 - self.write_ratio)
     }
@@ -303,7 +305,7 @@ impl WorkingSet {
     /// Checks whether a job can touch the working set as described.
     ///
     /// # Errors
-    /// [`WorkloadError`] for the first of size, write ratio and chains that is invalid.
+    /// Returns [`WorkloadError`] for the first of size, write ratio and chains that is invalid.
     pub fn check(&self) -> Result<(), WorkloadError> {
         if let Some(trace) = &self.trace {
             let wss = trace.wss()?;
@@ -344,7 +346,7 @@ pub struct Polluter {
 }
 
 impl std::fmt::Display for Polluter {
-    /// The text for the column `polluter`, such as `shuffled 4 MiB write 0.5`.
+    /// Returns the text for the column `polluter`, such as `shuffled 4 MiB write 0.5`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} write {}", self.pattern, self.wss, self.write_ratio)
     }
@@ -374,7 +376,7 @@ pub enum ChangingError {
     /// A share is not in the range 0 to 1.
     #[error("{what} of {share} is outside 0 to 1")]
     Share {
-        /// The name of the share.
+        /// The name of the share that is out of bounds.
         what: &'static str,
         /// The value that the description states.
         share: f64,
@@ -391,7 +393,7 @@ impl MovingProgram {
     /// Checks whether a program can change its working set as described.
     ///
     /// # Errors
-    /// [`ChangingError`] for the invalid window or share.
+    /// Returns [`ChangingError`] for the invalid window or share.
     pub fn check(&self) -> Result<(), ChangingError> {
         if self.window.get() == 0 || !self.window.get().is_multiple_of(LINE) {
             return Err(ChangingError::Window(self.window));
@@ -406,8 +408,8 @@ impl MovingProgram {
         Ok(())
     }
 
-    /// The size of the memory through which the program moves before it returns to its start: large enough that no
-    /// cache still holds the start.
+    /// Returns the size of the memory through which the program moves before it returns to its start: large enough
+    /// that no cache still holds the start.
     pub fn memory(&self) -> Bytes {
         const LEAST: Bytes = Bytes::from_mib(64);
         Bytes::new(self.window.get().saturating_mul(4)).max(LEAST)
@@ -415,7 +417,7 @@ impl MovingProgram {
 }
 
 impl std::fmt::Display for MovingProgram {
-    /// The text for the column `polluter`, such as `changing 2 MiB fresh 0.1 write 0.5 pause 60 ns`.
+    /// Returns the text for the column `polluter`, such as `changing 2 MiB fresh 0.1 write 0.5 pause 60 ns`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { window, fresh, write_ratio, pause } = self;
         write!(f, "changing {window} fresh {fresh} write {write_ratio} pause {pause}")
@@ -426,10 +428,10 @@ impl std::fmt::Display for MovingProgram {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Load {
-    /// No background load.
+    /// The machine has no background load.
     #[default]
     Idle,
-    /// One polluter runs on each of these CPUs.
+    /// The load is one polluter on each of these CPUs.
     Constructed {
         /// The memory that each polluter walks.
         polluter: Polluter,
@@ -437,7 +439,7 @@ pub enum Load {
         #[serde(default)]
         cpus: CpuList,
     },
-    /// A program with a changing working set runs on each of these CPUs.
+    /// The load is one program with a changing working set on each of these CPUs.
     Changing {
         /// The program that runs on each CPU.
         program: MovingProgram,
@@ -445,7 +447,7 @@ pub enum Load {
         #[serde(default)]
         cpus: CpuList,
     },
-    /// One copy of a user's command is pinned to each CPU and is started again when it ends.
+    /// The load is a user's command: corehop pins one copy to each CPU, and starts a copy again when it ends.
     Realistic {
         /// The command, as a shell reads it.
         command: String,
@@ -482,7 +484,7 @@ words! {
 }
 
 impl Load {
-    /// The word for the load in the column `load`.
+    /// Returns the word for the load in the column `load`.
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Idle => "idle",
@@ -494,7 +496,7 @@ impl Load {
         }
     }
 
-    /// The CPUs on which the load runs, empty for all of them; None if the load runs nothing.
+    /// Returns the CPUs on which the load runs, empty for all of them, or `None` if the load runs nothing.
     pub const fn cpus(&self) -> Option<&CpuList> {
         match self {
             Self::Idle => None,
@@ -506,9 +508,9 @@ impl Load {
         }
     }
 
-    /// The default occupant of a CPU that a job leaves under this load. If the load's threads walk memory of a
-    /// given size, they are the occupant. If nothing runs, or the threads wait for a device or a lock and evict
-    /// hardly anything, a preemptor is.
+    /// Returns the default occupant of a CPU that a job leaves under this load. If the load's threads walk memory
+    /// of a given size, they are the occupant. If nothing runs, or the threads wait for a device or a lock and
+    /// evict hardly anything, a preemptor is.
     pub const fn absence(&self) -> Absence {
         match self {
             Self::Idle | Self::Dma { .. } | Self::Buslock { .. } => Absence::Preemptor,
@@ -518,8 +520,8 @@ impl Load {
         }
     }
 
-    /// The only CPU of the load's threads, if the load has just one CPU and stops while another thread has that
-    /// CPU. A load of the kind [`Transfer::Direct`] has no such CPU because the device needs none.
+    /// Returns the only CPU of the load's threads, if the load has just one CPU and stops while another thread has
+    /// that CPU. A load of the kind [`Transfer::Direct`] has no CPU of its own, because the device needs none.
     pub fn only_cpu(&self, platform: &Platform) -> Option<Cpu> {
         if matches!(self, Self::Dma { transfer: Transfer::Direct, .. }) {
             return None;
@@ -529,8 +531,8 @@ impl Load {
         cpus.first().filter(|_| cpus.len() == 1)
     }
 
-    /// The command that the load runs, and its CPUs unless it runs everywhere, as in the column `polluter`; the
-    /// text distinguishes loads that share a word.
+    /// Returns the command that the load runs, and its CPUs unless it runs everywhere, as in the column
+    /// `polluter`; the text distinguishes loads that share a word.
     pub fn runs(&self) -> Option<String> {
         let (what, cpus) = match self {
             Self::Idle => return None,

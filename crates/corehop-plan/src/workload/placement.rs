@@ -7,7 +7,7 @@ use super::time::{Tick, Time};
 /// A piece of a task: a part of its work that runs on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedPiece {
-    /// The CPU of the piece.
+    /// The CPU on which the piece runs.
     pub cpu: usize,
     /// The part of the task's work that the piece contains.
     pub wcet: Time,
@@ -20,7 +20,7 @@ pub struct PlacedPiece {
 /// The share of a CPU that a task receives over its jobs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlacedShare {
-    /// The CPU of the share.
+    /// The CPU that executes the share.
     pub cpu: usize,
     /// The share of the CPU, as a rounded number.
     pub share: f64,
@@ -29,11 +29,12 @@ pub struct PlacedShare {
 /// The placement of a task on CPUs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskPlacement {
-    /// The task runs on any of these CPUs, which are in ascending order.
+    /// The task runs on any of the listed CPUs, which are in ascending order.
     Cpus(Vec<usize>),
-    /// The task runs in these pieces, one after the other.
+    /// The task runs in several pieces, one after the other.
     Pieces(Vec<PlacedPiece>),
-    /// Each job runs on one of these CPUs; the first is the task's first CPU under EDF-os.
+    /// The jobs of the task run on the CPUs of the shares, each job on one of them; the first is the task's first
+    /// CPU under EDF-os.
     Shares(Vec<PlacedShare>),
 }
 
@@ -41,7 +42,8 @@ pub enum TaskPlacement {
 impl Eq for TaskPlacement {}
 
 impl TaskPlacement {
-    /// The CPUs of each of `n` tasks, in order; `bins` has the tasks of each bin, and `cpus` returns a bin's CPUs.
+    /// Returns the CPUs of each of `n` tasks, in order; `bins` has the tasks of each bin, and `cpus` returns a
+    /// bin's CPUs.
     pub fn of_bins(bins: &[Vec<usize>], cpus: impl Fn(usize) -> Vec<usize>, n: usize) -> Vec<Self> {
         let mut places = vec![Self::Cpus(Vec::new()); n];
         for (bin, tasks) in bins.iter().enumerate() {
@@ -52,8 +54,8 @@ impl TaskPlacement {
         places
     }
 
-    /// Whether the placement agrees with `stated`: its CPUs are among the stated CPUs, its pieces are equal, or
-    /// its shares are of the same CPUs.
+    /// Returns whether the placement agrees with `stated`: its CPUs are among the stated CPUs, its pieces are
+    /// equal, or its shares are of the same CPUs.
     pub fn is_within(&self, stated: &Self) -> bool {
         match (self, stated) {
             (Self::Cpus(own), Self::Cpus(stated)) => own.iter().all(|cpu| stated.contains(cpu)),
@@ -66,7 +68,7 @@ impl TaskPlacement {
         }
     }
 
-    /// The CPUs that the placement names.
+    /// Returns the CPUs that the placement names.
     pub fn cpus(&self) -> Vec<usize> {
         match self {
             Self::Cpus(cpus) => cpus.clone(),
@@ -75,8 +77,8 @@ impl TaskPlacement {
         }
     }
 
-    /// The error in the placement for a task with this C, T and D in a set on `cpus` CPUs: the field, its value,
-    /// and the expected value.
+    /// Returns the error in the placement for a task with this C, T and D in a set on `cpus` CPUs: the field, its
+    /// value, and the expected value.
     pub(crate) fn wrong(
         &self,
         [wcet, period, deadline]: [Time; 3],

@@ -41,16 +41,16 @@ pub enum JobPreference {
 /// The set of CPUs to which tasks can migrate under a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum MigrationReach {
-    /// Tasks migrate to every CPU.
+    /// The scheduler migrates tasks to every CPU.
     Global,
     /// Tasks migrate only within a cluster of CPUs.
     Clustered,
-    /// Tasks do not migrate.
+    /// The scheduler does not migrate tasks.
     Partitioned,
 }
 
 impl Scheduler {
-    /// The property by which the scheduler prefers one job to another.
+    /// Returns the property by which the scheduler prefers one job to another.
     pub const fn order(self) -> JobPreference {
         match self {
             Self::GEdf | Self::CEdf | Self::PEdf => JobPreference::Deadline,
@@ -59,7 +59,7 @@ impl Scheduler {
         }
     }
 
-    /// The set of CPUs to which tasks can migrate under the scheduler.
+    /// Returns the set of CPUs to which tasks can migrate under the scheduler.
     pub const fn reach(self) -> MigrationReach {
         match self {
             Self::GEdf | Self::GFp | Self::Eevdf | Self::SchedExt => MigrationReach::Global,
@@ -68,7 +68,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether a simulation can follow the scheduler's rules.
+    /// Returns whether a simulation can follow the scheduler's rules.
     pub const fn is_simulated(self) -> bool {
         !matches!(self.order(), JobPreference::Fair)
     }

@@ -38,7 +38,7 @@ pub enum SetFileError {
     Field {
         /// The task, as ``task 3 (`video`): ``, or an empty text for the set itself.
         place: String,
-        /// The problem with the field.
+        /// The problem with the field, in words.
         what: String,
     },
     /// A parameter of the set is invalid.
@@ -53,7 +53,7 @@ const SET_FIELDS: [&str; 7] =
 /// The longest valid time to reload a block.
 const LONGEST_RELOAD: Nanos = Nanos::from_secs(1);
 
-/// The fields of a task.
+/// The names of all fields that a task can have in a file.
 pub const TASK_FIELDS: [&str; 17] = [
     "name",
     "wcet_us",
@@ -152,10 +152,10 @@ pub const FIELDS: [(&str, &str); 23] = [
     ("shares", "The shares of CPUs that a task has from job to job."),
 ];
 
-/// Parses a task set.
+/// Parses a task set from the text of a file.
 ///
 /// # Errors
-/// [`SetFileError`], which names the problem, its place, and the expected form.
+/// Returns [`SetFileError`], which names the problem, its place, and the expected form.
 pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     let JsonTree::Object(fields) = serde_json::from_str(text)? else {
         return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
@@ -163,7 +163,7 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     of_fields(&fields)
 }
 
-/// The task set of a parsed object.
+/// Returns the task set of a parsed object.
 pub(super) fn of_fields(fields: &[(String, JsonTree)]) -> Result<TaskSet, SetFileError> {
     check_names("", fields, &SET_FIELDS)?;
     let of_set = ObjectFields { place: "", fields };
@@ -200,7 +200,7 @@ pub(super) fn of_fields(fields: &[(String, JsonTree)]) -> Result<TaskSet, SetFil
     }
 }
 
-/// The scheduler that a set states.
+/// Returns the scheduler that a set states.
 fn scheduler(fields: &[(String, JsonTree)]) -> Result<Option<Scheduler>, SetFileError> {
     let refused = |value: &JsonTree, why: String| wrong("", format!("scheduler is {value}: {why}"));
     match find(fields, "scheduler") {
@@ -213,7 +213,7 @@ fn scheduler(fields: &[(String, JsonTree)]) -> Result<Option<Scheduler>, SetFile
     }
 }
 
-/// The verdict with which a set was written, as a sentence.
+/// Returns the verdict with which a set was written, as a sentence.
 fn verdict(fields: &[(String, JsonTree)]) -> Result<Option<&str>, SetFileError> {
     match find(fields, "verdict") {
         None => Ok(None),
@@ -222,7 +222,7 @@ fn verdict(fields: &[(String, JsonTree)]) -> Result<Option<&str>, SetFileError> 
     }
 }
 
-/// A task set in the form that [`parse`] reads; fields with default values are left out.
+/// Returns a task set in the form that [`parse`] reads; fields with default values are left out.
 pub fn write(set: &TaskSet) -> Value {
     let tasks = set.tasks().iter().enumerate().map(|(at, task)| {
         let tick = set.tick();
@@ -295,7 +295,7 @@ fn parameters(at: usize, task: &JsonTree, tick: Tick) -> Result<TaskParameters, 
     })
 }
 
-/// The text that names a task in errors: its number, and its name if it has one.
+/// Returns the text that names a task in errors: its number, and its name if it has one.
 fn place_of(at: usize, fields: &[(String, JsonTree)]) -> String {
     match find(fields, "name") {
         Some(JsonTree::Leaf(Value::String(name))) => format!("task {at} (`{name}`): "),
@@ -332,7 +332,7 @@ fn check_names(
     Ok(())
 }
 
-/// The fields of one object.
+/// The fields of one JSON object.
 struct ObjectFields<'a> {
     place: &'a str,
     fields: &'a [(String, JsonTree)],
@@ -352,7 +352,7 @@ impl ObjectFields<'_> {
         }
     }
 
-    /// The useful and the evicting blocks of a task; None if the task states neither.
+    /// Returns the useful and the evicting blocks of a task, or `None` if the task states neither.
     fn footprint(&self) -> Result<Option<Footprint>, SetFileError> {
         match (self.blocks("ucb")?, self.blocks("ecb")?) {
             (None, None) => Ok(None),

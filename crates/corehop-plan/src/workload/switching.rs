@@ -2,10 +2,10 @@
 //! The mechanisms of core switches, which execute a call on another core, and the calls (Strong et al., "Fast Switching
 //! of Threads Between Cores", 2009, sections 3 and 5).
 //!
-//! Each name stands for one mechanism: `v1` to `v5` are mechanisms of the library `corehop-switch`, measured live and
-//! simulated; `strong-v1` to `strong-v5` are mechanisms of the kernel of 2009, which are only simulated. The list also
-//! has the ways in which programs reach their own worker thread, from `futex` to `crossbeam`, and a second worker that
-//! needs no calls from the first.
+//! The mechanisms `v1` to `v5` are those of the library `corehop-switch`, measured live and simulated. The mechanisms
+//! `strong-v1` to `strong-v5` are those of the kernel of 2009, which are only simulated. The list also has the ways in
+//! which programs reach their own worker thread, from `futex` to `crossbeam`, and a second worker that needs no calls
+//! from the first.
 
 use crate::words::words;
 
@@ -74,13 +74,13 @@ impl SwitchMechanism {
     /// The mechanisms of the library; the mechanism with number n has index n − 1.
     pub const LIBRARY: [Self; 5] = [Self::V1, Self::V2, Self::V3, Self::V4, Self::V5];
 
-    /// The number of the mechanism in the library; 0 for a mechanism that the library lacks.
+    /// Returns the number of the mechanism in the library; 0 for a mechanism that the library lacks.
     pub fn number(self) -> u32 {
         let place = Self::LIBRARY.iter().position(|&it| it == self);
         place.map_or(0, |place| place as u32 + 1)
     }
 
-    /// Whether the mechanism belongs to the kernel of Strong et al. (2009), which exists only in simulation.
+    /// Returns whether the mechanism belongs to the kernel of Strong et al. (2009), which exists only in simulation.
     pub const fn is_strong(self) -> bool {
         matches!(
             self,
@@ -92,29 +92,29 @@ impl SwitchMechanism {
     pub const PEERS: [Self; 6] =
         [Self::Futex, Self::Condvar, Self::Eventfd, Self::Pipe, Self::Mpsc, Self::Crossbeam];
 
-    /// Whether the mechanism exists only on live machines.
+    /// Returns whether the mechanism exists only on live machines.
     pub fn is_live_only(self) -> bool {
         matches!(self, Self::Sqpoll | Self::SecondWorker) || Self::PEERS.contains(&self)
     }
 
-    /// Whether a call leaves the caller's core.
+    /// Returns whether a call leaves the caller's core.
     pub const fn switches(self) -> bool {
         !matches!(self, Self::None | Self::SecondWorker)
     }
 
-    /// Whether a thread of this process waits on the other core.
+    /// Returns whether a thread of this process waits on the other core.
     pub const fn has_partner(self) -> bool {
         matches!(self, Self::V2 | Self::V3 | Self::V4 | Self::V5)
     }
 
-    /// Whether both sides poll, so that a call takes less than a microsecond.
+    /// Returns whether both sides poll, so that a call takes less than a microsecond.
     pub const fn polls(self) -> bool {
         matches!(self, Self::V4 | Self::V5 | Self::Sqpoll | Self::StrongV4 | Self::StrongV5)
     }
 }
 
 impl SwitchCall {
-    /// Whether the call has a size.
+    /// Returns whether the call has a size.
     pub const fn is_sized(self) -> bool {
         !matches!(self, Self::Gettid)
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Sporadic tasks, in integer time.
+//! A task set is a list of sporadic tasks whose times are integers.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,14 +14,14 @@ pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Tick, Time};
 /// A sporadic task: each job executes for at most `wcet` and is due `deadline` after its release, and releases are at
 /// least `period` apart.
 ///
-/// The papers use the letters `C` (or `e`), `T` (or `p`) and `D` (or `d`) for these parameters.
+/// The papers call the parameters of a task `C` (or `e`), `T` (or `p`) and `D` (or `d`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// The worst-case execution time, C.
+    /// The worst-case execution time of the task, C.
     pub wcet: Time,
     /// The period, which is the least time between two releases, T.
     pub period: Time,
-    /// The relative deadline, D.
+    /// The relative deadline of the task, D.
     pub deadline: Time,
     /// The release jitter, J: the longest time from arrival to release.
     pub jitter: Time,
@@ -34,36 +34,36 @@ pub struct Task {
 }
 
 impl Task {
-    /// The worst-case execution time, C.
+    /// Returns the worst-case execution time of the task, C.
     pub fn wcet(&self) -> Time {
         self.wcet
     }
-    /// The period, which is the least time between two releases, T.
+    /// Returns the period, which is the least time between two releases, T.
     pub fn period(&self) -> Time {
         self.period
     }
-    /// The relative deadline, D.
+    /// Returns the relative deadline of the task, D.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
-    /// The release jitter, J: the longest time from arrival to release.
+    /// Returns the release jitter, J: the longest time from arrival to release.
     pub fn jitter(&self) -> Time {
         self.jitter
     }
-    /// The longest time for which a job of lower priority can block a job of the task, B.
+    /// Returns the longest time for which a job of lower priority can block a job of the task, B.
     pub fn blocking(&self) -> Time {
         self.blocking
     }
-    /// The longest total time for which a started job waits for something other than CPU and locks, S.
+    /// Returns the longest total time for which a started job waits for something other than CPU and locks, S.
     pub fn suspension(&self) -> Time {
         self.suspension
     }
-    /// The rank that the set states; the scheduler serves the smaller rank first.
+    /// Returns the rank that the set states; the scheduler serves the smaller rank first.
     pub fn priority(&self) -> Option<u32> {
         self.priority
     }
-    /// The task with jobs that execute for `delay` longer. If the sum exceeds the longest span, no CPU can serve the
-    /// task anyway, so the task becomes [`Task::impossible`]; sums therefore stay below 64 bits.
+    /// Returns the task with jobs that execute for `delay` longer. If the sum exceeds the longest span, no CPU can
+    /// serve the task anyway, so the task becomes [`Task::impossible`]; sums therefore stay below 64 bits.
     #[must_use]
     pub fn longer(&self, delay: Time) -> Self {
         match self.wcet.checked_add(delay).filter(|&wcet| wcet <= 2 * LONGEST) {
@@ -71,7 +71,7 @@ impl Task {
             None => self.impossible(),
         }
     }
-    /// The task in a finer unit of time, of which `finer` make one present unit.
+    /// Returns the task in a finer unit of time, of which `finer` make one present unit.
     #[must_use]
     pub fn in_units_of(&self, finer: u64) -> Self {
         Self {
@@ -84,20 +84,20 @@ impl Task {
             priority: self.priority,
         }
     }
-    /// The task with a WCET that no CPU can serve; the result of charging a cost that cannot be served.
+    /// Returns the task with a WCET that no CPU can serve; the result of charging a cost that cannot be served.
     #[must_use]
     pub fn impossible(&self) -> Self {
         Self { wcet: 2 * LONGEST, ..*self }
     }
-    /// The utilisation as a fraction.
+    /// Returns the utilisation of the task as a fraction.
     pub fn u(&self) -> (u64, u64) {
         (self.wcet.ticks(), self.period.ticks())
     }
-    /// The density as a fraction: C over the smaller of D and T.
+    /// Returns the density as a fraction: C over the smaller of D and T.
     pub fn delta(&self) -> (u64, u64) {
         (self.wcet.ticks(), self.deadline.min(self.period).ticks())
     }
-    /// The demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
+    /// Returns the demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
     #[inline]
     pub fn demand(&self, t: Time) -> Time {
         if t < self.deadline {
@@ -113,15 +113,15 @@ impl Task {
 pub struct TaskParameters {
     /// The name of the task in messages and tables.
     pub name: Option<String>,
-    /// The worst-case execution time, C.
+    /// The worst-case execution time of the task, C.
     pub wcet: Time,
-    /// The period, T.
+    /// The period of the task, T.
     pub period: Time,
-    /// The relative deadline, D; with None the period.
+    /// The relative deadline of the task, D, or `None` for a deadline equal to the period.
     pub deadline: Option<Time>,
     /// The rank for fixed priorities; the scheduler serves the smaller rank first.
     pub priority: Option<u32>,
-    /// The release jitter, J.
+    /// The release jitter of the task, J.
     pub jitter: Time,
     /// The blocking by tasks of lower priority, B.
     pub blocking: Time,
@@ -138,7 +138,7 @@ pub struct TaskParameters {
 /// The reason why parameters are not a task set: the task, the field, its value, and the expected value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct TaskError {
-    /// The index of the task; None for an error of the whole set.
+    /// The index of the task, or `None` for an error of the whole set.
     pub task: Option<usize>,
     /// The name of the task, if it has one.
     pub name: Option<String>,
@@ -146,7 +146,7 @@ pub struct TaskError {
     pub field: &'static str,
     /// The value that the set states.
     pub value: String,
-    /// The valid values.
+    /// The values that are valid for the parameter.
     pub expected: String,
 }
 
@@ -181,19 +181,19 @@ pub struct TaskSet {
 }
 
 impl TaskSet {
-    /// A task set from parameters in microseconds; the function checks each parameter.
+    /// Returns a task set from parameters in microseconds; the function checks each parameter.
     ///
     /// # Errors
-    /// [`TaskError`] if a parameter is zero or out of bounds, a WCET exceeds its period, only some tasks have
+    /// Returns [`TaskError`] if a parameter is zero or out of bounds, a WCET exceeds its period, only some tasks have
     /// priorities, two tasks have one name, or there is no task or no CPU.
     pub fn new(cpus: u32, given: &[TaskParameters]) -> Result<Self, TaskError> {
         Self::in_ticks(Tick::Micro, cpus, given)
     }
 
-    /// A task set as by [`TaskSet::new`], from parameters in ticks of this length; errors state microseconds.
+    /// Returns a task set as by [`TaskSet::new`], from parameters in ticks of this length; errors state microseconds.
     ///
     /// # Errors
-    /// [`TaskError`], as for [`TaskSet::new`].
+    /// Returns [`TaskError`], as [`TaskSet::new`] does.
     pub fn in_ticks(tick: Tick, cpus: u32, given: &[TaskParameters]) -> Result<Self, TaskError> {
         let of_set = |field, value: usize, expected: String| TaskError {
             task: None,
@@ -242,10 +242,11 @@ impl TaskSet {
         })
     }
 
-    /// The set with a shared cache, in which the tasks have the blocks that `given` states.
+    /// Returns the set with a shared cache, in which the tasks have the blocks that `given` states.
     ///
     /// # Errors
-    /// [`TaskError`] if the blocks of a task are unknown, or if a task uses blocks again that it never touches.
+    /// Returns [`TaskError`] if the blocks of a task are unknown, or if a task uses blocks again that it never
+    /// touches.
     pub fn sharing(self, given: &[TaskParameters], reload: Reload) -> Result<Self, TaskError> {
         let of = |(at, task): (usize, &TaskParameters)| {
             let wrong = |field, value: String, expected: &str| TaskError {
@@ -270,16 +271,16 @@ impl TaskSet {
         Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
     }
 
-    /// The set with these locks, at which tasks wait for each other.
+    /// Returns the set with the given locks, at which tasks wait for each other.
     #[must_use]
     pub fn locking(self, locks: Locks) -> Self {
         Self { locks: Some(locks), ..self }
     }
 
-    /// The set with these chains of its tasks.
+    /// Returns the set with the given chains of its tasks.
     ///
     /// # Errors
-    /// [`TaskError`] for a chain that is invalid for these tasks.
+    /// Returns [`TaskError`] for a chain that is invalid for the given tasks.
     pub fn chained(self, chains: Chains) -> Result<Self, TaskError> {
         if let Some((at, why)) = chains.wrong(&self.tasks) {
             let value = format!("`{}`, where {why}", chains.all[at].name);
@@ -289,11 +290,11 @@ impl TaskSet {
         Ok(Self { chains: Some(chains), ..self })
     }
 
-    /// The set with this placement of each task.
+    /// Returns the set with this placement of each task.
     ///
     /// # Errors
-    /// [`TaskError`] if a task has no CPU, a repeated CPU or a CPU that the set lacks, or if the pieces of a task do
-    /// not add up.
+    /// Returns [`TaskError`] if a task has no CPU, a repeated CPU or a CPU that the set lacks, or if the pieces of a
+    /// task do not add up.
     pub fn placed(self, places: Vec<TaskPlacement>) -> Result<Self, TaskError> {
         for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
             if let Some((field, value, expected)) =
@@ -306,19 +307,19 @@ impl TaskSet {
         Ok(Self { placement: Some(places), ..self })
     }
 
-    /// The set with this scheduler.
+    /// Returns the set with the scheduler `scheduler`.
     #[must_use]
     pub fn scheduled_by(self, scheduler: Scheduler) -> Self {
         Self { scheduler: Some(scheduler), ..self }
     }
 
-    /// The set with this verdict, which is a sentence. No schedulability test reads the sentence.
+    /// Returns the set with this verdict, which is a sentence. No schedulability test reads the sentence.
     #[must_use]
     pub fn judged(self, verdict: impl Into<String>) -> Self {
         Self { verdict: Some(verdict.into()), ..self }
     }
 
-    /// The set with these ranks; the scheduler serves the smaller rank first.
+    /// Returns the set with the given ranks; the scheduler serves the smaller rank first.
     #[must_use]
     pub fn ranked(mut self, ranks: &[u32]) -> Self {
         for (task, &rank) in self.tasks.iter_mut().zip(ranks) {
@@ -327,7 +328,7 @@ impl TaskSet {
         self
     }
 
-    /// The set with these execution times on the tasks' own CPUs, whatever the periods.
+    /// Returns the set with the given execution times on the tasks' own CPUs, whatever the periods.
     #[must_use]
     pub fn stretched(mut self, wcets: &[Time]) -> Self {
         for (task, &wcet) in self.tasks.iter_mut().zip(wcets) {
@@ -336,26 +337,26 @@ impl TaskSet {
         self
     }
 
-    /// The set with working sets of these sizes in KiB.
+    /// Returns the set with working sets of the given sizes in KiB.
     #[must_use]
     pub fn with_working_sets(self, wss_kib: Vec<Option<u64>>) -> Self {
         Self { wss_kib, ..self }
     }
 
-    /// The set without a placement, so that tasks can run on any CPU.
+    /// Returns the set without a placement, so that tasks can run on any CPU.
     #[must_use]
     pub fn unplaced(self) -> Self {
         Self { placement: None, ..self }
     }
 
-    /// The set on `cpus` CPUs; None if the number is out of bounds.
+    /// Returns the set on `cpus` CPUs, or `None` if the number is out of bounds.
     pub fn with_cpus(self, cpus: u32) -> Option<Self> {
         (1..=MOST_CPUS).contains(&cpus).then_some(Self { cpus, ..self })
     }
 
-    /// The set with an additional task, whose deadline is its period; if tasks have ranks, the new task has the last
-    /// rank. None if the tasks of the set state further properties (their CPUs, working sets, or cache blocks), which
-    /// the new task would lack.
+    /// Returns the set with an additional task, whose deadline is its period; if tasks have ranks, the new task has
+    /// the last rank. Returns `None` if the tasks of the set state further properties (their CPUs, working sets, or
+    /// cache blocks), which the new task would lack.
     pub fn with_one_more(mut self, wcet: Time, period: Time) -> Option<Self> {
         let says_more = self.placement.is_some()
             || self.cache.is_some()
@@ -386,13 +387,13 @@ impl TaskSet {
         Some(self)
     }
 
-    /// Whether tasks run in pieces or have shares of CPUs.
+    /// Returns whether tasks run in pieces or have shares of CPUs.
     pub fn is_in_parts(&self) -> bool {
         let whole = |place: &TaskPlacement| matches!(place, TaskPlacement::Cpus(_));
         !self.placement.iter().flatten().all(whole)
     }
 
-    /// The set without ranks.
+    /// Returns the set without the ranks of its tasks.
     #[must_use]
     pub fn unranked(mut self) -> Self {
         for task in &mut self.tasks {
@@ -401,10 +402,10 @@ impl TaskSet {
         self
     }
 
-    /// The set with budgets: the time that each job may run if a server enforces it (`SCHED_DEADLINE`).
+    /// Returns the set with budgets: the time that each job may run if a server enforces it (`SCHED_DEADLINE`).
     ///
     /// # Errors
-    /// [`TaskError`] for a budget that is below the WCET or exceeds deadline or period.
+    /// Returns [`TaskError`] for a budget that is below the WCET or exceeds deadline or period.
     pub fn budgeted(self, budgets: &[Time]) -> Result<Self, TaskError> {
         let budgets: Vec<Option<Time>> = budgets.iter().copied().map(Some).collect();
         for (at, (task, budget)) in self.tasks.iter().zip(&budgets).enumerate() {
@@ -416,33 +417,35 @@ impl TaskSet {
         Ok(Self { budgets, ..self })
     }
 
-    /// The time that each job of task `at` may run if a server enforces it; the WCET if the set states no budget.
+    /// Returns the time that each job of task `at` may run if a server enforces it; the WCET if the set states no
+    /// budget.
     pub fn budget(&self, at: usize) -> Time {
         self.budgets[at].unwrap_or(self.tasks[at].wcet)
     }
 
-    /// The budget of each task; None if the set states no budget.
+    /// Returns the budget of each task, or `None` if the set states no budget.
     pub fn budgets(&self) -> Option<Vec<Time>> {
         let states_some = self.budgets.iter().any(Option::is_some);
         states_some.then(|| (0..self.tasks.len()).map(|at| self.budget(at)).collect())
     }
 
-    /// The scheduler, if the set states one.
+    /// Returns the scheduler, if the set states one.
     pub fn scheduler(&self) -> Option<Scheduler> {
         self.scheduler
     }
 
-    /// The verdict with which the set was written, as a sentence, if the set states one.
+    /// Returns the verdict with which the set was written, as a sentence, if the set states one.
     pub fn verdict(&self) -> Option<&str> {
         self.verdict.as_deref()
     }
 
-    /// The placement of each task, if the set states it.
+    /// Returns the placement of each task, if the set states it.
     pub fn placement(&self) -> Option<&[TaskPlacement]> {
         self.placement.as_deref()
     }
 
-    /// The tasks in whole microseconds; execution and delays are rounded up, periods and deadlines are rounded down.
+    /// Returns the tasks in whole microseconds; execution and delays are rounded up, periods and deadlines are
+    /// rounded down.
     pub fn in_whole_microseconds(&self) -> Vec<Task> {
         let up = |time| Tick::Micro.of_us(self.tick.whole_us(time));
         let down = |time| Tick::Micro.of_us(self.tick.full_us(time));
@@ -457,40 +460,41 @@ impl TaskSet {
         };
         self.tasks.iter().map(of).collect()
     }
-    /// The CPUs on which a task can run: the CPUs that the set names, otherwise all CPUs.
+    /// Returns the CPUs on which a task can run: the CPUs that the set names, otherwise all CPUs.
     pub fn cpus_of(&self, at: usize) -> Vec<usize> {
         let all = || (0..self.cpus as usize).collect();
         self.placement().map_or_else(all, |places| places[at].cpus())
     }
-    /// The unit of the set's times.
+    /// Returns the unit of the set's times.
     pub fn tick(&self) -> Tick {
         self.tick
     }
-    /// The number of CPUs.
+    /// Returns the number of CPUs of the set.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
-    /// The tasks, in order.
+    /// Returns the tasks of the set, in order.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
-    /// The name of each task; None for a task without a name.
+    /// Returns the name of each task, or `None` for a task without a name.
     pub fn names(&self) -> &[Option<String>] {
         &self.names
     }
-    /// The size of each task's working set in KiB; None if unknown.
+    /// Returns the size of each task's working set in KiB, or `None` if unknown.
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
     }
-    /// The locks of the tasks; None if the tasks use no locks.
+    /// Returns the locks of the tasks, or `None` if the tasks use no locks.
     pub fn locks(&self) -> Option<&Locks> {
         self.locks.as_ref()
     }
-    /// The chains of the tasks; None if there are none.
+    /// Returns the chains of the tasks, or `None` if there are none.
     pub fn chains(&self) -> Option<&Chains> {
         self.chains.as_ref()
     }
-    /// The names of the fields about delays, mutual waiting and end-to-end deadlines that no thread or run can show.
+    /// Returns the names of the fields about delays, mutual waiting and end-to-end deadlines that no thread or run
+    /// can show.
     pub fn unshown(&self) -> Vec<&'static str> {
         let any = |has: fn(&Task) -> bool| self.tasks.iter().any(has);
         let fields = [
@@ -502,7 +506,7 @@ impl TaskSet {
         ];
         fields.into_iter().filter(|field| field.1).map(|field| field.0).collect()
     }
-    /// The effect of the tasks on their shared cache; None if unknown.
+    /// Returns the effect of the tasks on their shared cache, or `None` if unknown.
     pub fn cache(&self) -> Option<&CacheUse> {
         self.cache.as_ref()
     }
@@ -558,7 +562,7 @@ fn valid(
     }
 }
 
-/// The valid spans, as text.
+/// Returns the valid spans of time as text.
 fn within(tick: Tick, least: Time) -> String {
     let most = tick.us(LONGEST);
     match tick {
@@ -570,7 +574,7 @@ fn within(tick: Tick, least: Time) -> String {
     }
 }
 
-/// The error in a budget: the field, its value, and the expected value.
+/// Returns the error in a budget: the field, its value, and the expected value.
 fn misfit(task: &Task, budget: Option<Time>, tick: Tick) -> Option<(&'static str, String, String)> {
     let most = task.deadline.min(task.period).max(task.wcet);
     let budget = budget.filter(|budget| !(task.wcet..=most).contains(budget))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The integer time of tasks.
+//! Corehop represents the times of tasks as integers.
 //!
 //! A time is a number of ticks, and no analysis depends on the length of a tick. Limits keep every product below 128
 //! bits, so that no analysis overflows or rounds.
@@ -27,23 +27,23 @@ pub const LONGEST: Time = Time::new(1 << 40);
 /// The largest number of tasks in a set.
 pub const MOST_TASKS: usize = 1 << 14;
 
-/// The largest number of CPUs.
+/// The largest number of CPUs that a task set can have.
 pub const MOST_CPUS: u32 = 1 << 16;
 
 /// The unit of the times of a set: a microsecond, or a nanosecond if some time is not a whole number of microseconds.
 ///
-/// Every time that enters or leaves a set is converted here; files, answers and sentences are in microseconds.
+/// The type converts every time that enters or leaves a set; files, answers and sentences are in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Tick {
-    /// A tick is a microsecond.
+    /// The tick of a set is a microsecond.
     #[default]
     Micro,
-    /// A tick is a nanosecond.
+    /// The tick of a set is a nanosecond.
     Nano,
 }
 
 impl Tick {
-    /// The number of ticks in a microsecond.
+    /// Returns the number of ticks in a microsecond.
     pub const fn per_us(self) -> u64 {
         match self {
             Self::Micro => 1,
@@ -51,12 +51,12 @@ impl Tick {
         }
     }
 
-    /// The number of nanoseconds in a tick.
+    /// Returns the number of nanoseconds in a tick.
     const fn ns(self) -> u64 {
         1_000 / self.per_us()
     }
 
-    /// The longest tick of which all spans are multiples.
+    /// Returns the longest tick of which all spans are multiples.
     pub(crate) fn of(spans: impl IntoIterator<Item = Nanos>) -> Self {
         let is_whole = spans.into_iter().all(|span| span.get().is_multiple_of(1_000));
         if is_whole { Self::Micro } else { Self::Nano }
@@ -82,22 +82,22 @@ impl Tick {
         Nanos::new(time.ticks().saturating_mul(self.ns()))
     }
 
-    /// A time in whole microseconds, rounded up.
+    /// Returns a time in whole microseconds, rounded up.
     pub const fn whole_us(self, time: Time) -> u64 {
         time.ticks().div_ceil(self.per_us())
     }
 
-    /// A time in whole microseconds, rounded down.
+    /// Returns a time in whole microseconds, rounded down.
     pub const fn full_us(self, time: Time) -> u64 {
         time.ticks() / self.per_us()
     }
 
-    /// Whether a time is a whole number of microseconds.
+    /// Returns whether a time is a whole number of microseconds.
     pub const fn is_whole_us(self, time: Time) -> bool {
         time.ticks().is_multiple_of(self.per_us())
     }
 
-    /// A time in microseconds as text, such as `1500.5`.
+    /// Returns a time in microseconds as text, such as `1500.5`.
     pub fn us(self, time: Time) -> String {
         let (whole, rest) = (time.ticks() / self.per_us(), time.ticks() % self.per_us());
         if rest == 0 {
@@ -106,7 +106,7 @@ impl Tick {
         format!("{whole}.{rest:03}").trim_end_matches('0').to_owned()
     }
 
-    /// A time in microseconds, as a number of JSON.
+    /// Returns a time in microseconds, as a number of JSON.
     pub fn json(self, time: Time) -> Value {
         if self.is_whole_us(time) {
             return json!(self.full_us(time));
@@ -136,7 +136,7 @@ impl Tick {
         }
     }
 
-    /// An exact time with a unit for people, such as `1.2 ms`.
+    /// Returns an exact time with a unit for people, such as `1.2 ms`.
     pub fn span(self, time: Time) -> String {
         let ns = u128::from(time) * u128::from(self.ns());
         let (factor, unit, digits) = match ns {

@@ -8,7 +8,7 @@ use crate::escape::escape;
 use crate::figure::Axis;
 use crate::scale::AxisScale;
 
-/// The sizes of a drawing.
+/// The sizes of a drawing and of its margins.
 #[derive(Clone, Copy)]
 pub(super) struct ChartFrame {
     /// The class by which a page selects the drawing.
@@ -24,17 +24,17 @@ pub(super) struct ChartFrame {
 /// The frame for screens and for paper.
 pub(super) const WIDE: ChartFrame =
     ChartFrame { class: "wide", width: 860.0, tall: 300.0, font: 12.0, titles: true };
-/// The frame for phones.
+/// The frame of drawings for phones.
 pub(super) const NARROW: ChartFrame =
     ChartFrame { class: "narrow", width: 360.0, tall: 250.0, font: 10.5, titles: false };
 
 impl ChartFrame {
-    /// The approximate width of a text.
+    /// Returns the approximate width of a text.
     pub(super) fn room(&self, text: &str) -> f64 {
         text.chars().count() as f64 * self.font * 0.58
     }
 
-    /// A text that is shortened to this width.
+    /// Returns a text that is shortened to this width.
     pub(super) fn cut(&self, text: &str, room: f64) -> String {
         let most = (room / (self.font * 0.58)) as usize;
         if text.chars().count() <= most {
@@ -47,7 +47,7 @@ impl ChartFrame {
         !self.titles
     }
 
-    /// The opening element of a drawing of this height.
+    /// Returns the opening element of a drawing of this height.
     pub(super) fn head(&self, height: f64, choice: &FigureSelection, title: &str) -> String {
         let (figure, axis) = (choice.figure, choice.axis());
         let variant = &choice.variant.label;
@@ -95,7 +95,8 @@ pub(super) struct LegendEntry<'a> {
 
 const ROW: f64 = 18.0;
 
-/// The legend as rows of names, and its height; a click on a name shows or hides its series.
+/// Returns the legend as rows of names, and its height; a click on a name shows or hides its
+/// series.
 pub(super) fn legend(entries: &[LegendEntry], frame: ChartFrame) -> (String, f64) {
     let (mut svg, mut x, mut row) = (String::new(), 4.0, 0.0);
     for entry in entries {

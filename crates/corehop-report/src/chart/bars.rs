@@ -12,7 +12,7 @@ use crate::scale::{AxisScale, TickSpacing};
 const ROW: f64 = 26.0;
 const BAR: f64 = 18.0;
 
-/// The drawing of a bar figure.
+/// Returns the drawing of a bar figure.
 pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) -> String {
     let variant = choice.variant;
     let sign = |it: &FigureSeries| {
@@ -46,7 +46,7 @@ pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) 
     svg + "</svg>\n"
 }
 
-/// A scale from 0, or from the lowest sum of negative values, to the highest sum.
+/// Returns a scale from 0, or from the lowest sum of negative values, to the highest sum.
 fn scale(choice: &FigureSelection) -> AxisScale {
     let mut ends = vec![[0.0; 2]; choice.variant.categories.len()];
     for point in choice.variant.series.iter().flat_map(|series| &series.points) {
@@ -96,7 +96,7 @@ fn group(
     svg + "</g>\n"
 }
 
-/// The tooltip of a bar: its values in all units.
+/// Returns the tooltip of a bar: its values in all units.
 fn values(choice: &FigureSelection, series: &FigureSeries, point: &SeriesPoint) -> String {
     let category = choice.variant.categories.get(point.x as usize).map_or("", String::as_str);
     let value = |(axis, value): (&crate::figure::Axis, &Option<f64>)| {

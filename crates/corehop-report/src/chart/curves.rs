@@ -13,7 +13,7 @@ use crate::scale::{AxisScale, TickSpacing};
 /// hit with the mouse.
 const SEVERAL: usize = 300;
 
-/// The drawing in progress.
+/// The drawing to which the code adds curves.
 struct Canvas<'a> {
     choice: &'a FigureSelection<'a>,
     area: PlotArea,
@@ -23,7 +23,7 @@ struct Canvas<'a> {
     dots: bool,
 }
 
-/// The drawing of a figure with curves.
+/// Returns the drawing of a figure with curves.
 pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) -> String {
     let (legend, above) = legend(&entries(choice), frame);
     let (x, y) = (horizontal_scale(choice), vertical_scale(choice));
@@ -55,7 +55,7 @@ pub(super) fn drawing(choice: &FigureSelection, frame: ChartFrame, title: &str) 
     svg + "</svg>\n"
 }
 
-/// The entries of the legend, each name once, with the marker of its first series.
+/// Returns the entries of the legend, each name once, with the marker of its first series.
 fn entries<'a>(choice: &FigureSelection<'a>) -> Vec<LegendEntry<'a>> {
     let mut entries: Vec<LegendEntry> = Vec::new();
     for series in &choice.variant.series {
@@ -76,7 +76,7 @@ fn is_cloud(series: &FigureSeries) -> bool {
     matches!(series.style, Style::Points | Style::Hollow)
 }
 
-/// The value of a point that its axis can show.
+/// Returns the value of a point that its axis can show.
 fn drawn(values: &[Option<f64>], choice: &FigureSelection) -> Option<f64> {
     let value = values.get(choice.view).copied().flatten();
     value.filter(|it| it.is_finite() && (!choice.log || *it > 0.0))
@@ -106,8 +106,8 @@ fn horizontal_scale(choice: &FigureSelection) -> AxisScale {
     }
 }
 
-/// A vertical scale that includes all values and intervals, also of statistics that are hidden at
-/// first.
+/// Returns a vertical scale that includes all values and intervals, also of statistics that are hidden
+/// at first.
 fn vertical_scale(choice: &FigureSelection) -> AxisScale {
     let points = choice.variant.series.iter().flat_map(|series| &series.points);
     let values = points.flat_map(|it| [&it.y, &it.low, &it.high]);
@@ -120,7 +120,7 @@ fn vertical_scale(choice: &FigureSelection) -> AxisScale {
     }
 }
 
-/// The marks between the first and the last point of the horizontal axis.
+/// Returns the marks between the first and the last point of the horizontal axis.
 fn marks<'a>(choice: &FigureSelection<'a>) -> impl Iterator<Item = &'a AxisMark> {
     let [low, high] = horizontal_extent(choice);
     let all = choice.figure.marks.iter().chain(&choice.variant.marks);
@@ -140,7 +140,7 @@ enum Marker {
 }
 
 impl Marker {
-    /// The path of the marker around a position.
+    /// Returns the path of the marker around a position.
     fn path(self, x: f64, y: f64, r: f64) -> String {
         let w = 2.0 * r;
         match self {
@@ -154,7 +154,8 @@ impl Marker {
     }
 }
 
-/// The marker of a series: series of one colour have different markers, and a maximum is a triangle.
+/// Returns the marker of a series: series of one colour have different markers, and a maximum is a
+/// triangle.
 fn marker(choice: &FigureSelection, series: &FigureSeries) -> Marker {
     if series.statistic == "max" {
         return Marker::Triangle;
@@ -169,7 +170,8 @@ fn marker(choice: &FigureSelection, series: &FigureSeries) -> Marker {
     [Marker::Disc, Marker::Diamond, Marker::Square, Marker::Hourglass][at % 4]
 }
 
-/// The style of a series' points. A broad invisible border makes a point easier to hit with the mouse.
+/// Returns the style of a series' points. A broad invisible border makes a point easier to hit with
+/// the mouse.
 fn style(marker: Marker, series: &FigureSeries) -> String {
     let colour = format!("var(--c{})", series.colour);
     match (marker, series.style) {
@@ -193,7 +195,8 @@ impl Canvas<'_> {
         self.area.x(&self.x, x)
     }
 
-    /// The vertical position of a value; None if the axis cannot show the value or begins above it.
+    /// Returns the vertical position of a value, or `None` if the axis cannot show the value or begins
+    /// above it.
     fn level(&self, values: &[Option<f64>]) -> Option<f64> {
         let value = drawn(values, self.choice).filter(|&it| it >= self.y.low)?;
         Some(self.area.y(&self.y, value))
@@ -284,7 +287,7 @@ impl Canvas<'_> {
         svg + "</g>"
     }
 
-    /// The tooltip of a point: its values in words.
+    /// Returns the tooltip of a point: its values in words.
     fn values(&self, series: &FigureSeries, point: &SeriesPoint) -> String {
         let value = point.y.get(self.choice.view).copied().flatten().unwrap_or(f64::NAN);
         let (x, axis) = (&self.choice.figure.x, self.choice.axis());

@@ -33,11 +33,11 @@ pub(super) struct DrawingDetail {
 }
 
 impl DrawingDetail {
-    /// The detail with all parts. Tooltips for more points would make a page too large.
+    /// The detail in which a drawing has all of its parts. Tooltips for more points would make a page too large.
     pub(super) const ALL: Self =
         Self { shown: 1_000, hidden: 1_000, narrow: true, all_views: true };
 
-    /// All parts for drawings that are shown, with tooltips for `shown` points.
+    /// Returns all parts for drawings that are shown, with tooltips for `shown` points.
     pub(super) const fn of_shown(shown: usize) -> Self {
         Self { shown, hidden: 0, narrow: false, all_views: false }
     }
@@ -57,7 +57,7 @@ struct FigureSelection<'a> {
 }
 
 impl<'a> FigureSelection<'a> {
-    /// The vertical axis of the selection.
+    /// Returns the vertical axis of the selection.
     fn axis(&self) -> &'a Axis {
         &self.figure.views[self.view]
     }
@@ -72,7 +72,7 @@ impl<'a> FigureSelection<'a> {
     }
 }
 
-/// All drawings of a figure; the first selection in its first unit is shown, and the other drawings are hidden.
+/// Returns all drawings of a figure; the first selection in its first unit is shown, and the other drawings are hidden.
 pub(super) fn plots(figure: &Figure, title: &str, detail: DrawingDetail) -> String {
     let mut html = String::new();
     for (v, variant) in figure.variants.iter().enumerate() {
@@ -100,7 +100,7 @@ pub(super) fn plots(figure: &Figure, title: &str, detail: DrawingDetail) -> Stri
     html
 }
 
-/// The scales of the vertical axis that a reader can choose.
+/// Returns the scales of the vertical axis that a reader can choose.
 fn scales(figure: &Figure) -> &'static [bool] {
     match figure.kind {
         FigureKind::Curves => &[true, false],
@@ -116,7 +116,7 @@ fn scale_name(log: bool) -> &'static str {
     if log { "log" } else { "linear" }
 }
 
-/// The controls of a figure, which stay hidden until the page's script activates them.
+/// Returns the controls of a figure, which stay hidden until the page's script activates them.
 pub(super) fn controls(figure: &Figure) -> String {
     let mut html = "<div class=\"tools\" hidden>".to_owned();
     if figure.variants.len() > 1 {
@@ -152,7 +152,7 @@ pub(super) fn controls(figure: &Figure) -> String {
             title=\"Save this figure as a vector file\">SVG</button></span></div>"
 }
 
-/// A group of buttons, each with its data, its text, and whether it is pressed.
+/// Returns a group of buttons, each with its data, its text, and whether it is pressed.
 fn group<'a>(label: &str, buttons: impl Iterator<Item = (String, &'a str, bool)>) -> String {
     let mut html = format!("<span class=\"group\" role=\"group\" aria-label=\"{label}\">");
     for (data, text, pressed) in buttons {
@@ -165,7 +165,7 @@ fn group<'a>(label: &str, buttons: impl Iterator<Item = (String, &'a str, bool)>
     html + "</span>"
 }
 
-/// A value in the unit of its axis.
+/// Returns a value in the unit of its axis.
 fn written(value: f64, unit: ValueUnit) -> String {
     match unit {
         ValueUnit::Number => number(value),
@@ -179,7 +179,7 @@ fn written(value: f64, unit: ValueUnit) -> String {
     }
 }
 
-/// A number with three digits, or with four from 1000 on.
+/// Returns a number with three digits, or with four from 1000 on.
 fn number(value: f64) -> String {
     let size = value.abs();
     if size == 0.0 {

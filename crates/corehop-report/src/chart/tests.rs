@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The drawings of small figures, by places that were computed by hand.
+//! Tests compare the drawings of small figures with places that were computed by hand.
 
 use super::*;
 use crate::figure::{AxisMark, FigureSeries, SeriesPoint, Style};

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::escape::escape;
 use crate::front::{PageFront, SurenessCheck, WordedChart};
 
-/// The first screen below the page's title.
+/// Returns the first screen below the page's title.
 pub(super) fn front_html(front: &PageFront) -> String {
     let mut html = String::new();
     if !front.answer.is_empty() {
@@ -35,7 +35,7 @@ pub(super) fn front_html(front: &PageFront) -> String {
     html + &super::facts_line(&front.facts) + "</div></div>\n"
 }
 
-/// The checks as a badge: the number of checks that hold, and each check in words.
+/// Returns the checks as a badge: the number of checks that hold, and each check in words.
 fn badge(checks: &[SurenessCheck]) -> String {
     if checks.is_empty() {
         return String::new();
@@ -61,7 +61,7 @@ fn badge(checks: &[SurenessCheck]) -> String {
     html + "</ul></div>"
 }
 
-/// The chart, with links that save it as files.
+/// Returns the chart, with links that save it as files.
 fn chart_html(chart: &WordedChart) -> String {
     let drawing = chart.drawing();
     let svg = drawing.svg();

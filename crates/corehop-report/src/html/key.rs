@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::escape::escape;
 use crate::figure::{Figure, FigureKind, Style, Variant};
 
-/// The legend as a list with a small drawing for each sign; empty for bars.
+/// Returns the legend as a list with a small drawing for each sign; empty for bars.
 pub(super) fn legend(figure: &Figure) -> String {
     if figure.kind == FigureKind::Bars {
         return String::new();
@@ -34,7 +34,7 @@ pub(super) fn legend(figure: &Figure) -> String {
 const INTERVAL: &str = "<path d=\"M15 1V13M11 1H19M11 13H19\" stroke-width=\"1.4\"/>";
 const MARK: &str = "<path d=\"M15 0V14\" stroke-width=\"1\" stroke-dasharray=\"4 3\"/>";
 
-/// The drawing that represents a style.
+/// Returns the drawing that represents a style.
 fn sign(style: Style) -> &'static str {
     match style {
         Style::Solid => "<path d=\"M0 7H30\" stroke-width=\"2\"/>",
@@ -46,7 +46,7 @@ fn sign(style: Style) -> &'static str {
     }
 }
 
-/// Each style with its statistic, for figures that name statistics.
+/// Returns each style with its statistic, for figures that name statistics.
 fn lines(figure: &Figure) -> impl Iterator<Item = (&'static str, String)> {
     let mut known: Vec<(Style, &str)> = Vec::new();
     for series in figure.variants.iter().flat_map(|variant| &variant.series) {

@@ -24,8 +24,8 @@ pub(super) fn facts_line(facts: &[String]) -> String {
     format!("<p class=\"facts\">{}</p>", escape(&facts.join(" · ")))
 }
 
-/// Writes a page with the first screen and these sections, which are folded and ordered by their places. If the page
-/// would be too large, the largest sections become extracts.
+/// Writes a page with the first screen and the given sections, which are folded and ordered by their places. If the
+/// page would be too large, the largest sections become extracts.
 pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     let sections = in_order(sections);
     let around = whole(front, &[], &[]).len();
@@ -47,8 +47,8 @@ pub(super) fn page_of(front: &PageFront, sections: Vec<PageSection>) -> String {
     whole(front, &sections, &parts)
 }
 
-/// The factor by which a section can stay larger than others: readers want the result, and drawings of the machine
-/// cannot be shortened.
+/// Returns the factor by which a section can stay larger than others: readers want the result, and drawings of the
+/// machine cannot be shortened.
 fn keeps(section: &PageSection) -> u8 {
     match section.place {
         SectionPlace::Result => 4,
@@ -60,13 +60,13 @@ fn keeps(section: &PageSection) -> u8 {
 /// The room in bytes that is reserved for the headings of places.
 const PLACES: usize = 1_000;
 
-/// The sections in the order that every page has.
+/// Returns the sections in the order that every page has.
 fn in_order(mut sections: Vec<PageSection>) -> Vec<PageSection> {
     sections.sort_by_key(|it| it.place);
     sections
 }
 
-/// The page with these sections, whose HTML is in `parts`.
+/// Returns the page with the given sections, whose HTML is in `parts`.
 fn whole(front: &PageFront, sections: &[PageSection], parts: &[String]) -> String {
     let mut body = String::new();
     let mut before = None;
@@ -127,7 +127,7 @@ impl SectionWriter<'_> {
         html + "</details>\n</section>\n"
     }
 
-    /// The sentence about the part that an extract leaves out.
+    /// Returns the sentence about the part that an extract leaves out.
     fn rest(&self) -> String {
         if self.everything.is_empty() {
             return String::new();
@@ -199,7 +199,7 @@ impl SectionWriter<'_> {
         html + "</details>\n"
     }
 
-    /// A folded list of facts; the end of a very long fact is left out.
+    /// Returns a folded list of facts; the end of a very long fact is left out.
     fn facts(&self, table: &FigureTable) -> String {
         let mut html =
             format!("<details class=\"facts\"><summary>{}</summary><dl>", escape(&table.caption));
@@ -224,7 +224,7 @@ impl SectionWriter<'_> {
     }
 }
 
-/// The text of a section; if each paragraph is a separate reason, the paragraphs become a list.
+/// Returns the text of a section; if each paragraph is a separate reason, the paragraphs become a list.
 fn paragraphs(section: &PageSection) -> String {
     let is_list = section.id == "trust";
     let tag = if is_list { "li" } else { "p" };
@@ -235,8 +235,8 @@ fn paragraphs(section: &PageSection) -> String {
     html + if is_list { "</ul>\n" } else { "" }
 }
 
-/// A field of a table: the first field of a row is its head, numbers are aligned to the right, and words that state a
-/// verdict are highlighted.
+/// Returns a field of a table: the first field of a row is its head, numbers are aligned to the right, and words that
+/// state a verdict are highlighted.
 fn field_html(place: usize, field: &str) -> String {
     let text = escape(field);
     if place == 0 && !field.is_empty() {
@@ -255,7 +255,7 @@ fn field_html(place: usize, field: &str) -> String {
     format!("<td{class}>{text}</td>")
 }
 
-/// Whether a field is a number, possibly with a unit or an interval.
+/// Returns whether a field is a number, possibly with a unit or an interval.
 fn is_numeric(field: &str) -> bool {
     let value = field.trim_start_matches(super::table::IN_ERROR);
     value.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')

@@ -51,7 +51,7 @@ impl PageThrift {
         Self { variants, points, detail, tables: 3 * variants, rows, drawing, fact: 50 * rows }
     }
 
-    /// The part of a figure that is drawn, and a sentence about the rest.
+    /// Returns the part of a figure that is drawn, and a sentence about the rest.
     pub(super) fn figure(&self, figure: &Figure) -> (Figure, Option<String>) {
         let mut drawn = figure.clone();
         let left_out = drawn.variants.len().saturating_sub(self.variants);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The causes other than threads that kept threads off their CPUs, in words: quotas, budgets, limits, freezing.
+//! Words for the causes, other than threads, that kept threads off their CPUs: quotas, budgets, limits and
+//! freezing.
 
 use super::ns;
 use crate::label::time;
@@ -7,7 +8,7 @@ use corehop_decide::run_cost::Waits;
 use corehop_plan::samples::{Bar, GroupLimit, Recording};
 use corehop_plan::shown;
 
-/// The reason in words.
+/// Returns the cause that kept a thread off its CPU, in words.
 const fn reason(bar: Bar) -> &'static str {
     match bar {
         Bar::Quota => "CPU quota of a control group",
@@ -18,7 +19,8 @@ const fn reason(bar: Bar) -> &'static str {
     }
 }
 
-/// The part of the waiting in which threads were throttled, and by what; None if they were not.
+/// Returns a sentence about the waiting for which the kernel throttled threads, and about the cause, or
+/// `None` if no thread was throttled.
 pub(super) fn throttled(waits: &Waits) -> Option<String> {
     let all = waits.barred?.longest_first();
     let by: Vec<String> = all
@@ -31,7 +33,8 @@ pub(super) fn throttled(waits: &Waits) -> Option<String> {
         .then(|| format!("the kernel throttled threads for {all} of that time: {}", by.join(", ")))
 }
 
-/// The time that threads were frozen or stopped, which is no waiting; None if they were not.
+/// Returns a sentence about the time for which threads were frozen or stopped, which does not count as
+/// waiting, or `None` if no thread was.
 pub(super) fn halted(waits: &Waits) -> Option<String> {
     let all = waits.barred?.longest_first();
     let by: Vec<String> = all
@@ -42,7 +45,7 @@ pub(super) fn halted(waits: &Waits) -> Option<String> {
     (!by.is_empty()).then(|| format!("threads were {}, in addition to waiting", by.join(", and ")))
 }
 
-/// Rows for the table of those that had the CPU.
+/// Returns rows about quotas, limits and freezing, for the table of threads that had the CPU.
 pub(super) fn rows(waits: &Waits) -> Vec<Vec<String>> {
     let all = waits.barred.map(|it| it.longest_first()).unwrap_or_default();
     let row = |(bar, held): (Bar, u64)| {
@@ -52,7 +55,8 @@ pub(super) fn rows(waits: &Waits) -> Vec<Vec<String>> {
     all.into_iter().map(row).collect()
 }
 
-/// The limits of the program's control groups, and of those above them, on CPU time.
+/// Returns sentences about the limits on CPU time of the program's control groups and of the control groups
+/// above these.
 pub(super) fn limits(recording: &Recording) -> Vec<String> {
     match recording.facts.limits.as_deref() {
         None => Vec::new(),

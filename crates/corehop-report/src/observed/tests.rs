@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded run in words and as a trace.
+//! Tests of a recorded run as words and as a trace.
 
 use super::*;
 use corehop_decide::run_cost::{WssRange, event, run_cost};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded run as a trace: tracks of threads and of CPUs.
+//! A recorded run as a trace with tracks of threads and of CPUs.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -12,8 +12,9 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, RecordedAbsence, Recording};
 use corehop_plan::workload::Event;
 
-/// The run in the trace-event format, which Perfetto and Chrome show: a row for each thread with a bar for
-/// each absence, and tracks of the CPUs with the stretches before absences and the time lost after them. The absences stream through: no more than one batch of them is in memory.
+/// Writes a run in the trace-event format, which Perfetto and Chrome show: a bar on a thread's row for each absence,
+/// and CPU tracks with the stretches before absences and the time lost after them. The writer streams the absences, so
+/// that it holds at most one batch of them in memory.
 #[derive(Debug)]
 pub struct TraceWriter<'a, W: Write> {
     out: W,
@@ -21,23 +22,25 @@ pub struct TraceWriter<'a, W: Write> {
     platform: &'a Platform,
     processes: HashMap<u32, u32>,
     names: HashMap<u32, String>,
-    /// The expected cost of an event in microseconds, by class.
+    /// The expected cost of an event of each class, in microseconds.
     each_us: BTreeMap<Event, f64>,
-    /// The tracks of CPUs that have a name.
+    /// The tracks of CPUs to which the writer has given a name.
     tracks: BTreeSet<u64>,
     is_first: bool,
 }
 
-/// The number of the process that has the tracks of the CPUs; of a real thread it is no number.
+/// The process number under which the trace has the tracks of CPUs, because no real process has this number.
 const CPUS: u32 = 0;
-/// The tracks of lost time begin with this number, above that of any CPU.
+/// The number of a track of lost time is the CPU's number plus this constant, which is larger than the number of any
+/// CPU.
 const LOST: u64 = 1_000_000;
 
 impl<'a, W: Write> TraceWriter<'a, W> {
-    /// Writes the names of the threads. The cost of an event is what `cost` expects on average for its class.
+    /// Begins a trace with the names of the threads. The trace shows for each event the cost that `cost` expects on
+    /// average for the event's class.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Returns an error if writing to `out` fails.
     pub fn begin(
         mut out: W,
         recording: &'a Recording,
@@ -72,7 +75,7 @@ impl<'a, W: Write> TraceWriter<'a, W> {
     /// Writes the bars of some absences.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns an error if writing to the output fails.
     pub fn take(&mut self, rows: &[RecordedAbsence]) -> io::Result<()> {
         rows.iter().try_for_each(|row| {
             let absence = row.into();
@@ -81,8 +84,8 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         })
     }
 
-    /// On the tracks of the CPUs: the stretch for which the thread ran before the absence, and the time that the return is expected to
-    /// cost.
+    /// Writes to the CPU tracks the stretch for which the thread ran before the absence, and the time that its return
+    /// is expected to cost.
     fn on_cpus(&mut self, absence: &Absence) -> io::Result<()> {
         let name = self.names.get(&absence.tid).cloned().unwrap_or_default();
         let name = format!("{name} {}", absence.tid);
@@ -109,7 +112,7 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         }
     }
 
-    /// A bar on a track of the CPUs.
+    /// Writes one bar to a CPU track.
     fn on_cpu(
         &mut self,
         track: u64,
@@ -157,10 +160,10 @@ impl<'a, W: Write> TraceWriter<'a, W> {
         write!(self.out, "{between}{event}")
     }
 
-    /// Ends the trace.
+    /// Writes the end of the trace.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns an error if writing to the output fails.
     pub fn end(mut self) -> io::Result<()> {
         let others = json!({ "what": self.recording.facts.what });
         writeln!(self.out, "],\"otherData\":{others}}}")?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access times by working-set size, and the cache levels in them.
+//! The section about access times by working-set size, and about the cache levels that show in
+//! them.
 
 use super::cost::{cache_marks, statistics, wss_axis};
 use super::panel::with_interval;
@@ -98,7 +99,7 @@ fn series(curve: &AccessCurve) -> [FigureSeries; 2] {
     [series("median", Style::Solid, median), series("min", Style::Dotted, least)]
 }
 
-/// The declared caches beside the curve.
+/// Returns a table that compares the declared caches with the curve of access times.
 fn edges(data: &Results) -> FigureTable {
     let mut table = FigureTable::new(
         "Declared caches against the curve",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Lost samples and their causes, verdicts on the observations of the studies, and whether the
-//! latencies of the caches add up to the delays.
+//! Sections about lost samples and their causes, about verdicts on the observations of published
+//! studies, and about whether the latencies of the caches add up to the delays.
 
 use super::cost::statistics;
 use super::panel::percent;
@@ -16,7 +16,8 @@ use corehop_stats::balance::Balance;
 use corehop_stats::budget::SampleFate;
 use corehop_stats::verdict::{ClaimVerdict, Comparison, Says, TestOutcome};
 
-/// The disturbance budget.
+/// Returns the section about the number of valid samples, and about the disturbances that made
+/// other samples invalid.
 pub(super) fn budget(data: &Results) -> Option<PageSection> {
     let budget = &data.budget;
     if budget.total.n_all == 0 {
@@ -112,7 +113,8 @@ fn fates(label: &str, fates: &[SampleFate], causes: &[Cause]) -> FigureTable {
     table
 }
 
-/// The observations of the studies.
+/// Returns the section about the observations of published studies, and whether they hold on this
+/// machine.
 pub(super) fn verdicts(data: &Results) -> Option<PageSection> {
     let mut tables = Vec::new();
     for machine in data.machines.iter().filter(|machine| !machine.verdicts.is_empty()) {
@@ -188,7 +190,8 @@ fn comparison(comparison: &Comparison) -> Vec<String> {
     ]
 }
 
-/// The closing balance, and the share of translation.
+/// Returns the section that compares delays with the sum of the latencies of the caches, and states
+/// the share of address translation.
 pub(super) fn balance(data: &Results) -> Option<PageSection> {
     let with_any = data.machines.iter().filter(|machine| !machine.balances.is_empty());
     let variants: Vec<Variant> = with_any
@@ -265,7 +268,8 @@ fn balanced(label: &str, balances: &[Balance], load: &str) -> Variant {
     }
 }
 
-/// The event and the size, and the length where it varied.
+/// Returns a category of the figure: the event and the working-set size, with the preemption length
+/// if the length varied.
 fn category(cell: &corehop_stats::cell::CellKey) -> String {
     let size = Bytes::new(cell.wss_bytes);
     if cell.preemption_length.starts_with("uniform") {

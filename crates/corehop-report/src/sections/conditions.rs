@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
+//! The section about the causes of the spread of a cell, as shares of the variance between the
+//! steps of an experiment of kind `conditions`.
 
 use crate::figure::{FigureTable, PageSection, SectionPlace};
 use corehop_plan::units::{Bytes, three_digits};
 use corehop_results::Results;
 use corehop_stats::conditions::{Spreading, VarianceShare};
 
-/// A table for each run of `conditions`.
+/// Returns the section about the causes of the spread, with a table for each run of `conditions`.
 pub(super) fn conditions(data: &Results) -> Option<PageSection> {
     data.jobs.spreads.first()?;
     let section = PageSection::new(SectionPlace::Result, "conditions", "Causes of the spread").says(
@@ -27,12 +28,13 @@ fn why_none(it: &Spreading) -> Option<String> {
     Some(format!("{}: {}.", name(it), it.why_none?))
 }
 
-/// The samples behind the tables, and the reasons for missing ones.
+/// Returns sentences about the samples behind the tables, and about the reasons why a table is
+/// missing.
 pub(super) fn notes(data: &Results) -> impl Iterator<Item = String> + '_ {
     data.jobs.spreads.iter().flat_map(|it| [Some(counts(it)), why_none(it)]).flatten()
 }
 
-/// The size of the spread, for the caption of its table.
+/// Returns the size of the spread, for the caption of a table.
 fn size(it: &Spreading) -> String {
     let spread = if it.logarithmic {
         format!("times or divided by {:.2}", it.deviation.exp())
@@ -42,7 +44,7 @@ fn size(it: &Spreading) -> String {
     format!("median {} µs, {spread} (one σ), {} steps", three_digits(it.median_us), it.steps)
 }
 
-/// The steps, rounds, samples and measured classes behind a table.
+/// Returns a sentence about the steps, rounds, samples and measured classes behind a table.
 fn counts(it: &Spreading) -> String {
     let Spreading { steps, rounds, samples, .. } = it;
     let classes = it.classes.iter().map(|(class, steps)| format!("{steps} {class}"));

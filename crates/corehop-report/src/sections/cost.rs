@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost against working-set size.
+//! The section about the cost of events by working-set size.
 
 use super::panel::{Panel, colour, count, median, panels, with_interval};
 use crate::figure::{
@@ -14,7 +14,7 @@ use corehop_stats::delay::Extrapolation;
 use corehop_stats::saturation::SWEEP;
 use corehop_stats::summary::CellSummary;
 
-/// Cost against working-set size by class.
+/// Returns the section about the cost by working-set size, for each class of event.
 pub(super) fn cost(data: &Results) -> Option<PageSection> {
     let cells = data.jobs.summaries.iter().filter(|cell| &*cell.cell.experiment != SWEEP);
     let panels = panels(cells);
@@ -43,7 +43,7 @@ pub(super) fn cost(data: &Results) -> Option<PageSection> {
     })
 }
 
-/// The horizontal axis of working-set sizes.
+/// Returns the horizontal axis of figures that show a quantity by working-set size.
 pub(super) fn wss_axis() -> Axis {
     Axis::new("working-set size", "WSS", true, ValueUnit::Kib)
 }
@@ -52,7 +52,8 @@ pub(super) fn statistics(names: &[(&str, bool)]) -> Vec<(String, bool)> {
     names.iter().map(|&(name, on)| (name.to_owned(), on)).collect()
 }
 
-/// The sizes of the caches of all machines: declared, or found where that is contradicted.
+/// Returns marks at the cache sizes of all machines: the declared size, or the size that corehop
+/// found if measurements contradict the declared one.
 pub(super) fn cache_marks(data: &Results) -> Vec<AxisMark> {
     let several = data.machines.len() > 1;
     let mut marks: Vec<AxisMark> = Vec::new();
@@ -85,7 +86,7 @@ fn variant(panel: &Panel) -> Variant {
     Variant { label: panel.label.clone(), series: series.collect(), ..Variant::default() }
 }
 
-/// A cell as a point of a curve: the value and that per KiB.
+/// Returns the point of a cell in a curve, with its value and the value per KiB.
 pub(super) fn point(cell: &CellSummary, statistic: &str) -> Option<SeriesPoint> {
     let delay = cell.delay.as_ref()?;
     let per_kib = delay.per_kib;
@@ -109,7 +110,7 @@ pub(super) fn point(cell: &CellSummary, statistic: &str) -> Option<SeriesPoint> 
     })
 }
 
-/// Everything that is known of the cells of a panel.
+/// Returns a table of all values known about the cells of a panel.
 pub(super) fn table(panel: &Panel) -> FigureTable {
     let mut table = FigureTable::new(
         format!("Delay in µs, {}", panel.label),
@@ -139,7 +140,8 @@ pub(super) fn table(panel: &Panel) -> FigureTable {
     table
 }
 
-/// Why nothing is stated beyond the samples, each reason once.
+/// Returns a table of the reasons why corehop states no value beyond the samples, with a row for
+/// each reason.
 fn refusals(panels: &[Panel]) -> Option<FigureTable> {
     let mut table = FigureTable::new("Reasons for a missing tail", &["reason", "cells"]);
     for panel in panels {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measurements of the machine itself: lines from CPU to CPU, accesses at each level, and what
-//! became of the stated facts.
+//! The section about measurements of the machine: the time to move a line between CPUs, the access
+//! time of each cache level, and the outcome of the checks of stated facts.
 
 use crate::figure::{FigureTable, PageSection, SectionPlace};
 use crate::{exchange_svg, label};
@@ -8,10 +8,11 @@ use corehop_plan::platform::observed::Exchange;
 use corehop_plan::platform::{Check, Platform};
 use corehop_results::Results;
 
-/// Up to so many pairs the table of all of them is shown at once.
+/// A report shows the table of all CPU pairs at once if it has at most this many pairs.
 const AT_ONCE: usize = 16;
 
-/// The exchanges and latencies of each machine; where they were not measured, what to type.
+/// Returns the section about the exchanges and latencies of each machine, or about the command that
+/// measures them.
 pub(super) fn exchange(data: &Results) -> Option<PageSection> {
     let known: Vec<&Platform> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
@@ -95,7 +96,7 @@ fn latencies(platform: &Platform) -> FigureTable {
     table
 }
 
-/// The stated facts that were held against the machine.
+/// Returns a table of the stated facts about a machine that corehop checked.
 fn checks(platform: &Platform) -> FigureTable {
     let mut table = FigureTable::new(
         format!("Stated facts, checked, {}", platform.id),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gangs: what it gains threads with common data to share a cache.
+//! Sections about gangs, which show the time that threads with common data gain when they share a
+//! cache.
 
 use serde_json::Value;
 
@@ -11,10 +12,10 @@ use corehop_results::Results;
 use corehop_stats::gain::TAKEN;
 use corehop_stats::gangs::{GangOutcome, SharingSummary};
 
-/// None: other tables have these headings, too.
+/// Tables of gangs have no headings of their own.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
-/// A table of all gangs.
+/// Returns the section about gangs, with a table of all of them.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let table = table(&data.gangs);
     let section = (!data.gangs.is_empty()).then(|| PageSection {
@@ -26,7 +27,8 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     section.into_iter().collect()
 }
 
-/// The times of the first program, by the place of its threads.
+/// Returns the first screen about gangs, with the times of the first program by the place of its
+/// threads.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let first = data.gangs.first()?;
     let places = [
@@ -62,12 +64,12 @@ pub(super) fn tables(data: &Results) -> TerminalTables {
     TerminalTables { before: Vec::new(), after: tables_of(sections(data)) }
 }
 
-/// The table says all of them.
+/// Gangs need no notes, because their table says everything.
 pub(super) fn notes(_: &Results) -> Vec<String> {
     Vec::new()
 }
 
-/// Gangs have a table with columns of their own.
+/// Gangs have no JSON results of their own, because a table has their columns.
 pub(super) fn results(_: &Results) -> Vec<Value> {
     Vec::new()
 }
@@ -124,7 +126,7 @@ fn table(summaries: &[SharingSummary]) -> FigureTable {
     table
 }
 
-/// The ratio, of live runs with its interval.
+/// Returns the ratio of two times, with its interval if the runs were live.
 fn ratio(it: &SharingSummary) -> String {
     let Some(ratio) = it.runtime_ratio else { return "-".to_owned() };
     it.ratio_interval.map_or_else(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scripted jobs: the cost of events, access times, preemption lengths, and the causes of spread.
+//! Sections about scripted jobs: the cost of events, access times, preemption lengths, and the
+//! causes of the spread.
 
 use serde_json::Value;
 
@@ -9,10 +10,11 @@ use super::{
 use crate::figure::PageSection;
 use corehop_results::Results;
 
-/// None: other tables have these headings, too.
+/// Tables of scripted jobs have no headings of their own.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
-/// The picture first, then what may be trusted, and the machine.
+/// Returns the sections of a page about scripted jobs: first the picture of the costs, then the
+/// section about trust, then the machine.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let all = [
         cost::cost(data),
@@ -29,7 +31,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     all.into_iter().flatten().collect()
 }
 
-/// The costs of the answer.
+/// Returns the first screen about scripted jobs, with the costs of the answer.
 pub(super) fn front(data: &Results) -> Option<super::kind_front::KindFront> {
     super::jobs_front::front(data)
 }
@@ -47,7 +49,8 @@ pub(super) fn notes(data: &Results) -> Vec<String> {
     conditions::notes(data).collect()
 }
 
-/// Cells, curves and lengths have tables with columns of their own.
+/// Scripted jobs have no JSON results of their own, because tables have the columns of cells,
+/// curves and lengths.
 pub(super) fn results(_: &Results) -> Vec<Value> {
     Vec::new()
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first screen of costs: those of the answer as lines with words, and the checks of the answer.
+//! The first screen of costs shows the costs of the answer as lines with words, and the checks of
+//! the answer.
 
 use corehop_plan::workload::{Absence, Event};
 use corehop_results::{FileNote, Results};
@@ -13,7 +14,8 @@ use crate::answer::{preemption_length, with_article};
 use crate::front::{MOST_LINES, SurenessCheck, WordedChart, WordedLine};
 use corehop_plan::units::Bytes;
 
-/// Below this share of valid samples, the valid ones describe the quieter moments of the run.
+/// If a smaller share of the samples than this is valid, the valid samples describe the quieter
+/// moments of the run.
 const ENOUGH_VALID: f64 = 0.5;
 
 pub(super) fn front(data: &Results) -> Option<KindFront> {
@@ -35,7 +37,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     })
 }
 
-/// The control first, then the costs of each company.
+/// Returns a chart that shows the control first, and then the costs of an event in each company.
 fn chart(headline: &Headline) -> WordedChart {
     let cell = &headline.cell;
     let length = preemption_length(headline.length());
@@ -65,7 +67,7 @@ fn chart(headline: &Headline) -> WordedChart {
     }
 }
 
-/// `after 4 ms, another job ran`.
+/// Returns the words for an event, such as `after 4 ms, another job ran`.
 fn words(length: &str, company: &Company, event: Event) -> String {
     let ran = match company.preempted_by {
         Absence::Nothing => "nothing else ran",
@@ -78,7 +80,8 @@ fn words(length: &str, company: &Company, event: Event) -> String {
     format!("after {length} and {}, {ran}", with_article(event))
 }
 
-/// Whether the distances of the CPUs changed during the run, which changes the class of a migration.
+/// Returns a check whether the distances of the CPUs changed during the run, because such a change
+/// moves a migration into another class.
 fn classes(data: &Results, headline: &Headline) -> Option<SurenessCheck> {
     if headline.simulated {
         return None;

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The first screen of a report: each kind of measurement has its part, and the files have theirs.
+//! The first screen of a report, to which each kind of measurement adds one part and the files add another part.
 
 use corehop_plan::finding::Severity;
 use corehop_results::{FileNote, Results};
 
 use crate::front::{PageFront, SurenessCheck, WordedChart, shell_word};
 
-/// The part of a kind of measurement.
+/// The part of the first screen that a kind of measurement supplies.
 pub(super) struct KindFront {
     /// The title of the page, without the machine.
     pub(super) title: String,
-    /// The answer; None if the sentence of the terminal answers.
+    /// The answer on the first screen, or `None` if the first screen shows the sentence that the terminal shows.
     pub(super) answer: Option<String>,
-    /// The chart; None without numbers to compare.
+    /// The chart of the first screen, or `None` if the measurement has no numbers to compare.
     pub(super) chart: Option<WordedChart>,
-    /// The checks of this kind.
+    /// The checks that this kind of measurement adds to the first screen.
     pub(super) checks: Vec<SurenessCheck>,
-    /// The next command, and what the command does.
+    /// The next command that the first screen recommends, and what the command does.
     pub(super) next: (String, &'static str),
 }
 
-/// The first screen of these data; `kind` is the part of the first kind that was measured. Times of accesses and lengths of
-/// absences are parts of other results, and have no part of their own.
+/// Makes the first screen of the given data, of which `kind` is the part of the first kind that was measured. Access
+/// times and lengths of absences have no part of their own, because they belong to the results of other kinds.
 pub(super) fn front(data: &Results, kind: Option<KindFront>) -> PageFront {
     let kind = kind.unwrap_or_else(|| KindFront {
         title: "Results".to_owned(),
@@ -54,18 +54,18 @@ fn titled(title: &str, data: &Results) -> String {
     if names.is_empty() { title.to_owned() } else { format!("{title} on {}", names.join(" and ")) }
 }
 
-/// The files as words of a command.
+/// Returns the names of the files as words of a command.
 fn files(data: &Results) -> String {
     let names: Vec<String> = data.files.iter().map(|it| shell_word(&it.name)).collect();
     if names.is_empty() { "FILE".to_owned() } else { names.join(" ") }
 }
 
-/// The first file as a word of a command.
+/// Returns the name of the first file as a word of a command.
 pub(super) fn first_file(data: &Results) -> String {
     data.files.first().map_or_else(|| "FILE".to_owned(), |it| shell_word(&it.name))
 }
 
-/// Date, seed, number of samples, files.
+/// Returns the date, the seed, the number of samples and the files, as short facts.
 fn facts(data: &Results) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     if let Some(first) = data.files.first() {
@@ -82,7 +82,7 @@ fn facts(data: &Results) -> Vec<String> {
     parts
 }
 
-/// The doubts about the files, each with its heading.
+/// Returns the doubts about the files, each with its heading.
 fn warnings(data: &Results) -> Vec<(&'static str, String)> {
     let of_file = |file: &FileNote| {
         let named = |why: &str| format!("{}: {why}", file.name);
@@ -94,7 +94,7 @@ fn warnings(data: &Results) -> Vec<(&'static str, String)> {
     data.files.iter().flat_map(of_file).chain(missing).collect()
 }
 
-/// Whether the numbers come from a simulated machine.
+/// Returns a check whether the numbers come from a simulated machine.
 fn simulated(data: &Results) -> Option<SurenessCheck> {
     let kinds = data.files.iter().filter_map(|it| it.provenance.machine.get("kind"));
     let is_simulated = kinds.into_iter().any(|it| it.as_str() == Some("simulated"));
@@ -103,7 +103,7 @@ fn simulated(data: &Results) -> Option<SurenessCheck> {
     })
 }
 
-/// Whether the files are whole.
+/// Returns a check whether the files are whole.
 fn of_files(data: &Results) -> Option<SurenessCheck> {
     let parts = data.files.iter().filter(|it| it.incomplete.is_some()).count();
     (parts > 0).then(|| {
@@ -111,7 +111,7 @@ fn of_files(data: &Results) -> Option<SurenessCheck> {
     })
 }
 
-/// Whether the doctor warned about the host.
+/// Returns a check whether the doctor warned about the host.
 fn doctor(data: &Results) -> Option<SurenessCheck> {
     let findings = || data.machines.iter().flat_map(|it| &it.findings);
     findings().next()?;
@@ -124,7 +124,8 @@ fn doctor(data: &Results) -> Option<SurenessCheck> {
     Some(SurenessCheck::new(grave == 0, text))
 }
 
-/// Whether statistics have enough replicates for an interval, from the replicates of each.
+/// Returns a check whether every statistic has enough replicates for an interval; `replicates` yields the number of
+/// replicates of each statistic.
 pub(super) fn replicated(
     what: &str,
     replicates: impl Iterator<Item = usize>,

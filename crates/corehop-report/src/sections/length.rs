@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Delay against preemption length, sample by sample, and lengths asked for against got.
+//! Sections about the delay by preemption length, sample by sample, and about the requested lengths
+//! compared with the measured ones.
 
 use super::cost::statistics;
 use super::panel::{colour, with_interval};
@@ -13,7 +14,7 @@ use corehop_results::Results;
 use corehop_stats::lengths::LengthSummary;
 use corehop_stats::scatter::Cloud;
 
-/// Every sample as a point.
+/// Returns the figure that shows every sample as a point.
 pub(super) fn scatter(data: &Results) -> Option<PageSection> {
     let mut variants: Vec<(u8, Variant)> = Vec::new();
     for cloud in &data.jobs.clouds {
@@ -98,7 +99,7 @@ fn table(clouds: &[Cloud]) -> FigureTable {
     table
 }
 
-/// Lengths asked for against got.
+/// Returns the section that compares the requested preemption lengths with the measured ones.
 pub(super) fn asked_and_got(data: &Results) -> Option<PageSection> {
     if data.jobs.lengths.is_empty() {
         return None;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine, and what was found on it.
+//! Sections about the machine, and about the findings of the doctor on it.
 
 use crate::figure::{FigureTable, PageSection, SectionPlace};
 use crate::platform_svg;
 use corehop_plan::platform::{MissingClass, Platform};
 use corehop_results::Results;
 
-/// The drawing of each machine, and the classes that cannot be measured.
+/// Returns the section with the drawing of each machine, and with the classes of migration that the machine cannot
+/// measure.
 pub(super) fn machines(data: &Results) -> Option<PageSection> {
     let known: Vec<_> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
@@ -29,8 +30,8 @@ pub(super) fn machines(data: &Results) -> Option<PageSection> {
     Some(section)
 }
 
-/// The classes that no two CPUs of a machine have, without those of which the files have rows: a hypervisor that moves its
-/// virtual CPUs makes distances that the machine does not declare.
+/// Returns the classes that no two CPUs of a machine have, except those for which the files have rows: a hypervisor
+/// that moves its virtual CPUs makes distances that the machine does not declare.
 pub(super) fn missing_classes(data: &Results) -> Vec<MissingClass> {
     let measured: Vec<&str> = data.jobs.summaries.iter().map(|it| it.cell.event.word()).collect();
     let known = data.machines.iter().filter_map(|machine| machine.platform.as_ref());
@@ -38,7 +39,7 @@ pub(super) fn missing_classes(data: &Results) -> Vec<MissingClass> {
     missing.filter(|class| !measured.contains(&class.affinity.event())).collect()
 }
 
-/// The findings of the doctor, those that matter most first.
+/// Returns the section about the findings of the doctor, of which those that matter most come first.
 pub(super) fn findings(data: &Results) -> Option<PageSection> {
     let mut table = FigureTable::new(
         "Found before the run",

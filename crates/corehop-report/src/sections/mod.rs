@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The sections of a report, made from its data: words, figures and tables.
 //!
-//! Each kind of measurement has a module with its name, which the registry of kinds finds. The module has the kind's
-//! sections on a page, its part of the first screen, its tables and notes in a terminal, the headings of these tables
+//! A kind of measurement has a module with its name, which the registry of kinds finds. The module has the kind's
+//! sections on a page, its part of the first screen, its tables and notes in a terminal, the headings of its tables
 //! with their meanings, and its results as objects for other programs.
 
 mod access;
@@ -46,29 +46,29 @@ macro_rules! of_kinds {
         /// The headings that only the tables of one kind have, each with its meaning.
         pub(super) const HEADINGS: &[&[(&str, &str)]] = &[$($name::HEADINGS),+];
 
-        /// The sections of all kinds.
+        /// Returns the sections of all kinds.
         fn of_kinds(data: &Results) -> impl Iterator<Item = PageSection> {
             [$($name::sections(data)),+].into_iter().flatten()
         }
 
-        /// The first screen, from the first measured kind.
+        /// Returns the first screen, from the first measured kind.
         pub fn front(data: &Results) -> PageFront {
             let kinds = [$($name::front(data)),+];
             kind_front::front(data, kinds.into_iter().flatten().next())
         }
 
-        /// The terminal tables of all kinds.
+        /// Returns the terminal tables of all kinds.
         fn tables_of_kinds(data: &Results) -> Vec<TerminalTables> {
             vec![$($name::tables(data)),+]
         }
 
-        /// The notes that follow the tables in a terminal.
+        /// Returns the notes that follow the tables in a terminal.
         pub fn notes(data: &Results) -> Vec<String> {
             [$($name::notes(data)),+].concat()
         }
 
-        /// The results of kinds that have no columns of their own in tables for other programs; each result is an
-        /// object.
+        /// Returns the results of kinds that have no columns of their own in tables for other programs; each result is
+        /// an object.
         pub fn results(data: &Results) -> Vec<Value> {
             [$($name::results(data)),+].concat()
         }
@@ -77,15 +77,15 @@ macro_rules! of_kinds {
 
 for_each_kind!(of_kinds);
 
-/// The tables other than the delays of cells: causes of the spread, saturation, access times, preemption lengths,
-/// gangs, task sets.
+/// Returns the tables other than the delays of cells: causes of the spread, saturation, access times, preemption
+/// lengths, gangs, task sets.
 pub fn other_tables(data: &Results) -> Vec<FigureTable> {
     let all = tables_of_kinds(data).into_iter();
     all.flat_map(|TerminalTables { before, after }| [before, after].concat()).collect()
 }
 
-/// The tables other than the delays of cells in two groups: the tables of experiments whose question is not the cost of
-/// a cell, and the others.
+/// Returns the tables other than the delays of cells in two groups: the tables of experiments whose question is not the
+/// cost of a cell, and the others.
 pub(super) fn tables_around_cells(data: &Results) -> (Vec<FigureTable>, Vec<FigureTable>) {
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for TerminalTables { before, after } in tables_of_kinds(data) {
@@ -99,7 +99,8 @@ fn tables_of(sections: impl IntoIterator<Item = PageSection>) -> Vec<FigureTable
     sections.into_iter().flat_map(|section| section.tables).collect()
 }
 
-/// The sections for which the data suffice. A page sorts the sections by their [place](crate::figure::SectionPlace).
+/// Returns the sections for which the data suffice. A page sorts the sections by their
+/// [place](crate::figure::SectionPlace).
 pub fn sections(data: &Results) -> Vec<PageSection> {
     let account = [
         account::budget(data),

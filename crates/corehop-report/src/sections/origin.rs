@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The provenance of the numbers: enough to reproduce and to question them.
+//! Sections about the provenance of the numbers, with enough detail to reproduce the numbers and to
+//! question them.
 
 use serde_json::Value;
 
 use crate::figure::{FigureTable, PageSection, SectionPlace};
 use corehop_results::{FileNote, Results};
 
-/// The provenance of every file.
+/// Returns the section about the provenance of every file.
 pub(super) fn origin(data: &Results) -> Option<PageSection> {
     (!data.files.is_empty()).then(|| PageSection {
         tables: data.files.iter().map(provenance).collect(),
@@ -45,7 +46,7 @@ fn provenance(file: &FileNote) -> FigureTable {
     table
 }
 
-/// A text as it is, anything else as JSON.
+/// Writes a JSON string as the string itself, and any other JSON value as JSON.
 fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

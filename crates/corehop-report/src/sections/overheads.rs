@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling overheads of a kernel.
+//! Sections about the scheduling overheads of a kernel.
 
 use serde_json::{Value, json};
 
@@ -12,10 +12,10 @@ use crate::table::micros;
 use corehop_results::Results;
 use corehop_stats::overheads::OverheadSummary;
 
-/// None: other tables have these headings, too.
+/// Tables of overheads have no headings of their own.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
-/// The overheads, if the data has some.
+/// Returns the section about overheads, if the data has any.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = tables(data).before;
     let section = (!tables.is_empty()).then(|| PageSection {
@@ -26,10 +26,10 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     section.into_iter().collect()
 }
 
-/// The times of an overhead that a 99th percentile needs.
+/// The number of times of an overhead that the 99th percentile needs.
 const ENOUGH: usize = 100;
 
-/// The largest overheads.
+/// Returns the first screen about overheads, which shows the largest ones.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let mut largest: Vec<&OverheadSummary> = data.overheads.summaries.iter().collect();
     largest.sort_by(|a, b| b.p50_us.total_cmp(&a.p50_us));

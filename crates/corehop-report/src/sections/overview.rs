@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The main result, and how far to trust it.
+//! Sections about the main result, and about how far to trust it.
 
 use super::machine;
 use super::panel::{count, median, panels, percent};
@@ -17,10 +17,11 @@ use corehop_stats::replicates::{FEWEST_REPLICATES, ReplicateDrift};
 use corehop_stats::saturation::SWEEP;
 use corehop_stats::summary::CellSummary;
 
-/// The number of sizes in the first table.
+/// The number of working-set sizes in the first table.
 const SIZES: usize = 6;
 
-/// The delays of the first panel: an idle machine, base pages.
+/// Returns the section about the delays of the first panel that is no sweep, such as that of an idle
+/// machine with base pages.
 pub(super) fn overview(data: &Results) -> Option<PageSection> {
     let sweep = |summary: &&CellSummary| &*summary.cell.experiment == SWEEP;
     let panels = panels(data.jobs.summaries.iter());
@@ -72,7 +73,7 @@ fn line(name: &str, sizes: &[u64], field: impl Fn(u64) -> Option<String>) -> Vec
     std::iter::once(name.to_owned()).chain(fields).collect()
 }
 
-/// At most [`SIZES`] of these, evenly, the last among them.
+/// Chooses at most [`SIZES`] sizes at even steps, always with the last size.
 fn some_of(sizes: &[u64]) -> Vec<u64> {
     let step = sizes.len().div_ceil(SIZES).max(1);
     let mut some: Vec<u64> = sizes.iter().rev().step_by(step).copied().collect();
@@ -80,7 +81,7 @@ fn some_of(sizes: &[u64]) -> Vec<u64> {
     some
 }
 
-/// The facts that weaken the numbers of this report.
+/// Returns the section about the facts that weaken the numbers of this report.
 pub(super) fn trust(data: &Results) -> Option<PageSection> {
     let mut points = Vec::new();
     for file in &data.files {
@@ -111,13 +112,13 @@ pub(super) fn trust(data: &Results) -> Option<PageSection> {
     })
 }
 
-/// A clause as the beginning of a sentence.
+/// Makes a clause the beginning of a sentence, with a capital letter.
 fn capital(clause: &str) -> String {
     let mut letters = clause.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The control: a working set touched again at once.
+/// Returns a sentence about the control, in which a job touches its working set again at once.
 fn control(summaries: &[CellSummary]) -> Option<String> {
     let shares = summaries
         .iter()
@@ -131,7 +132,7 @@ fn control(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// Cells without an interval because they have too few replicates.
+/// Returns a sentence about the cells that have no interval because they have too few replicates.
 fn few_replicates(summaries: &[CellSummary]) -> Option<String> {
     let few = |it: &&CellSummary| it.delay.as_ref().is_some_and(|delay| !delay.has_replicates());
     let cells = summaries.iter().filter(few).count();
@@ -143,8 +144,8 @@ fn few_replicates(summaries: &[CellSummary]) -> Option<String> {
     })
 }
 
-/// Cells whose replicates rise or fall in the course of the run, where they are more than chance
-/// makes of as many.
+/// Returns a sentence about the cells whose replicates rise or fall during the run, if there are more
+/// such cells than chance would produce.
 fn drifting(summaries: &[CellSummary]) -> Option<String> {
     let tested: Vec<(&CellSummary, ReplicateDrift)> =
         summaries.iter().filter_map(|it| Some((it, it.delay.as_ref()?.drift?))).collect();
@@ -164,7 +165,7 @@ fn drifting(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// The evidence of a run's line exchanges on the distance between its CPUs.
+/// Returns a sentence about the distances between CPUs that the line exchanges of a run revealed.
 fn distance(file: &FileNote) -> Option<String> {
     let classes: Classes =
         serde_json::from_value(file.provenance.machine.get("distance")?.clone()).ok()?;
@@ -188,7 +189,8 @@ fn distance(file: &FileNote) -> Option<String> {
     ))
 }
 
-/// The unknowns about the frames of replicates, with the reason.
+/// Returns a sentence about page frames of replicates that corehop could not renew or check, with the
+/// reason.
 fn unseen_frames(file: &FileNote) -> Option<String> {
     let renewal = file.provenance.machine.get("renewal")?;
     let why = |name: &str| renewal.get(name)?.as_str();
@@ -202,7 +204,7 @@ fn unseen_frames(file: &FileNote) -> Option<String> {
     ))
 }
 
-/// Why no lines were exchanged.
+/// Returns a sentence about the reason why no cache lines were exchanged.
 fn no_distance(file: &FileNote) -> Option<String> {
     let why = file.provenance.machine.get("no_exchange")?.as_str()?;
     Some(format!(
@@ -211,7 +213,8 @@ fn no_distance(file: &FileNote) -> Option<String> {
     ))
 }
 
-/// A run that ended when it had seen enough has seen what it liked: its intervals are a little narrow.
+/// Returns a sentence about runs that ended when corehop had seen enough, because such a run makes
+/// intervals somewhat too narrow.
 fn stopped_by_the_data(data: &Results) -> Option<String> {
     let ended = |word: &&String| word.starts_with("--precision") || word.starts_with("--budget");
     let commands = data.files.iter().flat_map(|file| &file.provenance.command);
@@ -226,7 +229,7 @@ fn stopped_by_the_data(data: &Results) -> Option<String> {
     })
 }
 
-/// The cell that lost the largest share of its samples.
+/// Returns a sentence about the cell that lost the largest share of its samples.
 fn censored(summaries: &[CellSummary]) -> Option<String> {
     let worst = summaries.iter().min_by(|a, b| a.valid_share.total_cmp(&b.valid_share))?;
     (worst.n_valid < worst.n_all).then(|| {
@@ -240,7 +243,7 @@ fn censored(summaries: &[CellSummary]) -> Option<String> {
     })
 }
 
-/// A note where some samples are certified by less than the strongest means.
+/// Returns a sentence about the valid samples that were certified without restartable sequences.
 fn weak_certificates(summaries: &[CellSummary]) -> Option<String> {
     use corehop_plan::samples::Certificate;
     let weak: usize = summaries

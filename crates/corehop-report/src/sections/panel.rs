@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cells that belong on one set of axes, and what to call them.
+//! A panel groups the cells that belong on one set of axes, and gives them names.
 
 use crate::table::{interval, micros};
 use corehop_plan::workload::Event;
@@ -9,15 +9,16 @@ use corehop_stats::delay::DelayStatistics;
 use corehop_stats::quantile::Quantile;
 use corehop_stats::summary::CellSummary;
 
-/// Cells that differ in nothing but the event, its absence, and the working-set size.
+/// The cells of a panel differ only in the event, in its absence, and in the working-set size.
 pub(super) struct Panel<'a> {
-    /// The common properties, as far as they tell them from other panels.
+    /// The load of the cells, and the other properties that they share if these distinguish the panel from
+    /// others.
     pub(super) label: String,
-    /// The cells.
+    /// The cells of the panel.
     pub(super) cells: Vec<&'a CellSummary>,
 }
 
-/// The panels of these cells, in their order.
+/// Groups the given cells into panels, and keeps the order of the cells.
 pub(super) fn panels<'a>(cells: impl Iterator<Item = &'a CellSummary>) -> Vec<Panel<'a>> {
     let mut panels: Vec<Panel> = Vec::new();
     for cell in cells {
@@ -38,7 +39,7 @@ pub(super) fn panels<'a>(cells: impl Iterator<Item = &'a CellSummary>) -> Vec<Pa
     panels
 }
 
-/// The common properties of the cells of one panel, in words.
+/// Returns the properties that the cells of a panel have in common, in words.
 fn traits(cell: &CellKey) -> Vec<String> {
     vec![
         format!("load {}", cell.load),
@@ -56,7 +57,8 @@ fn traits(cell: &CellKey) -> Vec<String> {
 }
 
 impl<'a> Panel<'a> {
-    /// The cells by series, each in ascending order of size, with the series' name.
+    /// Returns the series of the panel, each with a name and with its cells in ascending order of
+    /// working-set size.
     pub(super) fn series(&self) -> Vec<(String, Vec<&'a CellSummary>)> {
         let mut series: Vec<Vec<&CellSummary>> = Vec::new();
         for &cell in &self.cells {
@@ -68,7 +70,8 @@ impl<'a> Panel<'a> {
         series.into_iter().map(|cells| (self.name(&cells[0].cell), cells)).collect()
     }
 
-    /// The event, and how long and to whom the CPU went where that tells series apart.
+    /// Returns the name of a series: the event, with the length and the occupant of the absence if these
+    /// distinguish the series from others.
     pub(super) fn name(&self, cell: &CellKey) -> String {
         let siblings =
             || self.cells.iter().map(|other| &other.cell).filter(|other| other.event == cell.event);
@@ -94,7 +97,8 @@ impl<'a> Panel<'a> {
         name
     }
 
-    /// Whether jobs were away in several companies, so that not every two costs of the panel are comparable.
+    /// Returns whether jobs were away in several companies, so that some costs of the panel are not
+    /// comparable.
     fn companies_differ(&self) -> bool {
         let costs = self.cells.iter().filter(|it| costs(it.cell.event));
         let mut all = costs.map(|it| (it.cell.preempted_by, &it.cell.polluter));
@@ -102,7 +106,7 @@ impl<'a> Panel<'a> {
         all.any(|it| Some(it) != first)
     }
 
-    /// The working-set sizes, ascending.
+    /// Returns the working-set sizes of the panel's cells, in ascending order.
     pub(super) fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.cells.iter().map(|cell| cell.cell.wss_bytes).collect();
         sizes.sort_unstable();
@@ -111,17 +115,17 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Whether an event has a cost that is compared with others.
+/// Returns whether an event has a cost that is compared with the costs of other events.
 fn costs(event: Event) -> bool {
     event == Event::Preemption || event.is_migration()
 }
 
-/// The colour of an event, the same in every figure.
+/// Returns the colour of an event, which is the same in every figure.
 pub(super) fn colour(event: Event) -> usize {
     Event::ALL.iter().position(|&other| other == event).unwrap_or_default()
 }
 
-/// `38 of 40`, or `40` where all are valid.
+/// Returns the number of valid samples, such as `38 of 40`, or `40` if all samples are valid.
 pub(super) fn count(cell: &CellSummary) -> String {
     if cell.n_valid == cell.n_all {
         cell.n_valid.to_string()
@@ -130,7 +134,8 @@ pub(super) fn count(cell: &CellSummary) -> String {
     }
 }
 
-/// `12.3 [11.9, 12.8]`; the number alone where too few samples carry an interval.
+/// Returns a quantile with its interval, such as `12.3 [11.9, 12.8]`, or the number alone if too few samples
+/// support an interval.
 pub(super) fn with_interval(quantile: &Quantile) -> String {
     match (quantile.low, quantile.high) {
         (None, None) => micros(quantile.estimate),
@@ -138,12 +143,12 @@ pub(super) fn with_interval(quantile: &Quantile) -> String {
     }
 }
 
-/// The median of a delay with its interval.
+/// Returns the median of a delay with its interval.
 pub(super) fn median(delay: &DelayStatistics) -> String {
     with_interval(delay.median())
 }
 
-/// A share in percent.
+/// Returns a share in percent.
 pub(super) fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent == 0.0 || percent.abs() >= 9.95 {

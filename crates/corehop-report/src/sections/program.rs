@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recorded programs.
+//! The sections of a page about recorded programs.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use super::kind_front::KindFront;
 use crate::front::in_a_sentence;
 use corehop_results::{Recorded, Results};
 
-/// None: other tables have these headings, too.
+/// Tables of recorded programs have no headings of their own.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
-/// The sections of each recorded program.
+/// Returns the sections of each recorded program.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let of = |it: &Recorded| {
         let arms = it.comparison.as_ref().map(program_runs::section);
@@ -23,7 +23,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     data.program.iter().flat_map(of).collect()
 }
 
-/// The waiting of a recorded program, and its absences.
+/// Returns the first screen about a recorded program, with its waiting and its absences.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let first = data.program.first()?;
     let answer = observed::firsts(&first.recording, &first.cost);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of events that were caused in a program.
+//! Sections about the costs of events that corehop caused in a program.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::front::{MOST_LINES, WordedChart, WordedLine};
 use corehop_results::Results;
 use corehop_stats::program_costs::{DoseCost, ProgramCost, ProgramCostResults};
 
-/// The headings that only these tables have.
+/// The headings that only tables of a program's costs have.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
     (
         "rate",
@@ -28,7 +28,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("seen", "Whether the interval of the cost excludes zero."),
 ];
 
-/// The costs, if the data has some.
+/// Returns the section about the costs of a program, if the data has any.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = program_costs::tables(&data.program_costs);
     let section = (!tables.is_empty()).then(|| PageSection {
@@ -44,7 +44,8 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     section.into_iter().collect()
 }
 
-/// The CPU time that events take in a second, by their rate: a straight line through zero where each costs the same.
+/// Returns a figure of the CPU time that events take in a second, by the rate of the events: a straight line through
+/// zero if each event costs the same.
 fn doses(results: &ProgramCostResults) -> Figure {
     let series = |(colour, it): (usize, &ProgramCost)| FigureSeries {
         name: program_costs::named(results, it),
@@ -67,7 +68,7 @@ fn doses(results: &ProgramCostResults) -> Figure {
     }
 }
 
-/// A rate and the CPU time that its events take.
+/// Returns the point of a rate: the rate, and the CPU time that its events take.
 fn dose(of: &DoseCost) -> SeriesPoint {
     let ms = |us: f64| of.per_second * us / 1e3;
     SeriesPoint {
@@ -79,7 +80,7 @@ fn dose(of: &DoseCost) -> SeriesPoint {
     }
 }
 
-/// The costs of each class of event.
+/// Returns the first screen about a program's costs, with the cost of each class of event.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let results = &data.program_costs;
     let rounds = results.costs.iter().map(|it| it.rounds);

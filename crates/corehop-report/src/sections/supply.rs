@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The supply of CPUs.
+//! Sections about the supply of CPUs.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::table::micros;
 use corehop_results::Results;
 use corehop_sched::supply::SupplySummary;
 
-/// The headings that only these tables have.
+/// The headings that only tables of the supply have.
 pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("windows", "The number of intervals in which corehop watched a CPU without a break."),
     ("watched s", "The total time for which corehop watched the CPU, in seconds."),
@@ -40,7 +40,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ),
 ];
 
-/// The supply, if the data has some.
+/// Returns the section about the supply, if the data has any.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = tables(data).before;
     let section = (!tables.is_empty()).then(|| PageSection {
@@ -51,10 +51,10 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     section.into_iter().collect()
 }
 
-/// The seconds for which a CPU must be watched to see rare gaps.
+/// The seconds for which corehop must watch a CPU to see rare gaps.
 const ENOUGH_S: f64 = 10.0;
 
-/// The CPUs that lost the most.
+/// Returns the first screen about the supply, which shows the CPUs that lost the most time.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let first = data.supply.first()?;
     let mut most: Vec<(f64, &SupplySummary)> =
@@ -88,7 +88,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
     })
 }
 
-/// The sentence of the CPU that supplied the least.
+/// Returns a sentence about the CPU that supplied the least time.
 fn least(&(us, it): &(f64, &SupplySummary)) -> String {
     format!(
         "CPU {} supplied the least: in the worst 40 ms, {} µs were missing; over {:.1} s, {:.2} % of the time.",

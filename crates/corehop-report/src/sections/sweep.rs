@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost against the length for which a polluter or a load ran, and where it stops growing.
+//! Sections about the cost of an event by the length for which a polluter or a load ran, and about
+//! the length at which the cost stops growing.
 
 use super::cost::{point, statistics, table};
 use super::panel::{Panel, panels, percent};
@@ -14,7 +15,7 @@ use corehop_stats::cell::CellKey;
 use corehop_stats::saturation::{SWEEP, Saturation, SaturationLength, same_but_length};
 use corehop_stats::summary::CellSummary;
 
-/// Cost against the length for which a polluter ran.
+/// Returns the section about the cost by the length for which a polluter ran.
 pub(super) fn sweep(data: &Results) -> Option<PageSection> {
     let cells = data.jobs.summaries.iter().filter(|cell| &*cell.cell.experiment == SWEEP);
     let panels = panels(cells);
@@ -45,7 +46,8 @@ pub(super) fn sweep(data: &Results) -> Option<PageSection> {
     Some(PageSection { figures: vec![figure], tables, ..section })
 }
 
-/// One series for each working-set size and what ran; the length got is on the axis.
+/// Returns a variant of the figure with one series for each working-set size and each polluter or
+/// load; the axis shows the measured length.
 fn variant(panel: &Panel, saturations: &[Saturation]) -> Variant {
     let mut groups: Vec<Vec<&CellSummary>> = Vec::new();
     for &cell in &panel.cells {
@@ -74,12 +76,13 @@ fn variant(panel: &Panel, saturations: &[Saturation]) -> Variant {
     }
 }
 
-/// The work in the job's place.
+/// Returns the polluter or load that ran in place of the job.
 fn ran(cell: &CellKey) -> String {
     cell.polluter.as_deref().map_or_else(|| cell.preempted_by.to_string(), str::to_owned)
 }
 
-/// Median, maximum and bound of cells that differ in the length alone.
+/// Returns the curves of the median, the maximum and the bound for cells that differ only in the
+/// length.
 fn curves(name: &str, colour: usize, mut cells: Vec<&CellSummary>) -> Vec<FigureSeries> {
     let length = |cell: &CellSummary| cell.length_us.map_or(0.0, |length| length.estimate);
     cells.sort_by(|a, b| length(a).total_cmp(&length(b)));
@@ -107,7 +110,8 @@ fn curves(name: &str, colour: usize, mut cells: Vec<&CellSummary>) -> Vec<Figure
     kinds.map(series).into()
 }
 
-/// The refill times, by what ran: of its largest working set, which is there last.
+/// Returns marks at the refill times of the caches, for each polluter or load at its largest
+/// working set.
 fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<AxisMark> {
     let mut by_load: Vec<&Saturation> = Vec::new();
     for one in saturations {
@@ -128,7 +132,7 @@ fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<AxisMark>
     by_load.into_iter().flat_map(of_one).collect()
 }
 
-/// The lengths at which delays stop growing, measured and predicted.
+/// Returns a table of the lengths at which the delay stops growing, as measured and as predicted.
 pub(super) fn saturation(data: &Results) -> Option<FigureTable> {
     let mut caches: Vec<&str> = Vec::new();
     for refill in data.saturations.iter().flat_map(|one| &one.refills) {
@@ -184,7 +188,8 @@ fn row(one: &Saturation, caches: &[&str]) -> Vec<String> {
     row
 }
 
-/// `4.05 [2.03, 8.01]`, with `…` where the samples do not say.
+/// Returns the length at which a delay stops growing, such as `4.05 [2.03, 8.01]`, with `…` for an
+/// end that the samples do not determine.
 fn stops(reached: &SaturationLength) -> String {
     let ms = |us: f64| micros(us / 1e3);
     match *reached {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Core switches: the ladder of mechanisms, the time of a call by its size, and from which point a switch pays.
+//! Sections about core switches: the ladder of mechanisms, the time of a call by its size, and the point from
+//! which a switch pays.
 
 use serde_json::{Value, json};
 
@@ -15,10 +16,10 @@ use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_results::Results;
 use corehop_stats::switches::{SwitchResults, SwitchSummary};
 
-/// None: other tables have these headings, too.
+/// Tables of core switches have no headings of their own.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
-/// The core switches, if the data has some.
+/// Returns the section about core switches, if the data has any.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     let tables = tables(data).before;
     let section = (!tables.is_empty()).then(|| PageSection {
@@ -32,7 +33,8 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     section.into_iter().collect()
 }
 
-/// The least costly ways of the first call, and the call without a switch.
+/// Returns the first screen about core switches, with the least costly ways to make the first call, and with
+/// the call without a switch.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let all = &data.switches.summaries;
     let first = &all.first()?.of;
@@ -78,13 +80,14 @@ pub(super) fn notes(data: &Results) -> Vec<String> {
     switching::notes(&data.switches.summaries, &data.switches.not_measured)
 }
 
-/// The mechanisms, and those that were not measured with the reason.
+/// Returns the JSON results about the mechanisms, and about the mechanisms that were not measured, with the
+/// reason.
 pub(super) fn results(data: &Results) -> Vec<Value> {
     let summaries = data.switches.summaries.iter().map(|it| json!(it));
     summaries.chain(data.switches.not_measured.iter().map(|it| json!(it))).collect()
 }
 
-/// The time of calls with a size; None where none was measured.
+/// Returns a figure of the time of calls by their size, or `None` if no call with a size was measured.
 fn figure(summaries: &[SwitchSummary]) -> Option<Figure> {
     let mut variants: Vec<Variant> = Vec::new();
     for it in summaries.iter().filter(|it| it.of.call.is_sized()) {
@@ -108,7 +111,8 @@ fn figure(summaries: &[SwitchSummary]) -> Option<Figure> {
     })
 }
 
-/// Adds a point to the curve of its mechanism; broken lines have several calls outstanding.
+/// Adds a point to the curve of its mechanism; a broken line stands for a mechanism with several calls
+/// outstanding.
 fn add(variant: &mut Variant, it: &SwitchSummary) {
     let name = match it.outstanding {
         1 => it.mechanism.to_string(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets under a scheduler: how jobs went, deadlines, preemption lengths, and whether the number
-//! of tasks matters.
+//! Sections about task sets under a scheduler: how their jobs went, missed deadlines, preemption lengths,
+//! and whether the number of tasks matters.
 
 use serde_json::{Value, json};
 
@@ -17,18 +17,18 @@ use corehop_stats::tasks::{
     TaskSummary, Under,
 };
 
-/// The tasks that are listed: those that were latest.
+/// The section lists at most this many tasks, and chooses the tasks that were latest.
 const LISTED: usize = 10;
 
-/// None: other tables have these headings, too.
+/// Tables of task sets have no headings of their own.
 pub(super) const HEADINGS: &[(&str, &str)] = &[];
 
-/// Tables of all that is known of them.
+/// Returns the section about task sets, with a table for everything that is known about them.
 pub(super) fn sections(data: &Results) -> Vec<PageSection> {
     data.tasks.as_ref().map(|report| section(data, report)).into_iter().collect()
 }
 
-/// The deadlines of each scheduler.
+/// Returns the first screen about task sets, with the missed deadlines of each scheduler.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let tasks = data.tasks.as_ref().filter(|it| !it.schedulers.is_empty())?;
     let line = |it: &SchedulerSummary| WordedLine {
@@ -82,7 +82,7 @@ fn section(data: &Results, report: &TaskReport) -> PageSection {
     notes(data).into_iter().fold(section, PageSection::says)
 }
 
-/// The omissions of the tables of task sets, and the outcome of their observations.
+/// Returns notes about what the tables of task sets leave out, and about the outcome of the observations.
 pub(super) fn notes(data: &Results) -> Vec<String> {
     let Some(report) = data.tasks.as_ref() else { return Vec::new() };
     let mut notes = Vec::new();
@@ -112,7 +112,7 @@ fn under(of: &Under) -> Vec<String> {
     vec![of.machine.to_string(), of.scheduler.to_string(), of.load.to_string()]
 }
 
-/// A table that begins with machine, scheduler and load.
+/// Returns a table whose first columns are the machine, the scheduler and the load.
 fn table<T>(
     caption: &str,
     head: &[&str],
@@ -137,7 +137,7 @@ fn jobs(counts: &[JobCounts]) -> FigureTable {
     })
 }
 
-/// A number, or that it is unknown.
+/// Returns a number as text, or the word `unknown`.
 fn known(number: Option<String>) -> String {
     number.unwrap_or_else(|| "unknown".to_owned())
 }
@@ -339,8 +339,8 @@ mod tests {
     use corehop_stats::estimator::Estimator;
     use corehop_stats::tasks::TaskRuns;
 
-    /// Two tasks of ten jobs each, which respond after 2 ms under G-EDF; under P-EDF after 15 ms, and every
-    /// second job is late: by 5 ms, and by 7 ms those of task 1.
+    /// Makes a report of two tasks of ten jobs each, which respond after 2 ms under G-EDF; under P-EDF
+    /// after 15 ms, and every second job is late: by 5 ms, and by 7 ms those of task 1.
     fn report() -> TaskReport {
         let mut runs = TaskRuns::default();
         for (scheduler, sampled) in [(Scheduler::GEdf, 20), (Scheduler::PEdf, 15)] {
@@ -382,7 +382,7 @@ mod tests {
         runs.finish().unwrap()
     }
 
-    /// The field of the last row below this word.
+    /// Returns the field of the last row below this word.
     fn field(table: &FigureTable, head: &str) -> String {
         let place = table.head.iter().position(|it| it == head).unwrap();
         table.rows.last().unwrap()[place].clone()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables held against the printed ones, and against what was worked out by hand.
+//! Tests compare tables with the printed tables and with tables that were worked out by hand.
 
 use super::*;
 use corehop_plan::experiment::{Cell, Preset};
@@ -11,8 +11,8 @@ use corehop_plan::workload::{Absence, Event, Load, Page};
 use corehop_stats::estimator::Estimator;
 use corehop_stats::summary::summarize;
 
-/// Lines as printed in the studies: Bastoni et al. 2010, table 1 (Fig. 2a), and Wächtler 2012,
-/// table A.1, each with the columns that its own table has.
+/// Lines as printed in two studies, Bastoni et al. 2010, table 1 (Fig. 2a), and Wächtler 2012,
+/// table A.1, each with the columns of its own table.
 const PRINTED: [&str; 2] = [
     "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us
 xeon_l7455,uma,constructed,preemption,uniform_0_50ms,0.25,max,4,17.52
@@ -22,7 +22,7 @@ xeon_x5650,numa,idle,preemption,fixed_4ms,max,4,0.19
 xeon_x5650,numa,idle,l3_migration,,max,4,4.59",
 ];
 
-/// The samples that would be taken for the lines above.
+/// Returns samples that would give the lines in [`PRINTED`].
 fn as_in_the_studies() -> Vec<Sample> {
     let bastoni = Sample {
         machine: "xeon_l7455".into(),
@@ -50,7 +50,7 @@ fn table(samples: &[Sample]) -> String {
     csv(&joinable(&summaries))
 }
 
-/// The values of the columns `names` in every line of a CSV table without quotes.
+/// Returns the values of the columns `names` in every line of a CSV table without quotes.
 fn values<'a>(table: &'a str, names: &[&str]) -> Vec<Vec<&'a str>> {
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();
@@ -77,7 +77,7 @@ fn a_table_of_ours_and_a_printed_one_join_on_their_common_columns() {
     }
 }
 
-/// Two samples of every cell that the preset measures on the first machine of the study.
+/// Makes two samples of every cell that the preset measures on the first machine of the study.
 fn as_planned(preset: Preset) -> Vec<Sample> {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
     let make = Load::Realistic { command: "make".to_owned(), cpus: CpuList::default() };

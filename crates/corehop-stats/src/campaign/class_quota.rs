@@ -2,7 +2,7 @@
 //! Finds the cells that lack samples of an observed class of migration.
 //!
 //! A host that moves its virtual CPUs determines the class of each migration. If the host shows several
-//! classes for a relevant part of the time, each class should have its part of a cell's samples. corehop
+//! classes for a relevant part of the time, each class should have its part of a cell's samples. Corehop
 //! takes further replicates for this, but a bounded number, because nobody knows the class of a replicate
 //! in advance.
 
@@ -25,7 +25,7 @@ pub struct ClassQuota {
 }
 
 impl ClassQuota {
-    /// A quota without samples.
+    /// Makes a quota that has no samples yet.
     pub fn new(platform: Platform) -> Self {
         Self { platform, exchanges: ClassExchanges::default(), samples: Vec::new() }
     }
@@ -44,13 +44,13 @@ impl ClassQuota {
         self.exchanges.take(&self.platform, batch);
     }
 
-    /// The classes that the run has shown so far.
+    /// Returns the classes that the run has shown so far.
     pub fn classes(&self) -> Classes {
         self.exchanges.finish()
     }
 
-    /// The number of samples that each cell lacks in its rarest class: each frequent class should have an
-    /// equal part of the requested number.
+    /// Returns the number of samples that each cell lacks in its rarest class: each frequent class should
+    /// have an equal part of the requested number.
     pub fn lacking(&self, asked: &[u32]) -> Vec<u32> {
         let classes = self.classes();
         let often: Vec<Event> = often(&classes);
@@ -81,7 +81,7 @@ impl ClassQuota {
     }
 }
 
-/// The classes that the run has shown often enough to wait for them.
+/// Returns the classes that the run has shown often enough to wait for them.
 fn often(classes: &Classes) -> Vec<Event> {
     let mut all = Vec::new();
     for of in classes.pairs.iter().filter(|of| of.levels.count() > 1) {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use crate::example::{guest, sample};
 
-    /// A run in which so many of a hundred batches were far, one sample of cell 1 each.
+    /// Makes a run in which `far` of a hundred batches were far, with one sample of cell 1 each.
     fn run(far: u64) -> ClassQuota {
         let mut quota = ClassQuota::new(guest());
         for at in 0..100 {

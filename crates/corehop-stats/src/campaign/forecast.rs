@@ -19,41 +19,41 @@ pub struct Forecast {
     since: Vec<Nanos>,
 }
 
-/// A forecast for a campaign.
+/// A forecast of the samples and the time that a campaign still needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     /// The share of the work that is complete, 0 to 1.
     pub done: f64,
-    /// The remaining time; None until the pace is known.
+    /// The remaining time, or `None` until the pace is known.
     pub left: Option<Nanos>,
-    /// The number of cells.
+    /// The number of cells of the campaign.
     pub cells: usize,
     /// The cells that still lack samples; the cell with the most work is first.
     pub unfinished: Vec<CellShortfall>,
 }
 
-/// A cell that lacks samples.
+/// A cell that still lacks samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellShortfall {
-    /// The index of the cell.
+    /// The index of the cell that lacks samples.
     pub cell: usize,
-    /// The number of valid samples.
+    /// The number of valid samples that the cell has.
     pub valid: u32,
-    /// The intended number of samples.
+    /// The number of samples that the cell should have.
     pub target: u32,
-    /// The remaining time; None if the cell has no sample of this run yet.
+    /// The remaining time, or `None` if the cell has no sample of this run yet.
     pub left: Option<Nanos>,
 }
 
 impl Forecast {
-    /// A forecast for a run that begins now; `progress` has the samples of earlier runs.
+    /// Makes a forecast for a run that begins now; `progress` has the samples of earlier runs.
     pub fn new(costs: Vec<Nanos>, progress: &[CellProgress]) -> Self {
         let had = progress.iter().map(|cell| cell.valid).collect();
         Self { since: vec![Nanos::new(0); costs.len()], costs, had }
     }
 
-    /// The forecast at `elapsed` after the begin of the run, if every cell must get the number of valid
-    /// samples in `targets`.
+    /// Returns the forecast at `elapsed` after the begin of the run, if every cell must get the number of
+    /// valid samples in `targets`.
     pub fn look(&mut self, elapsed: Nanos, progress: &[CellProgress], targets: &[u32]) -> Outlook {
         let mut unfinished: Vec<CellShortfall> = Vec::new();
         let (mut done, mut new, mut left) = (0.0, 0.0, 0.0);
@@ -83,7 +83,7 @@ impl Forecast {
     }
 }
 
-/// The time that the amount `left` takes if the amount `new` took `spent` nanoseconds.
+/// Returns the time that the amount `left` takes if the amount `new` took `spent` nanoseconds.
 fn pace(spent: u64, new: f64, left: f64) -> Option<Nanos> {
     (new > 0.0).then(|| Nanos::new((spent as f64 * left / new) as u64))
 }

@@ -15,7 +15,7 @@ use crate::sequential::{Precision, StoppingDecision, decided};
 use corehop_plan::experiment::share;
 use corehop_plan::samples::RowObservation;
 
-/// The goal of a campaign.
+/// The goal at which a campaign ends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// The campaign takes the requested number of valid samples of each cell.
@@ -88,23 +88,24 @@ impl CellState {
         self.is_impossible() || self.attempts >= MOST_ATTEMPTS * self.asked.max(FIRST_LOOK)
     }
 
-    /// Whether several attempts were made and none yielded a value.
+    /// Returns whether several attempts were made and none yielded a value.
     const fn is_impossible(&self) -> bool {
         self.measured == 0 && self.attempts >= MOST_UNMEASURED
     }
 
-    /// The number of further valid samples that the cell needs to have `wanted` valid samples.
+    /// Returns the number of further valid samples that the cell needs to have `wanted` valid samples.
     fn missing(&self, wanted: u32) -> u32 {
         if self.given_up() { 0 } else { wanted.saturating_sub(self.valid()) }
     }
 
-    /// The medians of the replicates.
+    /// Returns the medians of the replicates of the cell.
     fn medians(&self) -> Vec<f64> {
         let of = |values: &Vec<f64>| Ordered::new(values).ok().map(|values| median(&values));
         self.replicates.iter().filter_map(|(_, values)| of(values)).collect()
     }
 
-    /// The half width of the median's interval relative to the scale, and whether it is narrow enough.
+    /// Returns the half width of the median's interval relative to the scale, and whether it is narrow
+    /// enough.
     fn precision(&self, precision: Precision) -> (f64, bool) {
         let scale = self.scales / f64::from(self.valid().max(1));
         match decided(&self.medians(), scale, precision) {
@@ -116,7 +117,7 @@ impl CellState {
         }
     }
 
-    /// The number of samples that pays in a further replicate:
+    /// Returns the number of samples that pays in a further replicate:
     /// `sqrt(c_replicate/c_sample · within/between)`.
     fn worthwhile(&self) -> u32 {
         let several = self.replicates.iter().map(|(_, values)| values).filter(|it| it.len() > 1);
@@ -133,7 +134,7 @@ impl CellState {
         if best.is_finite() { best.clamp(fewest, most) as u32 } else { fewest as u32 }
     }
 
-    /// Whether hardly any sample of the cell is valid.
+    /// Returns whether hardly any sample of the cell is valid.
     fn hopeless(&self) -> bool {
         self.is_impossible()
             || self.attempts > FIRST_LOOK && self.valid() * MOST_ATTEMPTS < self.attempts
@@ -155,14 +156,14 @@ pub struct Campaign {
     cells: Vec<CellState>,
 }
 
-/// The progress of a cell.
+/// The progress of a cell in its campaign.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellProgress {
-    /// The number of valid samples.
+    /// The number of valid samples that the cell has.
     pub valid: u32,
-    /// The number of samples taken.
+    /// The number of samples that were taken for the cell.
     pub attempts: u32,
-    /// The requested number of samples.
+    /// The number of samples that the plan requested for the cell.
     pub asked: u32,
     /// Whether the cell gets no further samples although some are missing.
     pub given_up: bool,
@@ -171,7 +172,7 @@ pub struct CellProgress {
 }
 
 impl Campaign {
-    /// A campaign for cells with these requested numbers of samples, in `replicates` replicates.
+    /// Makes a campaign for cells with the given requested numbers of samples, in `replicates` replicates.
     pub fn new(asked: &[u32], replicates: u32, goal: Goal) -> Self {
         let cell = |&asked: &u32| CellState { asked, ..CellState::default() };
         Self {
@@ -184,8 +185,8 @@ impl Campaign {
         }
     }
 
-    /// The campaign with only the share `share` of the samples in its replicates, so that all replicates
-    /// fit into a budget; further replicates add the missing samples while time remains.
+    /// Returns the campaign with only the share `share` of the samples in its replicates, so that all
+    /// replicates fit into a budget; further replicates add the missing samples while time remains.
     #[must_use]
     pub fn paced(self, share: f64) -> Self {
         Self { pace: share.clamp(0.0, 1.0), ..self }
@@ -200,12 +201,12 @@ impl Campaign {
         }
     }
 
-    /// The number of replicates that have begun.
+    /// Returns the number of replicates that have begun.
     pub const fn begun(&self) -> u32 {
         self.begun
     }
 
-    /// The next round; None if the goal is reached or cannot be reached.
+    /// Returns the next round, or `None` if the goal is reached or cannot be reached.
     pub fn next_round(&mut self) -> Option<SamplingRound> {
         loop {
             let replicate = if self.under_way { self.begun.saturating_sub(1) } else { self.begun };
@@ -230,13 +231,13 @@ impl Campaign {
         }
     }
 
-    /// Whether invalid samples of this replicate are repeated in the same replicate, which applies to the
-    /// last replicate of a count.
+    /// Returns whether invalid samples of this replicate are repeated in the same replicate, which applies
+    /// to the last replicate of a count.
     fn stays(&self, replicate: u32) -> bool {
         self.goal == Goal::Count && self.pace >= 1.0 && replicate + 1 >= self.replicates
     }
 
-    /// The number of samples of each cell to take in this replicate.
+    /// Returns the number of samples of each cell to take in this replicate.
     fn wanted(&self, replicate: u32) -> Vec<u32> {
         let of = |cell: &CellState| match self.goal {
             _ if replicate < self.replicates => {
@@ -266,8 +267,8 @@ impl Campaign {
         wanted
     }
 
-    /// The number of a cell's samples that the planned replicates take together; at least one in each
-    /// replicate.
+    /// Returns the number of a cell's samples that the planned replicates take together; at least one in
+    /// each replicate.
     fn at_this_pace(&self, cell: &CellState) -> u32 {
         let paced = (f64::from(cell.asked) * self.pace).ceil() as u32;
         paced.max(self.replicates).min(cell.asked)
@@ -288,8 +289,8 @@ impl Campaign {
         self.cells.iter().zip(&widths).map(more).collect()
     }
 
-    /// The intended number of valid samples of each cell: the requested number, or, if only the samples
-    /// can show how many are enough, the present number plus the `quota` of the next block.
+    /// Returns the intended number of valid samples of each cell: the requested number, or, if only the
+    /// samples can show how many are enough, the present number plus the `quota` of the next block.
     pub fn targets(&self, quota: &[u32]) -> Vec<u32> {
         let of = |(cell, &more): (&CellState, &u32)| match self.goal {
             Goal::Count => cell.asked,
@@ -298,12 +299,12 @@ impl Campaign {
         self.cells.iter().zip(quota).map(of).collect()
     }
 
-    /// The number of cells that lack requested samples.
+    /// Returns the number of cells that lack requested samples.
     pub fn lacking(&self) -> usize {
         self.cells.iter().filter(|cell| cell.valid() < cell.asked).count()
     }
 
-    /// The progress of each cell.
+    /// Returns the progress of each cell of the campaign.
     pub fn progress(&self) -> Vec<CellProgress> {
         let of = |cell: &CellState| CellProgress {
             valid: cell.valid(),
@@ -316,7 +317,8 @@ impl Campaign {
     }
 }
 
-/// The largest number of a cell's samples in a block, if more samples are wanted than fit into a block.
+/// Returns the largest number of a cell's samples in a block, if more samples are wanted than fit into a
+/// block.
 fn most_each(wanted: &[u32]) -> u32 {
     let unfinished = wanted.iter().filter(|&&more| more > 0).count() as u32;
     (MOST_PER_BLOCK / unfinished.max(1)).max(1)
@@ -331,7 +333,7 @@ mod tests {
         RowObservation { cell, valid, measured: true, value_ns, scale_ns: 100.0, replicate }
     }
 
-    /// Runs a campaign whose samples come out as `value` says; the rounds.
+    /// Runs a campaign whose samples come out as `value` says, and returns its rounds.
     fn carry_out(
         campaign: &mut Campaign,
         most: usize,

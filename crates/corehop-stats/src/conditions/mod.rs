@@ -2,15 +2,15 @@
 //! Estimates the causes of the spread between replicates: shares of the variance, from a run of
 //! `conditions`.
 //!
-//! Each step of a `conditions` run renews one draw. The median of a step is the sum of a contribution
-//! of the current draw of each kind, a contribution of time, and the error of a median of few samples.
-//! The variance of the medians is therefore the sum of the variances of these parts:
+//! A step of a `conditions` run renews one draw. The median of a step is the sum of a contribution of
+//! the current draw of each kind, a contribution of time, and the error of a median of few samples. The
+//! variance of the medians is therefore the sum of the variances of the following parts:
 //!
 //! - The variance of one kind of draw: half of the mean squared difference between a step that renewed
 //!   the draw and the step before, minus the corresponding value for steps that renewed nothing. The
-//!   contributions of time and error are in both kinds of pairs, so they cancel. This is the
-//!   difference-based estimator of von Neumann (Annals of Mathematical Statistics 12, 1941), applied to
-//!   each kind of draw.
+//!   contributions of time and error are in pairs of steps with and without a renewal, so they cancel.
+//!   The estimator is the difference-based estimator of von Neumann (Annals of Mathematical Statistics
+//!   12, 1941), applied to each kind of draw.
 //! - The error of a median: a quarter of the mean squared difference between the medians of a step's
 //!   two halves.
 //! - The distance of the CPUs: if a run shows several classes of distance, the variance between their
@@ -59,14 +59,14 @@ pub enum VarianceComponent {
     Renewed(Renewed),
     /// Changes from one step to the next that no renewal causes.
     Step,
-    /// Other changes over the run.
+    /// The component is the change over the run that no draw explains.
     Run,
     /// The error of the median of a step's samples.
     Error,
 }
 
 impl VarianceComponent {
-    /// The name of the part, for people.
+    /// Returns the name of the part, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Distance => "distance of the CPUs",
@@ -95,10 +95,10 @@ pub enum Covariate {
 }
 
 impl Covariate {
-    /// All covariates.
+    /// All covariates of the analysis.
     pub const ALL: [Self; 3] = [Self::Exchange, Self::LastLevel, Self::Progress];
 
-    /// The name of the covariate, for people.
+    /// Returns the name of the covariate, for people.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Exchange => "exchange of a line, within its class",
@@ -124,9 +124,9 @@ pub struct Spreading {
     pub cell: CellKey,
     /// The number of steps with a valid sample.
     pub steps: usize,
-    /// The number of rounds with such a step.
+    /// The number of rounds that have a step with a valid sample.
     pub rounds: usize,
-    /// The number of valid samples.
+    /// The number of valid samples behind the shares.
     pub samples: usize,
     /// The median of the steps' medians, in microseconds.
     pub median_us: f64,
@@ -143,7 +143,7 @@ pub struct Spreading {
     pub covariates: Vec<(Covariate, VarianceShare)>,
     /// The number of steps in each class of distance, if measured.
     pub classes: BTreeMap<String, usize>,
-    /// The reason why there are no shares.
+    /// The reason why the cell has no shares of variance.
     pub why_none: Option<NoShares>,
 }
 
@@ -184,7 +184,7 @@ pub struct Spreads {
 }
 
 impl Spreads {
-    /// An empty collection whose delays are computed by `estimator`.
+    /// Makes an empty collection whose delays are computed by `estimator`.
     pub const fn new(estimator: Estimator) -> Self {
         Self { estimator, run: 0, runs: Vec::new() }
     }
@@ -224,7 +224,7 @@ impl Spreads {
         &mut self.runs[at].2
     }
 
-    /// The causes of the spread of each cell of each run.
+    /// Returns the causes of the spread of each cell of each run.
     pub fn finish(&self) -> Vec<Spreading> {
         self.runs.iter().filter_map(|(_, cell, steps)| spreading(cell, steps)).collect()
     }
@@ -247,8 +247,8 @@ fn median(values: &[f64]) -> Option<f64> {
     Ordered::new(values).ok().map(|values| quantile::median(&values))
 }
 
-/// The medians of two halves, to which the values are dealt in the order A B B A: jobs go back and
-/// forth between two CPUs, and one direction can cost more.
+/// Returns the medians of two halves, to which the values are dealt in the order A B B A: jobs go back
+/// and forth between two CPUs, and one direction can cost more.
 fn half_medians(values: &[f64]) -> Option<[f64; 2]> {
     let (mut first, mut second) = (Vec::new(), Vec::new());
     for (at, &value) in values.iter().enumerate() {

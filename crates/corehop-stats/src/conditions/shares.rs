@@ -23,13 +23,13 @@ const RESAMPLES: usize = 999;
 const SEED: u64 = 0x5eed_5eed;
 const LEVEL: f64 = 0.95;
 
-/// The reason why there are no shares.
+/// The reason why the cell has no shares of variance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoShares {
-    /// There are fewer than [`FEWEST_ROUNDS`] rounds.
+    /// The run has fewer than [`FEWEST_ROUNDS`] rounds.
     TooFewRounds {
-        /// The number of rounds.
+        /// The number of rounds that the run has.
         have: usize,
     },
     /// All medians are equal, or there is only one median.
@@ -66,7 +66,7 @@ struct StepDifference {
     squared: Option<f64>,
 }
 
-/// The steps of each round.
+/// The steps of each round of a run.
 type Rounds = Vec<Vec<StepDifference>>;
 
 pub(super) fn shares(steps: &[StepObservation]) -> ShareEvidence {
@@ -190,15 +190,16 @@ impl VarianceShares {
     }
 }
 
-/// Half of the mean squared difference of the steps that renewed this draw; None without such steps.
+/// Returns half of the mean squared difference of the steps that renewed the draw `renewed`, or
+/// `None` if there are no such steps.
 fn half_mean_square(entries: &[&StepDifference], renewed: Renewed) -> Option<f64> {
     let of = entries.iter().filter(|entry| entry.step.renewed == renewed);
     let squares: Vec<f64> = of.filter_map(|entry| entry.squared).collect();
     (!squares.is_empty()).then(|| squares.iter().sum::<f64>() / squares.len() as f64 / 2.0)
 }
 
-/// The variance of a step's median around its true value, which is a quarter of the mean squared
-/// difference of the step's halves.
+/// Returns the variance of a step's median around its true value, which is a quarter of the mean
+/// squared difference of the step's halves.
 fn error(entries: &[&StepDifference]) -> f64 {
     let halves: Vec<f64> = entries.iter().filter_map(|entry| entry.step.halves).collect();
     halves.iter().map(|it| it * it).sum::<f64>() / 4.0 / halves.len().max(1) as f64
@@ -226,9 +227,9 @@ impl Within {
         Self { classes: groups.len(), means, variance: squares / free }
     }
 
-    /// The variance within classes that a straight line in a covariate explains, corrected for the
-    /// variance that the line explains by chance. None if the covariate is unknown in most steps, or
-    /// never varies.
+    /// Returns the variance within classes that a straight line in a covariate explains, corrected
+    /// for the variance that the line explains by chance. Returns `None` if the covariate is unknown
+    /// in most steps, or never varies.
     fn explained_by(&self, entries: &[&StepDifference], covariate: usize) -> Option<f64> {
         let known: Vec<(Option<Event>, f64, f64)> = entries
             .iter()

@@ -31,7 +31,7 @@ impl Truth {
             + (self.far / 2.0).powi(2)
     }
 
-    /// The samples of a run with `rounds` rounds and eight samples in each step.
+    /// Returns the samples of a run with `rounds` rounds and eight samples in each step.
     fn run(self, rounds: u32, seed: u64) -> Vec<Sample> {
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();
         let conditions = Conditions { rounds, ..Preset::Quick.conditions(&platform) };
@@ -119,7 +119,7 @@ fn over_many_runs_each_part_is_what_was_put_in() {
     close(VarianceComponent::Error, 1.37 * 0.01 / 8.0);
 }
 
-/// The share of runs in which the interval of a part contains the part's true share.
+/// Returns the share of runs in which the interval of a part contains the part's true share.
 fn covered(truth: Truth, part: VarianceComponent, own: f64, rounds: u32) -> f64 {
     let error = 1.37 * truth.sample.powi(2) / 8.0;
     let share_of = own / (truth.variance_between() + error);

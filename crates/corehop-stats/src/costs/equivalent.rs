@@ -19,9 +19,9 @@ pub enum EquivalentSet {
 }
 
 impl EquivalentSet {
-    /// The size at which an event costs `us` microseconds; between measured sizes, costs are linear in the logarithm of
-    /// the size. A size whose cost is below the cost of a smaller size counts with the smaller size's cost. None if the
-    /// costs of the event are unknown.
+    /// Returns the size at which an event costs `us` microseconds; between measured sizes, costs are linear in the
+    /// logarithm of the size. A size whose cost is below the cost of a smaller size counts with the smaller size's
+    /// cost. Returns `None` if the costs of the event are unknown.
     pub fn of(costs: &dyn EventCosts, event: Event, us: f64) -> Option<Self> {
         let mut before: Option<(f64, f64)> = None;
         for kib in costs.sizes(&[event]) {

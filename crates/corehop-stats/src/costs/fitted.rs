@@ -19,8 +19,8 @@ pub struct ModelCosts<'a> {
 }
 
 impl<'a> ModelCosts<'a> {
-    /// The costs of a model after absences of `length`, or with None of the longest measured length; `only`
-    /// states other fields of the series, as names and values.
+    /// Returns the costs of a model after absences of `length`; if `length` is `None`, of the longest
+    /// measured length. The argument `only` states other fields of the series, as names and values.
     pub fn new(
         model: &'a DelayModel,
         load: &str,
@@ -106,8 +106,8 @@ impl EventCosts for ModelCosts<'_> {
     }
 }
 
-/// A cost that a decision can charge. A cost whose interval is at or below zero, or has its ends in the wrong
-/// order, bounds no delay and is an error.
+/// Returns a cost that a decision can charge. A cost whose interval is at or below zero, or has its ends in
+/// the wrong order, bounds no delay and is an error.
 fn sound(event: Event, cost: cpmd::CostEstimate) -> Result<Cost, NoCost> {
     let cpmd::CostEstimate { estimate_us: us, low_us, high_us } = cost;
     let wrong = match (low_us, high_us) {

@@ -10,17 +10,18 @@ use corehop_plan::platform::{Platform, PlatformError};
 /// The version of the file format.
 const HOST_COSTS_SCHEMA: &str = "corehop-host-costs-1";
 
-/// The identity of a host.
+/// The identity of a host, by which corehop recognises its costs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostIdentity {
-    /// The description of the host.
+    /// The description of the host as a platform.
     pub platform: Platform,
     /// A digest of the identity that the host's system received at installation, if it has one.
     pub identity: Option<String>,
 }
 
 impl HostIdentity {
-    /// The first property in which the host differs from `known`, which the sentence calls `whose`.
+    /// Returns the first property in which the host differs from `known`, which the sentence calls
+    /// `whose`.
     pub fn difference(&self, known: &Self, whose: &str) -> Option<String> {
         let identities = self.identity.as_ref().zip(known.identity.as_ref());
         let other_system = identities.is_some_and(|(this, other)| this != other);
@@ -30,14 +31,14 @@ impl HostIdentity {
     }
 }
 
-/// The costs of a host.
+/// The costs of events that were measured on a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostCosts {
     /// The host for which the costs hold.
     pub host: HostIdentity,
     /// The day of the first sample.
     pub date: String,
-    /// The model of the costs.
+    /// The model of delays that states the costs.
     pub model: DelayModel,
 }
 
@@ -55,12 +56,12 @@ pub enum NotHostCosts {
     /// The description of its machine is damaged.
     #[error("the description of the measured machine: {0}")]
     Platform(#[from] PlatformError),
-    /// The model is damaged.
+    /// The model in the file is damaged.
     #[error(transparent)]
     Model(#[from] NotAModel),
 }
 
-/// The form of the file.
+/// The structure of a file of host costs.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct HostCostFile {
@@ -72,7 +73,7 @@ struct HostCostFile {
 }
 
 impl HostCosts {
-    /// The costs as JSON.
+    /// Returns the costs as the JSON text of a file.
     pub fn to_json(&self) -> String {
         let file = HostCostFile {
             schema: HOST_COSTS_SCHEMA.to_owned(),
@@ -87,7 +88,7 @@ impl HostCosts {
     /// Parses the costs of a host.
     ///
     /// # Errors
-    /// [`NotHostCosts`] if the text is not a valid file of costs.
+    /// Returns [`NotHostCosts`] if the text is not a valid file of costs.
     pub fn from_json(text: &str) -> Result<Self, NotHostCosts> {
         let file: HostCostFile = bounds::from_json(text)?;
         if file.schema != HOST_COSTS_SCHEMA {

@@ -3,8 +3,8 @@
 //!
 //! A decision uses a model only through [`EventCosts`]. [`CostTable`] interpolates linearly between the sizes of a
 //! summary table, which is printed or made by `corehop report --table csv`. [`ModelCosts`] uses a fitted model, and
-//! [`ProgramPrices`] uses events that corehop caused in a program. [`CostSource`] is one of these sources, as a user
-//! names it.
+//! [`ProgramPrices`] uses events that corehop caused in a program. [`CostSource`] is a source of costs as a user names
+//! it.
 
 mod equivalent;
 mod fitted;
@@ -28,11 +28,11 @@ use corehop_plan::workload::Event;
 /// A cost in microseconds, with its interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Cost {
-    /// The cost of an event.
+    /// The cost of one event in microseconds.
     pub us: f64,
-    /// The lower end of the interval; None without an interval.
+    /// The lower end of the interval, or `None` without an interval.
     pub low_us: Option<f64>,
-    /// The upper end of the interval; None without an interval.
+    /// The upper end of the interval, or `None` without an interval.
     pub high_us: Option<f64>,
 }
 
@@ -41,14 +41,14 @@ pub struct Cost {
 pub struct Basis {
     /// The number of samples at the size; between two measured sizes, the smaller number.
     pub samples: usize,
-    /// The number of replicates of the samples; None if replicates are not distinguished.
+    /// The number of replicates of the samples, or `None` if replicates are not distinguished.
     pub replicates: Option<usize>,
     /// The number of measured classes of neighbouring CPUs that have samples.
     pub classes: usize,
 }
 
 impl Basis {
-    /// The smaller value of each field of two bases.
+    /// Returns the smaller value of each field of two bases.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         Self {
@@ -64,63 +64,64 @@ impl Basis {
 #[error("{0}")]
 pub struct NoCost(pub String);
 
-/// A source of event costs.
+/// The trait of sources of event costs.
 pub trait EventCosts {
-    /// The cost of an event for a working set of `wss_kib` KiB.
+    /// Returns the cost of an event for a working set of `wss_kib` KiB.
     ///
     /// # Errors
-    /// [`NoCost`] if the cost is unknown.
+    /// Returns [`NoCost`] if the cost is unknown.
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost>;
 
-    /// The costs of a preemption for a working set of `wss_kib` KiB, each with the size in KiB of the preemptor's walk,
-    /// ascending.
+    /// Returns the costs of a preemption for a working set of `wss_kib` KiB, each with the size in KiB of the
+    /// preemptor's walk, ascending.
     ///
     /// # Errors
-    /// [`NoCost`] unless preemptors of several sizes were measured.
+    /// Returns [`NoCost`] unless preemptors of several sizes were measured.
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let what = "the costs cover preemptors of only one size";
         Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
     }
 
-    /// The costs for several quantiles, each with its name, the highest quantile first; empty if the source has only
-    /// one statistic.
+    /// Returns the costs for several quantiles, each with its name, the highest quantile first; empty if the source has
+    /// only one statistic.
     fn quantiles(&self) -> Vec<(&str, &dyn EventCosts)> {
         Vec::new()
     }
 
-    /// Whether the cost of an event at this size was measured with too few samples for the statistic.
+    /// Returns whether the cost of an event at this size was measured with too few samples for the statistic.
     fn too_few(&self, _: Event, _: f64) -> bool {
         false
     }
 
-    /// The samples behind an event's cost at this size, if known.
+    /// Returns the samples behind an event's cost at this size, if known.
     fn basis(&self, _: Event, _: f64) -> Option<Basis> {
         None
     }
 
-    /// Whether the costs hold for one working set only, whatever size is requested.
+    /// Returns whether the costs hold for one working set only, whatever size is requested.
     fn is_of_one_set(&self) -> bool {
         false
     }
 
-    /// Whether such events can happen on the machine. If this is unknown, the answer is true, except for migrations to
-    /// an SMT sibling, which most machines lack.
+    /// Returns whether an event of this class can happen on the machine. If this is unknown, the answer is true, except
+    /// for migrations to an SMT sibling, which most machines lack.
     fn happens(&self, event: Event) -> bool;
 
-    /// The sizes in KiB for which the source has measurements of this event.
+    /// Returns the sizes in KiB for which the source has measurements of this event.
     fn measured(&self, event: Event) -> Vec<f64>;
 
-    /// The shortest measured preemption length before `event`, in microseconds; None if lengths are unknown.
+    /// Returns the shortest measured preemption length before `event`, in microseconds, or `None` if lengths are
+    /// unknown.
     fn shortest_us(&self, event: Event) -> Option<f64> {
         let _ = event;
         None
     }
 
-    /// The largest cost of several events, which bounds the delay of a job that can suffer any of them. Events that
-    /// cannot happen on the machine are left out.
+    /// Returns the largest cost of several events, which bounds the delay of a job that can suffer any of them. Events
+    /// that cannot happen on the machine are left out.
     ///
     /// # Errors
-    /// [`NoCost`] if the cost of an event is unknown.
+    /// Returns [`NoCost`] if the cost of an event is unknown.
     fn largest(&self, events: &[Event], wss_kib: f64) -> Result<Cost, NoCost> {
         let there = events.iter().filter(|&&event| self.happens(event));
         let costs = there.map(|&event| self.cost(event, wss_kib));
@@ -134,7 +135,7 @@ pub trait EventCosts {
         costs.into_iter().reduce(larger).ok_or_else(nothing)
     }
 
-    /// The sizes in KiB for which all events have a cost, ascending.
+    /// Returns the sizes in KiB for which all events have a cost, ascending.
     fn sizes(&self, events: &[Event]) -> Vec<f64> {
         let measured = events.iter().flat_map(|&event| self.measured(event));
         let mut sizes: Vec<f64> =

@@ -16,7 +16,7 @@ impl ProgramPrices {
     /// The name of the statistic; costs are slopes, and a slope is a mean.
     pub const STATISTIC: &'static str = "mean";
 
-    /// The costs of a program; None if no class of events has a cost.
+    /// Returns the costs of a program, or `None` if no class of events has a cost.
     pub fn of(results: ProgramCostResults) -> Option<Self> {
         results.costs.iter().any(|it| it.cost.is_some()).then_some(Self(results))
     }
@@ -52,9 +52,9 @@ pub struct ProgramPricesAfter<'a> {
 }
 
 impl EventCosts for ProgramPricesAfter<'_> {
-    /// The cost is equal for all sizes. A cost whose interval includes zero has a lower end of zero. Between two
-    /// measured lengths, the cost is interpolated linearly and its interval covers both intervals; beyond all lengths,
-    /// the cost is that of the nearest length.
+    /// The cost of a program's event is equal for all sizes. A cost whose interval includes zero has a lower end of
+    /// zero. Between two measured lengths, the cost is interpolated linearly and its interval covers both intervals;
+    /// beyond all lengths, the cost is that of the nearest length.
     fn cost(&self, event: Event, _: f64) -> Result<Cost, NoCost> {
         let all = self.prices.of_event(event);
         let longest = all.last().map_or(0.0, |&(length, _)| length);
@@ -87,7 +87,7 @@ impl EventCosts for ProgramPricesAfter<'_> {
     }
 }
 
-/// The cost of a class, limited to zero or more.
+/// Returns the cost of a class, limited to zero or more.
 fn known(it: &ProgramCost) -> Cost {
     let above = |us: f64| us.max(0.0);
     let cost = it.cost.map_or(Cost { us: 0.0, low_us: None, high_us: None }, |cost| Cost {

@@ -11,7 +11,7 @@ use corehop_plan::workload::Event;
 pub(super) struct RankedCosts<'a> {
     /// The name and the costs of each quantile, highest first.
     pub(super) quantiles: Vec<(String, Box<dyn EventCosts + Send + 'a>)>,
-    /// The largest observed costs.
+    /// The costs for the largest observed values.
     pub(super) largest: Box<dyn EventCosts + Send + 'a>,
 }
 
@@ -60,7 +60,7 @@ impl EventCosts for RankedCosts<'_> {
 /// The highest quantile that bounds costs, according to the samples.
 #[expect(missing_debug_implementations, reason = "costs need not be printed")]
 pub struct Highest<'a> {
-    /// The costs for that quantile.
+    /// The costs for the quantile that the field `by` names.
     pub costs: &'a dyn EventCosts,
     /// The name of the quantile, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
     pub by: String,
@@ -71,7 +71,7 @@ pub struct Highest<'a> {
 /// A quantile below this value is exceeded by too many events to be a bound.
 const UPPER: f64 = 0.9;
 
-/// The share of events that cost more than a statistic, if the share is too large for a bound.
+/// Returns the share of events that cost more than a statistic, if the share is too large for a bound.
 fn beyond(statistic: &str) -> Option<String> {
     let share = statistic.strip_prefix('p').and_then(|digits| format!("0.{digits}").parse().ok());
     match statistic {
@@ -84,14 +84,15 @@ fn beyond(statistic: &str) -> Option<String> {
     }
 }
 
-/// Whether a statistic says nothing about the largest cost, so that a verdict can use it at most with a condition.
+/// Returns whether a statistic says nothing about the largest cost, so that a verdict can use it at most with a
+/// condition.
 pub(super) fn is_named(statistic: &str) -> bool {
     beyond(statistic).is_some() || statistic.starts_with('p')
 }
 
 impl<'a> Highest<'a> {
-    /// The highest quantile for which the samples give an upper end at all sizes in KiB, for the most expensive of
-    /// `events`. Every answer about deadlines uses this statistic if the user names none.
+    /// Returns the highest quantile for which the samples give an upper end at all sizes in KiB, for the most
+    /// expensive of `events`. Every answer about deadlines uses this statistic if the user names none.
     pub fn of(costs: &'a dyn EventCosts, events: &[Event], sizes: &[f64]) -> Option<Self> {
         let bounds = |it: &dyn EventCosts, size: f64| {
             it.largest(events, size).is_ok_and(|cost| cost.high_us.is_some_and(|high| high >= 0.0))
@@ -106,24 +107,24 @@ impl<'a> Highest<'a> {
     }
 }
 
-/// The smallest number of samples among which the cost of the most expensive of `events` was found.
+/// Returns the smallest number of samples among which the cost of the most expensive of `events` was found.
 pub fn among(events: &[Event], wss_kib: f64, costs: &dyn EventCosts) -> Option<Basis> {
     let there = events.iter().filter(|&&event| costs.happens(event));
     there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
 }
 
-/// The smaller value of each field of two bases; None if either is unknown.
+/// Returns the smaller value of each field of two bases, or `None` if either is unknown.
 pub fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
     a.zip(b).map(|(a, b)| a.least(b))
 }
 
-/// The number of samples as text, such as `at least 200 samples in 20 replicates`.
+/// Returns the number of samples as text, such as `at least 200 samples in 20 replicates`.
 fn counted(basis: Basis) -> String {
     let replicates = basis.replicates.map(|count| format!(" in {count} replicates"));
     format!("at least {} samples{}", basis.samples, replicates.unwrap_or_default())
 }
 
-/// The costs for a statistic of a table that states its numbers of samples: such a cost is an estimate, and has an
+/// The costs for a statistic of a table that states its numbers of samples: each cost is an estimate, and has an
 /// upper end only if the table states one.
 pub(super) struct SampledCosts<'a> {
     costs: &'a CostCurves,
@@ -133,14 +134,15 @@ pub(super) struct SampledCosts<'a> {
 }
 
 impl<'a> SampledCosts<'a> {
-    /// The costs of a load for a statistic; None if the table lacks the statistic or the numbers of samples.
+    /// Returns the costs of a load for a statistic, or `None` if the table lacks the statistic or the numbers of
+    /// samples.
     pub(super) fn of(table: &'a CostTable, load: &str, statistic: &str) -> Option<Self> {
         let (costs, counts) = (table.select(load, statistic)?, table.select(load, "n")?);
         let upper = table.select(load, &format!("{statistic}_high"));
         Some(Self { costs, upper, counts, largest: statistic == "max" })
     }
 
-    /// The upper end of a cost; between two measured sizes it exists only if both sizes have an upper end.
+    /// Returns the upper end of a cost; between two measured sizes it exists only if both sizes have an upper end.
     fn high(&self, event: Event, wss_kib: f64) -> Option<f64> {
         let upper = self.upper?;
         let known = upper.measured(event);
@@ -150,7 +152,8 @@ impl<'a> SampledCosts<'a> {
     }
 }
 
-/// The measured sizes from which the cost of a size is computed: the size itself, or the two neighbouring sizes.
+/// Returns the measured sizes from which the cost of a size is computed: the size itself, or the two neighbouring
+/// sizes.
 fn around(measured: &[f64], wss_kib: f64) -> Vec<f64> {
     let at = measured.partition_point(|&size| size < wss_kib);
     let exact = measured.get(at).is_some_and(|&size| size <= wss_kib);

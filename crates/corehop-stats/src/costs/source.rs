@@ -22,24 +22,24 @@ pub enum CostSource {
 /// The selection of the costs that an answer uses.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
-    /// The background load; with None the source's only load.
+    /// The background load that is selected, or `None` for the source's only load.
     pub load: Option<String>,
-    /// The statistic; with None the largest for one answer, or all statistics for several answers (mean and largest for
-    /// a model).
+    /// The statistic that is selected; if it is `None`, the largest for one answer, or all statistics for several
+    /// answers (mean and largest for a model).
     pub statistic: Option<String>,
-    /// The preemption length, for all sources except tables; with None the longest measured length.
+    /// The preemption length, for all sources except tables, or `None` for the longest measured length.
     pub length: Option<Nanos>,
-    /// Other fields of a model's series, as names and values.
+    /// The names and values of a model's series for fields other than load and statistic.
     pub only: Vec<(String, String)>,
 }
 
 /// The selected costs, for one load and one statistic.
 pub struct Selected<'a> {
-    /// The background load.
+    /// The background load of the selected costs.
     pub load: String,
-    /// The selected statistic.
+    /// The statistic of the selected costs.
     pub statistic: String,
-    /// The selected costs.
+    /// The costs that the selection matched.
     pub costs: Box<dyn EventCosts + Send + 'a>,
 }
 
@@ -88,7 +88,7 @@ impl Selection {
 }
 
 impl CostSource {
-    /// The loads for which the source has costs.
+    /// Returns the loads for which the source has costs.
     pub fn loads(&self) -> Vec<&str> {
         let loads: BTreeSet<&str> = match self {
             Self::Table(table) => table.selections().map(|(load, ..)| load).collect(),
@@ -100,10 +100,10 @@ impl CostSource {
         loads.into_iter().collect()
     }
 
-    /// The selected costs, for a single answer.
+    /// Returns the selected costs, for a single answer.
     ///
     /// # Errors
-    /// [`SelectError`] if the selection matches several kinds of costs, or none.
+    /// Returns [`SelectError`] if the selection matches several kinds of costs, or none.
     pub fn selected(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         let loads = self.loads();
         let load = match (&wanted.load, loads.as_slice()) {
@@ -122,11 +122,11 @@ impl CostSource {
         found.ok_or_else(|| self.unknown(&exact))
     }
 
-    /// The selected costs for a verdict on deadlines: for the named statistic, or else for all quantiles and the
-    /// largest observed cost. A table that states no numbers of samples states bounds.
+    /// Returns the selected costs for a verdict on deadlines: for the named statistic, or else for all quantiles and
+    /// the largest observed cost. A table that states no numbers of samples states bounds.
     ///
     /// # Errors
-    /// [`SelectError`] if the selection matches several kinds of costs, or none.
+    /// Returns [`SelectError`] if the selection matches several kinds of costs, or none.
     pub fn for_a_verdict(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         if matches!(self, Self::Program(_)) && wanted.statistic.is_none() {
             return Err(SelectError::MeansAlone);
@@ -152,8 +152,8 @@ impl CostSource {
         Ok(all)
     }
 
-    /// The quantiles that the samples of a source can have, highest first; empty for a table that states no numbers of
-    /// samples.
+    /// Returns the quantiles that the samples of a source can have, highest first; empty for a table that states no
+    /// numbers of samples.
     fn quantiles(&self, load: &str) -> &'static [&'static str] {
         match self {
             Self::Model(_) => &["p99", "p90", "median"],
@@ -164,7 +164,7 @@ impl CostSource {
         }
     }
 
-    /// The selected costs as for [`CostSource::selected`], with the upper ends that a table states.
+    /// Returns the selected costs as for [`CostSource::selected`], with the upper ends that a table states.
     fn sampled(&self, wanted: &Selection) -> Result<Selected<'_>, SelectError> {
         let mut selected = self.selected(wanted)?;
         if let Self::Table(table) = self
@@ -175,10 +175,10 @@ impl CostSource {
         Ok(selected)
     }
 
-    /// All costs that the selection matches.
+    /// Returns all costs that the selection matches.
     ///
     /// # Errors
-    /// [`SelectError`] if the selection matches no costs.
+    /// Returns [`SelectError`] if the selection matches no costs.
     pub fn selections(&self, wanted: &Selection) -> Result<Vec<Selected<'_>>, SelectError> {
         let is =
             |sought: &Option<String>, it: &str| sought.as_deref().is_none_or(|word| word == it);

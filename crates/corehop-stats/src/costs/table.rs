@@ -20,7 +20,7 @@ pub struct CostCurves(BTreeMap<Event, Vec<(f64, f64)>>);
 /// The reason why a text is not a table of costs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CostError {
-    /// The table lacks a column.
+    /// The table of costs lacks a necessary column.
     #[error(
         "the table of costs has no column `{0}`: expected load, event, statistic, wss_kib and cost_us, as \
              `corehop report --table csv` writes them"
@@ -29,7 +29,7 @@ pub enum CostError {
     /// The table has an unknown or a repeated column.
     #[error("the table of costs has a column `{column}`{what}: known are {}", KNOWN.join(", "))]
     Unknown {
-        /// The name of the column.
+        /// The name of the column that corehop does not know.
         column: String,
         /// The problem, or the nearest known column, as a clause.
         what: String,
@@ -39,7 +39,7 @@ pub enum CostError {
         "SchedCAT's table of delays has a column `{column}`{what}: known are WSS, L1, L2, L3, MEM"
     )]
     SchedCat {
-        /// The name of the column.
+        /// The name of the column with the problem.
         column: String,
         /// The problem, or the nearest known column, as a clause.
         what: String,
@@ -47,12 +47,12 @@ pub enum CostError {
     /// A field is not a number, or not a known word.
     #[error("the table of costs, line {line}: {what}")]
     Field {
-        /// The line, counted from 1.
+        /// The number of the line that has the error, counted from 1.
         line: usize,
-        /// The problem with the field.
+        /// The problem with the field of the table.
         what: String,
     },
-    /// The table has no costs.
+    /// The table of costs has no rows.
     #[error("the table of costs has no rows with a cost")]
     Empty,
 }
@@ -62,12 +62,12 @@ impl CostTable {
     /// deviations, which are not costs.
     ///
     /// # Errors
-    /// [`CostError`], which names the column or the line.
+    /// Returns [`CostError`], which names the column or the line.
     pub fn parse(text: &str) -> Result<Self, CostError> {
         Self::parse_as(text, "unstated", "max")
     }
 
-    /// Whether the first line shows that a text is SchedCAT's table of cache-related delays.
+    /// Returns whether the first line shows that a text is SchedCAT's table of cache-related delays.
     pub fn is_schedcat(text: &str) -> bool {
         text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == "WSS"))
     }
@@ -76,7 +76,7 @@ impl CostTable {
     /// no statistic, so its costs get `load` and `statistic`.
     ///
     /// # Errors
-    /// [`CostError`], as for [`CostTable::parse`].
+    /// Returns [`CostError`], as [`CostTable::parse`] does.
     pub fn parse_as(text: &str, load: &str, statistic: &str) -> Result<Self, CostError> {
         if Self::is_schedcat(text) {
             let mut table = Self::default();
@@ -130,12 +130,12 @@ impl CostTable {
         Ok(table)
     }
 
-    /// Every load and statistic of the table, with the costs.
+    /// Returns every load and statistic of the table, with the costs.
     pub fn selections(&self) -> impl Iterator<Item = (&str, &str, &CostCurves)> {
         self.0.iter().map(|((load, statistic), costs)| (load.as_str(), statistic.as_str(), costs))
     }
 
-    /// The costs for this load and statistic; None if the table lacks them.
+    /// Returns the costs for this load and statistic, or `None` if the table lacks them.
     pub fn select(&self, load: &str, statistic: &str) -> Option<&CostCurves> {
         self.0.get(&(load.to_owned(), statistic.to_owned()))
     }
@@ -211,7 +211,7 @@ fn schedcat(text: &str) -> Result<CostCurves, CostError> {
 }
 
 impl CostTable {
-    /// The table as CSV, with the columns that a decision needs.
+    /// Returns the table as CSV, with the columns that a decision needs.
     pub fn csv(&self) -> String {
         let mut text = "load,event,statistic,wss_kib,cost_us\n".to_owned();
         for (load, statistic, costs) in self.selections() {
@@ -226,8 +226,8 @@ impl CostTable {
 }
 
 impl CostCurves {
-    /// The costs in SchedCAT's form for cache-related delays: a column for each shared level of memory, and a
-    /// line for each size for which all costs are known.
+    /// Returns the costs in SchedCAT's form for cache-related delays: a column for each shared level of
+    /// memory, and a line for each size for which all costs are known.
     pub fn schedcat(&self) -> String {
         let known: Vec<(&str, Event)> =
             LEVELS.into_iter().filter(|(_, event)| self.0.contains_key(event)).collect();

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Predicts a delay from the caches alone: the number of lost lines times the latency of a line.
 //!
-//! The module has two models. `worst_case`: every line that the caches held comes from memory (Wächtler 2012,
-//! section 5.3.2: 10 MiB at 183 less 46 cycles are 8.44 ms). `survivors`: a preemptor that walks a number of
-//! lines leaves in each set the lines that still fit, according to the distribution of lines over sets.
+//! The module computes costs by two analytic models. `worst_case`: every line that the caches held comes from
+//! memory (Wächtler 2012, section 5.3.2: 10 MiB at 183 less 46 cycles are 8.44 ms). `survivors`: a preemptor
+//! that walks a number of lines leaves in each set the lines that still fit, according to the distribution of
+//! lines over sets.
 //!
 //! # Survivors
-//! In a set of `W` ways with `v` lines of the job, `q` lines of the preemptor evict the least recently used
+//! The preemptor's `q` lines in a set of `W` ways that has `v` lines of the job evict the least recently used
 //! lines, which are lines of the job as soon as `q > W - v`. The job then walks in its old order, and each
-//! missed line evicts the line that the job needs next, so that the set loses all of its `v` lines. With
-//! random frames both counts are binomial; with contiguous frames they are equal in all sets. The two
-//! placements give the two ends of the result.
+//! missed line evicts the line that the job needs next, so that the set loses all of its `v` lines. The
+//! counts `v` and `q` are binomial if page frames are random, and equal in all sets if page frames are
+//! contiguous. The two placements give the two ends of the result.
 //!
 //! The models assume LRU, one chain of dependent accesses, only read misses, an otherwise idle memory, and
 //! caches that hold every line of their inner caches. A migration loses the lines in caches that the two CPUs
@@ -33,7 +34,7 @@ use corehop_plan::workload::{Absence, Event, LINE};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AnalyticHierarchy {
-    /// The caches, innermost first.
+    /// The caches of the hierarchy, innermost first.
     pub caches: Vec<CacheLevel>,
     /// The time to load a line from memory, in nanoseconds.
     pub memory_ns: f64,
@@ -51,7 +52,7 @@ pub struct Peer {
     pub shared_ns: Option<f64>,
 }
 
-/// One cache of the hierarchy.
+/// A cache of the analytic hierarchy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CacheLevel {
@@ -59,7 +60,7 @@ pub struct CacheLevel {
     pub level: u32,
     /// The size of the cache, in bytes.
     pub bytes: u64,
-    /// The number of sets.
+    /// The number of sets of the cache.
     pub sets: u64,
     /// The number of lines in a set.
     pub ways: u32,
@@ -72,7 +73,7 @@ pub struct CacheLevel {
 pub struct AnalyticCost {
     /// The cost with survivors; contiguous and random frames give its ends.
     pub survivors: ComputedCost,
-    /// The cost without survivors.
+    /// The cost if no line of the job survives its absence.
     pub worst_case: ComputedCost,
 }
 
@@ -92,7 +93,7 @@ impl ComputedCost {
         Self { least_us: us, most_us: us }
     }
 
-    /// The middle of the range, without an interval.
+    /// Returns the middle of the range, without an interval.
     pub fn estimate(self) -> CostEstimate {
         let estimate_us = f64::midpoint(self.least_us, self.most_us);
         CostEstimate { estimate_us, low_us: None, high_us: None }
@@ -100,8 +101,8 @@ impl ComputedCost {
 }
 
 impl AnalyticHierarchy {
-    /// The caches of the first usable CPU of `platform`, with the times of `levels`. None if a size, an
-    /// associativity or a time is unknown.
+    /// Returns the caches of the first usable CPU of `platform`, with the times of `levels`. Returns `None`
+    /// if a size, an associativity or a time is unknown.
     pub fn of(platform: &Platform, levels: &LevelLatencies) -> Option<Self> {
         let cpu = platform.usable().first()?;
         let mut caches = Vec::new();
@@ -120,14 +121,14 @@ impl AnalyticHierarchy {
         Some(Self { caches, memory_ns: levels.memory_ns?, peers: peers.collect() })
     }
 
-    /// The time of a warm line: a hit in the first cache that holds the whole working set.
+    /// Returns the time of a warm line: a hit in the first cache that holds the whole working set.
     fn warm_ns(&self, wss_bytes: u64) -> f64 {
         let holds = self.caches.iter().find(|cache| wss_bytes <= cache.bytes);
         holds.map_or(self.memory_ns, |cache| cache.hit_ns)
     }
 
-    /// The expected delay of a working set after the event of `key` and an absence of `length_us`. None for
-    /// several chains or another pattern, because the overlap of their misses is unknown.
+    /// Returns the expected delay of a working set after the event of `key` and an absence of `length_us`.
+    /// Returns `None` for several chains or another pattern, because the overlap of their misses is unknown.
     pub fn expected(
         &self,
         key: &SeriesKey,
@@ -163,8 +164,8 @@ impl AnalyticHierarchy {
         Some(AnalyticCost { survivors, worst_case: exact(all) })
     }
 
-    /// The average time of a line after a migration between CPUs that share the caches from `level` outward.
-    /// Written lines are in the private caches of the old core, as far as they fit.
+    /// Returns the average time of a line after a migration between CPUs that share the caches from `level`
+    /// outward. Written lines are in the private caches of the old core, as far as they fit.
     fn moved_ns(&self, key: &SeriesKey, wss_bytes: u64, affinity: Affinity, level: u32) -> f64 {
         let shared = self.at_level(level);
         let Some(peer) = self.peers.get(&affinity).filter(|_| key.write_ratio > 0.0) else {
@@ -183,14 +184,14 @@ impl AnalyticHierarchy {
             .map_or(self.memory_ns, |cache| cache.hit_ns)
     }
 
-    /// The number of lines that a preemptor can touch: all lines of its working set, or as many as memory
-    /// delivers during the absence.
+    /// Returns the number of lines that a preemptor can touch: all lines of its working set, or as many as
+    /// memory delivers during the absence.
     fn walked(&self, polluter_bytes: u64, length_us: f64) -> u64 {
         let in_time = length_us * 1e3 / self.memory_ns;
         (polluter_bytes / LINE).min(in_time as u64)
     }
 
-    /// The average time of a line of the job after a preemptor walked `walked` lines.
+    /// Returns the average time of a line of the job after a preemptor walked `walked` lines.
     fn line_ns(&self, wss_bytes: u64, walked: u64, random: bool) -> f64 {
         let lines = wss_bytes / LINE;
         let (mut lost, mut sum) = (1.0, 0.0);
@@ -205,7 +206,8 @@ impl AnalyticHierarchy {
     }
 }
 
-/// The time to load a line from a core at this affinity: the stated time, or else the measured exchange.
+/// Returns the time to load a line from a core at this affinity: the stated time, or else the measured
+/// exchange.
 fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
     let distance = match affinity {
         Affinity::L2 => Distance::L2,
@@ -231,7 +233,7 @@ fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
 }
 
 impl CacheLevel {
-    /// The share of `lines` that still hit after `walked` other lines passed through the cache.
+    /// Returns the share of `lines` that still hit after `walked` other lines passed through the cache.
     pub fn survivors(&self, lines: u64, walked: u64, random: bool) -> f64 {
         if lines == 0 {
             return 1.0;

@@ -6,10 +6,11 @@ use crate::company::{Company, stays};
 use corehop_plan::workload::Event;
 
 impl Company {
-    /// The companies in which jobs resumed in place under a load, in the order of measurement.
+    /// Returns the companies in which jobs resumed in place under a load, in the order of
+    /// measurement.
     ///
     /// # Errors
-    /// [`NoAnswer::NoField`] if `only` names an unknown field.
+    /// Returns [`NoAnswer::NoField`] if `only` names an unknown field.
     pub fn measured(
         model: &DelayModel,
         load: &str,
@@ -33,7 +34,7 @@ impl Company {
         }
     }
 
-    /// The fields of the series of `event` in this company, as names and values.
+    /// Returns the fields of the series of `event` in this company, as names and values.
     pub fn fields(&self, event: Event) -> Vec<(String, String)> {
         let text = |word: Option<&str>| word.unwrap_or("none").to_owned();
         let mut fields = vec![

@@ -17,18 +17,18 @@ use crate::quantile::quantile;
 pub struct HoldoutErrors {
     /// The method that predicted the points.
     pub method: Method,
-    /// The number of points.
+    /// The number of points that were predicted from the others.
     pub points: usize,
-    /// The median of the errors.
+    /// The median of the prediction errors.
     pub median: f64,
     /// The error that nine in ten errors do not exceed.
     pub p90: f64,
-    /// The number of measured means inside the predicted interval; None for a computed method, which has no interval.
-    /// The interval of a computed value comes from the method's errors on all other points.
+    /// The number of measured means inside the predicted interval, or `None` for a computed method, which has no
+    /// interval. The interval of a computed value comes from the method's errors on all other points.
     #[serde(default)]
     pub inside: Option<usize>,
     /// The error that a further similar point exceeds in at most one of ten cases: the error of rank 0.9 (n + 1) among
-    /// n. None for the fitted method, which has its own interval, and below [`FEWEST`] points.
+    /// n. The field is `None` for the fitted method, which has its own interval, and below [`FEWEST`] points.
     #[serde(default)]
     pub reach: Option<f64>,
 }
@@ -38,37 +38,37 @@ pub struct HoldoutErrors {
 pub const FEWEST: usize = 10;
 
 impl HoldoutErrors {
-    /// A computed cost with the interval that the errors on measured points give; without an interval if there are too
-    /// few points. An end that the errors do not bound is None.
+    /// Returns a computed cost with the interval that the errors on measured points give; without an interval if there
+    /// are too few points. An end that the errors do not bound is None.
     pub fn widened(&self, cost: ComputedCost) -> CostEstimate {
         self.reach.map_or_else(|| cost.estimate(), |error| off_by(cost, error))
     }
 }
 
-/// The interval around a computed cost whose relative error is at most `error`.
+/// Returns the interval around a computed cost whose relative error is at most `error`.
 fn off_by(cost: ComputedCost, error: f64) -> CostEstimate {
     let (low_us, high_us) = (Some(reach(cost.least_us, error).0), reach(cost.most_us, error).1);
     CostEstimate { low_us, high_us, ..cost.estimate() }
 }
 
-/// The error that at most one in ten further errors exceeds (Vovk, Gammerman and Shafer, Algorithmic Learning in a
-/// Random World, 2005, section 2.2); None if there are too few errors.
+/// Returns the error that at most one in ten further errors exceeds (Vovk, Gammerman and Shafer, Algorithmic Learning
+/// in a Random World, 2005, section 2.2), or `None` if there are too few errors.
 fn nine_in_ten(errors: &[f64]) -> Option<f64> {
     let rank = (9 * (errors.len() + 1)).div_ceil(10);
     Ordered::new(errors).ok()?.rank(rank)
 }
 
-/// The smallest and the largest true value for which the error of `predicted` is at most `error`, as a share of the
-/// value or of 1 us if the value is smaller.
+/// Returns the smallest and the largest true value for which the error of `predicted` is at most `error`, as a share of
+/// the value or of 1 us if the value is smaller.
 fn reach(predicted: f64, error: f64) -> (f64, Option<f64>) {
     let low = (predicted / (1.0 + error)).min(predicted - error);
     let high = (error < 1.0).then(|| (predicted / (1.0 - error)).max(predicted + error));
     (low, high)
 }
 
-/// The errors of each method on the means of all points that it can predict, and the method that predicts between
-/// measured sizes. The fitted model predicts each size between two others after a fit without that size; the computed
-/// methods are not fitted to any point.
+/// Returns the errors of each method on the means of all points that it can predict, and the method that predicts
+/// between measured sizes. The fitted model predicts each size between two others after a fit without that size; the
+/// computed methods are not fitted to any point.
 pub(super) fn errors(
     series: &DelaySeries,
     caches: &[u64],
@@ -83,9 +83,9 @@ pub(super) fn errors(
     (errors, best(&tried))
 }
 
-/// The computed method that is better than the fitted method on the same points: its errors are smaller in the median
-/// and at the 90 % quantile, and its intervals cover at least as many points. The fitted method, if no computed method
-/// is better.
+/// Returns the computed method that is better than the fitted method on the same points: its errors are smaller in the
+/// median and at the 90 % quantile, and its intervals cover at least as many points. The fitted method, if no computed
+/// method is better.
 fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
     let (fitted, computed) = (&tried[0], &tried[1..]);
     let on_the_same = |(method, tries): &(Method, Vec<Try>)| {
@@ -110,11 +110,11 @@ struct Try {
     at: usize,
     /// The error as a share of the measured value.
     error: f64,
-    /// Whether the interval contains the measured value; None without an interval.
+    /// Whether the interval contains the measured value, or `None` without an interval.
     inside: Option<bool>,
 }
 
-/// The error of a prediction, as a share of the measured value.
+/// Returns the error of a prediction, as a share of the measured value.
 fn error(predicted: CostEstimate, seen: f64) -> f64 {
     (predicted.estimate_us - seen).abs() / seen.abs().max(1.0)
 }
@@ -149,7 +149,8 @@ fn interpolated(series: &DelaySeries, caches: &[u64]) -> Vec<Try> {
     tries
 }
 
-/// The errors of a computed method; each value is judged by the interval that the errors on the other points give.
+/// Returns the errors of a computed method; each value is judged by the interval that the errors on the other points
+/// give.
 fn computed(
     series: &DelaySeries,
     hierarchy: Option<&AnalyticHierarchy>,

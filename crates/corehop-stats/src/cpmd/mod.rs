@@ -4,9 +4,9 @@
 //!
 //! A fitted model keeps the measurements of every series of cells at each size and length, and interpolates on a curve
 //! through them. The curve is monotone in the length, and monotone in the size as long as the working set stays in one
-//! cache. Two further models are computed without samples ([`analytic`]). Each model states its error on points that
-//! it was not fitted to. For a measured size and length, the answer is the measurement; between sizes, a computed
-//! model answers only if its error on the same points is smaller.
+//! cache. Two analytic models are computed without samples ([`analytic`]). A model states its error on points that it
+//! was not fitted to. The answer for a measured size and length is the measurement; between sizes, a computed model
+//! answers only if its error on the same points is smaller.
 
 mod companies;
 mod monotone;
@@ -55,7 +55,7 @@ words! {
     }
 }
 
-/// A fitted model.
+/// A model of delays that was fitted to measured samples.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelayModel {
@@ -63,13 +63,13 @@ pub struct DelayModel {
     pub schema: String,
     /// The estimator that computes a delay from the intervals of a sample.
     pub estimator: Estimator,
-    /// The caches of each machine.
+    /// The caches of each machine, by the machine's name.
     pub machines: BTreeMap<String, Caches>,
     /// The measured curves, each with the errors of its predictions.
     pub curves: Vec<FittedSeries>,
 }
 
-/// The caches of a machine.
+/// The sizes of the caches of a machine.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Caches {
@@ -89,7 +89,7 @@ pub struct Caches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedSeries {
-    /// The measured series.
+    /// The measured series that the model was fitted to.
     pub series: DelaySeries,
     /// The errors of each method, on points that it was not fitted to.
     pub errors: Vec<HoldoutErrors>,
@@ -117,7 +117,7 @@ const PARTS: usize = 4;
 const FEWEST: usize = 20;
 
 impl DelayFitter {
-    /// A fitter without samples.
+    /// Makes a fitter without samples.
     pub fn new(estimator: Estimator) -> Self {
         Self { estimator, machines: BTreeMap::new(), seen: Vec::new(), known: BTreeMap::new() }
     }
@@ -209,7 +209,7 @@ impl DelayFitter {
     }
 }
 
-/// For each machine, the number of consecutive replicates that count as one.
+/// Returns for each machine the number of consecutive replicates that count as one.
 fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<String, SharedDependence> {
     let mut machines: BTreeMap<String, Vec<(bool, Nested)>> = BTreeMap::new();
     for (key, sizes) in seen {
@@ -224,12 +224,12 @@ fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<String, SharedDependenc
     machines.into_iter().map(|(machine, cells)| (machine, shown(&cells))).collect()
 }
 
-/// The time off the CPU in microseconds; 0 if the job resumed at once.
+/// Returns the time off the CPU in microseconds; 0 if the job resumed at once.
 fn length_us(sample: &Sample) -> f64 {
     if sample.requested_length_ns == 0 { 0.0 } else { sample.length_ns / 1e3 }
 }
 
-/// The points of a size: one point for each fixed length, and several points for drawn lengths.
+/// Returns the points of a size: one point for each fixed length, and several points for drawn lengths.
 fn points(
     wss_bytes: u64,
     by_length: BTreeMap<LengthDistribution, Vec<DelaySample>>,

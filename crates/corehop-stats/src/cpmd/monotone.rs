@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-/// The ranges of neighbours to pool: the weighted means of the pools are the non-decreasing values nearest to `values`
-/// in weighted least squares (Ayer et al., Annals of Mathematical Statistics 26, 1955). Weights must be positive.
+/// Returns the ranges of neighbours to pool: the weighted means of the pools are the non-decreasing values nearest to
+/// `values` in weighted least squares (Ayer et al., Annals of Mathematical Statistics 26, 1955). The weights of the
+/// values must be positive.
 pub(super) fn pools(values: &[f64], weights: &[f64]) -> Vec<Range<usize>> {
     // Blocks: mean, weight, how many values.
     let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(values.len());
@@ -37,7 +38,7 @@ pub(super) enum GridPosition {
     Beyond,
 }
 
-/// The position of `place` in `places`, which ascend.
+/// Returns the position of `place` in `places`, which ascend.
 pub(super) fn among(places: &[f64], place: f64) -> GridPosition {
     let next = places.partition_point(|&it| it < place);
     match (next, places.get(next)) {
@@ -55,7 +56,7 @@ pub(super) fn among(places: &[f64], place: f64) -> GridPosition {
 mod tests {
     use super::*;
 
-    /// The weighted means of the pools, one for each value.
+    /// Returns the weighted means of the pools, one for each value.
     fn non_decreasing(values: &[f64], weights: &[f64]) -> Vec<f64> {
         let of = |pool: Range<usize>| {
             let sum: f64 = pool.clone().map(|at| values[at] * weights[at]).sum();
@@ -65,7 +66,7 @@ mod tests {
         pools(values, weights).into_iter().flat_map(of).collect()
     }
 
-    /// The obvious twin: the min-max formula of isotonic regression.
+    /// Returns the obvious twin: the min-max formula of isotonic regression.
     fn slow(values: &[f64], weights: &[f64]) -> Vec<f64> {
         let mean = |from: usize, to: usize| {
             let sum: f64 = (from..=to).map(|at| values[at] * weights[at]).sum();

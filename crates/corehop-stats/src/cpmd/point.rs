@@ -27,7 +27,7 @@ words! {
 }
 
 impl Statistic {
-    /// The probability of the quantile; None for a statistic that is not a quantile.
+    /// Returns the probability of the quantile, or `None` for a statistic that is not a quantile.
     fn share(self) -> Option<f64> {
         match self {
             Self::Median => Some(0.5),
@@ -37,7 +37,7 @@ impl Statistic {
         }
     }
 
-    /// The smallest number of samples with which the statistic is more than the largest sample.
+    /// Returns the smallest number of samples with which the statistic is more than the largest sample.
     fn needs(self) -> usize {
         match self {
             Self::P90 => 20,
@@ -50,7 +50,7 @@ impl Statistic {
 /// A value with its interval, in microseconds. An end that the samples do not support is None.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CostEstimate {
-    /// The estimated value.
+    /// The estimate of the cost in microseconds.
     pub estimate_us: f64,
     /// The lower end of the interval.
     pub low_us: Option<f64>,
@@ -59,18 +59,18 @@ pub struct CostEstimate {
 }
 
 impl CostEstimate {
-    /// Whether the interval ends before the interval of `other` begins.
+    /// Returns whether the interval ends before the interval of `other` begins.
     pub fn surely_less(&self, other: &Self) -> bool {
         self.high_us.zip(other.low_us).is_some_and(|(high, low)| high < low)
     }
 
-    /// Whether the interval is above zero.
+    /// Returns whether the interval is above zero.
     pub fn surely_positive(&self) -> bool {
         self.low_us.is_some_and(|low| low > 0.0)
     }
 
-    /// The difference from another, independent estimate: the distances from the estimates to their ends
-    /// are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
+    /// Returns the difference from another, independent estimate: the distances from the estimates to
+    /// their ends are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         let estimate_us = self.estimate_us - other.estimate_us;
@@ -99,7 +99,7 @@ pub struct DelayPoint {
     pub least_length_us: f64,
     /// The longest preemption length, in microseconds.
     pub most_length_us: f64,
-    /// The number of valid samples.
+    /// The number of valid samples of the point.
     pub n: usize,
     /// The number of replicates of the samples.
     pub replicates: usize,
@@ -112,13 +112,13 @@ pub struct DelayPoint {
 pub(super) struct DelaySample {
     /// The time off the CPU, in microseconds.
     pub(super) length_us: f64,
-    /// The delay, in microseconds.
+    /// The delay of the sample in microseconds.
     pub(super) delay_us: f64,
     /// The replicate to which the sample belongs.
     pub(super) replicate: u64,
 }
 
-/// The delays by replicate.
+/// Returns the delays grouped by replicate.
 pub(super) fn nested(seen: &[DelaySample]) -> Option<Nested> {
     let (delays, labels): (Vec<f64>, Vec<u64>) =
         seen.iter().map(|it| (it.delay_us, it.replicate)).unzip();
@@ -130,13 +130,14 @@ pub(super) fn nested(seen: &[DelaySample]) -> Option<Nested> {
 const NEAR: (f64, f64) = (0.9, 1.1);
 
 impl DelayPoint {
-    /// Whether the point has absences of about this length, in microseconds.
+    /// Returns whether the point has absences of about this length, in microseconds.
     pub fn saw(&self, length_us: f64) -> bool {
         (self.least_length_us * NEAR.0..=self.most_length_us * NEAR.1).contains(&length_us)
     }
 
-    /// The statistics of delays after absences, in the order of measurement; `in_a_row` consecutive
-    /// replicates count as one. None without delays, or if a delay is not a number.
+    /// Returns the statistics of delays after absences, in the order of measurement; `in_a_row`
+    /// consecutive replicates count as one. Returns `None` if there are no delays, or if a delay is not
+    /// a number.
     pub(super) fn of(wss_bytes: u64, seen: &[DelaySample], in_a_row: f64) -> Option<Self> {
         let of = |value: fn(&DelaySample) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
         let lengths = Ordered::new(&of(|it| it.length_us)).ok()?;
@@ -156,7 +157,7 @@ impl DelayPoint {
     }
 }
 
-/// A statistic of delays, which are given both by replicate and sorted.
+/// Returns a statistic of delays, which are given both by replicate and sorted.
 fn cost(statistic: Statistic, nested: &Nested, sorted: &Ordered) -> Option<CostEstimate> {
     if sorted.len() < statistic.needs() {
         return None;

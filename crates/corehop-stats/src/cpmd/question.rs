@@ -13,22 +13,22 @@ use super::{DelayModel, FittedSeries, HoldoutErrors, Method, SeriesKey};
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::Event;
 
-/// A question about a delay.
+/// A question to a model about a delay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DelayQuery {
-    /// The event of the question.
+    /// The event that the question is about.
     pub event: Event,
-    /// The background load.
+    /// The background load that the question is about.
     pub load: String,
-    /// The working-set size.
+    /// The working-set size that the question is about.
     pub wss: Bytes,
-    /// The preemption length; with None the longest measured length.
+    /// The preemption length that the question is about, or `None` for the longest measured length.
     pub length: Option<Nanos>,
-    /// The requested statistic.
+    /// The statistic that the question asks for.
     pub statistic: Statistic,
-    /// The prediction method; with None the best method.
+    /// The prediction method that the question wants, or `None` for the best method.
     pub method: Option<Method>,
-    /// Other fields of the series, as names and values.
+    /// The names and values of the series for fields other than event, load, size and statistic.
     pub only: Vec<(String, String)>,
 }
 
@@ -37,27 +37,28 @@ pub struct DelayQuery {
 pub struct Prediction {
     /// The common properties of the cells behind the answer.
     pub series: SeriesKey,
-    /// The working-set size in bytes.
+    /// The working-set size of the prediction in bytes.
     pub wss_bytes: u64,
-    /// The preemption length in microseconds; None for the longest measured length.
+    /// The preemption length in microseconds, or `None` for the longest measured length.
     pub length_us: Option<f64>,
-    /// The statistic of the answer.
+    /// The statistic that the model predicted.
     pub statistic: Statistic,
-    /// The predicted cost. A computed cost has an interval only if the method's errors on measured points give one.
+    /// The cost that the model predicted. A computed cost has an interval only if the method's errors on measured
+    /// points give one.
     #[serde(flatten)]
     pub cost: CostEstimate,
     /// The value of the curve at this size, if the curve pools the measured value with its neighbours to stay
     /// monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub curve: Option<CostEstimate>,
-    /// The method of the prediction.
+    /// The method by which the model predicted the cost.
     pub method: Method,
-    /// The position among the measured sizes; None for a computed value.
+    /// The position among the measured sizes, or `None` for a computed value.
     pub place: Option<ValueOrigin>,
-    /// The number of samples at the size, or the smaller number at the two neighbouring sizes; None for a computed
-    /// value.
+    /// The number of samples at the size, or the smaller number at the two neighbouring sizes, or `None` for a
+    /// computed value.
     pub n: Option<usize>,
-    /// The number of replicates of the samples in [`Self::n`]; None for a computed value.
+    /// The number of replicates of the samples in [`Self::n`], or `None` for a computed value.
     pub replicates: Option<usize>,
     /// The number of measured classes of a neighbouring CPU; the answer is for the most expensive class.
     pub classes: usize,
@@ -75,7 +76,7 @@ pub enum NoAnswer {
     Unknown {
         /// The field of the requested value.
         field: String,
-        /// The requested value.
+        /// The value that the question requested.
         value: String,
         /// The values that the field has in the model.
         known: String,
@@ -88,12 +89,12 @@ pub enum NoAnswer {
         /// The names of the known fields.
         known: String,
     },
-    /// Several series match the question.
+    /// Several series of the model match the question.
     #[error(
         "{count} series match; they differ in {differences}: choose one with --only NAME=VALUE"
     )]
     Several {
-        /// The number of matching series.
+        /// The number of series that match the question.
         count: usize,
         /// The fields in which the series differ, with their values.
         differences: String,
@@ -103,9 +104,9 @@ pub enum NoAnswer {
         "{wss} is beyond the measured sizes: {sizes}; measure this size with `corehop measure … --wss {wss}`"
     )]
     Beyond {
-        /// The requested size.
+        /// The size that the question requested.
         wss: Bytes,
-        /// The measured sizes.
+        /// The range of sizes that were measured.
         sizes: String,
     },
     /// Preemptors of only one size were measured, or none.
@@ -117,7 +118,7 @@ pub enum NoAnswer {
     /// A size has too few samples for the statistic.
     #[error("no size has enough samples for {statistic}: there are at most {most}")]
     TooFew {
-        /// The requested statistic.
+        /// The statistic that the question requested.
         statistic: Statistic,
         /// The largest number of samples at a size.
         most: usize,
@@ -125,7 +126,7 @@ pub enum NoAnswer {
     /// The model cannot use the requested method for this series.
     #[error("`{method}` cannot compute this cost: {why}")]
     NotComputed {
-        /// The requested method.
+        /// The method that the question requested.
         method: Method,
         /// The reason why the method cannot be used.
         why: &'static str,
@@ -145,10 +146,10 @@ const USUAL: [(&str, &str); 8] = [
 ];
 
 impl DelayModel {
-    /// Answers a question.
+    /// Answers a question by a prediction.
     ///
     /// # Errors
-    /// [`NoAnswer`] states why there is no answer.
+    /// Returns [`NoAnswer`] with the reason why there is no answer.
     pub fn predict(&self, asked: &DelayQuery) -> Result<Prediction, NoAnswer> {
         let (curve, classes) = self.curve(asked)?;
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
@@ -184,8 +185,8 @@ impl DelayModel {
         })
     }
 
-    /// The method that answers a question that names none. At a measured size the samples answer, and beyond the
-    /// largest measured size there is no answer.
+    /// Returns the method that answers a question that names none. The samples answer at a measured size, and
+    /// beyond the largest measured size there is no answer.
     fn method(&self, curve: &FittedSeries, asked: &DelayQuery) -> Result<Method, NoAnswer> {
         let reading = self.reading(&curve.series, asked)?;
         let measured =
@@ -194,10 +195,12 @@ impl DelayModel {
         Ok(if samples { Method::Fitted } else { curve.method })
     }
 
-    /// The prediction from the measured points of a series, for the size, length and statistic of the question.
+    /// Returns the prediction from the measured points of a series, for the size, length and statistic of the
+    /// question.
     ///
     /// # Errors
-    /// [`NoAnswer::Beyond`] for a size above all measured sizes, and [`NoAnswer::TooFew`] for too few samples.
+    /// Returns [`NoAnswer::Beyond`] for a size above all measured sizes, and [`NoAnswer::TooFew`] for too few
+    /// samples.
     pub fn reading(
         &self,
         series: &DelaySeries,
@@ -234,19 +237,20 @@ impl DelayModel {
         Ok(if method == Method::WorstCase { expected.worst_case } else { expected.survivors })
     }
 
-    /// The measured series that a question concerns.
+    /// Returns the measured series that a question concerns.
     ///
     /// # Errors
-    /// [`NoAnswer`] if no series matches the question, or several do.
+    /// Returns [`NoAnswer`] if no series matches the question, or several do.
     pub fn measured(&self, asked: &DelayQuery) -> Result<&DelaySeries, NoAnswer> {
         Ok(&self.curve(asked)?.0.series)
     }
 
-    /// The measured series of preemptions for each size of the preemptor, in bytes, ascending. A delay grows with
-    /// the preemptor's size, so the next larger size gives an upper bound.
+    /// Returns the measured series of preemptions for each size of the preemptor, in bytes, ascending. A delay
+    /// grows with the preemptor's size, so the next larger size gives an upper bound.
     ///
     /// # Errors
-    /// [`NoAnswer`], as for [`DelayModel::measured`]; [`NoAnswer::OnePreemptor`] if at most one size was measured.
+    /// Returns [`NoAnswer`], as [`DelayModel::measured`] does; [`NoAnswer::OnePreemptor`] if at most one size was
+    /// measured.
     pub fn by_preemptor(&self, asked: &DelayQuery) -> Result<Vec<(u64, &DelaySeries)>, NoAnswer> {
         let asked = DelayQuery { event: Event::Preemption, ..asked.clone() };
         let mut by_size: Vec<(u64, &DelaySeries)> = Vec::new();
@@ -259,19 +263,20 @@ impl DelayModel {
         if by_size.len() > 1 { Ok(by_size) } else { Err(NoAnswer::OnePreemptor) }
     }
 
-    /// The size in bytes of the largest cache that is private to one core of the question's machine.
+    /// Returns the size in bytes of the largest cache that is private to one core of the question's machine.
     ///
     /// # Errors
-    /// [`NoAnswer`], as for [`DelayModel::measured`].
+    /// Returns [`NoAnswer`], as [`DelayModel::measured`] does.
     pub fn own_cache(&self, asked: &DelayQuery) -> Result<Option<u64>, NoAnswer> {
         let machine = &self.measured(asked)?.key.machine;
         Ok(self.machines.get(machine).and_then(|caches| caches.own))
     }
 
-    /// The common properties of the series under a load whose other fields have the values of `only`.
+    /// Returns the common properties of the series under a load whose other fields have the values of `only`.
     ///
     /// # Errors
-    /// [`NoAnswer::NoField`] if `only` names an unknown field; if a value was not measured, the list is empty.
+    /// Returns [`NoAnswer::NoField`] if `only` names an unknown field; if a value was not measured, the list is
+    /// empty.
     pub fn under(
         &self,
         load: &str,
@@ -289,8 +294,8 @@ impl DelayModel {
         Ok(left.into_iter().map(|curve| &curve.series.key).collect())
     }
 
-    /// The only matching series; if several series differ only in a neighbour's class or in the preemptor's size,
-    /// the most expensive of them and their number.
+    /// Returns the only matching series; if several series differ only in a neighbour's class or in the
+    /// preemptor's size, the most expensive of them and their number.
     fn curve(&self, asked: &DelayQuery) -> Result<(&FittedSeries, usize), NoAnswer> {
         let left = self.meant(asked)?;
         match left.as_slice() {
@@ -304,7 +309,7 @@ impl DelayModel {
         }
     }
 
-    /// The series that match a question as far as it is specific; at least one.
+    /// Returns the series that match a question as far as it is specific; at least one.
     fn meant(&self, asked: &DelayQuery) -> Result<Vec<&FittedSeries>, NoAnswer> {
         let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
         let mut wanted = vec![
@@ -324,7 +329,7 @@ impl DelayModel {
     }
 }
 
-/// The series of `curves` whose field has this value.
+/// Returns the series of `curves` whose field has this value.
 fn with<'a>(
     curves: &[&'a FittedSeries],
     field: &str,
@@ -351,7 +356,7 @@ fn with<'a>(
     Ok(left)
 }
 
-/// The fields in which series differ, as text: `page (4k, thp)`.
+/// Returns the fields in which series differ, as text: `page (4k, thp)`.
 fn differences(curves: &[&FittedSeries]) -> String {
     let fields: Vec<Vec<(String, String)>> =
         curves.iter().map(|curve| curve.series.key.fields()).collect();
@@ -375,9 +380,9 @@ fn refusal(series: &DelaySeries, asked: &DelayQuery) -> NoAnswer {
     NoAnswer::TooFew { statistic: asked.statistic, most }
 }
 
-/// The most expensive of series that differ only in a neighbour's measured class or in the size of the preemptor:
-/// it bounds the others, and nobody can predict the class of the machine or the preemptor. Sizes that some of the
-/// series lack are left out. None if the series differ in further fields.
+/// Returns the most expensive of series that differ only in a neighbour's measured class or in the size of the
+/// preemptor: it bounds the others, and nobody can predict the class of the machine or the preemptor. Sizes that
+/// some of the series lack are left out. Returns `None` if the series differ in further fields.
 fn dearest_of_others<'a>(all: &[&'a FittedSeries]) -> Option<&'a FittedSeries> {
     let sizes =
         all.iter().all(|it| it.series.key.polluter.as_deref().and_then(walked_bytes).is_some());

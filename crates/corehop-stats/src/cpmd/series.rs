@@ -13,15 +13,15 @@ use corehop_plan::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesKey {
-    /// The id of the platform.
+    /// The id of the platform on which the series was measured.
     pub machine: String,
     /// The way in which the machine's memory is attached to its packages.
     pub memory_architecture: MemoryArchitecture,
-    /// The name of the experiment.
+    /// The name of the experiment that measured the series.
     pub experiment: String,
-    /// The background load.
+    /// The background load under which the series was measured.
     pub load: String,
-    /// The event of the cells.
+    /// The event that the cells of the series have.
     pub event: Event,
     /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
@@ -29,15 +29,15 @@ pub struct SeriesKey {
     pub polluter: Option<String>,
     /// The way in which the job moved to the other CPU.
     pub mover: Mover,
-    /// The order of the accesses.
+    /// The order in which the job accesses the lines of its working set.
     pub pattern: Pattern,
     /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// The number of independent chains.
+    /// The number of independent chains of accesses.
     pub chains: u64,
-    /// The requested kind of pages.
+    /// The kind of pages that the plan requested for the working set.
     pub page: Page,
-    /// The requested NUMA node of the memory; None if none was requested.
+    /// The requested NUMA node of the memory, or `None` if none was requested.
     pub node: Option<u64>,
     /// Whether every job had fresh page frames.
     pub fresh_frames: bool,
@@ -51,7 +51,7 @@ pub struct SeriesKey {
 }
 
 impl SeriesKey {
-    /// The series to which a cell belongs.
+    /// Returns the series to which a cell belongs.
     pub fn of(cell: &CellKey) -> Self {
         Self {
             machine: cell.machine.to_string(),
@@ -74,7 +74,7 @@ impl SeriesKey {
         }
     }
 
-    /// The series of a delay whose other properties are unknown; each field has its usual value.
+    /// Returns the series of a delay whose other properties are unknown; each field has its usual value.
     pub fn usual(event: Event, load: &str) -> Self {
         Self {
             machine: "given".to_owned(),
@@ -97,7 +97,7 @@ impl SeriesKey {
         }
     }
 
-    /// The fields of the series by name, with each value as text; `none` for an absent value.
+    /// Returns the fields of the series by name, with each value as text; `none` for an absent value.
     pub fn fields(&self) -> Vec<(String, String)> {
         let mut all = fields(self);
         if self.pair_class.is_none() {
@@ -107,13 +107,13 @@ impl SeriesKey {
         all
     }
 
-    /// The value of a field; None if series have no such field.
+    /// Returns the value of a field, or `None` if series do not have the field.
     pub fn field(&self, name: &str) -> Option<String> {
         self.fields().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 }
 
-/// A series of measured points.
+/// A series of points that were measured at several sizes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DelaySeries {
@@ -127,7 +127,7 @@ pub struct DelaySeries {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueOrigin {
-    /// The size was measured.
+    /// The value is of a size that was measured.
     Measured,
     /// The size is between two measured sizes.
     Between {
@@ -154,7 +154,7 @@ pub struct SeriesValue {
     pub curve: Option<CostEstimate>,
     /// The number of samples at the size, or the smaller number at the two neighbouring sizes.
     pub n: usize,
-    /// The number of replicates of these samples.
+    /// The number of replicates of the point's samples.
     pub replicates: Option<usize>,
     /// The measured length that is nearest to the requested length, in microseconds, if the requested length was not
     /// measured.
@@ -162,26 +162,26 @@ pub struct SeriesValue {
 }
 
 impl DelaySeries {
-    /// The measured sizes, ascending.
+    /// Returns the measured sizes in ascending order.
     pub fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<u64> = self.points.iter().map(|point| point.wss_bytes).collect();
         sizes.dedup();
         sizes
     }
 
-    /// The series without the points of one size.
+    /// Returns the series without the points of one size.
     pub(super) fn without(&self, wss_bytes: u64) -> Self {
         let others = self.points.iter().filter(|point| point.wss_bytes != wss_bytes);
         Self { key: self.key.clone(), points: others.cloned().collect() }
     }
 
-    /// A statistic at a size and a length; without a length, at the longest measured length. `caches` are the sizes of
-    /// the caches, ascending; within one cache, a larger working set costs at least as much as a smaller one.
+    /// Returns a statistic at a size and a length; without a length, at the longest measured length. `caches` are the
+    /// sizes of the caches, ascending; within one cache, a larger working set costs at least as much as a smaller one.
     ///
     /// Between two sizes within one cache, the true cost is between their costs. Across the size of a cache, the cost
     /// can rise with the lines up to that size before it falls.
     ///
-    /// None beyond the largest size, or if the points do not support the statistic.
+    /// Returns `None` for a size above the largest one, or if the points do not support the statistic.
     pub(super) fn read(
         &self,
         statistic: Statistic,
@@ -326,8 +326,8 @@ fn between(below: &CostColumn, above: &CostColumn, share: f64, caches: &[u64]) -
 
 impl CostEstimate {
     /// Makes costs non-decreasing: neighbours that violate the order are pooled, and the interval of a pooled value
-    /// covers the intervals of all its cells. If two of these intervals are disjoint, the data contradict the order,
-    /// and the cells keep their measured values.
+    /// covers the intervals of all its cells. If the intervals of two costs are disjoint, the data contradict the
+    /// order, and the cells keep their measured values.
     fn non_decreasing(costs: &[Self], weights: &[f64]) -> Vec<Self> {
         let estimates: Vec<f64> = costs.iter().map(|cost| cost.estimate_us).collect();
         let mut all = Vec::with_capacity(costs.len());
@@ -344,13 +344,13 @@ impl CostEstimate {
         all
     }
 
-    /// Whether a cost is certainly below an earlier cost.
+    /// Returns whether a cost is certainly below an earlier cost.
     fn contradict(costs: &[Self]) -> bool {
         let later = |at: usize| costs[at + 1..].iter().any(|it| it.surely_less(&costs[at]));
         (0..costs.len()).any(later)
     }
 
-    /// The weighted mean of the costs, with an interval that covers all their intervals.
+    /// Returns the weighted mean of the costs, with an interval that covers all their intervals.
     fn pooled(costs: &[Self], weights: &[f64]) -> Self {
         let sum: f64 = costs.iter().zip(weights).map(|(cost, by)| cost.estimate_us * by).sum();
         let end = |end: fn(&Self) -> Option<f64>, farther: fn(f64, f64) -> f64| {
@@ -364,7 +364,7 @@ impl CostEstimate {
         }
     }
 
-    /// A point on the way to `other`: the estimate and both ends move by `share` of the distance.
+    /// Makes a point on the way to `other`: the estimate and both ends move by `share` of the distance.
     #[must_use]
     pub fn towards(self, other: Self, share: f64) -> Self {
         let line = |a: f64, b: f64| a + share * (b - a);
@@ -376,7 +376,8 @@ impl CostEstimate {
         }
     }
 
-    /// A cost whose estimate is the share `share` of this cost, and whose interval reaches from zero to the whole cost.
+    /// Makes a cost whose estimate is the share `share` of this cost, and whose interval reaches from zero to the whole
+    /// cost.
     #[must_use]
     pub fn down_to_nothing(self, share: f64) -> Self {
         Self {

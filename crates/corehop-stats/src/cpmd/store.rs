@@ -24,15 +24,15 @@ pub enum NotAModel {
 }
 
 impl DelayModel {
-    /// The model as JSON; every number is exact to the last bit.
+    /// Returns the model as JSON; every number is exact to the last bit.
     pub fn to_json(&self) -> String {
         format!("{:#}\n", serde_json::json!(self))
     }
 
-    /// Parses a model.
+    /// Parses a model from the JSON text of a file.
     ///
     /// # Errors
-    /// [`NotAModel`] if the text is not a valid model.
+    /// Returns [`NotAModel`] if the text is not a valid model.
     pub fn from_json(text: &str) -> Result<Self, NotAModel> {
         #[derive(serde::Deserialize)]
         struct ModelFileHeader {

@@ -9,7 +9,7 @@ use corehop_plan::workload::{Absence, Event};
 
 const CACHES: [u64; 2] = [256 << 10, 8 << 20];
 
-/// A set of `n` samples of one size, whose delays are spread evenly around `us`.
+/// Returns a set of `n` samples of one size, whose delays are spread evenly around `us`.
 fn samples(kib: u64, us: f64, n: u32) -> Vec<Sample> {
     let of = |k: u32| {
         let spread = f64::from(k) - f64::from(n - 1) / 2.0;
@@ -285,7 +285,8 @@ fn a_model_is_the_same_after_a_trip_through_its_file_and_other_files_are_refused
     }
 }
 
-/// A hierarchy with 32 KiB of 8 ways at 1 ns, 1 MiB of 16 ways at 10 ns, and memory at 100 ns.
+/// Returns a hierarchy with 32 KiB of 8 ways at 1 ns, 1 MiB of 16 ways at 10 ns, and memory at 100
+/// ns.
 fn hierarchy() -> AnalyticHierarchy {
     let level = |level, bytes: u64, ways: u32, hit_ns| analytic::CacheLevel {
         level,
@@ -432,8 +433,8 @@ fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
     assert!(near(model.predict(&DelayQuery { only, ..asked }).unwrap().cost.estimate_us, 40.0));
 }
 
-/// A model of delays of 64 KiB after preemptors of two sizes, as `--preemptor-wss 64KiB,1MiB`
-/// measures them.
+/// Returns a model of delays of 64 KiB after preemptors of two sizes, as
+/// `--preemptor-wss 64KiB,1MiB` measures them.
 fn by_two_preemptors() -> DelayModel {
     let mut fit = DelayFitter::new(Estimator::Difference);
     for (polluter, us) in [("shuffled 64 KiB write 0.5", 10.0), ("shuffled 1 MiB write 0.5", 50.0)]

@@ -9,8 +9,8 @@
 //! how long the machine stays at each level.
 //!
 //! **Assumptions.** A disturbance makes an exchange longer, never shorter. A level has at least the share
-//! [`SHARE`] of the exchanges and at least [`FEWEST`] exchanges; rarer values belong to no level. Two
-//! levels whose ratio is below [`RELEVANT`] count as one level.
+//! [`SHARE`] of the exchanges and at least [`FEWEST`] exchanges; rarer values belong to no level. The
+//! classification counts two levels whose ratio is below [`RELEVANT`] as one level.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,19 +40,19 @@ const SLACK: f64 = 1.25;
 /// The levels of the exchanges of a run, from near to far.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeLevels {
-    /// The levels, nearest first.
+    /// The levels of the exchanges, nearest first.
     pub levels: Vec<ExchangeLevel>,
     /// The certainty of the number of levels: the share of resamples of the run that have the same number,
-    /// 0 to 1. None if there are too few exchanges to distinguish several levels.
+    /// 0 to 1. The field is `None` if there are too few exchanges to distinguish several levels.
     pub certainty: Option<f64>,
     /// The number of exchanges from which the levels were found, including exchanges of no level.
     pub exchanges: usize,
 }
 
-/// One level of the exchanges.
+/// A level of exchange times, which stands for a distance between CPUs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ExchangeLevel {
-    /// The median, in ns.
+    /// The median exchange time of the level in ns.
     pub median_ns: f64,
     /// The 5 % quantile, in ns.
     pub low_ns: f64,
@@ -63,7 +63,7 @@ pub struct ExchangeLevel {
 }
 
 impl ExchangeLevel {
-    /// The level with all these values in ns; None without values.
+    /// Returns the level with all the given values in ns, or `None` without values.
     fn of(values_ns: &[f64]) -> Option<Self> {
         let values = Ordered::new(values_ns).ok()?;
         Some(Self {
@@ -74,14 +74,14 @@ impl ExchangeLevel {
         })
     }
 
-    /// The logarithmic distance of a value from the level's range: negative below the range, positive
-    /// above, 0 inside.
+    /// Returns the logarithmic distance of a value from the level's range: negative below the range,
+    /// positive above, 0 inside.
     fn outside(&self, exchange_ns: f64) -> f64 {
         let above = (exchange_ns / self.high_ns).ln().max(0.0);
         above + (exchange_ns / self.low_ns).ln().min(0.0)
     }
 
-    /// The logarithmic distance outside its range at which values of the level are still plausible.
+    /// Returns the logarithmic distance outside its range at which values of the level are still plausible.
     fn slack(&self) -> f64 {
         (self.high_ns / self.low_ns).ln().max(SLACK.ln())
     }
@@ -91,7 +91,8 @@ impl ExchangeLevel {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchClass {
-    /// Neither exchange is known, or the known exchanges belong to no level.
+    /// The distance is unknown, because neither exchange is known, or because the known exchanges belong to
+    /// no level.
     Unknown,
     /// The known exchanges agree on this level, counted from near.
     Level(usize),
@@ -100,11 +101,11 @@ pub enum BatchClass {
 }
 
 impl ExchangeLevels {
-    /// The levels of all exchanges of a run, in ns and in the order of measurement. The order affects only
-    /// the certainty.
+    /// Returns the levels of all exchanges of a run, in ns and in the order of measurement. The order
+    /// affects only the certainty.
     ///
-    /// Values that are not finite or not positive are ignored. Without values there is no level; with fewer
-    /// than eight values there is one level.
+    /// Values that are not finite or not positive are ignored. The result has no level if there are no
+    /// values, and one level if there are fewer than eight values.
     pub fn of(exchanges_ns: &[f64]) -> Self {
         let values: Vec<f64> = exchanges_ns.iter().copied().filter(|&x| usable(x)).collect();
         let exchanges = values.len();
@@ -117,7 +118,7 @@ impl ExchangeLevels {
         rough.settled(&values)
     }
 
-    /// The same levels, each described again by all values that belong to it.
+    /// Returns the same levels, each described again by all values that belong to it.
     fn settled(self, values: &[f64]) -> Self {
         let mut members = vec![Vec::new(); self.count()];
         for &value in values {
@@ -131,16 +132,16 @@ impl ExchangeLevels {
         }
     }
 
-    /// The number of levels.
+    /// Returns the number of levels.
     pub fn count(&self) -> usize {
         self.levels.len()
     }
 
-    /// The level of an exchange in ns, counted from near.
+    /// Returns the level of an exchange in ns, counted from near.
     ///
-    /// None if there is no level, if the value is not finite and positive, or if it is farther outside
-    /// every level's range (5 to 95 %) than the level reaches: in the middle between two levels, or beyond
-    /// all levels.
+    /// Returns `None` if there is no level, if the value is not finite and positive, or if the value is
+    /// farther outside every level's range (5 to 95 %) than the level reaches. A value outside the reach of
+    /// all levels is in the middle between two levels, or beyond all of them.
     pub fn level_of(&self, exchange_ns: f64) -> Option<usize> {
         if !usable(exchange_ns) {
             return None;
@@ -154,7 +155,7 @@ impl ExchangeLevels {
         (outside.abs() <= self.reach(index, outside > 0.0)).then_some(index)
     }
 
-    /// The logarithmic reach of a level outside its range, upward or downward.
+    /// Returns the logarithmic reach of a level outside its range, upward or downward.
     fn reach(&self, index: usize, upward: bool) -> f64 {
         let level = self.levels[index];
         let neighbour = if upward { Some(index + 1) } else { index.checked_sub(1) };
@@ -165,8 +166,8 @@ impl ExchangeLevels {
         gap.map_or(level.slack(), |gap| level.slack().min(NEIGHBOURS_PART * gap))
     }
 
-    /// The class of a batch from the exchanges before and after the batch, in ns. An exchange that belongs
-    /// to no level counts as missing, so the other exchange decides.
+    /// Returns the class of a batch from the exchanges before and after the batch, in ns. An exchange that
+    /// belongs to no level counts as missing, so the other exchange decides.
     pub fn batch(&self, before_ns: Option<f64>, after_ns: Option<f64>) -> BatchClass {
         let level = |exchange: Option<f64>| self.level_of(exchange?);
         match (level(before_ns), level(after_ns)) {
@@ -185,14 +186,14 @@ fn usable(exchange_ns: f64) -> bool {
 const OUTWARD: [Event; 4] =
     [Event::SmtMigration, Event::L2Migration, Event::L3Migration, Event::MemoryMigration];
 
-/// The measured event of a migration: the platform declares `declared`, and the exchanges have level
-/// `level`, counted from near, of `levels` levels.
+/// Returns the measured event of a migration: the platform declares `declared`, and the exchanges have
+/// level `level`, counted from near, of `levels` levels.
 ///
-/// With one level, or for an event that is no migration, the measured event is the declared event. With
-/// several levels, the nearest level is the declared event, and each farther level is the next class
-/// outward, at most memory. If a memory migration is declared, the farthest level is memory and every
-/// nearer level is L3: CPUs declared to share nothing then had a common last-level cache, and no exchange
-/// shows that they shared more. A level beyond the last counts as the last level.
+/// The measured event is the declared event if there is one level, or if the event is no migration. The
+/// nearest of several levels is the declared event, and each farther level is the next class outward, at
+/// most memory. If a memory migration is declared, the farthest level is memory and every nearer level is
+/// L3: CPUs declared to share nothing then had a common last-level cache, and no exchange shows that they
+/// shared more. A level beyond the last counts as the last level.
 pub fn measured_event(declared: Event, level: usize, levels: usize) -> Event {
     let Some(class) = OUTWARD.iter().position(|&event| event == declared) else { return declared };
     let farthest = levels.saturating_sub(1);

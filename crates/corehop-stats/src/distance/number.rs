@@ -15,11 +15,11 @@
 //! root of a log-concave density is log-concave, so uniform values remain the hardest case of one
 //! cluster (their theorem 1).
 //!
-//! **Levels.** Pieces that are not apart are joined again, the closest pieces first. Two pieces are
-//! apart if three conditions hold: their medians differ at least by [`RELEVANT`]; the stretch between
-//! them (95 % of the nearer to 5 % of the farther) is longer than both half spreads that face it; and
-//! values in its middle are [`THINNER`] than in either piece. The two halves of one peak never
-//! satisfy these conditions.
+//! **Levels.** Pieces that are not apart are joined again, the closest pieces first. The algorithm
+//! keeps two pieces apart if three conditions hold. Their medians differ at least by [`RELEVANT`].
+//! The stretch between the two pieces (95 % of the nearer to 5 % of the farther) is longer than both
+//! half spreads that face it. The values in its middle are [`THINNER`] than in either piece. The two
+//! halves of one peak never satisfy the three conditions.
 //!
 //! **Certainty.** The certainty is the share of resamples with the same number of levels, as for the
 //! branches of a tree (Felsenstein, Evolution 39(4), 1985; for clusters Jain and Moreau, Pattern
@@ -46,9 +46,9 @@ pub const FEWEST: usize = 4;
 ///
 /// The value concerns relevance, not detection: an exchange through caches takes a number of clock
 /// cycles, and the clock of a server changes by half between base and boost frequency (2.4 and 3.7
-/// GHz on an EPYC 9654). The guest with 30 to 60 ns has such states at 31 and 46 ns. The two states
-/// can be distinguished, but they are not different distances. Two classes of CPU pairs differ by a
-/// factor of about two or more.
+/// GHz on an EPYC 9654). The guest with 30 to 60 ns has two states of its clock at 31 and 46 ns. The
+/// two states can be distinguished, but they are not different distances. Two classes of CPU pairs
+/// differ by a factor of about two or more.
 pub const RELEVANT: f64 = 1.75;
 
 /// The largest number of levels, from SMT siblings to no shared cache.
@@ -89,7 +89,7 @@ pub(super) struct ExchangeRun {
 }
 
 impl ExchangeRun {
-    /// The run of positive, finite values in the order of measurement.
+    /// Returns the run of positive, finite values in the order of measurement.
     pub(super) fn new(values: &[f64]) -> Self {
         let least = values.iter().copied().fold(f64::INFINITY, f64::min);
         // A difference of logarithms, since the quotient of two values may be infinite.
@@ -100,12 +100,12 @@ impl ExchangeRun {
         Self { least, cells, reference, pieces }
     }
 
-    /// The levels of the run, nearest first, described by their dense values.
+    /// Returns the levels of the run, nearest first, described by their dense values.
     pub(super) fn levels(&self) -> Vec<ExchangeLevel> {
         self.pieces.iter().map(|piece| piece.level(self.least)).collect()
     }
 
-    /// The share of resamples with the same number of levels.
+    /// Returns the share of resamples with the same number of levels.
     pub(super) fn certainty(&self) -> f64 {
         let every = self.cells.len().div_ceil(RESAMPLED).max(1);
         let cells: Vec<usize> = self.cells.iter().copied().step_by(every).collect();
@@ -129,13 +129,13 @@ fn histogram(cells: &[usize]) -> Vec<u32> {
     counts
 }
 
-/// The smallest number of `n` values that forms a level.
+/// Returns the smallest number of `n` values that forms a level.
 fn fewest(n: usize) -> usize {
     ((SHARE * n as f64).ceil() as usize).max(FEWEST)
 }
 
-/// The counts of the cells whose values have company. If less than [`CROWD`] of the values have
-/// company, the counts of all cells, because the values are then too few or too scattered.
+/// Returns the counts of the cells whose values have company. If less than [`CROWD`] of the values
+/// have company, the counts of all cells, because the values are then too few or too scattered.
 fn dense(counts: &[u32]) -> Vec<u32> {
     let mut below = vec![0_usize];
     for &count in counts {
@@ -152,8 +152,8 @@ fn dense(counts: &[u32]) -> Vec<u32> {
     if (total(&dense) as f64) < CROWD * n as f64 { counts.to_vec() } else { dense }
 }
 
-/// The number of values per cell in the middle third between two cells; the outer thirds contain the
-/// tails of levels.
+/// Returns the number of values per cell in the middle third between two cells; the outer thirds
+/// contain the tails of levels.
 fn middle(counts: &[u32], end: f64, start: f64) -> f64 {
     let third = (start - end) / 3.0;
     let (first, last) = ((end + third) as usize, (start - third) as usize);
@@ -178,7 +178,8 @@ struct CellRange {
 }
 
 impl CellRange {
-    /// The range of the occupied cells within these cells; None if all cells are empty.
+    /// Returns the range of the occupied cells within the given cells, or `None` if all cells are
+    /// empty.
     fn new(counts: &[u32], range: Range<usize>) -> Option<Self> {
         let inner = occupied(&counts[range.clone()])?;
         let (start, end) = (range.start + inner.start, range.start + inner.end);
@@ -194,19 +195,19 @@ impl CellRange {
         Some(Self { start, end, quantiles, n })
     }
 
-    /// The level in ns; `least` is the beginning of the first cell.
+    /// Returns the level in ns; `least` is the beginning of the first cell.
     fn level(&self, least: f64) -> ExchangeLevel {
         let [low_ns, median_ns, high_ns] =
             self.quantiles.map(|quantile| (least.ln() + quantile * CELL).exp());
         ExchangeLevel { median_ns, low_ns, high_ns, exchanges: self.n }
     }
 
-    /// The difference of the medians' logarithms.
+    /// Returns the difference of the medians' logarithms.
     fn distance(&self, farther: &Self) -> f64 {
         (farther.quantiles[1] - self.quantiles[1]) * CELL
     }
 
-    /// Whether the piece `farther` is another level; `counts` are the counts of all values.
+    /// Returns whether the piece `farther` is another level; `counts` are the counts of all values.
     fn apart(&self, farther: &Self, counts: &[u32]) -> bool {
         let ([_, median, end], [start, farther_median, _]) = (self.quantiles, farther.quantiles);
         let facing = self.wary(end - median) + farther.wary(farther_median - start);
@@ -216,23 +217,24 @@ impl CellRange {
             && THINNER * middle(counts, end, start) <= self.density().min(farther.density())
     }
 
-    /// A spread in cells, widened because the spread of few values is underestimated.
+    /// Returns a spread in cells, widened because the spread of few values is underestimated.
     fn wary(&self, spread: f64) -> f64 {
         spread * (1.0 + WARY / self.n as f64)
     }
 
-    /// The number of all values in or near the piece.
+    /// Returns the number of all values in or near the piece.
     fn with_company(&self, counts: &[u32]) -> usize {
         total(&counts[self.start.saturating_sub(COMPANY)..(self.end + COMPANY).min(counts.len())])
     }
 
-    /// The number of values per cell in the piece's own range.
+    /// Returns the number of values per cell in the piece's own range.
     fn density(&self) -> f64 {
         0.9 * self.n as f64 / (self.quantiles[2] - self.quantiles[0] + 1.0)
     }
 }
 
-/// The levels of these counts as pieces, nearest first; at least one piece if there are values.
+/// Returns the levels of the given counts as pieces, nearest first; at least one piece if there are
+/// values.
 fn pieces(counts: &[u32], reference: &UniformReference) -> Vec<CellRange> {
     let dense = dense(counts);
     let Some(range) = occupied(&dense) else { return Vec::new() };
@@ -255,15 +257,15 @@ fn pieces(counts: &[u32], reference: &UniformReference) -> Vec<CellRange> {
     pieces
 }
 
-/// The range from the first to the last cell with values.
+/// Returns the range from the first to the last cell with values.
 fn occupied(counts: &[u32]) -> Option<Range<usize>> {
     let first = counts.iter().position(|&count| count > 0)?;
     let last = counts.iter().rposition(|&count| count > 0)?;
     Some(first..last + 1)
 }
 
-/// The index of the first of the two closest pieces that must be joined: pieces that are not apart,
-/// or any pieces if there are too many.
+/// Returns the index of the first of the two closest pieces that must be joined: pieces that are not
+/// apart, or any pieces if there are too many.
 fn next_to_join(pieces: &[CellRange], counts: &[u32]) -> Option<usize> {
     let too_many = pieces.len() > MOST_LEVELS;
     let distance = |at: &usize| pieces[*at].distance(&pieces[at + 1]);
@@ -284,7 +286,7 @@ struct UniformReference {
 }
 
 impl UniformReference {
-    /// The reference for `n` values; from 5,000 values on, chance no longer matters.
+    /// Returns the reference for `n` values; from 5,000 values on, chance no longer matters.
     fn new(n: usize) -> Self {
         let mut random = Pcg64Mcg::seed_from_u64(SEED);
         let mut set = || {
@@ -305,7 +307,7 @@ impl UniformReference {
         Self { within, error }
     }
 
-    /// The clusters of the cells in `range`, as many as the gap statistic indicates.
+    /// Returns the clusters of the cells in `range`, as many as the gap statistic indicates.
     fn clusters(&self, counts: &[u32], range: Range<usize>) -> Vec<Range<usize>> {
         let together = range.len().div_ceil(GRID);
         let weights = weights(&counts[range.clone()], together);
@@ -323,7 +325,7 @@ impl UniformReference {
     }
 }
 
-/// The roots of the counts, with `together` cells merged into one.
+/// Returns the roots of the counts, with `together` cells merged into one.
 fn weights(counts: &[u32], together: usize) -> Vec<f64> {
     counts.chunks(together).map(|cells| (total(cells) as f64).sqrt()).collect()
 }
@@ -338,22 +340,23 @@ struct Partition {
 }
 
 impl Partition {
-    /// The start and the end of each cluster of `cells` cells.
+    /// Returns the start and the end of each cluster of `cells` cells.
     fn ends(&self, cells: usize) -> impl Iterator<Item = (usize, usize)> {
         let ends = self.starts.iter().copied().skip(1).chain([cells]);
         self.starts.iter().copied().zip(ends)
     }
 }
 
-/// The logarithm of the spread within clusters, divided by the squared range. Values are uniform
-/// within a cell, which adds a constant to every spread and keeps the spread above 0.
+/// Returns the logarithm of the spread within clusters, divided by the squared range. Values are
+/// uniform within a cell, which adds a constant to every spread and keeps the spread above 0.
 fn logs_within(partitions: &[Partition], cells: usize) -> Vec<f64> {
     let range = (cells * cells) as f64;
     partitions.iter().map(|partition| ((partition.within + 1.0 / 12.0) / range).ln()).collect()
 }
 
-/// The best partitions into 1, 2, … clusters, found exactly by dynamic programming (Fisher, Journal
-/// of the American Statistical Association 53, 1958). The caller must pass at least six cells.
+/// Returns the best partitions into 1, 2, … clusters, found exactly by dynamic programming (Fisher,
+/// Journal of the American Statistical Association 53, 1958). The caller must pass at least six
+/// cells.
 fn partitions(weights: &[f64]) -> Vec<Partition> {
     let sums = PrefixMoments::new(weights);
     let cells = weights.len();
@@ -390,7 +393,8 @@ impl PrefixMoments {
         Self(sums)
     }
 
-    /// The sum of squared distances from the mean, for the cells from `start` to just before `end`.
+    /// Returns the sum of squared distances from the mean, for the cells from `start` to just before
+    /// `end`.
     fn within(&self, start: usize, end: usize) -> f64 {
         let (a, b) = (self.0[start], self.0[end]);
         let n = b[0] - a[0];
@@ -401,7 +405,7 @@ impl PrefixMoments {
         (b[2] - a[2] - first * first / n).max(0.0)
     }
 
-    /// The partition that follows from these cuts, from the last cluster backwards.
+    /// Returns the partition that follows from the given cuts, from the last cluster backwards.
     fn partition(&self, best: &[f64], cuts: &[Vec<usize>]) -> Partition {
         let cells = self.0.len() - 1;
         let mut end = cells;

@@ -25,16 +25,16 @@ pub struct LevelStay {
     pub visits: usize,
     /// The median length of a stay, in seconds. The first and the last visit extend beyond the run, so their
     /// lengths are lower bounds (Kaplan and Meier, Journal of the American Statistical Association 53, 1958).
-    /// None if these bounds leave the median open.
+    /// The field is `None` if the bounds of stays leave the median open.
     pub median_stay_s: Option<f64>,
     /// The longest visit in seconds; 0 without a visit. The first or last visit may have been longer.
     pub longest_stay_s: f64,
-    /// The level.
+    /// The level at which the CPUs stayed.
     pub level: ExchangeLevel,
 }
 
-/// The time that the machine spends at each level, from exchanges as (time in ns, exchange in ns) in the
-/// order of time.
+/// Returns the time that the machine spends at each level, from exchanges as (time in ns, exchange in ns) in
+/// the order of time.
 ///
 /// Exchanges that belong to no level are ignored. Between two exchanges at one level, the machine counts as
 /// having stayed; between two exchanges at different levels, as having changed halfway. Stays shorter than
@@ -44,8 +44,8 @@ pub fn stays(series: &[(u64, f64)], levels: &ExchangeLevels) -> LevelResidence {
     stays_of_all(&[series], levels)
 }
 
-/// The time at each level for several pairs of CPUs together: shares are of the time of all pairs, and the
-/// changes and visits of all pairs are added.
+/// Returns the time at each level for several pairs of CPUs together: shares are of the time of all pairs,
+/// and the changes and visits of all pairs are added.
 pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> LevelResidence {
     let visits: Vec<Vec<LevelSojourn>> =
         series.iter().map(|of_pair| seen(of_pair, levels)).collect();
@@ -62,7 +62,7 @@ pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> LevelR
     }
 }
 
-/// The number of changes to each level, from near to far, added over all pairs of CPUs.
+/// Returns the number of changes to each level, from near to far, added over all pairs of CPUs.
 pub fn changes_to(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> Vec<usize> {
     let mut changes = vec![0; levels.count()];
     for visit in series.iter().flat_map(|of_pair| seen(of_pair, levels).into_iter().skip(1)) {
@@ -71,7 +71,7 @@ pub fn changes_to(series: &[&[(u64, f64)]], levels: &ExchangeLevels) -> Vec<usiz
     changes
 }
 
-/// The visits of a series of (time in ns, exchange in ns).
+/// Returns the visits of a series of (time in ns, exchange in ns).
 fn seen(series: &[(u64, f64)], levels: &ExchangeLevels) -> Vec<LevelSojourn> {
     let known = series.iter().filter_map(|&(at, ns)| Some((at, levels.level_of(ns)?)));
     visits(&known.collect::<Vec<_>>())
@@ -86,7 +86,7 @@ struct LevelSojourn {
     whole: bool,
 }
 
-/// The visits of a series of (time in ns, level).
+/// Returns the visits of a series of (time in ns, level).
 fn visits(known: &[(u64, usize)]) -> Vec<LevelSojourn> {
     let runs: Vec<&[(u64, usize)]> = known.chunk_by(|a, b| a.1 == b.1).collect();
     let mut starts: Vec<u64> = known.iter().take(1).map(|first| first.0).collect();
@@ -113,7 +113,7 @@ fn level_stay(visits: &[LevelSojourn], level: ExchangeLevel, seconds: f64) -> Le
     }
 }
 
-/// The length that half of the stays exceed, by the estimator of Kaplan and Meier.
+/// Returns the length that half of the stays exceed, by the estimator of Kaplan and Meier.
 fn median_stay(visits: &[LevelSojourn]) -> Option<f64> {
     let mut visits = visits.to_vec();
     // Of equally long ones those that ended come first: the others went on.

@@ -15,7 +15,7 @@ const MEASURED: [f64; 60] = [
     44.0, 43.7, 45.9, 43.8, 44.6, 43.8, 42.7, 43.7, 44.3, 43.2, 63.7, 49.1, 31.6, 32.4,
 ];
 
-/// The levels without their certainty, which takes most of the computing time.
+/// Returns the levels without their certainty, which takes most of the computing time.
 fn levels_of(values: &[f64]) -> ExchangeLevels {
     let levels = number::ExchangeRun::new(values).levels();
     ExchangeLevels { levels, certainty: None, exchanges: values.len() }.settled(values)
@@ -25,7 +25,7 @@ fn medians(levels: &ExchangeLevels) -> Vec<f64> {
     levels.levels.iter().map(|level| level.median_ns).collect()
 }
 
-/// Two levels: 28 to 55 ns, and 195 to 224 ns.
+/// Makes two levels: 28 to 55 ns, and 195 to 224 ns.
 fn near_and_far() -> ExchangeLevels {
     let level =
         |low_ns, median_ns, high_ns| ExchangeLevel { median_ns, low_ns, high_ns, exchanges: 100 };
@@ -33,23 +33,23 @@ fn near_and_far() -> ExchangeLevels {
     ExchangeLevels { levels, certainty: Some(1.0), exchanges: 200 }
 }
 
-/// A value near `ns`, with this standard deviation of its logarithm.
+/// Returns a value near `ns`, with this standard deviation of its logarithm.
 fn about(ns: f64, noise: f64, draw: &mut ResampleSource) -> f64 {
     ns * (noise * draw.normal()).exp()
 }
 
-/// An exchange within one cache as measured: one of two states of the clock.
+/// Returns an exchange within one cache as measured: one of two states of the clock.
 fn near(draw: &mut ResampleSource) -> f64 {
     let ns = if draw.unit() < 0.12 { 31.5 } else { 46.5 };
     about(ns, 0.06, draw)
 }
 
-/// A disturbed exchange: 1.3 to 10 times as long.
+/// Returns a disturbed exchange: 1.3 to 10 times as long.
 fn disturbed(ns: f64, draw: &mut ResampleSource) -> f64 {
     ns * 1.3 * (10.0_f64 / 1.3).powf(draw.unit())
 }
 
-/// The number of seeds, of 100, that find several levels where there is only one.
+/// Returns the number of seeds, of 100, that find several levels where there is only one.
 fn false_splits(n: usize, one: impl Fn(&mut ResampleSource) -> f64) -> usize {
     let several = |seed| {
         let mut draw = ResampleSource::new(seed);
@@ -296,8 +296,8 @@ fn a_machine_that_never_changes_leaves_its_median_stay_open() {
     assert_eq!(stays(&[(5, 46.0)], &ExchangeLevels::of(&[])).levels, []);
 }
 
-/// The exchanges of a host that moves CPUs between two caches, observed every 20 ms: the state, and
-/// the exchange, a share of which is disturbed.
+/// Returns the exchanges of a host that moves CPUs between two caches, observed every 20 ms: the
+/// state, and the exchange, a share of which is disturbed.
 fn moving_host(n: usize, share: f64, seed: u64) -> Vec<(usize, f64)> {
     let mut draw = ResampleSource::new(seed);
     let mut state = 0;

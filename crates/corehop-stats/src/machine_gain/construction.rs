@@ -2,8 +2,8 @@
 //! Computes the lines that a gang hands from thread to thread, and the memory that it visits, from the construction
 //! of its program.
 //!
-//! None of these numbers is measured. On a machine that counts no misses, these numbers are all that is known about
-//! the misses.
+//! The numbers of the construction are not measured. The numbers of the construction are all that is known about the
+//! misses on a machine that counts none.
 
 use corehop_plan::workload::gang::{Channel, GangProgram, Sharing};
 
@@ -40,7 +40,7 @@ pub(super) struct Construction {
 }
 
 impl Built<'_> {
-    /// None for messages through the system, whose cost is the wake-up, and for unknown parameters.
+    /// Returns `None` for messages through the system, whose cost is the wake-up, and for unknown parameters.
     pub(super) fn construction(&self) -> Option<Construction> {
         let (visited, in_turn, common, own) = match self.program {
             word if word == GangProgram::WORDS[0] && self.parameters.is_empty() => {
@@ -82,7 +82,7 @@ impl Built<'_> {
         Channel::ALL.iter().filter(other).any(is)
     }
 
-    /// The number of lines of a swap: two items and their locks, minus the lines of items that share a line.
+    /// Returns the number of lines of a swap: two items and their locks, minus the lines of items that share a line.
     fn swapped(&self) -> f64 {
         let of_line = (LINE / WORD).min(self.items) as f64;
         let on_one_line = (of_line - 1.0) / (self.items as f64 - 1.0).max(1.0);
@@ -91,21 +91,21 @@ impl Built<'_> {
 }
 
 impl Construction {
-    /// The number of lines per round that come from another thread's cache if each cache has this capacity in bytes;
-    /// evicted lines do not.
+    /// Returns the number of lines per round that come from another thread's cache if each cache has this capacity
+    /// in bytes; evicted lines do not.
     pub(super) fn handed_over_within(&self, capacity: Option<u64>) -> f64 {
         let bytes = (self.common + self.own) as f64;
         let kept = capacity.map_or(1.0, |it| (it as f64 / bytes.max(1.0)).min(1.0));
         self.handed_over * kept
     }
 
-    /// The share of the bytes that do not fit into one cache of this capacity with all threads below it.
+    /// Returns the share of the bytes that do not fit into one cache of this capacity with all threads below it.
     pub(super) fn too_many(&self, capacity: u64, threads: u64) -> f64 {
         overflow(self.common + threads * self.own, capacity)
     }
 }
 
-/// The share of `bytes` that do not fit into `capacity`.
+/// Returns the share of `bytes` that do not fit into `capacity`.
 pub(crate) fn overflow(bytes: u64, capacity: u64) -> f64 {
     if bytes == 0 { 0.0 } else { (1.0 - capacity as f64 / bytes as f64).max(0.0) }
 }

@@ -29,7 +29,7 @@ pub struct PredictionErrors {
     pub left_out: LeftOut,
     /// The number of groups that were left out, one at a time.
     pub groups: usize,
-    /// The number of predicted rows.
+    /// The number of rows that were predicted from other rows.
     pub rows: usize,
     /// The typical error: the exponential of the mean absolute logarithm.
     pub mean: f64,
@@ -42,7 +42,7 @@ pub struct PredictionErrors {
     pub level: f64,
 }
 
-/// The intended probability of intervals.
+/// The probability with which an interval should contain the true value.
 const LEVEL: f64 = 0.95;
 
 /// The prediction of a row by a form that was fitted without the row.
@@ -52,7 +52,7 @@ struct CrossPrediction<'a> {
     ratio: f64,
 }
 
-/// All forms that the rows determine, each with its errors.
+/// Returns all forms that the rows determine, each with its errors.
 pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm> {
     let all: Vec<&GainRow> = rows.iter().collect();
     let fitted = |&form: &Form| {
@@ -87,7 +87,7 @@ pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm>
     laws.iter().copied().map(fitted).collect()
 }
 
-/// The form with the smallest errors on programs, or else on sizes.
+/// Returns the form with the smallest errors on programs, or else on sizes.
 pub(super) fn best(forms: &[FittedForm]) -> Option<Form> {
     let off = |it: &FittedForm| it.judged().map(|judged| judged.mean);
     let judged = forms.iter().filter_map(|it| Some((it.form, off(it)?)));
@@ -102,7 +102,7 @@ fn grouped<'a>(rows: &[&'a GainRow], by: LeftOut) -> BTreeMap<String, Vec<&'a Ga
     groups
 }
 
-/// The program of a row, or the program with the size.
+/// Returns the program of a row, or the program with the size.
 fn name_of(it: &GainRow, by: LeftOut) -> String {
     match by {
         LeftOut::Program => it.program.clone(),
@@ -110,7 +110,7 @@ fn name_of(it: &GainRow, by: LeftOut) -> String {
     }
 }
 
-/// The predictions of a group from the other groups; None if they do not determine the form.
+/// Returns the predictions of a group from the other groups, or `None` if they do not determine the form.
 fn unseen<'a>(
     form: Form,
     rows: &[&'a GainRow],
@@ -160,8 +160,8 @@ impl PredictionErrors {
 }
 
 impl CrossPrediction<'_> {
-    /// The error as the absolute value of a logarithm. The error includes the noise of the row, as it will for the next
-    /// measured ratio.
+    /// Returns the error as the absolute value of a logarithm. The error includes the noise of the row, as it will for
+    /// the next measured ratio.
     fn off(&self) -> f64 {
         (self.ratio / self.row.ratio).ln().abs()
     }

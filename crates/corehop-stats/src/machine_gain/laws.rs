@@ -35,7 +35,7 @@ pub enum GainLaw {
     /// The ratio follows from SMR and MPmI.
     Counts(GainModel),
     /// The ratio is turns (alone + `each` lines near) / (alone + `each` lines far), computed from the times of a round
-    /// with the lines that it hands over.
+    /// with the lines that it hands over in the near and in the far placement.
     Lines {
         /// The number of line transfers for which a thread waits per handed-over line: below 1 if transfers overlap,
         /// above 1 if a line has to come again.
@@ -47,7 +47,7 @@ pub enum GainLaw {
 const LEAST: f64 = 0.01;
 
 impl Form {
-    /// The form of the same name that uses counts; None if there is none.
+    /// Returns the form of the same name that uses counts, or `None` if there is none.
     const fn of_counts(self) -> Option<gain::Form> {
         match self {
             Self::Printed => Some(gain::Form::Printed),
@@ -59,7 +59,7 @@ impl Form {
         }
     }
 
-    /// The law of this form with the smallest error on the rows; None if the rows do not determine it.
+    /// Returns the law of this form with the smallest error on the rows, or `None` if the rows do not determine it.
     pub(super) fn fit(self, rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
         match self.of_counts() {
             Some(form) => {
@@ -78,7 +78,7 @@ impl Form {
 }
 
 impl GainLaw {
-    /// The predicted ratio; None if an input is unknown.
+    /// Returns the predicted ratio, or `None` if an input is unknown.
     pub(super) fn ratio(self, it: &Inputs, crowding: Option<f64>) -> Option<f64> {
         let together = match self {
             // Counts say nothing of turns.
@@ -94,8 +94,8 @@ impl GainLaw {
         Some((together * crowd(it, crowding)?).max(LEAST))
     }
 
-    /// The quantity in which the law is monotone and whose range on the rows is known: SMR times MPmI, or the time of
-    /// lines relative to the time without sharing.
+    /// Returns the quantity in which the law is monotone and whose range on the rows is known: SMR times MPmI, or the
+    /// time of lines relative to the time without sharing.
     pub(super) fn strength(self, it: &Inputs) -> Option<f64> {
         match self {
             Self::Counts(_) => Some(it.smr? * it.mpmi?),
@@ -104,7 +104,7 @@ impl GainLaw {
     }
 }
 
-/// Whether more sharing never predicts less gain; by chance, rows can lead to a law that does.
+/// Returns whether more sharing never predicts less gain; by chance, rows can lead to a law that does.
 fn falls(model: GainModel) -> bool {
     match model {
         GainModel::Plane { per_mpmi, per_smr, .. } => per_mpmi <= 0.0 && per_smr <= 0.0,
@@ -114,7 +114,7 @@ fn falls(model: GainModel) -> bool {
     }
 }
 
-/// The factor for data that does not fit into a shared cache; None if the factor was not measured.
+/// Returns the factor for data that does not fit into a shared cache, or `None` if the factor was not measured.
 fn crowd(it: &Inputs, crowding: Option<f64>) -> Option<f64> {
     match it.crowded {
         Some(share) if share > 0.0 => crowding.map(|each| 1.0 + each * share),
@@ -122,7 +122,7 @@ fn crowd(it: &Inputs, crowding: Option<f64>) -> Option<f64> {
     }
 }
 
-/// The observation of a row without the effect of a crowded cache.
+/// Returns the observation of a row without the effect of a crowded cache.
 fn observed(row: &GainRow, crowding: Option<f64>) -> Option<SharedCacheObservation> {
     let it = &row.inputs;
     Some(SharedCacheObservation {
@@ -133,7 +133,8 @@ fn observed(row: &GainRow, crowding: Option<f64>) -> Option<SharedCacheObservati
     })
 }
 
-/// The law with the least squares of the logarithms, over values of `each` from 0.01 to 100 in steps of four percent.
+/// Returns the law with the least squares of the logarithms, over values of `each` from 0.01 to 100 in steps of four
+/// percent.
 fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
     let hands_over = |it: &&&GainRow| it.inputs.handed_over.is_some_and(|lines| lines > 0.0);
     let rows: Vec<&&GainRow> = rows.iter().filter(hands_over).collect();
@@ -147,8 +148,8 @@ fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<GainLaw> {
     laws.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(law, _)| law)
 }
 
-/// The increase of the ratio for each share of the data that fits only while threads are apart, from the control runs
-/// with private data; None if all data fitted.
+/// Returns the increase of the ratio for each share of the data that fits only while threads are apart, from the
+/// control runs with private data, or `None` if all data fitted.
 pub(super) fn crowding(rows: &[GainRow]) -> Option<f64> {
     let twin = |it: &&GainRow| it.sharing == corehop_plan::workload::gang::Sharing::None;
     let (mut both, mut squares) = (0.0, 0.0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The gain of placing threads together, fitted to one machine's own runs of `shared-data`.
 //!
-//! Several forms predict the ratio of run times, near over far. If misses are counted, by a simulated machine or by
-//! hardware, the forms of [`super::gain`] use SMR and MPmI. If nothing is counted, two forms use the lines that a round
-//! hands over by construction, the measured time of a line, and the time of a round without sharing. Each form is
-//! judged on programs, and on sizes, to which it was not fitted. The form with the smallest error makes the
-//! predictions.
+//! Several forms predict the ratio of run times: that of the near placement divided by that of the far placement. If
+//! misses are counted, by a simulated machine or by hardware, the forms of [`super::gain`] use SMR and MPmI. If nothing
+//! is counted, two forms use the lines that a round hands over by construction, the measured time of a line, and the
+//! time of a round without sharing. A form is judged on programs, and on sizes, to which it was not fitted. The form
+//! with the smallest error makes the predictions.
 //!
 //! A shared cache can hurt: the data that no longer fits is a separate term, fitted to the control runs with private
 //! data. A shared CPU can hurt, too, because its threads run in turn.
@@ -35,18 +35,18 @@ use corehop_plan::workload::gang::Placing;
 /// A fitted form, with its errors on data to which it was not fitted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FittedForm {
-    /// The form.
+    /// The form that was fitted to the runs.
     pub form: Form,
     /// The form with its fitted coefficients.
     pub law: GainLaw,
-    /// The errors on programs that were left out of the fit; None with only one program.
+    /// The errors on programs that were left out of the fit, or `None` if there is only one program.
     pub by_program: Option<PredictionErrors>,
     /// The errors on sizes that were left out of the fit, for sizes between other sizes.
     pub by_size: Option<PredictionErrors>,
 }
 
 impl FittedForm {
-    /// The errors on programs; with only one program, the errors on sizes.
+    /// Returns the errors on programs; with only one program, the errors on sizes.
     pub fn judged(&self) -> Option<&PredictionErrors> {
         self.by_program.as_ref().or(self.by_size.as_ref())
     }
@@ -55,9 +55,9 @@ impl FittedForm {
 /// The fitted gains of one machine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineGain {
-    /// The machine of the runs.
+    /// The identity of the machine on which the runs took place.
     pub host: HostIdentity,
-    /// Whether the machine was simulated.
+    /// Whether the machine of the runs was simulated.
     pub simulated: bool,
     /// The day of the first run.
     pub date: String,
@@ -67,8 +67,8 @@ pub struct MachineGain {
     pub far: Placing,
     /// The rows to which the forms were fitted.
     pub rows: Vec<GainRow>,
-    /// The increase of the ratio, as a factor, for each share of the data that fits only while threads are apart; None
-    /// if all data fitted.
+    /// The increase of the ratio, as a factor, for each share of the data that fits only while threads are apart, or
+    /// `None` if all data fitted.
     pub crowding: Option<f64>,
     /// The forms that the rows determine.
     pub forms: Vec<FittedForm>,
@@ -87,7 +87,7 @@ pub enum NoFit {
         "no program ran in two placings: `corehop measure shared-data -o FILE` runs all placings of the machine"
     )]
     Nothing,
-    /// There are too few configurations to distinguish the forms.
+    /// The runs have too few configurations to distinguish the forms.
     #[error(
         "{0} configurations are too few to distinguish the forms: measure two programs, or three sizes of one program (--items 100,1k,10k), each with its twin (--sharing write,none)"
     )]
@@ -98,7 +98,7 @@ impl MachineGain {
     /// Fits all forms to the runs of one machine.
     ///
     /// # Errors
-    /// [`NoFit`], which names the measurement that is needed.
+    /// Returns [`NoFit`], which names the measurement that is needed.
     pub fn fit(
         summaries: &[SharingSummary],
         host: HostIdentity,
@@ -123,12 +123,12 @@ impl MachineGain {
         Ok(Self { host, simulated, date, near, far, rows, crowding, forms, taken })
     }
 
-    /// The fitted form, if the rows determined it.
+    /// Returns the fitted form, if the rows determined it.
     pub fn form(&self, form: Form) -> Option<&FittedForm> {
         self.forms.iter().find(|it| it.form == form)
     }
 
-    /// The origin of the gains in words: the machine, the date, the configurations, and the fewest replicates.
+    /// Returns the origin of the gains in words: the machine, the date, the configurations, and the fewest replicates.
     pub fn source(&self) -> String {
         let kind = if self.simulated { ", simulated" } else { "" };
         let replicates = self.rows.iter().filter_map(|it| it.replicates).min();
@@ -149,8 +149,8 @@ fn one_machine(summaries: &[SharingSummary]) -> Result<(), NoFit> {
     Ok(())
 }
 
-/// The size in bytes of the cache that the threads of a placing share: the last level. For one CPU, and for the far
-/// side of a host with one cache, the size is that of a core's private cache.
+/// Returns the size in bytes of the cache that the threads of a placing share: the last level. The size of one CPU, and
+/// that of the far side of a host with one cache, is the size of a core's private cache.
 fn capacity(platform: &Platform, placing: Placing, far: Placing) -> Option<u64> {
     let of_core = placing == Placing::Same || (placing, far) == (Placing::Shared, Placing::Shared);
     let size = if of_core { platform.largest_private_cache() } else { platform.llc_size() };

@@ -15,14 +15,15 @@ use corehop_plan::workload::gang::Sharing;
 pub enum GainSubject {
     /// The threads of a known program at a size.
     Program {
-        /// The word for the program.
+        /// The word for the program that the question is about.
         program: String,
         /// The size of the program's data.
         items: u64,
         /// The way in which the threads share their data.
         sharing: Sharing,
     },
-    /// The threads of a program for which these counts were measured while they were far apart.
+    /// The question is about the threads of a program whose counts were measured while the threads were far
+    /// apart.
     Counts {
         /// The share of misses that another cache answered (SMR).
         smr: f64,
@@ -31,18 +32,19 @@ pub enum GainSubject {
     },
 }
 
-/// A predicted ratio of run times, near over far. If the ratio is below 1, the threads gain by running together.
+/// A predicted ratio of run times: that of the near placement divided by that of the far placement. If the ratio
+/// is below 1, the threads gain by running together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PredictedRatio {
-    /// The ratio; None if only bounds are known.
+    /// The ratio, or `None` if only bounds are known.
     pub ratio: Option<f64>,
     /// A lower bound of the ratio, if known.
     pub low: Option<f64>,
     /// An upper bound of the ratio, if known.
     pub high: Option<f64>,
-    /// The probability of the interval; None without an interval.
+    /// The probability of the interval, or `None` without an interval.
     pub level: Option<f64>,
-    /// The form that predicts the ratio; None for a measured ratio.
+    /// The form that predicts the ratio, or `None` for a measured ratio.
     pub by: Option<Form>,
     /// The number of replicates of a measured ratio.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +52,7 @@ pub struct PredictedRatio {
 }
 
 impl PredictedRatio {
-    /// A ratio that a form predicts, without an interval.
+    /// Makes a ratio that a form predicts, without an interval.
     pub(crate) const fn point(ratio: f64, by: Form) -> Self {
         Self {
             ratio: Some(ratio),
@@ -62,26 +64,27 @@ impl PredictedRatio {
         }
     }
 
-    /// The ratio with an interval from the errors of the form on rows to which it was not fitted.
+    /// Returns the ratio with an interval from the errors of the form on rows to which it was not fitted.
     pub(crate) fn within(self, judged: Option<&PredictionErrors>) -> Self {
         let (Some(ratio), Some(judged)) = (self.ratio, judged) else { return self };
         let (low, high) = (ratio / judged.bound, ratio * judged.bound);
         Self { low: Some(low), high: Some(high), level: Some(judged.level), ..self }
     }
 
-    /// The ratio for threads that were apart only for the share `apart` of the time, and together for the rest.
+    /// Returns the ratio for threads that were apart only for the share `apart` of the time, and together for the
+    /// rest.
     #[must_use]
     pub fn of_part(self, apart: f64) -> Self {
         let part = |it: Option<f64>| it.map(|it| 1.0 - apart * (1.0 - it));
         Self { ratio: part(self.ratio), low: part(self.low), high: part(self.high), ..self }
     }
 
-    /// The certain gain as a share of the run time; 0 if no gain is certain.
+    /// Returns the certain gain as a share of the run time; 0 if no gain is certain.
     pub fn gain(&self) -> f64 {
         self.high.map_or(0.0, |high| (1.0 - high).max(0.0))
     }
 
-    /// Whether the prediction is that running together gains nothing or costs.
+    /// Returns whether the prediction is that running together gains nothing or costs.
     pub fn hurts(&self) -> bool {
         self.low.is_some_and(|low| low >= 1.0)
     }
@@ -90,12 +93,12 @@ impl PredictedRatio {
 /// The reason why no ratio is predicted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoGain {
-    /// The program was not measured.
+    /// The program of the question was not measured.
     #[error("`{program}` with sharing `{sharing}` was not measured; there is {known}")]
     Unknown {
-        /// The requested program.
+        /// The program that the question is about.
         program: String,
-        /// The requested way of sharing.
+        /// The way of sharing that the question is about.
         sharing: Sharing,
         /// The measured programs, sharings and sizes, as text.
         known: String,
@@ -103,7 +106,7 @@ pub enum NoGain {
     /// The program was measured with several parameters.
     #[error("`{program}` was measured with {parameters}: fit one parameter setting alone")]
     Several {
-        /// The requested program.
+        /// The program that the question is about.
         program: String,
         /// The measured parameters of the program.
         parameters: String,
@@ -111,9 +114,9 @@ pub enum NoGain {
     /// The requested size is outside the measured sizes.
     #[error("{items} items lie outside of the measured sizes: {sizes}")]
     Beyond {
-        /// The requested size.
+        /// The size that the question is about.
         items: u64,
-        /// The measured sizes.
+        /// The range of sizes that were measured.
         sizes: String,
     },
     /// The best form lacks what it needs.
@@ -121,16 +124,16 @@ pub enum NoGain {
     Lacks {
         /// The form that lacks the input.
         form: Form,
-        /// The missing input.
+        /// The input of the model that is missing.
         what: &'static str,
     },
 }
 
 impl MachineGain {
-    /// Predicts the ratio of these threads.
+    /// Predicts the ratio of the given threads.
     ///
     /// # Errors
-    /// [`NoGain`] states why there is no prediction.
+    /// Returns [`NoGain`] with the reason why there is no prediction.
     pub fn predict(&self, asked: &GainSubject) -> Result<PredictedRatio, NoGain> {
         match asked {
             GainSubject::Program { program, items, sharing } => {
@@ -178,7 +181,7 @@ impl MachineGain {
         self.answer(&inputs, LeftOut::Size).ok_or(lacks)
     }
 
-    /// A row with another size; its inputs follow from the construction at that size.
+    /// Returns a row with another size; its inputs follow from the construction at that size.
     fn at(&self, row: &GainRow, items: u64) -> GainRow {
         let GainRow { program, parameters, sharing, threads, .. } = row;
         let built = Built { program, items, parameters, sharing: *sharing, threads: *threads };
@@ -193,7 +196,8 @@ impl MachineGain {
         NoGain::Unknown { program: program.to_owned(), sharing, known }
     }
 
-    /// The ratio of a program whose counts alone are known; None if no counts were measured on this machine.
+    /// Returns the ratio of a program whose counts alone are known, or `None` if no counts were measured on this
+    /// machine.
     pub fn of_counts(&self, smr: f64, mpmi: f64) -> Option<PredictedRatio> {
         let inputs = Inputs { turns: 1.0, smr: Some(smr), mpmi: Some(mpmi), ..Inputs::default() };
         let counts = self.forms.iter().filter(|it| matches!(it.law, GainLaw::Counts(_)));
@@ -206,7 +210,8 @@ impl MachineGain {
         self.by(self.form(self.taken)?, inputs, by)
     }
 
-    /// The ratio by a form: with an interval inside the range to which the form was fitted, as a bound beyond it.
+    /// Returns the ratio by a form: with an interval inside the range to which the form was fitted, as a bound
+    /// beyond it.
     fn by(&self, form: &FittedForm, inputs: &Inputs, by: LeftOut) -> Option<PredictedRatio> {
         let judged = match by {
             LeftOut::Program => form.judged(),
@@ -248,8 +253,9 @@ impl GainRow {
     }
 }
 
-/// The inputs of a row: from its construction where possible, otherwise interpolated between the neighbouring sizes,
-/// linearly in the logarithm of the size. None if the size is outside the measured sizes.
+/// Returns the inputs of a row: from its construction where possible, otherwise interpolated between the
+/// neighbouring sizes, linearly in the logarithm of the size. Returns `None` if the size is outside the measured
+/// sizes.
 pub(super) fn between(rows: &[&GainRow], wanted: &GainRow) -> Option<Inputs> {
     let like = || rows.iter().filter(|it| it.is_like(wanted));
     let below = like().filter(|it| it.items < wanted.items).max_by_key(|it| it.items)?;

@@ -12,11 +12,11 @@ use corehop_plan::platform::{
 };
 use corehop_plan::workload::gang::{Placing, Sharing};
 
-/// A program that ran both near and far.
+/// A program that ran in the near and in the far placement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GainRow {
-    /// The word for the program.
+    /// The word for the program of the row.
     pub program: String,
     /// The size of the program's data.
     pub items: u64,
@@ -24,44 +24,45 @@ pub struct GainRow {
     pub parameters: String,
     /// The way in which the threads share their data.
     pub sharing: Sharing,
-    /// The number of threads.
+    /// The number of threads of the program.
     pub threads: u64,
-    /// The run time near divided by the run time far.
+    /// The run time in the near placement divided by the run time in the far placement.
     pub ratio: f64,
-    /// The lower end of the ratio's interval; None without replicates.
+    /// The lower end of the ratio's interval, or `None` without replicates.
     pub low: Option<f64>,
     /// The upper end of the ratio's interval.
     pub high: Option<f64>,
-    /// The number of replicates.
+    /// The number of replicates behind the row.
     pub replicates: Option<usize>,
     /// The inputs from which the ratio is predicted.
     pub inputs: Inputs,
 }
 
-/// The inputs of a prediction; None for an unknown input.
+/// The inputs of a prediction, or `None` for an unknown input.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
-    /// The number of threads that run in turn near because they are on one CPU; 1 if each thread has a CPU.
+    /// The number of threads that run in turn in the near placement because they are on one CPU; 1 if each
+    /// thread has a CPU.
     pub turns: f64,
-    /// The SMR far, if counted; 0 without a miss.
+    /// The SMR in the far placement, if counted; 0 without a miss.
     pub smr: Option<f64>,
-    /// The MPmI far, if counted.
+    /// The number of misses per million instructions in the far placement, if misses were counted.
     pub mpmi: Option<f64>,
-    /// The number of lines that a round hands over far, by construction.
+    /// The number of lines that a round hands over in the far placement, by construction.
     pub handed_over: Option<f64>,
-    /// The transfer time of a line far, in nanoseconds.
+    /// The transfer time of a line in the far placement, in nanoseconds.
     pub far_line_ns: Option<f64>,
-    /// The transfer time of a line near, in nanoseconds; 0 on one CPU.
+    /// The transfer time of a line in the near placement, in nanoseconds; 0 on one CPU.
     pub near_line_ns: Option<f64>,
-    /// The time of a round far in the control run with private data, in nanoseconds.
+    /// The time of a round in the far placement of the control run with private data, in nanoseconds.
     pub alone_ns: Option<f64>,
-    /// The share of the data that fits into caches far but not near.
+    /// The share of the data that fits into caches in the far placement but not in the near one.
     pub crowded: Option<f64>,
 }
 
 impl GainRow {
-    /// Whether the two rows differ at most in the size.
+    /// Returns whether the two rows differ at most in the size.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let key =
             |it: &Self| (it.program.clone(), it.parameters.clone(), it.sharing.word(), it.threads);
@@ -74,7 +75,7 @@ fn built(it: &SharingSummary, threads: u64) -> Built<'_> {
     Built { program, items: *items, parameters, sharing: *sharing, threads }
 }
 
-/// The rows of all programs that ran near and far.
+/// Returns the rows of all programs that ran in the near and in the far placement.
 pub(super) fn rows(
     summaries: &[SharingSummary],
     platform: &Platform,
@@ -135,8 +136,8 @@ fn side(it: &SharingSummary, placing: Placing) -> Option<GangOutcome> {
     }
 }
 
-/// The transfer time of a line that another core has modified: the time that the platform states, or else the
-/// measured exchange.
+/// Returns the transfer time of a line that another core has modified: the time that the platform states, or
+/// else the measured exchange.
 fn stated(platform: &Platform, placing: Placing) -> Option<f64> {
     let (distances, affinities) = match placing {
         Placing::Same => return Some(0.0),
@@ -158,7 +159,7 @@ fn stated(platform: &Platform, placing: Placing) -> Option<f64> {
     known.or_else(|| affinities.iter().find_map(|affinity| nanos(class(affinity)?.median)))
 }
 
-/// The inputs that follow from the construction of a program.
+/// Returns the inputs that follow from the construction of a program.
 pub(super) fn shape(
     built: Built<'_>,
     platform: &Platform,

@@ -41,7 +41,7 @@ struct GainFileHeader {
     schema: String,
 }
 
-/// The structure of the file.
+/// The structure of a file of gains.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GainFile {
@@ -60,7 +60,7 @@ struct GainFile {
 }
 
 impl MachineGain {
-    /// The gains as JSON; every number is exact to the last bit.
+    /// Returns the gains as JSON; every number is exact to the last bit.
     pub fn to_json(&self) -> String {
         let file = GainFile {
             schema: GAIN_SCHEMA.to_owned(),
@@ -79,7 +79,7 @@ impl MachineGain {
         format!("{:#}\n", serde_json::json!(file))
     }
 
-    /// Whether the text declares itself a file of gains.
+    /// Returns whether the text declares itself a file of gains.
     pub fn is_meant(text: &str) -> bool {
         serde_json::from_str::<GainFileHeader>(text)
             .is_ok_and(|it| it.schema.starts_with("corehop-gain-"))
@@ -88,7 +88,7 @@ impl MachineGain {
     /// Parses the gains of a machine.
     ///
     /// # Errors
-    /// [`NotAGain`] if the text is not a valid file of gains.
+    /// Returns [`NotAGain`] if the text is not a valid file of gains.
     pub fn from_json(text: &str) -> Result<Self, NotAGain> {
         let head: GainFileHeader = serde_json::from_str(text)?;
         if head.schema != GAIN_SCHEMA {

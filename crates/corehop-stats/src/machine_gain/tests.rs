@@ -41,7 +41,7 @@ fn gain(rows: Vec<GainRow>) -> MachineGain {
     }
 }
 
-/// Rows of two programs that follow a saturating law.
+/// Returns rows of two programs that follow a saturating law.
 fn saturating() -> Vec<GainRow> {
     let law = |x: f64| 1.0 - 0.5 * x / (5_000.0 + x);
     let sizes = [100, 1_000, 10_000, 100_000];

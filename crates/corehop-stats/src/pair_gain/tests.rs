@@ -15,7 +15,7 @@ fn lines(near: f64, far: f64) -> SharingContext {
     SharingContext { lines, capacity: None }
 }
 
-/// Two threads that are both busy for a window of 1 ms.
+/// Makes two threads that are both busy for a window of 1 ms.
 fn busy(
     counted: impl Into<Option<InstructionCounts>>,
     handed_over: Option<f64>,

@@ -7,7 +7,7 @@ use super::estimate::Replicates;
 use super::serial::worth;
 use super::*;
 
-/// A cell with one sample in each replicate, in this order.
+/// Returns a cell with one sample in each replicate, in this order.
 fn singles(values: &[f64]) -> Nested {
     Nested::new(values.iter().map(|&value| vec![value]).collect()).unwrap()
 }
@@ -22,9 +22,9 @@ fn ends(interval: Option<Interval>, low: f64, high: f64) -> bool {
     interval.is_some_and(|it| near(it.low, low) && near(it.high, high) && is(it.level, 0.95))
 }
 
-/// Of n values, the ranks d to n + 1 - d have a coverage of 1 - 2 P(fewer than d of n). Of six values, rank 1 has
-/// 0.96875 and rank 2 has 0.78125, so a tenth of the coverage is to be given up, which is 0.357 of a rank by the
-/// formula of Hettmansperger and Sheather.
+/// The interval of a median of n values, between the ranks d and n + 1 - d, has a coverage of 1 - 2 P(fewer than d of
+/// n). The coverage for six values is 0.96875 with rank 1 and 0.78125 with rank 2, so a tenth of the coverage is to be
+/// given up, which is 0.357 of a rank by the formula of Hettmansperger and Sheather.
 #[test]
 fn the_interval_of_a_median_lies_between_ranks() {
     for (values, low, high) in [
@@ -107,8 +107,8 @@ fn where_a_level_is_out_of_reach_the_widest_within_is_taken_and_named() {
     assert_eq!(why, NoInterval::TooFewReplicates { have: 5 });
 }
 
-/// Another program counted the exchanges: of all 35 choices of 3 from 1, 2, 2, 2, 3, 3, 5, three have a statistic as
-/// large as that of 1, 2, 2 against the others, and one more is as far from 0.
+/// A separate program counted the exchanges: of all 35 choices of 3 from 1, 2, 2, 2, 3, 3, 5, three have a statistic
+/// as large as that of 1, 2, 2 against the others, and one more is as far from 0.
 #[test]
 fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     let of = |x: &[f64], y: &[f64]| {
@@ -119,7 +119,8 @@ fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     assert_eq!(of(&[2.0, 3.0, 3.0, 5.0], &[1.0, 2.0, 2.0]), [35, 3]);
 }
 
-/// Six against more than a hundred replicates are not enumerated; by `t`, the two tails add up to one.
+/// The exchanges of six against more than a hundred replicates are not enumerated; by `t`, the two tails add up to
+/// one.
 #[test]
 fn the_tails_of_many_replicates_add_up_to_one_and_change_sides_with_the_cells() {
     let values = |n: usize, shift: f64| -> Vec<f64> {
@@ -136,8 +137,8 @@ fn the_tails_of_many_replicates_add_up_to_one_and_change_sides_with_the_cells() 
     assert_eq!(least_p_value(6, 5, 1.0), None);
 }
 
-/// Of the 28 pairs of 1, 3, 1, 2, 3, 2, 3, 4, 19 rise and 4 fall. Two ones, two twos and three threes reduce the
-/// variance to 1074/18, and a score of 14 is 1.812 standard deviations.
+/// The list 1, 3, 1, 2, 3, 2, 3, 4 has 28 pairs, of which 19 rise and 4 fall. The two ones, two twos and three threes
+/// reduce the variance to 1074/18, and a score of 14 is 1.812 standard deviations.
 #[test]
 fn ties_of_a_drift_are_counted_wherever_they_stand() {
     let drift = singles(&[1.0, 3.0, 1.0, 2.0, 3.0, 2.0, 3.0, 4.0]).drift(0.05).unwrap();
@@ -153,7 +154,7 @@ fn ties_of_a_drift_are_counted_wherever_they_stand() {
     assert_eq!((none.tau, none.p_value, none.shift), (0.0, 1.0, 0.0));
 }
 
-/// For the centred ranks of a ramp of ten, the products of neighbours are 0.7 of the squares, and a tenth is added.
+/// The products of neighbours among the centred ranks of a ramp of ten are 0.7 of the squares, and a tenth is added.
 #[test]
 fn a_ramp_of_ten_is_worth_little_more_than_one() {
     let ramp: Vec<f64> = (0..10).map(f64::from).collect();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests whether 95 % intervals contain the true value in 93 to 97 % of experiments. The bounds in these
-//! tests leave half a point on each side for the error of two thousand experiments. The program
-//! `tools/repeat/examples/coverage.rs` prints a larger table.
+//! Tests whether 95 % intervals contain the true value in 93 to 97 % of experiments. The bounds in the
+//! tests of coverage leave half a point on each side for the error of two thousand experiments. The
+//! program `tools/repeat/examples/coverage.rs` prints a larger table.
 
 use super::*;
 use corehop_fixtures::designs::{Design, ReplicateCourse, SeededSource, StandardLaw};
@@ -20,7 +20,7 @@ fn mean(cell: &Nested) -> ReplicateStatistic {
     cell.mean(0.05).unwrap()
 }
 
-/// The share of intervals that contain the true value, and the share of experiments that have an
+/// Returns the share of intervals that contain the true value, and the share of experiments that have an
 /// interval.
 fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f64) {
     let mut draw = SeededSource::new((1_000 * size.0 + size.1) as u64);
@@ -34,7 +34,7 @@ fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f
     (f64::from(held) / f64::from(had.max(1)), f64::from(had) / f64::from(EXPERIMENTS))
 }
 
-/// The limit of the estimates: the median of many replicate quantiles.
+/// Returns the limit of the estimates: the median of many replicate quantiles.
 fn truth(design: &Design, samples: usize, p: f64) -> f64 {
     let many = Nested::new(design.apart(&mut SeededSource::new(7), 10_000, samples)).unwrap();
     quantile::median(&Ordered::new(&many.own_quantiles(p).unwrap()).unwrap())
@@ -93,9 +93,9 @@ fn means_are_covered_where_replicates_are_not_skewed() {
     }
 }
 
-/// Observed coverage with `σ = 0.5`: 92.0 to 94.5 % up to twelve replicates, 93.4 to 95.5 % from twenty
-/// on. Observed coverage with `σ = 1`: 88 % at six, 93 % at twenty, 94 % at fifty replicates. Observed
-/// coverage for replicates from two distant peaks: 92 % at six, 99 % at twelve and twenty.
+/// The observed coverage with `σ = 0.5` is 92.0 to 94.5 % up to twelve replicates, and 93.4 to 95.5 %
+/// from twenty on. Observed coverage with `σ = 1`: 88 % at six, 93 % at twenty, 94 % at fifty replicates.
+/// Observed coverage for replicates from two distant peaks: 92 % at six, 99 % at twelve and twenty.
 #[test]
 fn means_of_skewed_replicates_are_covered_as_far_as_so_few_show_the_skew() {
     for (effect, sizes) in [
@@ -146,8 +146,8 @@ fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
     }
 }
 
-/// The median of such a distribution is one of its two values, which is an end of the support, so no
-/// interval contains it in exactly 95 %. The observed coverage is 97 % and more.
+/// The median of a distribution with two values is one of the two values, which is an end of the support,
+/// so no interval contains it in exactly 95 %. The observed coverage is 97 % and more.
 #[test]
 fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
     let of: Of = |cell| {
@@ -195,7 +195,7 @@ fn ten_times(cell: &Nested) -> Nested {
     Nested::new(vec![cell.groups.clone(); 10].concat()).unwrap()
 }
 
-/// This module exists to prevent these defects.
+/// The module `replicates` exists to prevent these defects of pooled samples.
 #[test]
 fn samples_taken_for_replicates_or_one_for_ten_cover_far_less_than_they_say() {
     let design = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.5);

@@ -2,11 +2,11 @@
 //! The difference between two cells, with the replicate as the unit.
 //!
 //! **Interval.** Each median has its own interval, and the distances from estimate to end are added as squares (method
-//! of variance estimates recovery: Zou and Donner, Statistics in Medicine 27, 2008). Each distance uses `t` of its own
+//! of variance estimates recovery: Zou and Donner, Statistics in Medicine 27, 2008). A distance uses `t` of its own
 //! replicates, and the sum uses `t` with the degrees of freedom of Satterthwaite. The interval follows skewed and
 //! two-peaked replicates on each side, and does not assume equal variances of the sides.
 //!
-//! **p-value.** The test is that of Brunner and Munzel (Biometrical Journal 42, 2000) on replicate medians. It
+//! **p-value.** The test is that of Brunner and Munzel (Biometrical Journal 42, 2000) on replicate medians. The test
 //! enumerates all exchanges of replicates if their number allows it (Neubert and Brunner, Computational Statistics &
 //! Data Analysis 51, 2007), and otherwise uses `t`. The test asks whether replicates of one side tend to be greater, so
 //! near its `alpha` it can disagree with the interval.
@@ -29,12 +29,13 @@ pub(super) const MOST_EXCHANGES: f64 = 20_000.0;
 pub struct BetweenDifference {
     /// The median over replicates of the replicate's median of `y`, minus that of `x`, in the unit of the samples.
     pub estimate: f64,
-    /// The interval of the difference; None if a side has no interval for its own median.
+    /// The interval of the difference, or `None` if a side has no interval for its own median.
     pub interval: Option<Interval>,
     /// The reason why there is no interval, from the first side without one.
     pub why_none: Option<NoInterval>,
-    /// The two-sided p-value of the hypothesis that replicates of neither side tend to be greater; None with fewer than
-    /// six effective replicates on a side. The p-value of `k` against `m` replicates is never below `2/C(k + m, k)`.
+    /// The two-sided p-value of the hypothesis that replicates of neither side tend to be greater, or `None` if a side
+    /// has fewer than six effective replicates. The p-value of `k` against `m` replicates is never below
+    /// `2/C(k + m, k)`.
     pub p_value: Option<f64>,
     /// The numbers of replicates of `x` and `y`.
     pub replicates: [usize; 2],
@@ -44,7 +45,7 @@ pub struct BetweenDifference {
     pub effective_replicates: [f64; 2],
 }
 
-/// One side of the comparison.
+/// A side of the comparison, with its replicates.
 struct ComparisonArm {
     replicates: Replicates,
     median: f64,
@@ -60,11 +61,11 @@ impl ComparisonArm {
     }
 }
 
-/// The difference of the medians of two independent cells, `y` minus `x`, with its interval at confidence `1 - alpha`
-/// and its p-value.
+/// Returns the difference of the medians of two independent cells, `y` minus `x`, with its interval at confidence
+/// `1 - alpha` and its p-value.
 ///
 /// # Errors
-/// [`BadInput`] for an invalid `alpha`, or a side without samples.
+/// Returns [`BadInput`] for an invalid `alpha`, or a side without samples.
 pub fn median_difference(
     x: &Nested,
     y: &Nested,
@@ -84,12 +85,12 @@ pub fn median_difference(
     })
 }
 
-/// The interval of the difference of the medians at confidence `1 - alpha`; if the replicates do not support this
-/// confidence, at the highest confidence that they support, which the interval states.
+/// Returns the interval of the difference of the medians at confidence `1 - alpha`; if the replicates do not support
+/// this confidence, at the highest confidence that they support, which the interval states.
 ///
 /// # Errors
-/// [`BadInput`] for an invalid `alpha`, or a side without samples. The inner error is the reason why no confidence
-/// yields an interval.
+/// Returns [`BadInput`] for an invalid `alpha`, or a side without samples. The inner error is the reason why no
+/// confidence yields an interval.
 pub fn widest_difference(
     x: &Nested,
     y: &Nested,
@@ -113,7 +114,7 @@ fn combined(x: &ComparisonArm, y: &ComparisonArm, alpha: f64) -> Result<Interval
     Ok(Interval { low: estimate - below, high: estimate + above, level: 1.0 - alpha })
 }
 
-/// The reach of the difference's interval, computed from the reaches of its two parts.
+/// Returns the reach of the difference's interval, computed from the reaches of its two parts.
 fn reach(parts: [f64; 2], freedom: [f64; 2], alpha: f64) -> f64 {
     let variance = |i: usize| (parts[i] / t_quantile(freedom[i], alpha)).powi(2);
     let (a, b) = (variance(0), variance(1));
@@ -135,7 +136,7 @@ fn p_value(x: &Replicates, y: &Replicates) -> Result<Option<f64>, BadInput> {
     Ok(Some(independent(x, y)?))
 }
 
-/// The p-value if all replicates are independent.
+/// Returns the p-value if all replicates are independent.
 fn independent(x: &Replicates, y: &Replicates) -> Result<f64, BadInput> {
     if exchanges(x.values.len(), y.values.len()) <= MOST_EXCHANGES {
         return Ok(hits(&x.values, &y.values).either);
@@ -143,8 +144,8 @@ fn independent(x: &Replicates, y: &Replicates) -> Result<f64, BadInput> {
     Ok(order(&x.values, &y.values, 0.05)?.p_value)
 }
 
-/// The one-sided p-value if `in_a_row` replicates count as one: the normal deviate of the p-value is reduced by the
-/// factor by which the standard error grows.
+/// Returns the one-sided p-value if `in_a_row` replicates count as one: the normal deviate of the p-value is reduced by
+/// the factor by which the standard error grows.
 pub(super) fn as_fewer(p_value: f64, in_a_row: f64) -> f64 {
     if in_a_row <= 1.0 {
         return p_value;
@@ -153,7 +154,7 @@ pub(super) fn as_fewer(p_value: f64, in_a_row: f64) -> f64 {
     statrs::function::erf::erfc(deviate / std::f64::consts::SQRT_2) / 2.0
 }
 
-/// The number of ways to divide `k + m` replicates into `k` and `m`.
+/// Returns the number of ways to divide `k + m` replicates into `k` and `m`.
 pub(super) fn exchanges(k: usize, m: usize) -> f64 {
     (1..=k).map(|i| (m + i) as f64 / i as f64).product()
 }
@@ -166,7 +167,7 @@ pub(super) struct Hits {
     either: f64,
 }
 
-/// Enumerates all exchanges of replicates.
+/// Enumerates all exchanges of replicates between the two sides.
 pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
     let all = RankMatrix::new(&[x, y].concat());
     let first = (1_u32 << x.len()) - 1;
@@ -187,14 +188,15 @@ pub(super) fn hits(x: &[f64], y: &[f64]) -> Hits {
     Hits { above: share(above), below: share(below), either: share(either) }
 }
 
-/// The next larger number with the same number of set bits (Warren, Hacker's Delight, section 2-1).
+/// Returns the next larger number with the same number of set bits (Warren, Hacker's Delight, section 2-1).
 fn next_of_equal_size(set: u32) -> u32 {
     let lowest = set & set.wrapping_neg();
     let carried = set + lowest;
     carried | (((carried ^ set) / lowest) >> 2)
 }
 
-/// For each pair of values, whether the second is below the first: 1 if it is, 1/2 if the values are equal.
+/// The matrix has for each pair of values whether the second is below the first: 1 if it is, 1/2 if the values are
+/// equal.
 struct RankMatrix {
     count: usize,
     below: Vec<f64>,
@@ -207,8 +209,8 @@ impl RankMatrix {
         Self { count: values.len(), below: values.iter().flat_map(against).collect() }
     }
 
-    /// The statistic of Brunner and Munzel for the values `chosen` by their bits against the other values: positive if
-    /// the others tend to be greater, infinite if the two groups do not overlap.
+    /// Returns the statistic of Brunner and Munzel for the values `chosen` by their bits against the other values:
+    /// positive if the others tend to be greater, infinite if the two groups do not overlap.
     fn statistic(&self, chosen: u32) -> f64 {
         let rest = !chosen & ((1 << self.count) - 1);
         let ((_, of_chosen), (mean, of_rest)) =
@@ -223,7 +225,7 @@ impl RankMatrix {
         }
     }
 
-    /// The mean of the shares of `others` that are below each value of `own`, and the variance of that mean.
+    /// Returns the mean of the shares of `others` that are below each value of `own`, and the variance of that mean.
     fn placements(&self, own: u32, others: u32) -> (f64, f64) {
         let (mut sum, mut squares) = (0.0, 0.0);
         for at in bits(own) {
@@ -237,7 +239,7 @@ impl RankMatrix {
     }
 }
 
-/// The positions of the set bits.
+/// Returns the positions of the set bits.
 fn bits(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lowest = set.trailing_zeros();

@@ -12,8 +12,9 @@ const MOST_COUNTED: usize = 60;
 /// Whether the medians of replicates rise or fall with time, by the test of Mann (Econometrica 13,
 /// 1945) and Kendall, which is exact up to sixty replicates without ties.
 ///
-/// The test finds a trend, but not a course that returns to its start. It assumes that replicates
-/// without a trend are exchangeable, so replicates that resemble their neighbours also show a trend.
+/// The test finds a trend, but not a course that returns to its start. The test assumes that
+/// replicates without a trend are exchangeable, so replicates that resemble their neighbours also
+/// show a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplicateDrift {
     /// Kendall's `τ` of median and time, -1 to 1; positive if the medians rise.
@@ -28,8 +29,8 @@ pub struct ReplicateDrift {
 }
 
 impl Nested {
-    /// Tests whether replicates drift in the course of the run, at level `alpha`; None below six
-    /// replicates, or if all have the same median.
+    /// Tests whether replicates drift in the course of the run, at level `alpha`; returns `None` for
+    /// fewer than six replicates, or if all have the same median.
     pub fn drift(&self, alpha: f64) -> Option<ReplicateDrift> {
         let medians = self.medians();
         let n = medians.len();
@@ -55,8 +56,8 @@ impl Nested {
     }
 }
 
-/// The number of pairs whose later value is larger, minus the number of pairs whose later value is
-/// smaller.
+/// Returns the number of pairs whose later value is larger, minus the number of pairs whose later
+/// value is smaller.
 fn rises_less_falls(values: &[f64]) -> i64 {
     let against = |(at, &earlier): (usize, &f64)| -> i64 {
         let sign = |&later: &f64| i64::from(later > earlier) - i64::from(later < earlier);
@@ -65,21 +66,21 @@ fn rises_less_falls(values: &[f64]) -> i64 {
     values.iter().enumerate().map(against).sum()
 }
 
-/// The sizes of groups of equal values.
+/// Returns the sizes of groups of equal values.
 fn ties(values: &[f64]) -> Vec<usize> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     sorted.chunk_by(|a, b| a >= b).map(<[f64]>::len).filter(|&size| size > 1).collect()
 }
 
-/// The variance of the score without a trend, corrected for ties (Kendall, Rank Correlation
+/// Returns the variance of the score without a trend, corrected for ties (Kendall, Rank Correlation
 /// Methods).
 fn variance(n: usize, ties: &[usize]) -> f64 {
     let term = |size: usize| (size * (size - 1) * (2 * size + 5)) as f64;
     (term(n) - ties.iter().map(|&size| term(size)).sum::<f64>()) / 18.0
 }
 
-/// The two-sided p-value of the score among all orders of `n` different values.
+/// Returns the two-sided p-value of the score among all orders of `n` different values.
 fn exact(n: usize, score: i64) -> f64 {
     let pairs = n * (n - 1) / 2;
     // The law is symmetric, so either tail does.
@@ -88,8 +89,8 @@ fn exact(n: usize, score: i64) -> f64 {
     (2.0 * tail).min(1.0)
 }
 
-/// The probabilities of 0, 1, … falling pairs in a random order of `n` values; each further value is
-/// put before any number of the earlier values.
+/// Returns the probabilities of 0, 1, … falling pairs in a random order of `n` values; each further
+/// value is put before any number of the earlier values.
 fn law_of_falls(n: usize) -> Vec<f64> {
     let mut law = vec![1.0];
     for size in 2..=n {
@@ -107,7 +108,7 @@ fn normal(score: i64, variance: f64) -> f64 {
     statrs::function::erf::erfc(z / std::f64::consts::SQRT_2)
 }
 
-/// The median of at least one value.
+/// Returns the median of at least one value.
 fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -6,8 +6,8 @@ use super::super::compare::t_quantile;
 use super::super::ordered::{Interval, Ordered};
 use super::{FEWEST_REPLICATES, Nested, NoInterval, mean, serial};
 
-/// One number per replicate, in time order, with the number of independent replicates that they are
-/// worth.
+/// The struct has one number per replicate, in time order, with the number of independent replicates
+/// that they are worth.
 pub(super) struct Replicates {
     pub(super) values: Vec<f64>,
     pub(super) worth: f64,
@@ -19,15 +19,15 @@ impl Replicates {
         Self { values, worth }
     }
 
-    /// The replicates of a cell, with one number for each.
+    /// Returns the replicates of a cell, with one number for each.
     pub(super) fn of(cell: &Nested, values: Vec<f64>) -> Self {
         let worth = serial::worth_among(&values, cell.family);
         Self { values, worth }.counting(cell.in_a_row)
     }
 
-    /// The replicates if `in_a_row` consecutive ones count as one, by evidence from other cells. This
-    /// evidence alone never removes the interval, because one run cannot show how slowly a machine
-    /// changes.
+    /// Returns the replicates if `in_a_row` consecutive ones count as one, by evidence from other
+    /// cells. The evidence of dependence alone never removes the interval, because one run cannot show
+    /// how slowly a machine changes.
     pub(super) fn counting(self, in_a_row: f64) -> Self {
         let least = self.count().min(FEWEST_REPLICATES as f64);
         let worth = (self.count() / in_a_row.max(1.0)).max(least).min(self.worth);
@@ -38,7 +38,7 @@ impl Replicates {
         self.values.len() as f64
     }
 
-    /// The number of consecutive replicates that count as one.
+    /// Returns the number of consecutive replicates that count as one.
     pub(super) fn in_a_row(&self) -> f64 {
         self.count() / self.worth
     }
@@ -54,8 +54,8 @@ impl Replicates {
         Ok(())
     }
 
-    /// The interval of the median of the distribution that the values come from; `sorted` contains the
-    /// same values.
+    /// Returns the interval of the median of the distribution that the values come from; `sorted`
+    /// contains the same values.
     pub(super) fn median_interval(
         &self,
         sorted: &Ordered,
@@ -71,7 +71,8 @@ impl Replicates {
             .ok_or(NoInterval::LevelOutOfReach { level: 1.0 - alpha })
     }
 
-    /// The standard deviation of the values, and the reach of their mean with the factor of `t`.
+    /// Returns the standard deviation of the values, and the reach of their mean with the factor of
+    /// `t`.
     fn deviation_and_reach(&self, alpha: f64) -> (f64, f64) {
         let centre = mean(&self.values);
         let squares: f64 = self.values.iter().map(|x| (x - centre).powi(2)).sum();
@@ -79,14 +80,14 @@ impl Replicates {
         (deviation, t_quantile(self.worth - 1.0, alpha) * deviation / self.worth.sqrt())
     }
 
-    /// The standard error of the values' mean.
+    /// Returns the standard error of the values' mean.
     pub(super) fn error_of_mean(&self) -> f64 {
         let centre = mean(&self.values);
         let squares: f64 = self.values.iter().map(|x| (x - centre).powi(2)).sum();
         (squares / (self.count() - 1.0) / self.worth).sqrt()
     }
 
-    /// The interval of the mean of the distribution that the values come from.
+    /// Returns the interval of the mean of the distribution that the values come from.
     pub(super) fn mean_interval(&self, alpha: f64) -> Result<Interval, NoInterval> {
         self.enough()?;
         let (deviation, reach) = self.deviation_and_reach(alpha);
@@ -106,8 +107,8 @@ impl Replicates {
         })
     }
 
-    /// The interval of the quantile `p` of `all` samples. A value is the replicate's surplus of
-    /// samples at or below the estimate, compared with the number expected from its size.
+    /// Returns the interval of the quantile `p` of `all` samples. A value is the replicate's surplus
+    /// of samples at or below the estimate, compared with the number expected from its size.
     pub(super) fn share_interval(
         &self,
         all: &Ordered,
@@ -129,13 +130,14 @@ impl Replicates {
     }
 }
 
-/// The coverage of `[X_(rank), X_(n+1-rank)]` for the median, as in the sign test.
+/// Returns the coverage of `[X_(rank), X_(n+1-rank)]` for the median, as in the sign test.
 fn coverage(n: usize, rank: usize) -> f64 {
     1.0 - 2.0 * binomial::at_most(n, 0.5, rank - 1)
 }
 
-/// The interpolated interval between two neighbouring ranks whose coverages enclose `1 - alpha`
-/// (Hettmansperger and Sheather, 1986, equation 5); None if even the extremes cover less.
+/// Returns the interpolated interval between two neighbouring ranks whose coverages enclose
+/// `1 - alpha` (Hettmansperger and Sheather, 1986, equation 5), or `None` if even the extremes cover
+/// less.
 fn interpolated(sorted: &Ordered, alpha: f64) -> Option<(f64, f64)> {
     let n = sorted.len();
     let ranks: Vec<usize> = (1..=n / 2).collect();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Samples in replicates: intervals come from the spread between replicates.
 //!
-//! Each replicate draws anew everything that a process draws when it starts (page frames, threads, order, CPUs).
-//! Samples of one replicate share these draws and are alike, so a thousand of them can carry no more information than
-//! one. The replicate is the unit of the experiment (Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM
-//! 2013; Mytkowicz et al., ASPLOS 2009). Each replicate is reduced to one number, and the interval follows from the
-//! variation of these numbers.
+//! A replicate draws anew everything that a process draws when it starts (page frames, threads, order, CPUs). Samples
+//! of one replicate share its draws and are alike, so a thousand of them can carry no more information than one. The
+//! replicate is the unit of the experiment (Kalibera and Jones, Rigorous benchmarking in reasonable time, ISMM 2013;
+//! Mytkowicz et al., ASPLOS 2009). The statistics reduce each replicate to one number, and the interval follows from
+//! the variation of these numbers.
 //!
 //! **Median, and every quantile that each replicate carries** (at least one sample expected on either side). The
 //! estimated quantity is the median, over replicates as the experiment draws them, of the replicate's own quantile, as
@@ -22,7 +22,7 @@
 //!
 //! **Mean.** The estimated quantity is the expected mean of a replicate; all replicates have equal weight. The interval
 //! is that of `t` on replicate means after Hall's cubic transformation against skewness (Journal of the Royal
-//! Statistical Society B 54, 1992). In simulations with skewed distributions, the interval covers as well as the
+//! Statistical Society B 54, 1992). The interval covers in simulations with skewed distributions as well as the
 //! studentized bootstrap (92.3 % at six exponential replicates, where plain `t` has 88.5 %), and it draws no random
 //! numbers.
 //!
@@ -34,7 +34,7 @@
 //!
 //! **Limits.** At a stated 95 %, intervals of medians and quantiles of independent replicates cover in 93 to 97 % of
 //! experiments, whatever the distribution; intervals of differences of medians cover in 93 to 98 %. The program
-//! `tools/repeat/examples/coverage.rs` prints the table. The coverage differs in these cases:
+//! `tools/repeat/examples/coverage.rs` prints the table. The coverage differs in the following cases:
 //!
 //! - Undetected serial dependence: with a correlation of 0.3 between neighbours, the coverage is 83 to 89 % up to
 //!   twelve replicates, 89 to 93 % at twenty, and 93 to 95 % at fifty.
@@ -42,8 +42,8 @@
 //!   twelve replicates have no interval.
 //! - Independent replicates: 1 to 5 % of runs have no interval because the test of dependence fails.
 //! - Means of skewed replicates: the coverage is 92 to 94 % at six replicates as skewed as an exponential distribution.
-//!   With a log-normal distribution (`σ = 1`) it is 88 % at six, 92 % at twenty, 94 % at fifty. Means of replicates
-//!   from two distant peaks: the coverage is 92 % at six, 99 % from ten to twenty.
+//!   The coverage with a log-normal distribution (`σ = 1`) is 88 % at six, 92 % at twenty, 94 % at fifty replicates.
+//!   Means of replicates from two distant peaks: the coverage is 92 % at six, 99 % from ten to twenty.
 //! - Quantiles of all samples, if they have an interval: the coverage is 92 to 97 %.
 //! - Replicates with exactly two values: the coverage is 97 % and more, because the median is an end of the support.
 
@@ -84,8 +84,8 @@ use estimate::Replicates;
 /// probability of 6 %, so that no 95 % interval of any kind holds without assuming a distribution.
 pub const FEWEST_REPLICATES: usize = 6;
 
-/// The number of replicates that must have a sample beyond a quantile of all samples. With six such replicates, the few
-/// runs of strongly alike samples that had an interval covered the true value in only 62 to 92 %.
+/// The number of replicates that must have a sample beyond a quantile of all samples. The few runs of strongly alike
+/// samples that had an interval with only six such replicates covered the true value in 62 to 92 %.
 const FEWEST_BEYOND: usize = 9;
 
 /// The samples of one cell by replicate; samples and replicates are in time order.
@@ -106,7 +106,7 @@ pub struct Nested {
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
     /// The method interpolates order statistics of the replicates' own quantiles (Hettmansperger and Sheather, 1986).
-    /// The estimate is the median of these quantiles.
+    /// The estimate is the median of the replicates' quantiles.
     ReplicateQuantiles,
     /// The method uses the share of each replicate below the quantile of all samples, with `t` over replicates
     /// (Woodruff, 1952). The estimate is the quantile of all samples together.
@@ -116,13 +116,13 @@ pub enum IntervalMethod {
     ReplicateMeans,
 }
 
-/// The reason why there is no interval.
+/// The reason why the statistic has no interval.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoInterval {
-    /// There are fewer than [`FEWEST_REPLICATES`] replicates.
+    /// The cell has fewer than [`FEWEST_REPLICATES`] replicates.
     TooFewReplicates {
-        /// The number of replicates.
+        /// The number of replicates of the cell.
         have: usize,
     },
     /// Neighbouring replicates are so much alike that they are worth fewer than [`FEWEST_REPLICATES`] independent
@@ -131,14 +131,14 @@ pub enum NoInterval {
         /// The number of independent replicates that they are worth.
         worth: f64,
     },
-    /// There are too few replicates for an interval of this confidence.
+    /// The cell has too few replicates for an interval of this confidence.
     LevelOutOfReach {
-        /// The requested confidence.
+        /// The confidence that was requested.
         level: f64,
     },
     /// An end of the quantile's interval is beyond all samples.
     QuantileOutOfReach {
-        /// The requested quantile.
+        /// The quantile that was requested.
         p: f64,
     },
     /// All replicates have the same value, so that their variation is unknown.
@@ -171,36 +171,39 @@ impl fmt::Display for NoInterval {
 pub struct ReplicateStatistic {
     /// The statistic, in the unit of the samples; [`IntervalMethod`] defines the estimated quantity.
     pub estimate: f64,
-    /// The interval of the statistic; None below six replicates, or if the data do not support an interval.
+    /// The interval of the statistic, or `None` for fewer than six replicates, or if the data do not support an
+    /// interval.
     pub interval: Option<Interval>,
-    /// The reason why there is no interval.
+    /// The reason why the statistic has no interval.
     pub why_none: Option<NoInterval>,
     /// The method of the interval; without an interval, the method that would apply with more replicates.
     pub method: IntervalMethod,
-    /// The number of replicates.
+    /// The number of replicates behind the statistic.
     pub replicates: usize,
     /// The number of samples in all replicates.
     pub samples: usize,
-    /// The number of independent replicates that these replicates are worth, after correction for serial dependence.
+    /// The number of independent replicates that the replicates of the statistic are worth, after correction for serial
+    /// dependence.
     pub effective_replicates: f64,
 }
 
 impl Nested {
-    /// A cell with the samples of each replicate; replicates without samples are left out.
+    /// Returns a cell with the samples of each replicate; replicates without samples are left out.
     ///
     /// # Errors
-    /// [`BadInput::Empty`] if there is no sample, [`BadInput::NotFinite`] for the first NaN or infinity, with its index
-    /// among all samples.
+    /// Returns [`BadInput::Empty`] if there is no sample, [`BadInput::NotFinite`] for the first NaN or infinity, with
+    /// its index among all samples.
     pub fn new(mut groups: Vec<Vec<f64>>) -> Result<Self, BadInput> {
         groups.retain(|group| !group.is_empty());
         finite(&groups.concat())?;
         Ok(Self { groups, in_a_row: 1.0, family: 1 })
     }
 
-    /// A cell with samples in time order, each labelled with its replicate; replicates are in ascending order.
+    /// Returns a cell with samples in time order, each labelled with its replicate; replicates are in ascending order.
     ///
     /// # Errors
-    /// [`BadInput::Unpaired`] unless there is one label for each value; otherwise as [`Nested::new`].
+    /// Returns [`BadInput::Unpaired`] unless there is one label for each value, and otherwise the errors of
+    /// [`Nested::new`].
     pub fn from_labelled(values: &[f64], replicates: &[u64]) -> Result<Self, BadInput> {
         if values.len() != replicates.len() {
             return Err(BadInput::Unpaired {
@@ -218,30 +221,31 @@ impl Nested {
         Ok(Self { groups: groups.into_values().collect(), in_a_row: 1.0, family: 1 })
     }
 
-    /// The cell in which `in_a_row` consecutive replicates count as one (see [`SharedDependence`]).
+    /// Returns the cell in which `in_a_row` consecutive replicates count as one (see [`SharedDependence`]).
     #[must_use]
     pub fn depending(self, in_a_row: f64) -> Self {
         Self { in_a_row, ..self }
     }
 
-    /// The cell as one of `cells` cells that are judged together: among many cells, some have neighbouring replicates
-    /// that are alike by chance. A cell's own dependence counts only if it stands out among all cells.
+    /// Returns the cell as one of `cells` cells that are judged together: among many cells, some have neighbouring
+    /// replicates that are alike by chance. A cell's own dependence counts only if it stands out among all cells.
     #[must_use]
     pub fn among(self, cells: usize) -> Self {
         Self { family: cells, ..self }
     }
 
-    /// The number of consecutive replicates that count as one; at least 1.
+    /// Returns the number of consecutive replicates that count as one; at least 1.
     pub fn in_a_row(&self) -> f64 {
         self.in_a_row.max(1.0)
     }
 
-    /// The number of consecutive replicates that count as one, including the evidence of the cell's own medians.
+    /// Returns the number of consecutive replicates that count as one, including the evidence of the cell's own
+    /// medians.
     pub fn in_a_row_of_medians(&self) -> f64 {
         Replicates::of(self, self.medians()).in_a_row()
     }
 
-    /// The replicates dealt alternately to two halves; None with a single replicate.
+    /// Returns the replicates dealt alternately to two halves, or `None` if there is only one replicate.
     pub fn in_turn(&self) -> Option<[Self; 2]> {
         let half = |first: usize| {
             let groups = self.groups.iter().skip(first).step_by(2).cloned().collect();
@@ -250,39 +254,38 @@ impl Nested {
         (self.replicates() > 1).then(|| [half(0), half(1)])
     }
 
-    /// The earlier and the later half of the replicates; None with a single replicate.
+    /// Returns the earlier and the later half of the replicates, or `None` if there is only one replicate.
     pub fn in_time(&self) -> Option<[Self; 2]> {
         let (earlier, later) = self.groups.split_at(self.replicates() / 2);
         let half = |groups: &[Vec<f64>]| Self { groups: groups.to_vec(), ..*self };
         (self.replicates() > 1).then(|| [half(earlier), half(later)])
     }
 
-    /// The number of replicates with a sample.
+    /// Returns the number of replicates with a sample.
     pub fn replicates(&self) -> usize {
         self.groups.len()
     }
 
-    /// The number of samples in all replicates.
+    /// Returns the number of samples in all replicates.
     pub fn samples(&self) -> usize {
         self.groups.iter().map(Vec::len).sum()
     }
 
-    /// The median over replicates of the replicate's median, with its interval at confidence
-    /// `1 - alpha`.
+    /// Returns the median over replicates of the replicate's median, with its interval at confidence `1 - alpha`.
     ///
     /// # Errors
-    /// [`BadInput`] for an invalid `alpha`, or without samples.
+    /// Returns [`BadInput`] for an invalid `alpha`, or without samples.
     pub fn median(&self, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("alpha", alpha)?;
         self.by_own_quantiles(0.5, alpha)
     }
 
-    /// The quantile `p` with its interval at confidence `1 - alpha`. If every replicate has at least one sample
+    /// Returns the quantile `p` with its interval at confidence `1 - alpha`. If every replicate has at least one sample
     /// expected on either side, the quantile is the median over replicates of the replicate's quantile; otherwise it is
-    /// the quantile of all samples together. [`ReplicateStatistic::method`] states which.
+    /// the quantile of all samples together. [`ReplicateStatistic::method`] states which of the methods was used.
     ///
     /// # Errors
-    /// [`BadInput`] for a `p` or `alpha` that is not a probability, or without samples.
+    /// Returns [`BadInput`] for a `p` or `alpha` that is not a probability, or without samples.
     pub fn quantile(&self, p: f64, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("p", p)?;
         probability("alpha", alpha)?;
@@ -305,11 +308,10 @@ impl Nested {
         Ok(self.between(estimate, interval, IntervalMethod::ReplicateShares, &replicates))
     }
 
-    /// The mean over replicates of the replicate's mean, with its interval at confidence
-    /// `1 - alpha`.
+    /// Returns the mean over replicates of the replicate's mean, with its interval at confidence `1 - alpha`.
     ///
     /// # Errors
-    /// [`BadInput`] for an invalid `alpha`, or without samples.
+    /// Returns [`BadInput`] for an invalid `alpha`, or without samples.
     pub fn mean(&self, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         probability("alpha", alpha)?;
         if self.groups.is_empty() {
@@ -326,7 +328,7 @@ impl Nested {
         ))
     }
 
-    /// The median of the replicates' own `p` quantiles.
+    /// Returns the median of the replicates' own `p` quantiles.
     fn by_own_quantiles(&self, p: f64, alpha: f64) -> Result<ReplicateStatistic, BadInput> {
         let replicates = Replicates::of(self, self.own_quantiles(p)?);
         let sorted = Ordered::new(&replicates.values)?;
@@ -335,26 +337,26 @@ impl Nested {
         Ok(self.between(quantile::median(&sorted), interval, method, &replicates))
     }
 
-    /// The quantile `p` of each replicate.
+    /// Returns the quantile `p` of each replicate.
     pub(crate) fn own_quantiles(&self, p: f64) -> Result<Vec<f64>, BadInput> {
         self.groups.iter().map(|group| quantile::quantile(&Ordered::new(group)?, p)).collect()
     }
 
-    /// The median of each replicate; no replicate is empty, so each has a median.
+    /// Returns the median of each replicate; no replicate is empty, so each has a median.
     fn medians(&self) -> Vec<f64> {
         self.own_quantiles(0.5).unwrap_or_default()
     }
 
-    /// Whether every replicate has a sample expected on either side of the quantile; for the median this always holds,
-    /// because even one sample has a median.
+    /// Returns whether every replicate has a sample expected on either side of the quantile; for the median this always
+    /// holds, because even one sample has a median.
     fn carries(&self, p: f64) -> bool {
         let rarer = p.min(1.0 - p);
         // 20 × (1 - 0.95) is 1.0000000000000009 in binary, 10 × (1 - 0.9) is 0.9999999999999998.
         rarer >= 0.5 || self.groups.iter().all(|group| group.len() as f64 * rarer >= 1.0 - 1e-9)
     }
 
-    /// The number of replicates with a sample on the rarer side of the quantile. If these replicates are few, the
-    /// apparent spread of all replicates is the spread of one or two.
+    /// Returns the number of replicates with a sample on the rarer side of the quantile. If few replicates have a
+    /// sample on the rarer side, the apparent spread of all replicates is the spread of one or two.
     fn reach_beyond(&self, x: f64, p: f64) -> usize {
         let beyond = |&value: &f64| if p > 0.5 { value > x } else { value < x };
         self.groups.iter().filter(|group| group.iter().any(beyond)).count()
@@ -379,7 +381,7 @@ impl Nested {
     }
 }
 
-/// The arithmetic mean; a second pass corrects the rounding of the first. The mean of no values is NaN.
+/// Returns the arithmetic mean; a second pass corrects the rounding of the first. The mean of no values is NaN.
 fn mean(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let first = values.iter().sum::<f64>() / n;

@@ -22,20 +22,21 @@ use super::estimate::Replicates;
 pub struct ReplicateOrder {
     /// The value of `θ`: 1 if every `y` is above every `x`, 1/2 if neither kind tends to be greater.
     pub theta: f64,
-    /// The interval of `θ`; None below six replicates.
+    /// The interval of `θ`, or `None` for fewer than six replicates.
     pub interval: Option<Interval>,
-    /// The reason why there is no interval.
+    /// The reason why the statistic has no interval.
     pub why_none: Option<NoInterval>,
-    /// The number of replicates.
+    /// The number of replicates behind the order.
     pub replicates: usize,
 }
 
-/// The order of the samples `x` and `y`, each with its replicate, with the interval at confidence
-/// `1 - alpha`; `in_a_row` consecutive replicates count as one. Replicates are ordered by their
-/// ascending numbers.
+/// Returns the order of the samples `x` and `y`, each with its replicate, with the interval at
+/// confidence `1 - alpha`; `in_a_row` consecutive replicates count as one. Replicates are ordered by
+/// their ascending numbers.
 ///
 /// # Errors
-/// [`BadInput`] for a side without samples, a value that is not a number, or an invalid `alpha`.
+/// Returns [`BadInput`] for a side without samples, a value that is not a number, or an invalid
+/// `alpha`.
 pub fn replicate_order(
     x: &[(f64, u64)],
     y: &[(f64, u64)],
@@ -100,8 +101,8 @@ mod tests {
         assert_eq!(told.why_none.unwrap().to_string(), "2 replicates; an interval needs 6");
     }
 
-    /// A replicate moves all of its samples by one amount, and has samples of one kind only: as few
-    /// replicates as there are then say which kind is greater.
+    /// A replicate moves all of its samples by one amount, and has samples of one kind only, so that
+    /// only the few replicates show which kind is greater.
     #[test]
     fn replicates_that_are_alike_within_are_covered_and_samples_taken_for_them_are_not() {
         let mut draw = ResampleSource::new(17);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The difference between two cells in a quantile other than the median.
 //!
-//! Each quantile has its own interval (see [`Nested::quantile`]), and the distances from estimate to
+//! A quantile has its own interval (see [`Nested::quantile`]), and the distances from estimate to
 //! end are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).
 
 use super::super::ordered::{BadInput, Interval};
 use super::{Nested, median_difference};
 
-/// The quantile `p` of `y` minus that of `x`, with its interval at confidence `1 - alpha`; without
-/// an interval if either side has none.
+/// Returns the quantile `p` of `y` minus that of `x`, with its interval at confidence `1 - alpha`;
+/// without an interval if either side has none.
 ///
 /// # Errors
-/// [`BadInput`] for a `p` or `alpha` that is not a probability, or a side without samples.
+/// Returns [`BadInput`] for a `p` or `alpha` that is not a probability, or a side without samples.
 pub fn quantile_difference(
     x: &Nested,
     y: &Nested,
@@ -37,7 +37,7 @@ pub fn quantile_difference(
 mod tests {
     use super::*;
 
-    /// Replicates of one sample each: 0, 1, … times `scale`, in an order without a trend.
+    /// Makes replicates of one sample each: 0, 1, … times `scale`, in an order without a trend.
     fn singles(n: usize, scale: f64) -> Nested {
         let place = |k: usize| (k * 37 % n) as f64 * scale;
         Nested::new((0..n).map(|k| vec![place(k)]).collect()).unwrap()

@@ -6,22 +6,22 @@ use super::super::paired::exceeded;
 /// The number of replicates from which dependence is corrected as soon as it is plausible.
 const ENOUGH_TO_CORRECT: usize = 20;
 
-/// The number of standard errors above which an autocorrelation counts. Fewer replicates than [`ENOUGH_TO_CORRECT`]
-/// must show it at 5 %, one-sided, because otherwise one in eight runs of independent replicates would lose its
-/// interval.
+/// Returns the number of standard errors above which an autocorrelation counts. Fewer replicates than
+/// [`ENOUGH_TO_CORRECT`] must show it at 5 %, one-sided, because otherwise one in eight runs of independent replicates
+/// would lose its interval.
 fn stands_out(replicates: usize) -> f64 {
     if replicates < ENOUGH_TO_CORRECT { 1.645 } else { 1.0 }
 }
 
-/// The number of independent replicates that the `series`, in time order, is worth; its length if no dependence stands
-/// out. The series is modelled as an autoregression of its ranks, in which `(1 + ρ)/(1 - ρ)` replicates carry as much
-/// information as one.
+/// Returns the number of independent replicates that the `series`, in time order, is worth; its length if no
+/// dependence stands out. The series is modelled as an autoregression of its ranks, in which `(1 + ρ)/(1 - ρ)`
+/// replicates carry as much information as one.
 pub(super) fn worth(series: &[f64]) -> f64 {
     worth_among(series, 1)
 }
 
-/// The number of independent replicates that one of `cells` jointly judged series is worth. The correlation must stand
-/// out among all series, at 5 % for all together, because the largest of many correlations is no evidence.
+/// Returns the number of independent replicates that one of `cells` jointly judged series is worth. The correlation
+/// must stand out among all series, at 5 % for all together, because the largest of many correlations is no evidence.
 pub(super) fn worth_among(series: &[f64], cells: usize) -> f64 {
     let n = series.len() as f64;
     // Of independent values the estimate is -1/n on average.
@@ -34,7 +34,7 @@ pub(super) fn worth_among(series: &[f64], cells: usize) -> f64 {
     (n * (1.0 - rho) / (1.0 + rho)).max(1.0)
 }
 
-/// The autocorrelation of the ranks at lag 1; 0 if all values are equal.
+/// Returns the autocorrelation of the ranks at lag 1; 0 if all values are equal.
 fn rank_correlation(series: &[f64]) -> f64 {
     let ranks = centred_ranks(series);
     let squares: f64 = ranks.iter().map(|rank| rank * rank).sum();
@@ -42,8 +42,8 @@ fn rank_correlation(series: &[f64]) -> f64 {
     if squares > 0.0 { products / squares } else { 0.0 }
 }
 
-/// Twice the rank of each value minus the mean: the number of values below minus the number of values above. Equal
-/// values share a rank.
+/// Returns twice the rank of each value minus the mean: the number of values below minus the number of values above.
+/// The equal values of a series share a rank.
 pub(super) fn centred_ranks(series: &[f64]) -> Vec<f64> {
     let mut sorted = series.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

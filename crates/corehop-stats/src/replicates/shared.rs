@@ -3,21 +3,21 @@
 //!
 //! Slow changes of a machine (neighbours come and go, the host moves memory) make neighbouring replicates
 //! slightly alike. The effect is too small to stand out in one cell of twenty replicates, but large enough to
-//! make the cell's interval a third too narrow. All cells of a run experience these changes together, so the
-//! dependence shows in all of them. The dependence is estimated from blocks of neighbouring replicates (batch
-//! means: Conway, Management Science 9, 1963). For independent replicates, the mean ranks of blocks of `b`
-//! have a `b`-th of the variance of the ranks; the excess variance shows how many consecutive replicates
-//! count as one. The estimate averages over cells because one cell has only a handful of blocks. It is the
-//! larger result of two block lengths, because long blocks show slower changes and short blocks are more
-//! numerous.
+//! make the cell's interval a third too narrow. All cells of a run experience the machine's slow changes
+//! together, so the dependence shows in all of them. The dependence is estimated from blocks of neighbouring
+//! replicates (batch means: Conway, Management Science 9, 1963). The mean ranks of blocks of `b` independent
+//! replicates have a `b`-th of the variance of the ranks; the excess variance shows how many consecutive
+//! replicates count as one. The estimate averages over cells because one cell has only a handful of blocks.
+//! The estimate is the larger result of two block lengths, because long blocks show slower changes and short
+//! blocks are more numerous.
 
 use super::Nested;
 
 /// The numbers of blocks into which a cell's run is divided, for short and for long blocks.
 const BLOCKS: [usize; 2] = [5, 3];
 
-/// The number of consecutive replicates that count as one, from all `cells` of a run together; 1 if no cell
-/// has enough replicates.
+/// Returns the number of consecutive replicates that count as one, from all `cells` of a run together; 1 if
+/// no cell has enough replicates.
 fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
     let medians: Vec<Vec<f64>> = cells.map(Nested::medians).collect();
     let pooled = |blocks| {
@@ -37,7 +37,7 @@ pub struct SharedDependence {
 }
 
 impl SharedDependence {
-    /// The dependence of the cells of a run; each cell states whether it is a control.
+    /// Returns the dependence of the cells of a run; each cell states whether it is a control.
     pub fn of<'a>(cells: impl Iterator<Item = (bool, &'a Nested)>) -> Self {
         let (controls, others): (Vec<_>, Vec<_>) = cells.partition(|&(control, _)| control);
         let shown =
@@ -45,7 +45,7 @@ impl SharedDependence {
         Self { controls: shown(controls), others: shown(others) }
     }
 
-    /// The number for a control, or for another cell; at least 1.
+    /// Returns the number for a control, or for another cell; at least 1.
     pub fn in_a_row(&self, control: bool) -> f64 {
         if control { self.controls } else { self.others }
     }
@@ -54,8 +54,8 @@ impl SharedDependence {
 /// The smallest number of replicates that is divided into blocks.
 const FEWEST: usize = 10;
 
-/// The factor by which the block means of the ranks vary more than those of independent values; None below
-/// ten values, or if all values are equal.
+/// Returns the factor by which the block means of the ranks vary more than those of independent values, or
+/// `None` for fewer than ten values, or if all values are equal.
 fn inflation(series: &[f64], blocks: usize) -> Option<f64> {
     let length = series.len() / blocks;
     if series.len() < FEWEST {
@@ -68,7 +68,7 @@ fn inflation(series: &[f64], blocks: usize) -> Option<f64> {
     (whole > 0.0).then(|| length as f64 * variance(&means) / whole)
 }
 
-/// The variance with divisor `n - 1` around the mean; the mean of centred ranks is nearly zero.
+/// Returns the variance with divisor `n - 1` around the mean; the mean of centred ranks is nearly zero.
 fn variance(values: &[f64]) -> f64 {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
@@ -79,7 +79,8 @@ mod tests {
     use super::*;
     use crate::draw::ResampleSource;
 
-    /// Cells of one run: twenty replicates each, of noise and of what the machine does slowly.
+    /// Makes the cells of one run, with twenty replicates each, of noise and of the slow changes of a
+    /// machine.
     fn run(draw: &mut ResampleSource, cells: usize, slow: f64) -> Vec<Nested> {
         let machine = draw.autoregression(0.8, 20);
         let cell = |draw: &mut ResampleSource| {

@@ -3,10 +3,10 @@
 //! as the unit.
 //!
 //! The replicate medians of the first cell are moved by the margin, and the medians of the second cell are ranked among
-//! them. Up to some thousands of exchanges, the p-value is that of Brunner and Munzel's statistic over all exchanges
-//! (Neubert and Brunner 2007). Beyond that number, the p-value is the larger of two. The exact p-value of the rank sum
-//! (Wilcoxon 1945, with mid-ranks for ties) is right in the far tail, where a gate over many cells decides. The p-value
-//! of Brunner and Munzel by `t` allows for cells with different variances.
+//! them. The p-value is that of Brunner and Munzel's statistic over all exchanges if there are at most some thousands
+//! of exchanges (Neubert and Brunner 2007). The p-value for more exchanges is the larger of two. The exact p-value of
+//! the rank sum (Wilcoxon 1945, with mid-ranks for ties) is right in the far tail, where a gate over many cells
+//! decides. The p-value of Brunner and Munzel by `t` allows for cells with different variances.
 
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ use super::estimate::Replicates;
 use super::{FEWEST_REPLICATES, Nested};
 
 /// The largest number of replicates on both sides for which rank sums are counted; the effort grows with the fourth
-/// power. Beyond, only `t` is used.
+/// power. The test uses only `t` for larger numbers.
 const MOST_COUNTED: usize = 80;
 
 /// The evidence about `y` against the moved `x`, as one-sided p-values.
@@ -29,11 +29,11 @@ pub struct BeyondShift {
     pub below: f64,
 }
 
-/// The evidence about `y` against `x`, whose replicate medians are `moved` individually, so that a margin that is a
-/// share of `x` adds no error of its own; None below six replicates on a side.
+/// Returns the evidence about `y` against `x`, whose replicate medians are `moved` individually, so that a margin that
+/// is a share of `x` adds no error of its own, or `None` for fewer than six replicates on a side.
 ///
 /// # Errors
-/// [`BadInput`] for a side without samples, or a moved value that is not a number.
+/// Returns [`BadInput`] for a side without samples, or a moved value that is not a number.
 pub fn beyond(
     x: &Nested,
     y: &Nested,
@@ -50,25 +50,26 @@ pub fn beyond(
     Ok(Some(BeyondShift { above: of(above), below: of(below) }))
 }
 
-/// Whether both sides have enough replicates. Dependence between replicates does not count here, because it raises
-/// p-values but never removes them.
+/// Returns whether both sides have enough replicates. Dependence between replicates does not matter for this count,
+/// because it raises p-values but never removes them.
 fn have_enough(x: &Replicates, y: &Replicates) -> bool {
     x.values.len().min(y.values.len()) >= FEWEST_REPLICATES
 }
 
-/// The smallest one-sided p-value that these numbers of replicates allow, which occurs if all replicates of one side
-/// are beyond all of the other; `in_a_row` replicates count as one. None below six replicates on a side.
+/// Returns the smallest one-sided p-value that the given numbers of replicates allow, which occurs if all replicates of
+/// one side are beyond all of the other; `in_a_row` replicates count as one. Returns `None` if a side has fewer than
+/// six replicates.
 pub fn least_p_value(x: usize, y: usize, in_a_row: f64) -> Option<f64> {
     (x.min(y) >= FEWEST_REPLICATES).then(|| as_fewer(1.0 / exchanges(x, y), in_a_row))
 }
 
-/// The number of replicates on each side whose smallest p-value is at most `level`.
+/// Returns the number of replicates on each side whose smallest p-value is at most `level`.
 pub fn replicates_for(level: f64) -> u64 {
     let allows = |&n: &usize| 1.0 / exchanges(n, n) <= level;
     (FEWEST_REPLICATES..1_000).find(allows).unwrap_or(1_000) as u64
 }
 
-/// The p-values of `y` being above `x`, and of `y` being below `x`.
+/// Returns the p-values of `y` being above `x`, and of `y` being below `x`.
 fn tails(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     if exchanges(x.len(), y.len()) <= MOST_EXCHANGES {
         let hits = hits(x, y);
@@ -84,7 +85,7 @@ fn tails(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     Ok([0, 1].map(|tail| f64::max(counted[tail], studentised[tail])))
 }
 
-/// The exact p-values of so large, and so small, a rank sum of `y`, over all exchanges.
+/// Returns the exact p-values of so large, and so small, a rank sum of `y`, over all exchanges.
 fn rank_sum(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     let all = Ordered::new(&[x, y].concat())?;
     // Twice the mid-rank is whole.
@@ -99,7 +100,7 @@ fn rank_sum(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     Ok([at_least / total, at_most / total])
 }
 
-/// For each sum, the number of ways to choose `many` of the ranks.
+/// Returns for each sum the number of ways to choose `many` of the ranks.
 fn ways(ranks: &[usize], many: usize) -> Vec<f64> {
     let most: usize = ranks.iter().sum();
     let mut chosen = vec![vec![0.0; most + 1]; many + 1];
@@ -162,7 +163,7 @@ mod tests {
         assert_eq!((least_p_value(5, 6, 1.0), beyond(&five, &six, by(0.0))), (None, Ok(None)));
     }
 
-    /// At the edge of the margin a test errs as often as it says, in either tail.
+    /// A test at the edge of the margin errs as often as it says, in either tail.
     #[test]
     fn a_difference_of_just_the_shift_is_found_as_rarely_as_the_level_says() {
         let laws = [StandardLaw::Normal, StandardLaw::LogNormal(0.5)];

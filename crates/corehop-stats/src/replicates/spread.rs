@@ -12,53 +12,55 @@ use super::{Nested, mean};
 /// The smallest number of replicates for which quartiles are computed.
 const FEWEST_FOR_QUARTILES: usize = 4;
 
-/// The differences between replicates.
+/// The differences between the replicates of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// The smallest median of a replicate, in the unit of the samples.
     pub low: f64,
     /// The largest median of a replicate.
     pub high: f64,
-    /// The lower and the upper quartile of the replicates' medians; None below four replicates.
+    /// The lower and the upper quartile of the replicates' medians, or `None` for fewer than four
+    /// replicates.
     pub quartiles: Option<(f64, f64)>,
-    /// The number of replicates.
+    /// The number of replicates of the cell.
     pub replicates: usize,
     /// The standard deviation of the replicates' contributions to their samples, in the unit of the
     /// samples, by analysis of variance; 0 if the replicates differ no more than their samples
-    /// explain. None for a single replicate, or if no replicate has two samples.
+    /// explain. The field is `None` for a single replicate, or if no replicate has two samples.
     pub std_between: Option<f64>,
     /// The share of a sample's variance that is between replicates, 0 to 1: the intraclass
     /// correlation of the one-way model with random effects and unequal sizes (Donner, International
-    /// Statistical Review 54, 1986). None for a single replicate, if no replicate has two samples,
-    /// or if all samples are equal. The share uses second-order moments, so a few outliers determine
-    /// it.
+    /// Statistical Review 54, 1986). The field is `None` for a single replicate, if no replicate has
+    /// two samples, or if all samples are equal. The share uses second-order moments, so a few
+    /// outliers determine it.
     pub share_between: Option<f64>,
 }
 
 /// The largest sample, with the quantile that it bounds if the replicate is the unit.
 ///
-/// The maxima of `R` independent replicates are all below the quantile `p` of such maxima with
+/// The maxima of `R` independent replicates are all below the quantile `p` of replicate maxima with
 /// probability `p^R`, so with confidence `1 - p^R` the largest sample is at least that quantile.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplicateMaximum {
     /// The largest sample, in the unit of the samples.
     pub value: f64,
-    /// The number of replicates.
+    /// The number of replicates behind the maximum.
     pub replicates: usize,
-    /// The number of samples.
+    /// The number of samples behind the maximum.
     pub samples: usize,
     /// The highest quantile of the maxima of equally large replicates that the value bounds from
     /// above with confidence `level`.
     pub bounds_quantile: f64,
-    /// The confidence of the bound.
+    /// The confidence with which the maximum bounds the quantile.
     pub level: f64,
 }
 
 impl ReplicateMaximum {
-    /// The confidence with which the value bounds the quantile `p` of replicate maxima: `1 - p^R`.
+    /// Returns the confidence with which the value bounds the quantile `p` of replicate maxima:
+    /// `1 - p^R`.
     ///
     /// # Errors
-    /// [`BadInput::NotAProbability`] unless 0 < `p` < 1.
+    /// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1.
     pub fn confidence_for(&self, p: f64) -> Result<f64, BadInput> {
         probability("p", p)?;
         Ok(-(self.replicates as f64 * p.ln()).exp_m1())
@@ -79,18 +81,18 @@ impl fmt::Display for ReplicateMaximum {
     }
 }
 
-/// The highest quantile of replicate maxima that the largest of `replicates` maxima bounds from
-/// above with confidence `level`: `p` with `1 - p^R = level`.
+/// Returns the highest quantile of replicate maxima that the largest of `replicates` maxima bounds
+/// from above with confidence `level`: `p` with `1 - p^R = level`.
 pub fn bounds_quantile(replicates: usize, level: f64) -> f64 {
     ((1.0 - level).ln() / replicates as f64).exp()
 }
 
 impl Nested {
-    /// The largest sample, and the quantile of replicate maxima that it bounds with confidence
-    /// `level`. The function assumes independent replicates.
+    /// Returns the largest sample, and the quantile of replicate maxima that it bounds with
+    /// confidence `level`. The function assumes that the replicates are independent.
     ///
     /// # Errors
-    /// [`BadInput`] for an invalid `level`, or without samples.
+    /// Returns [`BadInput`] for an invalid `level`, or without samples.
     pub fn maximum(&self, level: f64) -> Result<ReplicateMaximum, BadInput> {
         probability("level", level)?;
         let value = self.groups.iter().flatten().copied().max_by(f64::total_cmp);
@@ -104,7 +106,8 @@ impl Nested {
         })
     }
 
-    /// The spread of the replicates. Without samples, all values are zero or None.
+    /// Returns the spread of the replicates. Returns zero or `None` for all values if there are no
+    /// samples.
     pub fn spread(&self) -> Spread {
         let medians = Ordered::new(&self.medians()).ok();
         let variances = self.variances();
@@ -123,8 +126,8 @@ impl Nested {
         }
     }
 
-    /// The variances between and within replicates by one-way analysis of variance; None if either
-    /// has no degree of freedom.
+    /// Returns the variances between and within replicates by one-way analysis of variance, or
+    /// `None` if either has no degree of freedom.
     fn variances(&self) -> Option<(f64, f64)> {
         let (groups, samples) = (self.replicates(), self.samples());
         if groups < 2 || samples == groups {

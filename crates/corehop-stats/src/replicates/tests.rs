@@ -8,8 +8,8 @@ fn cell(groups: &[&[f64]]) -> Nested {
     Nested::new(groups.iter().map(|group| group.to_vec()).collect()).unwrap()
 }
 
-/// A cell with one sample in each replicate, counted from 1, in an order in which neighbours are
-/// not alike.
+/// Returns a cell with one sample in each replicate, counted from 1, in an order in which
+/// neighbours are not alike.
 fn apart(count: usize) -> Nested {
     let key = |at: usize| (at as f64 * 0.618_034).fract();
     let rank = |at: usize| (0..count).filter(|&other| key(other) <= key(at)).count();

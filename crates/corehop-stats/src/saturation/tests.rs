@@ -8,8 +8,8 @@ use crate::summary::summarize;
 use corehop_plan::samples::Sample;
 use corehop_plan::workload::Absence;
 
-/// A sweep with 40 samples at this length, delayed by about `us` (± 1 %); the warm touch takes 1
-/// µs, and cold minus warm is 100 µs.
+/// Returns a sweep with 40 samples at this length, delayed by about `us` (± 1 %); the warm touch
+/// takes 1 µs, and cold minus warm is 100 µs.
 fn at(ms: u64, us: f64) -> Vec<Sample> {
     (0..40)
         .map(|i| Sample {
@@ -108,7 +108,7 @@ fn the_end_is_held_against_cold_less_warm() {
     assert_eq!(one.lengths, 3);
 }
 
-/// The caches of the Xeon X5650: 256 KiB for each of six cores, and 12 MiB for all.
+/// Returns the caches of the Xeon X5650: 256 KiB for each of six cores, and 12 MiB for all.
 fn x5650() -> Vec<RefillTarget> {
     let target = |cache: &str, kib: u64, instances, sharers| RefillTarget {
         cache: cache.to_owned(),

@@ -18,11 +18,11 @@ pub(super) type Medians = BTreeMap<(u64, u64), f64>;
 /// A difference of times in nanoseconds, as a median over replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct MedianDifference {
-    /// The estimated difference.
+    /// The estimate of the difference in nanoseconds.
     pub ns: f64,
-    /// The ends of the interval; None with fewer than six replicates.
+    /// The ends of the interval, or `None` for fewer than six replicates.
     pub interval: Option<(f64, f64)>,
-    /// The number of replicates.
+    /// The number of replicates behind the difference.
     pub replicates: usize,
 }
 
@@ -39,7 +39,7 @@ pub enum Pays {
     Never {
         /// The caller's part of a switch, in nanoseconds.
         part_ns: f64,
-        /// The number of replicates.
+        /// The number of replicates behind the statement.
         replicates: usize,
     },
     /// The interval of the deciding difference includes both signs, or there is no interval.
@@ -52,7 +52,7 @@ pub enum Pays {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "when")]
 pub enum Instead {
-    /// A switch is better if the own work is between these two times.
+    /// A switch is better if the own work is between the times `from` and `to`.
     OwnWork {
         /// The own work from which the other core keeps up with the caller.
         from: MedianDifference,
@@ -77,7 +77,7 @@ enum Sign {
 }
 
 impl MedianDifference {
-    /// The difference with one value for each replicate.
+    /// Returns the difference with one value for each replicate.
     fn of(values: &[f64]) -> Option<Self> {
         let groups = values.iter().map(|&value| vec![value]).collect();
         let between = Nested::new(groups).ok()?.median(ALPHA).ok()?;
@@ -93,7 +93,7 @@ impl MedianDifference {
         }
     }
 
-    /// The difference limited to zero or more, because own work cannot be negative.
+    /// Returns the difference limited to zero or more, because own work cannot be negative.
     fn above_zero(self) -> Self {
         let interval = self.interval.map(|(low, high)| (low.max(0.0), high.max(0.0)));
         Self { ns: self.ns.max(0.0), interval, ..self }
@@ -113,7 +113,7 @@ pub(super) struct SwitchMedians {
 }
 
 impl SwitchMedians {
-    /// A value computed for each replicate that all inputs have.
+    /// Returns a value computed for each replicate that all inputs have.
     fn each<const N: usize>(
         of: [Option<&Medians>; N],
         value: impl Fn([f64; N]) -> f64,
@@ -128,7 +128,7 @@ impl SwitchMedians {
         MedianDifference::of(&values.collect::<Vec<_>>())
     }
 
-    /// The break-even point for a single thread that can use the other core without cost.
+    /// Returns the break-even point for a single thread that can use the other core without cost.
     pub(super) fn pays(&self) -> Pays {
         let (way, none, part) = (Some(&self.way), self.none.as_ref(), self.part.as_ref());
         let Some(longer) = Self::each([way, none], |[way, none]| way - none) else {
@@ -153,9 +153,9 @@ impl SwitchMedians {
         }
     }
 
-    /// The break-even point if a second worker could make calls and do own work on the other core instead.
+    /// Returns the break-even point if a second worker could make calls and do own work on the other core instead.
     ///
-    /// With `w` of own work per call, two workers need `two + w/2`, and a caller with a partner needs
+    /// The two workers need `two + w/2` per call with `w` of own work, and a caller with a partner needs
     /// `max(way, w + part)`. A caller that waits for each call needs `way + w`.
     pub(super) fn instead(&self) -> Instead {
         let (way, two) = (Some(&self.way), self.two.as_ref());

@@ -15,7 +15,7 @@ const RESAMPLES: usize = 299;
 /// (Besag and Clifford, Biometrika 78(2), 1991): a good fit then costs fifty refits instead of 299.
 const SETTLED_AFTER: usize = 25;
 
-/// The Anderson–Darling statistic `A²` of ascending excesses against `law`.
+/// Returns the Anderson–Darling statistic `A²` of ascending excesses against `law`.
 pub(crate) fn anderson_darling(excesses: &Ordered, law: Gpd) -> f64 {
     let ys = excesses.as_slice();
     let n = ys.len() as f64;
@@ -32,9 +32,9 @@ pub(crate) fn anderson_darling(excesses: &Ordered, law: Gpd) -> f64 {
     -n - sum / n
 }
 
-/// The probability that excesses drawn from `law` and fitted again have a worse fit than the data
-/// (parametric bootstrap). The tables of Choulakian and Stephens (Technometrics 43(4), 2001) agree
-/// for long samples; the bootstrap also holds for short samples.
+/// Returns the probability that excesses drawn from `law` and fitted again have a worse fit than the
+/// data (parametric bootstrap). The tables of Choulakian and Stephens (Technometrics 43(4), 2001)
+/// agree for long samples; the bootstrap also holds for short samples.
 pub(crate) fn p_value(statistic: f64, law: Gpd, n: usize, random: &mut Pcg64Mcg) -> f64 {
     let mut worse = 0;
     for drawn in 1..=RESAMPLES {
@@ -54,14 +54,14 @@ fn refitted(sample: &[f64]) -> Option<f64> {
     Some(anderson_darling(&sample, by_likelihood(&sample)?))
 }
 
-/// The probability of a normal variable beyond `±z`.
+/// Returns the probability of a normal variable beyond `±z`.
 pub(crate) fn two_sided(z: f64) -> f64 {
     erfc(z.abs() / std::f64::consts::SQRT_2)
 }
 
-/// The p-value of the Kolmogorov–Smirnov test of `places` (indices from 0, ascending) among `n`
-/// against the uniform distribution, which shows whether the places are evenly spread. The p-value
-/// is small for drift or a single burst.
+/// Returns the p-value of the Kolmogorov–Smirnov test of `places` (indices from 0, ascending) among
+/// `n` against the uniform distribution, which shows whether the places are evenly spread. The
+/// p-value is small for drift or a single burst.
 pub(crate) fn evenness(places: &[usize], n: usize) -> f64 {
     let k = places.len() as f64;
     let distance = places.iter().enumerate().fold(0.0_f64, |worst, (index, &place)| {
@@ -71,8 +71,8 @@ pub(crate) fn evenness(places: &[usize], n: usize) -> f64 {
     kolmogorov((k.sqrt() + 0.12 + 0.11 / k.sqrt()) * distance)
 }
 
-/// The series `2·Σ(-1)^(j-1)·exp(-2j²x²)`, which is the limit distribution of the Kolmogorov–Smirnov
-/// distance.
+/// Returns the series `2·Σ(-1)^(j-1)·exp(-2j²x²)`, which is the limit distribution of the
+/// Kolmogorov–Smirnov distance.
 fn kolmogorov(x: f64) -> f64 {
     if x < 0.3 {
         return 1.0; // the series does not converge there, and the sum is 1 to nine digits
@@ -84,9 +84,9 @@ fn kolmogorov(x: f64) -> f64 {
     terms.sum::<f64>().clamp(0.0, 1.0)
 }
 
-/// The p-value of the runs test (Wald and Wolfowitz, Annals of Mathematical Statistics 11, 1940) on
-/// the series marked at `places`, which shows whether the places come singly. The p-value is small
-/// for clusters, and for places that are too regular to be random.
+/// Returns the p-value of the runs test (Wald and Wolfowitz, Annals of Mathematical Statistics 11,
+/// 1940) on the series marked at `places`, which shows whether the places come singly. The p-value
+/// is small for clusters, and for places that are too regular to be random.
 pub(crate) fn singleness(places: &[usize], n: usize) -> f64 {
     let marked = places.len() as f64;
     let unmarked = n as f64 - marked;
@@ -100,8 +100,9 @@ pub(crate) fn singleness(places: &[usize], n: usize) -> f64 {
     two_sided((runs as f64 - mean) / variance.sqrt())
 }
 
-/// The p-value of the correlation of ranks at lag 1, which shows whether successive values are
-/// unrelated; for independent values the correlation is normal with mean `-1/n` and variance `1/n`.
+/// Returns the p-value of the correlation of ranks at lag 1, which shows whether successive values
+/// are unrelated; for independent values the correlation is normal with mean `-1/n` and variance
+/// `1/n`.
 pub(crate) fn unrelatedness(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let ranks = centred_ranks(values);
@@ -110,7 +111,7 @@ pub(crate) fn unrelatedness(values: &[f64]) -> f64 {
     two_sided((product / square + 1.0 / n) * n.sqrt())
 }
 
-/// The ranks of `values` minus the mean of all ranks; equal values have their mean rank.
+/// Returns the ranks of `values` minus the mean of all ranks; equal values have their mean rank.
 fn centred_ranks(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -15,14 +15,14 @@ const LEAST_SHAPE: f64 = -0.95;
 /// A generalized Pareto distribution of the excesses over a threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gpd {
-    /// The shape `ξ`.
+    /// The shape `ξ` of the distribution.
     pub shape: f64,
     /// The scale `σ`, in the unit of the values.
     pub scale: f64,
 }
 
 impl Gpd {
-    /// The hazard `-ln P(Y > y)`; infinite beyond the end of a distribution with negative shape.
+    /// Returns the hazard `-ln P(Y > y)`; infinite beyond the end of a distribution with negative shape.
     pub(crate) fn hazard(self, y: f64) -> f64 {
         let z = y / self.scale;
         if self.shape.abs() < 1e-9 {
@@ -32,7 +32,7 @@ impl Gpd {
         if base <= -1.0 { f64::INFINITY } else { base.ln_1p() / self.shape }
     }
 
-    /// The excess that is exceeded with probability `survival`.
+    /// Returns the excess that is exceeded with probability `survival`.
     pub fn excess(self, survival: f64) -> f64 {
         let hazard = -survival.ln();
         if self.shape.abs() < 1e-9 {
@@ -41,14 +41,14 @@ impl Gpd {
         self.scale * (self.shape * hazard).exp_m1() / self.shape
     }
 
-    /// The end of the distribution, above the threshold; None for an unbounded distribution.
+    /// Returns the end of the distribution, above the threshold, or `None` for an unbounded distribution.
     pub fn end(self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)
     }
 }
 
-/// Fits by probability-weighted moments (Hosking and Wallis, Technometrics 29(3), 1987). None if the moments
-/// do not belong to a distribution of this family with a mean.
+/// Fits by probability-weighted moments (Hosking and Wallis, Technometrics 29(3), 1987). Returns `None` if
+/// the moments do not belong to a distribution of this family with a mean.
 pub fn by_moments(excesses: &Ordered) -> Option<Gpd> {
     let n = excesses.len() as f64;
     let (mut first, mut second) = (0.0, 0.0);
@@ -63,8 +63,8 @@ pub fn by_moments(excesses: &Ordered) -> Option<Gpd> {
 }
 
 /// Fits by maximum likelihood in the single variable `θ = ξ/σ`, to which Grimshaw (Technometrics 35(2),
-/// 1993) reduces the problem: for a given `θ`, the best shape is the mean of `ln(1 + θy)`. None for fewer
-/// than two different excesses.
+/// 1993) reduces the problem: for a given `θ`, the best shape is the mean of `ln(1 + θy)`. Returns `None`
+/// for fewer than two different excesses.
 pub fn by_likelihood(excesses: &Ordered) -> Option<Gpd> {
     if excesses.distinct() < 2 || excesses.min() < 0.0 {
         return None;
@@ -76,7 +76,7 @@ pub fn by_likelihood(excesses: &Ordered) -> Option<Gpd> {
     Some(given_theta(ys, theta(best)))
 }
 
-/// The most likely distribution with `ξ/σ = θ`.
+/// Returns the most likely distribution with `ξ/σ = θ`.
 fn given_theta(ys: &[f64], theta: f64) -> Gpd {
     let mean = ys.iter().sum::<f64>() / ys.len() as f64;
     let shape = mean_log(ys, theta);
@@ -89,13 +89,13 @@ fn mean_log(ys: &[f64], theta: f64) -> f64 {
     ys.iter().map(|y| (theta * y).ln_1p()).sum::<f64>() / ys.len() as f64
 }
 
-/// The largest log-likelihood per excess for a given `θ`: `-ln σ - ξ - 1`.
+/// Returns the largest log-likelihood per excess for a given `θ`: `-ln σ - ξ - 1`.
 fn profile(ys: &[f64], theta: f64) -> f64 {
     let law = given_theta(ys, theta);
     if law.shape < LEAST_SHAPE { f64::NEG_INFINITY } else { -law.scale.ln() - law.shape - 1.0 }
 }
 
-/// The log-likelihood per excess of a distribution with shape `ξ` and `ξ/σ = θ` (of the same sign).
+/// Returns the log-likelihood per excess of a distribution with shape `ξ` and `ξ/σ = θ` (of the same sign).
 pub(crate) fn log_likelihood(ys: &[f64], shape: f64, theta: f64, scale: f64) -> f64 {
     if shape.abs() < 1e-9 {
         let mean = ys.iter().sum::<f64>() / ys.len() as f64;
@@ -105,8 +105,8 @@ pub(crate) fn log_likelihood(ys: &[f64], shape: f64, theta: f64, scale: f64) -> 
     if mean_log.is_nan() { f64::NEG_INFINITY } else { -scale.ln() - (1.0 + 1.0 / shape) * mean_log }
 }
 
-/// The argument in `[low, high]` with the largest `f`: the best of `steps` equal steps, refined by golden
-/// section between its neighbours. None if `f` is not finite anywhere on the grid.
+/// Returns the argument in `[low, high]` with the largest `f`: the best of `steps` equal steps, refined by
+/// golden section between its neighbours. Returns `None` if `f` is not finite anywhere on the grid.
 pub(crate) fn maximize(f: impl Fn(f64) -> f64, low: f64, high: f64, steps: usize) -> Option<f64> {
     let step = (high - low) / steps as f64;
     let grid = (0..=steps).map(|i| low + step * i as f64);
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// The obvious twin: the likelihood on a grid of both parameters.
+    /// Returns the obvious twin: the likelihood on a grid of both parameters.
     fn slow_likelihood_fit(ys: &[f64]) -> (Gpd, f64) {
         let density =
             |law: Gpd, y: f64| -> f64 { -law.scale.ln() - (1.0 + law.shape) * law.hazard(y) };

@@ -53,15 +53,15 @@ const FEWEST_SAMPLES: usize = (FEWEST as f64 / SHARES[0]) as usize;
 /// The reason why the data do not support a tail.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum TailError {
-    /// There are no samples, or a value is not a number.
+    /// The list of samples is empty, or a value is not a number.
     #[error(transparent)]
     BadInput(#[from] BadInput),
     /// Even the lowest threshold leaves fewer than 50 exceedances.
     #[error("{n} samples leave too few above any threshold: a tail needs at least {needed}")]
     TooFew {
-        /// The number of samples.
+        /// The number of samples that the cell has.
         n: usize,
-        /// The required number of samples.
+        /// The number of samples that a tail requires.
         needed: usize,
     },
     /// The excesses have ties: the clock, or the delay itself, has steps that a continuous distribution does
@@ -71,9 +71,9 @@ pub enum TailError {
          too discrete for a tail"
     )]
     Discrete {
-        /// The number of different excesses.
+        /// The number of different excesses over the threshold.
         distinct: usize,
-        /// The number of excesses.
+        /// The number of excesses over the threshold.
         exceedances: usize,
         /// The number of occurrences of the most frequent excess.
         most_common: usize,
@@ -81,13 +81,13 @@ pub enum TailError {
     /// The fitted distribution has infinite variance.
     #[error("the fitted shape is {shape:.2}: a tail this heavy has no useful bound")]
     HeavyTail {
-        /// The fitted shape.
+        /// The shape of the fitted distribution.
         shape: f64,
     },
     /// The values accumulate at an upper end.
     #[error("the fitted shape is {shape:.2}: the values end sharply, and the maximum says more")]
     SharpEnd {
-        /// The fitted shape.
+        /// The shape of the fitted distribution.
         shape: f64,
     },
     /// The Anderson–Darling test rejects the fitted distribution.
@@ -96,17 +96,17 @@ pub enum TailError {
          (Anderson–Darling p = {p_value:.3})"
     )]
     PoorFit {
-        /// The threshold of the fit.
+        /// The threshold above which the distribution was fitted.
         threshold: f64,
-        /// The number of excesses.
+        /// The number of excesses over the threshold.
         exceedances: usize,
-        /// The p-value of the test.
+        /// The p-value of the test that rejects the fit.
         p_value: f64,
     },
     /// The fitted shape changes with the threshold.
     #[error("the shape is {shape:.2} over {threshold} but {higher:.2} over higher thresholds")]
     Unstable {
-        /// The tested threshold.
+        /// The threshold at which the fit was tested.
         threshold: f64,
         /// The shape at the tested threshold.
         shape: f64,
@@ -136,7 +136,7 @@ pub enum TailError {
 /// The result of a fit at one threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ThresholdFit {
-    /// The threshold of the fit.
+    /// The threshold above which the distribution was fitted.
     pub threshold: f64,
     /// The number of samples above the threshold.
     pub exceedances: usize,
@@ -149,9 +149,9 @@ pub struct ThresholdFit {
 /// A tail that the data support.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tail {
-    /// The number of samples.
+    /// The number of samples from which the tail was fitted.
     pub n: usize,
-    /// The threshold of the tail.
+    /// The threshold at which the tail begins.
     pub threshold: f64,
     /// The number of samples above the threshold.
     pub exceedances: usize,
@@ -178,7 +178,7 @@ pub enum OutOfReach {
     /// The quantile is below the threshold, where the samples themselves are better evidence.
     #[error("the tail begins at quantile {from}; take the order statistic for {p}")]
     BelowThreshold {
-        /// The requested quantile.
+        /// The quantile that was requested.
         p: f64,
         /// The quantile at which the tail begins.
         from: f64,
@@ -186,17 +186,17 @@ pub enum OutOfReach {
     /// The quantile is too far beyond the data.
     #[error("quantile {p} lies beyond {limit}, the furthest that {n} samples are extrapolated to")]
     BeyondLimit {
-        /// The requested quantile.
+        /// The quantile that was requested.
         p: f64,
         /// The highest quantile that is extrapolated.
         limit: f64,
-        /// The number of samples.
+        /// The number of samples from which the tail was fitted.
         n: usize,
     },
-    /// The likelihood does not drop on one side, so the quantile has no bound there.
+    /// The likelihood does not drop on one side of its peak, so the quantile has no bound on that side.
     #[error("the likelihood sets no limit to quantile {p}: the samples are too few for it")]
     Unbounded {
-        /// The requested quantile.
+        /// The quantile that was requested.
         p: f64,
     },
 }
@@ -205,8 +205,8 @@ pub enum OutOfReach {
 /// p-value.
 ///
 /// # Errors
-/// [`TailError`] states why the data do not support a tail: the error of the lowest threshold, where most data
-/// support the statement.
+/// Returns [`TailError`] with the reason why the data do not support a tail: the error of the lowest threshold,
+/// where most data support the statement.
 pub fn fit_tail(samples: &[f64], seed: u64) -> Result<Tail, TailError> {
     finite(samples)?;
     let sorted = Ordered::new(samples)?;
@@ -235,7 +235,7 @@ impl ThresholdCandidate {
     }
 }
 
-/// The thresholds that leave enough exceedances, low thresholds first.
+/// Returns the thresholds that leave enough exceedances, low thresholds first.
 fn candidates(sorted: &Ordered) -> Result<Vec<ThresholdCandidate>, TailError> {
     let n = sorted.len();
     let mut found: Vec<ThresholdCandidate> = Vec::new();
@@ -258,7 +258,8 @@ fn candidates(sorted: &Ordered) -> Result<Vec<ThresholdCandidate>, TailError> {
     Ok(found)
 }
 
-/// The error for a lowest threshold without enough exceedances; ties can cause this with any number of samples.
+/// Returns the error for a lowest threshold without enough exceedances; ties can cause this with any number of
+/// samples.
 fn too_few_or_discrete(sorted: &Ordered) -> TailError {
     let n = sorted.len();
     if n < FEWEST_SAMPLES {
@@ -282,7 +283,8 @@ fn most_common(values: &Ordered) -> usize {
     values.as_slice().chunk_by(|a, b| a >= b).map(<[f64]>::len).max().unwrap_or(0)
 }
 
-/// The first of `candidates` as a tail, if it passes the tests; the others are the higher thresholds.
+/// Returns the first of `candidates` as a tail, if it passes the tests; the remaining candidates are the higher
+/// thresholds.
 fn accept(
     samples: &[f64],
     candidates: &[ThresholdCandidate],
@@ -358,40 +360,41 @@ fn independent(samples: &[f64], threshold: f64) -> Result<(), TailError> {
 }
 
 impl Tail {
-    /// The quantile at which the tail begins.
+    /// Returns the quantile at which the tail begins.
     pub fn begins_at(&self) -> f64 {
         1.0 - self.exceedances as f64 / self.n as f64
     }
 
-    /// The highest quantile to which the tail is extrapolated: `1 - 1/(10·n)`.
+    /// Returns the highest quantile to which the tail is extrapolated: `1 - 1/(10·n)`.
     pub fn reaches_to(&self) -> f64 {
         1.0 - 1.0 / (REACH * self.n as f64)
     }
 
-    /// The value at which the fitted distribution ends; None if it is unbounded.
+    /// Returns the value at which the fitted distribution ends, or `None` if it is unbounded.
     pub fn end(&self) -> Option<f64> {
         self.law.end().map(|end| self.threshold + end)
     }
 
-    /// The fitted quantile `p`, between [`Tail::begins_at`] and [`Tail::reaches_to`], with its interval at
-    /// confidence `1 - alpha`. The interval comes from the profile of the likelihood (Coles, An Introduction to
-    /// Statistical Modeling of Extreme Values, 2001, sections 2.6.6 and 4.3.3), and the threshold counts as
+    /// Returns the fitted quantile `p`, between [`Tail::begins_at`] and [`Tail::reaches_to`], with its interval
+    /// at confidence `1 - alpha`. The interval comes from the profile of the likelihood (Coles, An Introduction
+    /// to Statistical Modeling of Extreme Values, 2001, sections 2.6.6 and 4.3.3), and the threshold counts as
     /// known.
     ///
     /// # Errors
-    /// [`OutOfReach`] for a quantile outside these limits, or a quantile that the samples leave open.
+    /// Returns [`OutOfReach`] for a quantile that the samples leave open, or that is outside the limits of an
+    /// extrapolation.
     pub fn quantile(&self, p: f64, alpha: f64) -> Result<(f64, Interval), OutOfReach> {
         probability("alpha", alpha)?;
         let z = std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(alpha);
         self.within(p, alpha, z)
     }
 
-    /// The fitted quantile if exceedances of one replicate are alike. Twice the drop of the log-likelihood must
-    /// reach the square of `t` with one degree of freedom less than replicates, times the design effect (see
-    /// [`Replicated`]; Chandler and Bate, Biometrika 94, 2007).
+    /// Returns the fitted quantile if exceedances of one replicate are alike. Twice the drop of the
+    /// log-likelihood must reach the square of `t` with one degree of freedom less than replicates, times the
+    /// design effect (see [`Replicated`]; Chandler and Bate, Biometrika 94, 2007).
     ///
     /// # Errors
-    /// [`OutOfReach`], as for [`Tail::quantile`].
+    /// Returns [`OutOfReach`], as [`Tail::quantile`] does.
     pub fn replicated_quantile(
         &self,
         p: f64,
@@ -403,7 +406,8 @@ impl Tail {
         self.within(p, alpha, t * of.design_effect.sqrt())
     }
 
-    /// The quantile `p` with the two values at which the likelihood has dropped by `reach` standard errors.
+    /// Returns the quantile `p` with the two values at which the likelihood has dropped by `reach` standard
+    /// errors.
     fn within(&self, p: f64, alpha: f64, reach: f64) -> Result<(f64, Interval), OutOfReach> {
         probability("p", p)?;
         if p < self.begins_at() {
@@ -421,8 +425,8 @@ impl Tail {
         Ok((self.threshold + excess, Interval { low, high, level: 1.0 - alpha }))
     }
 
-    /// The excesses on either side of `excess` at which twice the drop of the profiled log-likelihood reaches
-    /// the square of `reach`.
+    /// Returns the excesses on either side of `excess` at which twice the drop of the profiled log-likelihood
+    /// reaches the square of `reach`.
     fn profile_ends(&self, excess: f64, survival: f64, reach: f64) -> Option<(f64, f64)> {
         // At the threshold itself the quantile is the threshold, whatever the law.
         if survival > 1.0 - 1e-9 {
@@ -437,7 +441,7 @@ impl Tail {
     }
 }
 
-/// The largest log-likelihood per excess among all distributions whose excess at `survival` is `x`.
+/// Returns the largest log-likelihood per excess among all distributions whose excess at `survival` is `x`.
 fn profiled(ys: &[f64], x: f64, survival: f64) -> f64 {
     let hazard = -survival.ln();
     let at = |shape: f64| {
@@ -449,8 +453,8 @@ fn profiled(ys: &[f64], x: f64, survival: f64) -> f64 {
     gpd::maximize(at, -0.95, 2.05, 12).map_or(f64::NEG_INFINITY, at)
 }
 
-/// The edge of the region `inside`, searched from `start` by factors of `step`; None if there is no edge within
-/// a factor of 10^6.
+/// Returns the edge of the region `inside`, searched from `start` by factors of `step`, or `None` if there is
+/// no edge within a factor of 10^6.
 fn edge(inside: impl Fn(f64) -> bool, start: f64, step: f64) -> Option<f64> {
     let (mut near, mut far) = (start, start * step);
     while inside(far) {

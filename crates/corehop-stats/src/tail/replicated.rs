@@ -29,11 +29,12 @@ struct ReplicateExcess {
 }
 
 impl Replicated {
-    /// The design effect of the samples to which the tail was fitted, each with its replicate;
+    /// Returns the design effect of the samples to which the tail was fitted, each with its replicate;
     /// `in_a_row` consecutive replicates count as one.
     ///
     /// # Errors
-    /// [`NoInterval::TooFewReplicates`] if fewer than six replicates have a sample above the threshold.
+    /// Returns [`NoInterval::TooFewReplicates`] if fewer than six replicates have a sample above the
+    /// threshold.
     pub fn of(
         tail: &Tail,
         samples: &[f64],
@@ -59,7 +60,7 @@ impl Replicated {
     }
 }
 
-/// The variance of the numbers of exceedances, divided by the variance of binomial numbers.
+/// Returns the variance of the numbers of exceedances, divided by the variance of binomial numbers.
 fn counts(all: &[ReplicateExcess]) -> f64 {
     let sum = |of: fn(&ReplicateExcess) -> f64| all.iter().map(of).sum::<f64>();
     let (n, share) = (sum(|it| it.samples), sum(|it| it.beyond) / sum(|it| it.samples));
@@ -67,7 +68,7 @@ fn counts(all: &[ReplicateExcess]) -> f64 {
     corrected(all) * squares / (n * share * (1.0 - share)).max(f64::MIN_POSITIVE)
 }
 
-/// The variance of the sums of excesses, divided by the variance of independent sums.
+/// Returns the variance of the sums of excesses, divided by the variance of independent sums.
 fn excesses(all: &[ReplicateExcess], tail: &Tail) -> f64 {
     let ys = tail.excesses.as_slice();
     let mean = ys.iter().sum::<f64>() / ys.len() as f64;
@@ -76,8 +77,8 @@ fn excesses(all: &[ReplicateExcess], tail: &Tail) -> f64 {
     corrected(all) * squares / within.max(f64::MIN_POSITIVE)
 }
 
-/// The correction for the estimated mean: replicates vary slightly less around their own mean than
-/// around the true mean.
+/// Returns the correction for the estimated mean: replicates vary slightly less around their own mean
+/// than around the true mean.
 fn corrected(all: &[ReplicateExcess]) -> f64 {
     all.len() as f64 / (all.len() as f64 - 1.0)
 }

@@ -2,8 +2,8 @@
 //! The results of task sets under a scheduler: the course of their jobs, missed deadlines, and whether delays
 //! depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
 //!
-//! The jobs and the samples of a run are in two files. Both files have the same provenance, which links them,
-//! and a sample refers to its job by the job's index in the file of jobs.
+//! The jobs and the samples of a run are in two files. The two files have the same provenance, which links
+//! them, and a sample refers to its job by the job's index in the file of jobs.
 //!
 //! Unobserved runs count only among the courses, for comparison with observed runs ([`crate::recording`]).
 
@@ -35,12 +35,12 @@ use corehop_plan::workload::scheduler::Scheduler;
 /// The common properties of jobs that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Under {
-    /// The id of the platform.
+    /// The id of the platform on which the task sets ran.
     #[serde(serialize_with = "text")]
     pub machine: Text,
-    /// The scheduler of the jobs.
+    /// The scheduler under which the jobs ran.
     pub scheduler: Scheduler,
-    /// The background load.
+    /// The background load under which the task sets ran.
     #[serde(serialize_with = "text")]
     pub load: Text,
 }
@@ -103,17 +103,17 @@ struct TaskRunFiles {
 }
 
 impl TaskRunFiles {
-    /// The number of jobs that yielded a sample, valid or not.
+    /// Returns the number of jobs that yielded a sample, valid or not.
     fn gave(&self) -> usize {
         self.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count()
     }
 
-    /// Whether the file of samples is present, or would be empty.
+    /// Returns whether the file of samples is present, or would be empty.
     fn has_its_samples(&self) -> bool {
         self.sampled || self.gave() == 0
     }
 
-    /// The valid samples, each with its run; a sample whose job is missing has no run.
+    /// Returns the valid samples, each with its run; a sample whose job is missing has no run.
     fn of_runs(&self) -> impl Iterator<Item = (u64, &TaskSetRun, &JobDelay)> {
         self.delays.iter().filter_map(|delay| {
             let run = self.jobs.get(delay.job as usize)?.run;
@@ -128,7 +128,7 @@ pub struct TaskRuns {
     pairs: BTreeMap<String, TaskRunFiles>,
 }
 
-/// The results of task sets.
+/// The results of the task sets of all files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskReport {
     /// The courses of jobs, by scheduler and load.
@@ -143,7 +143,7 @@ pub struct TaskReport {
     pub sizes: Vec<SizePoint>,
     /// The effects of the number of tasks.
     pub effects: Vec<SizeEffect>,
-    /// The summaries of the runs.
+    /// The summaries of the runs of task sets.
     pub runs: Vec<RunSummary>,
     /// The summaries of each run's tasks.
     pub tasks: Vec<TaskSummary>,
@@ -163,7 +163,7 @@ pub struct TaskSummaries {
 }
 
 impl Summarise for TaskSummaries {
-    /// The report; None if no file had data of a task set.
+    /// The report, or `None` if no file had data of a task set.
     type Said = Option<TaskReport>;
 
     fn new(estimator: Estimator) -> Self {
@@ -244,7 +244,7 @@ impl TaskRuns {
         pair.delays.extend(of_tasks.filter(|it| it.valid).filter_map(delay));
     }
 
-    /// The report; None if no file had data of a task set.
+    /// Returns the report, or `None` if no file had data of a task set.
     pub fn finish(&self) -> Option<TaskReport> {
         let pairs: Vec<&TaskRunFiles> = self.pairs.values().collect();
         if pairs.is_empty() {
@@ -269,7 +269,7 @@ impl TaskRuns {
     }
 }
 
-/// The verdict on observation 5 for each machine, from the machine's own runs.
+/// Returns the verdict on observation 5 for each machine, from the machine's own runs.
 fn verdicts(pairs: &[&TaskRunFiles], effects: &[SizeEffect]) -> BTreeMap<String, ClaimVerdict> {
     let of_machine = |run: &TaskSetRun| {
         let told = effects.iter().filter(|it| it.under.machine == run.under.machine);
@@ -280,13 +280,13 @@ fn verdicts(pairs: &[&TaskRunFiles], effects: &[SizeEffect]) -> BTreeMap<String,
     pairs.iter().flat_map(|pair| pair.runs.values()).map(of_machine).collect()
 }
 
-/// A write ratio as a whole number of millionths, for grouping.
+/// Returns a write ratio as a whole number of millionths, for grouping.
 fn millionths(ratio: f64) -> u64 {
     (ratio * 1e6).round() as u64
 }
 
-/// A key that only the two files of a run have in common. Two commands can run the same plan within a second
-/// on two machines, but hardly with the same output file.
+/// Returns a key that only the two files of a run have in common. The same plan can run by two commands
+/// within a second on two machines, but hardly with the same output file.
 fn key(from: &Provenance) -> String {
     let Provenance { plan_digest, date, seed, command, .. } = from;
     format!("{plan_digest} {date} {seed} {}", command.join(" "))

@@ -20,28 +20,28 @@ use corehop_plan::workload::scheduler::Scheduler;
 /// The numbers of jobs by their course.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobCounts {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
-    /// The number of all jobs.
+    /// The number of all jobs that the runs released.
     pub jobs: u64,
     /// The number of jobs with each course.
     pub courses: BTreeMap<JobOutcome, u64>,
 }
 
-/// The deadlines that jobs missed.
+/// The number and the share of deadlines that jobs missed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct DeadlineMisses {
-    /// The number of all jobs.
+    /// The number of all jobs that were counted.
     pub jobs: u64,
     /// The number of jobs that ended after their deadline.
     pub missed: u64,
     /// The share of jobs that missed their deadline.
     pub ratio: f64,
     /// The interval of the share at 95 %, from the differences between runs: the jobs of one run tend to
-    /// meet, or to miss, their deadlines together. None below six runs.
+    /// meet, or to miss, their deadlines together. The field is `None` for fewer than six runs.
     pub interval: Option<Interval>,
-    /// The reason why there is no interval.
+    /// The reason why the statistic has no interval.
     pub why_none: Option<NoInterval>,
     /// The largest tardiness, in microseconds; 0 if no job was late.
     pub tardiness_us: f64,
@@ -51,18 +51,18 @@ pub struct DeadlineMisses {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "names in JSON carry their unit")]
 pub struct Responses {
-    /// The median response time.
+    /// The median of the jobs' response times.
     pub median_us: f64,
     /// The 99 % quantile of the response times.
     pub p99_us: f64,
-    /// The longest response time.
+    /// The longest of the jobs' response times.
     pub max_us: f64,
 }
 
-/// The summary of a run.
+/// The summary of a run of a task set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunSummary {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
     /// The number of the task set among the sets drawn with equal parameters.
@@ -73,7 +73,7 @@ pub struct RunSummary {
     pub wss_bytes: u64,
     /// The duration of the run, in seconds.
     pub seconds: f64,
-    /// The missed deadlines.
+    /// The deadlines that jobs missed under the scheduler.
     pub misses: DeadlineMisses,
     /// The response times of the jobs.
     pub responses: Responses,
@@ -82,7 +82,7 @@ pub struct RunSummary {
 /// The summary of a task in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskSummary {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
     /// The number of the task set among the sets drawn with equal parameters.
@@ -91,7 +91,7 @@ pub struct TaskSummary {
     pub task_count: u64,
     /// The working-set size of the set's first task.
     pub wss_bytes: u64,
-    /// The task, counted from 0.
+    /// The number of the task that has the error, counted from 0.
     pub task: u64,
     /// The missed deadlines of the task.
     pub misses: DeadlineMisses,
@@ -102,49 +102,49 @@ pub struct TaskSummary {
 /// The results of a scheduler under a load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulerSummary {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
-    /// The number of runs.
+    /// The number of runs under the scheduler.
     pub runs: usize,
     /// The total duration of the runs, in seconds.
     pub seconds: f64,
-    /// The missed deadlines.
+    /// The deadlines that jobs of the task missed.
     pub misses: DeadlineMisses,
     /// The response times of the jobs.
     pub responses: Responses,
-    /// The number of valid samples; None if jobs yielded samples whose file is missing.
+    /// The number of valid samples, or `None` if jobs yielded samples whose file is missing.
     pub samples: Option<usize>,
-    /// The number of valid samples per second; None if their file is missing.
+    /// The number of valid samples per second, or `None` if their file is missing.
     pub samples_per_second: Option<f64>,
     /// The number of absences after which a job resumed on its CPU.
     pub preemptions: u64,
     /// The number of absences after which a job resumed on another CPU.
     pub migrations: u64,
-    /// The share of migrations among all absences; None without absences.
+    /// The share of migrations among all absences, or `None` without absences.
     pub migration_share: Option<f64>,
 }
 
 /// The quantiles of the actual preemption lengths, from the first absence of each job that had one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LengthQuantiles {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
-    /// The class of the absences.
+    /// The class of event that the absences have.
     pub event: Event,
-    /// The number of absences.
+    /// The number of absences behind the quantiles.
     pub n: usize,
     /// The quantiles 0.1, 0.5, 0.9 and 0.99 of the lengths, in microseconds.
     pub quantiles_us: [f64; 4],
-    /// The longest absence, in microseconds.
+    /// The length of the longest absence in microseconds.
     pub max_us: f64,
 }
 
 /// The delays under two schedulers, for one class and size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DelayPair {
-    /// The class of the absences.
+    /// The class of event that the absences have.
     pub event: Event,
     /// The working-set size in bytes.
     pub wss_bytes: u64,
@@ -157,14 +157,14 @@ pub struct DelayPair {
     pub difference: BetweenDifference,
 }
 
-/// Two schedulers that ran equal task sets under one load.
+/// A pair of schedulers that ran equal task sets under one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SchedulerPair {
-    /// The id of the platform.
+    /// The id of the platform on which both schedulers ran.
     pub machine: String,
-    /// The background load.
+    /// The background load under which both schedulers ran.
     pub load: String,
-    /// The two schedulers.
+    /// The two schedulers that the pair compares.
     pub schedulers: [Scheduler; 2],
     /// The number of tasks that both schedulers ran: tasks of equal sets, with equal periods and
     /// deadlines.
@@ -179,18 +179,18 @@ pub struct SchedulerPair {
     /// The longest response of a task under the second scheduler divided by that under the first: the
     /// median of the task sets' medians, because the tasks of a set share their runs.
     pub response_ratio: Option<ReplicateStatistic>,
-    /// The delays, for each class.
+    /// The delays under both schedulers, for each class of event.
     pub delays: Vec<DelayPair>,
 }
 
-/// The watched runs of all files, with their jobs.
+/// Returns the watched runs of all files, with their jobs.
 fn watched<'a>(
     pairs: &[&'a TaskRunFiles],
 ) -> Vec<(&'a TaskSetRun, Vec<&'a JobSample>, Option<usize>)> {
     each(pairs).into_iter().filter(|(run, ..)| run.watched).collect()
 }
 
-/// The runs of all files, with their jobs and the number of their valid samples, if known.
+/// Returns the runs of all files, with their jobs and the number of their valid samples, if known.
 fn each<'a>(
     pairs: &[&'a TaskRunFiles],
 ) -> Vec<(&'a TaskSetRun, Vec<&'a JobSample>, Option<usize>)> {
@@ -323,7 +323,7 @@ struct Same {
     set: u64,
     task_count: u64,
     wss_bytes: u64,
-    /// The write ratio in millionths.
+    /// The share of written lines in millionths.
     write_ratio: u64,
     task: u64,
     period: u64,
@@ -354,7 +354,7 @@ fn nested(runs: &ByRun) -> Option<Nested> {
 }
 
 impl Same {
-    /// The identity of the task's set, which is equal for all its tasks.
+    /// Returns the identity of the task's set, which is equal for all its tasks.
     const fn set(self) -> Self {
         Self { task: 0, period: 0, deadline: 0, ..self }
     }
@@ -370,7 +370,7 @@ impl TaskOutcome {
         }
     }
 
-    /// The share of the task's jobs that missed their deadlines.
+    /// Returns the share of the task's jobs that missed their deadlines.
     fn missed(self) -> f64 {
         self.missed as f64 / self.jobs.max(1) as f64
     }
@@ -455,8 +455,8 @@ impl Made {
     }
 }
 
-/// The execution time of a task under the second scheduler divided by that under the first, as a median
-/// over all tasks.
+/// Returns the execution time of a task under the second scheduler divided by that under the first, as a
+/// median over all tasks.
 fn execution_ratio(both: &[(Same, TaskOutcome, TaskOutcome)]) -> Option<f64> {
     let ratio =
         |(_, one, two): &(Same, TaskOutcome, TaskOutcome)| two.wcet as f64 / one.wcet as f64;
@@ -464,13 +464,13 @@ fn execution_ratio(both: &[(Same, TaskOutcome, TaskOutcome)]) -> Option<f64> {
     Ordered::new(&ratios).ok().map(|ratios| median(&ratios))
 }
 
-/// The number of these jobs that ended after their deadline.
+/// Returns the number of the given jobs that ended after their deadline.
 fn late(jobs: &[&JobSample]) -> usize {
     jobs.iter().filter(|job| job.lateness_us > 0.0).count()
 }
 
 impl DeadlineMisses {
-    /// The missed deadlines among the jobs of all runs.
+    /// Returns the missed deadlines among the jobs of all runs.
     fn of(runs: &[&[&JobSample]]) -> Self {
         let jobs: usize = runs.iter().map(|run| run.len()).sum();
         let missed: usize = runs.iter().map(|run| late(run)).sum();
@@ -487,9 +487,9 @@ impl DeadlineMisses {
     }
 }
 
-/// The interval of the share of late jobs, or the reason why there is none. The interval is that of a mean
-/// over runs: each run contributes the share itself plus its surplus of late jobs (the ratio estimator of
-/// Cochran, Sampling Techniques, 1977, chapter 6).
+/// Returns the interval of the share of late jobs, or the reason why there is none. The interval is that
+/// of a mean over runs: each run contributes the share itself plus its surplus of late jobs (the ratio
+/// estimator of Cochran, Sampling Techniques, 1977, chapter 6).
 fn share(runs: &[&[&JobSample]]) -> (Option<Interval>, Option<NoInterval>) {
     let counts: Vec<(f64, f64)> =
         runs.iter().map(|run| (late(run) as f64, run.len() as f64)).collect();

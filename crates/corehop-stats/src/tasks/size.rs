@@ -54,46 +54,47 @@ words! {
 /// The delays of one class for one number of tasks, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizePoint {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
-    /// The class of the absences.
+    /// The class of event that the absences have.
     pub event: Event,
     /// The working-set size in bytes.
     pub wss_bytes: u64,
     /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// The number of tasks.
+    /// The number of tasks in each set.
     pub task_count: u64,
     /// The number of runs that yielded samples.
     pub runs: usize,
-    /// The number of valid samples of these runs.
+    /// The number of valid samples of the runs that yielded samples.
     pub n: usize,
-    /// The number of samples that the maxima of this class and size use; None if this trace is too short.
+    /// The number of samples that the maxima of this class and size use, or `None` if this trace is too
+    /// short.
     pub k_min: Option<usize>,
     /// The largest of the first k_min delays.
     pub max_us: Option<f64>,
-    /// The largest of all delays.
+    /// The largest of the delays of all samples.
     pub max_of_all_us: f64,
-    /// The mean of all delays.
+    /// The mean of the delays of all samples.
     pub mean_us: f64,
-    /// The median of all delays.
+    /// The median of the delays of all samples.
     pub median_us: f64,
 }
 
 /// The effect on delays of increasing the number of tasks from the smallest to the largest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeEffect {
-    /// The machine, the scheduler and the load.
+    /// The machine, the scheduler and the load of the jobs that were counted.
     #[serde(flatten)]
     pub under: Under,
-    /// The class of the absences.
+    /// The class of event that the absences have.
     pub event: Event,
-    /// The statistic of the delays.
+    /// The statistic of the delays that is compared.
     pub statistic: Statistic,
-    /// The smallest number of tasks.
+    /// The smallest number of tasks that is compared.
     pub from_tasks: u64,
-    /// The largest number of tasks.
+    /// The largest number of tasks that is compared.
     pub to_tasks: u64,
     /// The statistic at the largest number of tasks divided by the statistic at the smallest.
     pub comparison: Comparison,
@@ -102,7 +103,7 @@ pub struct SizeEffect {
     pub detectable: Option<f64>,
 }
 
-/// All points, and the effects of the number of tasks.
+/// Returns all points, and the effects of the number of tasks.
 pub(super) fn sizes(pairs: &[&TaskRunFiles]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
     let mut groups: BTreeMap<SizeGroupKey, Traces> = BTreeMap::new();
     for (file, pair) in pairs.iter().enumerate() {
@@ -123,7 +124,7 @@ pub(super) fn sizes(pairs: &[&TaskRunFiles]) -> (Vec<SizePoint>, Vec<SizeEffect>
     (points, effects.collect())
 }
 
-/// Whether observation 5 concerns this machine, scheduler and load.
+/// Returns whether observation 5 concerns this machine, scheduler and load.
 pub(super) fn counts(under: &Under) -> bool {
     &*under.load != "idle"
 }
@@ -132,13 +133,13 @@ fn long_enough(runs: &BTreeMap<(usize, u64), Vec<f64>>) -> bool {
     runs.values().map(Vec::len).sum::<usize>() >= LEAST_SAMPLES
 }
 
-/// The length of the shortest trace that is long enough for a comparison.
+/// Returns the length of the shortest trace that is long enough for a comparison.
 fn k_min(traces: &Traces) -> Option<usize> {
     let lengths = traces.values().filter(|runs| long_enough(runs));
     lengths.map(|runs| runs.values().map(Vec::len).sum()).min()
 }
 
-/// The samples of several runs, taken from each run in turn.
+/// Returns the samples of several runs, taken from each run in turn.
 fn in_turn(runs: &[&[f64]]) -> Vec<f64> {
     let longest = runs.iter().map(|run| run.len()).max().unwrap_or(0);
     (0..longest).flat_map(|at| runs.iter().filter_map(move |run| run.get(at).copied())).collect()
@@ -240,7 +241,7 @@ struct Ratios {
 }
 
 impl Ratios {
-    /// The ratio of the last to the first runs; None if a statistic is not above 0.
+    /// Returns the ratio of the last to the first runs, or `None` if a statistic is not above 0.
     fn new(
         first: &[Vec<f64>],
         last: &[Vec<f64>],
@@ -268,7 +269,7 @@ impl Ratios {
         Some(Self { estimate, resampled, stretch })
     }
 
-    /// The interval at confidence `1 - alpha`; None if too many resamples have no ratio.
+    /// Returns the interval at confidence `1 - alpha`, or `None` if too many resamples have no ratio.
     fn interval(&self, alpha: f64) -> Option<Interval> {
         let n = self.resampled.len();
         if n * 10 < RESAMPLES * 9 {
@@ -300,7 +301,7 @@ fn resample(runs: &[Vec<f64>], least: usize, draw: &mut DrawStream) -> Vec<Vec<f
 mod tests {
     use super::*;
 
-    /// As many ratios as there are resamples, whose logarithms are standard normal.
+    /// Makes as many ratios as there are resamples, whose logarithms are standard normal.
     fn normal(stretch: f64) -> Ratios {
         let at = |at: usize| exceeded(1.0 - (at as f64 + 0.5) / RESAMPLES as f64);
         Ratios { estimate: 1.0, resampled: (0..RESAMPLES).map(at).collect(), stretch }

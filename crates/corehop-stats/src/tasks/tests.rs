@@ -20,7 +20,7 @@ fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
     }
 }
 
-/// A sample of a migration that cost `delay_us` microseconds, for the job at this index.
+/// Returns a sample of a migration that cost `delay_us` microseconds, for the job at this index.
 fn moved(job: u64, task_count: u64, delay_us: f64) -> Sample {
     Sample {
         job,
@@ -37,7 +37,8 @@ fn of(date: &str) -> Provenance {
     Provenance { plan_digest: "plan".to_owned(), date: date.to_owned(), ..Provenance::default() }
 }
 
-/// A report of two runs with 20 and 40 jobs under a scheduler, with 75 and 250 tasks and these delays.
+/// Returns a report of two runs with 20 and 40 jobs under a scheduler, with 75 and 250 tasks and the
+/// given delays.
 fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
     let mut runs = TaskRuns::default();
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
@@ -54,7 +55,7 @@ fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
     runs.finish().unwrap()
 }
 
-/// A delay of 100 to 109 us, in turn.
+/// Returns a delay of 100 to 109 us, in turn.
 fn level(at: u64) -> f64 {
     100.0 + (at % 10) as f64
 }
@@ -224,7 +225,7 @@ fn runs_that_were_not_watched_are_counted_among_the_courses_and_nowhere_else() {
     assert!((pair.response_ratio.as_ref().unwrap().estimate - 1.0).abs() < 1e-9);
 }
 
-/// A report of the same 20 jobs under two schedulers; `other` changes the jobs of the second.
+/// Returns a report of the same 20 jobs under two schedulers; `other` changes the jobs of the second.
 fn against(other: impl Fn(&mut TaskJob)) -> TaskReport {
     let mut runs = TaskRuns::default();
     let first: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();

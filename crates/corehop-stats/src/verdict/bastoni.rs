@@ -35,7 +35,7 @@ const FIRST: ObservationClaim = ObservationClaim {
 /// Tests observation 1, on predictability and cache size.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_1(
     cells: &[CellView],
     machine: &MachineView,
@@ -60,8 +60,8 @@ pub fn bastoni_1(
     Ok(FIRST.judge(comparisons, &missing))
 }
 
-/// For every kind of loaded cell, the cell with the largest working set up to a quarter of the L2
-/// cache, and the cell with the smallest working set of at least the cache's size, if both exist.
+/// Returns for every kind of loaded cell the cell with the largest working set up to a quarter of the
+/// L2 cache, and the cell with the smallest working set of at least the cache's size, if both exist.
 fn small_and_large<'a, 'b>(
     cells: &[&'b CellView<'a>],
     l2: u64,
@@ -87,12 +87,12 @@ fn small_and_large<'a, 'b>(
         .collect()
 }
 
-/// Whether an event is a preemption or a migration, and not a control.
+/// Returns whether an event is a preemption or a migration, and not a control.
 const fn leaves(event: Event) -> bool {
     matches!(event, Event::Preemption) || event.is_migration()
 }
 
-/// The relative spread of the delays of `cell`; `rule(low, high)` judges it and returns (fits,
+/// Returns the relative spread of the delays of `cell`; `rule(low, high)` judges it and returns (fits,
 /// contradicts).
 fn spread(
     cell: &CellView,
@@ -117,8 +117,8 @@ fn spread(
     })
 }
 
-/// An interval of the relative spread that assumes no distribution: the three quartiles are in their
-/// intervals over replicates, each at a third of `alpha`.
+/// Returns an interval of the relative spread that assumes no distribution: the three quartiles are in
+/// their intervals over replicates, each at a third of `alpha`.
 fn relative_spread(cell: &CellView, alpha: f64) -> Result<Option<Interval>, BadInput> {
     let nested = cell.nested()?;
     let quartile =
@@ -151,7 +151,7 @@ const SECOND: ObservationClaim = ObservationClaim {
 /// Tests observation 2, on preemption against migration under load.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_2(
     cells: &[CellView],
     machine: &MachineView,
@@ -176,8 +176,8 @@ pub fn bastoni_2(
     Ok(SECOND.judge(comparisons, missing))
 }
 
-/// The highest quantile that both cells bound from above. The numbers of samples alone determine the
-/// choice, so that it favours no outcome.
+/// Returns the highest quantile that both cells bound from above. The numbers of samples alone
+/// determine the choice, so that it favours no outcome.
 fn highest_bounded(x: &CellView, y: &CellView, sure: Sureness) -> Result<f64, BadInput> {
     let samples = x.delay_ns.len().min(y.delay_ns.len());
     for p in [0.99, 0.95] {
@@ -193,7 +193,7 @@ fn highest_bounded(x: &CellView, y: &CellView, sure: Sureness) -> Result<f64, Ba
 /// The smallest number of samples beyond a quantile of all samples that is compared.
 const BEYOND: f64 = 10.0;
 
-/// All pairs of a `from` cell and a `to` cell that differ only in the event.
+/// Returns all pairs of a `from` cell and a `to` cell that differ only in the event.
 fn pairs<'a, 'b>(
     cells: &[&'b CellView<'a>],
     from: impl Fn(&CellView) -> bool,
@@ -218,7 +218,7 @@ const THIRD_A: ObservationClaim = ObservationClaim {
            preemption was measured with nothing running, an idle leave stands in for it.",
 };
 
-/// Whether the replicates of a migration tend to cost more than those of a preemption.
+/// Returns whether the replicates of a migration tend to cost more than those of a preemption.
 fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result<bool, BadInput> {
     let alpha = sure.to_contradict();
     let difference = median_difference(&preemption.nested()?, &migration.nested()?, alpha)?;
@@ -229,7 +229,7 @@ fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result
 /// Tests the first half of observation 3, on preemption against migration in an idle system.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<ClaimVerdict, BadInput> {
     let cells = checked(cells, alpha)?;
     let pairs = quiet_pairs(&cells);
@@ -257,8 +257,8 @@ pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<ClaimVerdict, BadInp
     })
 }
 
-/// Pairs of quiet preemptions with quiet migrations; at sizes without such a preemption of any length,
-/// an idle leave takes its place.
+/// Returns pairs of quiet preemptions with quiet migrations; at sizes without a quiet preemption of
+/// any length, an idle leave takes its place.
 fn quiet_pairs<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b CellView<'a>)> {
     let migration = |cell: &CellView| cell.quiet() && cell.event.is_migration();
     let preemption = |cell: &CellView| cell.quiet() && cell.event == Event::Preemption;
@@ -285,7 +285,7 @@ const THIRD_B: ObservationClaim = ObservationClaim {
 /// Tests the second half of observation 3, on L3 against memory migration in an idle system.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_3b(
     cells: &[CellView],
     machine: &MachineView,
@@ -325,7 +325,7 @@ const FOURTH: ObservationClaim = ObservationClaim {
 /// Tests observation 4, on delay and preemption length.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn bastoni_4(
     cells: &[CellView],
     machine: &MachineView,
@@ -355,8 +355,8 @@ pub fn bastoni_4(
 /// Delays in nanoseconds, each with its replicate.
 type ReplicateDelays = Vec<(f64, u64)>;
 
-/// The delays after the shortest fifth and the longest half of the preemptions; None if the lengths do
-/// not differ enough.
+/// Returns the delays after the shortest fifth and the longest half of the preemptions, or `None` if
+/// the lengths do not differ enough.
 fn short_and_long(cell: &CellView) -> Option<(ReplicateDelays, ReplicateDelays)> {
     let lengths = Ordered::new(cell.length_ns).ok()?;
     if lengths.len() < FEWEST_FOR_LENGTH {

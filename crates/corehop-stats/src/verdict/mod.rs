@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests the observations of the published studies on this machine.
 //!
-//! Each observation becomes a list of comparisons between cells, and the interval of each comparison fits the
-//! observation, contradicts it, or leaves it open. All observations follow one rule:
+//! An observation becomes a list of comparisons between cells, and the interval of each comparison fits the
+//! observation, contradicts it, or leaves it open. The verdicts on all observations follow one rule:
 //! - An observation **does not hold** if at least one comparison contradicts it, at a confidence that allows
 //!   for the number of comparisons (Bonferroni).
 //! - An observation **holds** if no comparison contradicts it and at least three quarters fit, each at the
@@ -61,8 +61,8 @@ pub struct CellView<'a> {
     pub delay_ns: &'a [f64],
     /// The preemption lengths in nanoseconds; one for each warm touch.
     pub length_ns: &'a [f64],
-    /// The replicate of each sample. The replicate is the unit: samples of one replicate carry less
-    /// information than as many samples of several replicates.
+    /// The number of the replicate of each sample. The replicate is the unit: samples of one replicate carry
+    /// less information than as many samples of several replicates.
     pub replicates: &'a [u64],
     /// The number of consecutive replicates that count as one, estimated from all cells of the run together
     /// (see [`SharedDependence`](super::replicates::SharedDependence)).
@@ -76,7 +76,7 @@ pub struct MachineView<'a> {
     pub cache_bytes: &'a [u64],
     /// The way in which memory is attached to the packages.
     pub memory_architecture: MemoryArchitecture,
-    /// Whether outer caches hold no line that an inner cache holds; None if unknown.
+    /// Whether outer caches hold no line that an inner cache holds, or `None` if unknown.
     pub exclusive_caches: Option<bool>,
     /// The classes of migration to which no pair of usable CPUs belongs.
     pub lacks: &'a [Event],
@@ -92,7 +92,7 @@ pub struct MachineFacts {
 }
 
 impl MachineFacts {
-    /// The facts of `platform`.
+    /// Returns the facts of `platform`.
     pub fn of(platform: &Platform) -> Self {
         let cpu = platform.usable().first().unwrap_or_default();
         let caches: Vec<_> = platform.data_caches(cpu).collect();
@@ -110,7 +110,7 @@ impl MachineFacts {
         }
     }
 
-    /// A view of the facts.
+    /// Returns a view of the facts.
     pub fn view(&self) -> MachineView<'_> {
         MachineView {
             cache_bytes: &self.cache_bytes,
@@ -130,7 +130,7 @@ impl MachineView<'_> {
         lacks: &[],
     };
 
-    /// The size of the second-level cache, or of the only cache.
+    /// Returns the size of the second-level cache, or of the only cache.
     fn second_level(&self) -> Option<u64> {
         self.cache_bytes.get(1).or(self.cache_bytes.first()).copied()
     }
@@ -154,46 +154,46 @@ pub enum TestOutcome {
 pub enum Says {
     /// The comparison agrees with the observation.
     Fits,
-    /// The comparison contradicts the observation.
+    /// The comparison of the cells contradicts the observation.
     Contradicts,
     /// The interval of the comparison allows both outcomes, or there is no interval.
     Open,
 }
 
-/// One comparison with its numbers.
+/// A comparison of cells with its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The compared quantities, for instance "median delay of l3_migration less preemption, load idle".
     pub what: String,
     /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// The estimated difference, in `unit`.
+    /// The estimate of the difference between the cells, in `unit`.
     pub estimate: f64,
-    /// The interval at the confidence for fitting; None if the samples do not support an interval.
+    /// The interval at the confidence for fitting, or `None` if the samples do not support an interval.
     pub interval: Option<Interval>,
     /// The reason why there is no interval, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_none: Option<String>,
     /// The largest difference that counts as none, in `unit`.
     pub margin: f64,
-    /// The unit of these numbers: `ns`, or `1` for ratios and probabilities.
+    /// The unit of the numbers of the comparison: `ns`, or `1` for ratios and probabilities.
     pub unit: &'static str,
-    /// The outcome of the comparison.
+    /// The outcome of the comparison for the observation.
     pub says: Says,
 }
 
-/// The verdict on an observation.
+/// The verdict on an observation of a study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClaimVerdict {
     /// The stable name of the observation: `bastoni-1` … `bastoni-5`, `waechtler-1`, `waechtler-2`.
     pub id: &'static str,
-    /// The observation, in corehop's words.
+    /// The observation of the study in corehop's words.
     pub claim: &'static str,
     /// The paper that states the observation.
     pub source: &'static str,
     /// The rule of the observation's test.
     pub rule: &'static str,
-    /// The outcome of the test.
+    /// The outcome of the test of the observation.
     pub outcome: TestOutcome,
     /// The reason for the outcome, in a sentence or two.
     pub evidence: String,
@@ -204,8 +204,8 @@ pub struct ClaimVerdict {
 /// Tests all observations on the cells of one machine, each at confidence `1 - alpha`.
 ///
 /// # Errors
-/// [`BadInput`] if a cell has a value that is not a number, its columns differ in length, or `alpha` is not a
-/// probability. A cell without samples is ignored and is not an error.
+/// Returns [`BadInput`] if a cell has a value that is not a number, its columns differ in length, or `alpha`
+/// is not a probability. A cell without samples is ignored and is not an error.
 pub fn verdicts(
     cells: &[CellView],
     machine: &MachineView,
@@ -232,13 +232,13 @@ struct ObservationClaim {
 }
 
 impl ObservationClaim {
-    /// The verdict that the samples do not decide.
+    /// Returns the verdict that the samples do not decide.
     fn cannot_tell(&self, why: impl Into<String>) -> ClaimVerdict {
         self.verdict(TestOutcome::CannotTell, why.into(), Vec::new())
     }
 
-    /// The verdict by the rule of this module. `missing` describes the needed cells, in case there is nothing
-    /// to compare.
+    /// Returns the verdict by the rule of this module. `missing` describes the needed cells, in case there is
+    /// nothing to compare.
     fn judge(&self, comparisons: Vec<Comparison>, missing: &str) -> ClaimVerdict {
         if comparisons.is_empty() {
             return self.cannot_tell(format!("not measured: {missing}"));
@@ -275,7 +275,7 @@ impl ObservationClaim {
 }
 
 impl Comparison {
-    /// The comparison as a clause.
+    /// Returns the comparison as a clause.
     fn sentence(&self) -> String {
         let Self { what, estimate, unit, .. } = self;
         let kib = self.wss_bytes as f64 / 1024.0;
@@ -328,7 +328,7 @@ fn checked<'a, 'b>(
 }
 
 impl CellView<'_> {
-    /// Whether the experiment ran no other thread, neither beside the job nor in its absence.
+    /// Returns whether the experiment ran no other thread, neither beside the job nor in its absence.
     fn quiet(&self) -> bool {
         self.load == "idle"
             && (self.preempted_by == Absence::Nothing || self.event == Event::IdleLeave)
@@ -338,8 +338,8 @@ impl CellView<'_> {
         self.load != "idle"
     }
 
-    /// Whether `other` differs from this cell only in the event. A job that resumed at once on another CPU
-    /// has no length, so its length cannot differ.
+    /// Returns whether `other` differs from this cell only in the event. A job that resumed at once on
+    /// another CPU has no length, so its length cannot differ.
     fn comparable_to(&self, other: &CellView) -> bool {
         let at_once = self.absence.is_empty() || other.absence.is_empty();
         (at_once || self.absence == other.absence)
@@ -349,17 +349,17 @@ impl CellView<'_> {
             && self.variant == other.variant
     }
 
-    /// The delays by replicate, in nanoseconds, from which intervals are computed.
+    /// Returns the delays by replicate, in nanoseconds, from which intervals are computed.
     fn nested(&self) -> Result<Nested, BadInput> {
         Ok(Nested::from_labelled(self.delay_ns, self.replicates)?.depending(self.in_a_row))
     }
 
-    /// The medians of the replicates' delays, sorted.
+    /// Returns the medians of the replicates' delays, sorted.
     fn delays(&self) -> Result<Ordered, BadInput> {
         Ordered::new(&self.nested()?.own_quantiles(0.5)?)
     }
 
-    /// The median time of the warm touches, in nanoseconds.
+    /// Returns the median time of the warm touches, in nanoseconds.
     fn warm(&self) -> Result<f64, BadInput> {
         Ok(median(&Ordered::new(self.warm_ns)?))
     }
@@ -373,13 +373,13 @@ struct Sureness {
 }
 
 impl Sureness {
-    /// The error probability of a two-sided interval whose ends each err with probability `alpha`, as
+    /// Returns the error probability of a two-sided interval whose ends each err with probability `alpha`, as
     /// equivalence and non-inferiority within a margin require.
     fn to_fit(self) -> f64 {
         (2.0 * self.alpha).min(0.99)
     }
 
-    /// The error probability of one comparison, so that all comparisons together err with probability
+    /// Returns the error probability of one comparison, so that all comparisons together err with probability
     /// `alpha`.
     fn to_contradict(self) -> f64 {
         self.alpha / self.comparisons.max(1) as f64
@@ -438,8 +438,8 @@ fn difference(
     })
 }
 
-/// The reason why the difference of quantiles has no interval: the reason of the first side without an
-/// interval.
+/// Returns the reason why the difference of quantiles has no interval: the reason of the first side without
+/// an interval.
 fn why_none(sides: [&Nested; 2], p: f64, alpha: f64) -> Result<Option<String>, BadInput> {
     for side in sides {
         if let Some(why) = side.quantile(p, alpha)?.why_none {
@@ -465,8 +465,8 @@ fn says(fits: bool, contradicts: bool) -> Says {
     }
 }
 
-/// The largest difference of two comparable costs: [`COMPARABLE`] of the smaller cost, or [`NEGLIGIBLE`] of
-/// the warm touch if that is more.
+/// Returns the largest difference of two comparable costs: [`COMPARABLE`] of the smaller cost, or
+/// [`NEGLIGIBLE`] of the warm touch if that is more.
 fn margin(x: &CellView, of_x: f64, of_y: f64) -> Result<f64, BadInput> {
     Ok((COMPARABLE * of_x.min(of_y)).max(NEGLIGIBLE * x.warm()?))
 }
@@ -492,8 +492,8 @@ mod synthetic {
     }
 
     impl Cell {
-        /// `n` samples with normal delays of this mean and standard deviation, in microseconds, and
-        /// lengths uniform in 0 to 50 ms; the warm touch takes 20 ns per line.
+        /// Makes a cell of `n` samples with normal delays of the given mean and standard deviation, in
+        /// microseconds, and lengths uniform in 0 to 50 ms; the warm touch takes 20 ns per line.
         pub(super) fn new(
             draw: &mut ResampleSource,
             event: Event,

@@ -24,7 +24,7 @@ const FIRST: ObservationClaim = ObservationClaim {
 /// Tests observation 1, on memory migrations in NUMA systems.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn waechtler_1(
     cells: &[CellView],
     machine: &MachineView,
@@ -61,7 +61,7 @@ pub fn waechtler_1(
     Ok(verdict)
 }
 
-/// Pairs of every memory migration with every event that a scheduler could choose instead.
+/// Returns pairs of every memory migration with every event that a scheduler could choose instead.
 fn alternatives<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b CellView<'a>)> {
     let far = cells.iter().filter(|cell| cell.event == Event::MemoryMigration);
     far.flat_map(|far| {
@@ -95,7 +95,7 @@ const GAIN: f64 = 0.01;
 /// Tests observation 2, on migrations that gain.
 ///
 /// # Errors
-/// [`BadInput`] for invalid cells or an invalid `alpha`.
+/// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
 pub fn waechtler_2(
     cells: &[CellView],
     machine: &MachineView,
@@ -127,8 +127,8 @@ pub fn waechtler_2(
     Ok(found_or_not(comparisons, machine.exclusive_caches))
 }
 
-/// The observation states that such a migration exists, so one fitting comparison suffices, and
-/// only all comparisons together contradict it.
+/// The observation states that a migration with a gain exists, so one fitting comparison suffices,
+/// and only all comparisons together contradict it.
 fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimVerdict {
     let count = |says| comparisons.iter().filter(|c| c.says == says).count();
     let (all, gains, none) = (comparisons.len(), count(Says::Fits), count(Says::Contradicts));
@@ -256,7 +256,7 @@ mod tests {
         assert!(verdict.evidence.contains("never cost less"), "{}", verdict.evidence);
     }
 
-    /// Quiet migrations and idle leaves at two sizes beyond all caches and one within.
+    /// Makes quiet migrations and idle leaves at two sizes beyond all caches and one within.
     fn beyond(n: usize, migration: f64, leave: f64) -> Vec<Cell> {
         let mut draw = ResampleSource::new(23);
         let mut cells = Vec::new();

@@ -136,7 +136,7 @@ fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
     assert_eq!(ranks(&[task(10, None), task(10, None)]), [0, 1]);
 }
 
-/// Task sets like those of `sets`, with changed parameters of the draws.
+/// Draws task sets as `sets` does, with parameters that `change` changes.
 fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut RandomSets)) -> Tasks {
     let mut sets = sets(scheduler, count);
     if let TaskOrigin::Drawn(drawn) = &mut sets.source {

@@ -27,7 +27,7 @@ pub const MOST_THREADS: usize = 64;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gangs {
-    /// The gangs.
+    /// The gangs that the plan runs, in order.
     pub gangs: Vec<Gang>,
 }
 
@@ -82,9 +82,9 @@ pub enum GangsError {
     /// No two CPUs are as near or as far apart as the requested placement needs.
     #[error("no two usable CPUs of {platform} are placed `{placing}` ({what}): omit this placing")]
     Placing {
-        /// The requested placement.
+        /// The placement that the plan requested for a gang.
         placing: Placing,
-        /// The platform's name.
+        /// The name of the platform that does not have the placement.
         platform: String,
         /// The thing that the CPUs would need in common.
         what: &'static str,
@@ -94,27 +94,27 @@ pub enum GangsError {
         "gang {gang} names the CPUs {cpus}: name one of {usable} for each of 2 to {MOST_THREADS} threads"
     )]
     Cpus {
-        /// The gang, counted from 0.
+        /// The number of the gang that has the error, counted from 0.
         gang: usize,
         /// The CPUs that the gang names.
         cpus: String,
-        /// The platform's usable CPUs.
+        /// The CPUs that corehop may use on the platform.
         usable: String,
     },
     /// A gang has a move that cannot be made, or that the result rows could not show.
     #[error("gang {gang}, moves: {what}; {remedy}")]
     Moves {
-        /// A description of the problem.
+        /// The number of the gang that has the error, counted from 0.
         gang: usize,
-        /// The change to the plan that removes the problem.
+        /// A description of the problem with the moves of the gang.
         what: String,
-        /// The change that helps.
+        /// The change to the plan that helps.
         remedy: &'static str,
     },
-    /// A gang has no work.
+    /// A gang of the plan has no work.
     #[error("gang {gang} has no rounds to measure: give it at least one")]
     Nothing {
-        /// The gang, counted from 0.
+        /// The number of the gang that has the error, counted from 0.
         gang: usize,
     },
 }
@@ -125,7 +125,7 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl Gang {
-    /// A short description of the gang's work.
+    /// Returns a short description of the gang's work.
     pub fn name(&self) -> String {
         let cpus: Vec<String> = self.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
         format!(
@@ -141,7 +141,7 @@ impl Gang {
 }
 
 impl Gang {
-    /// The moves of a thread, in the order in which the moves happen.
+    /// Returns the moves of a thread, in the order in which the moves happen.
     pub fn moves_of(&self, thread: usize) -> Vec<GangMove> {
         let its = |it: &&GangMove| it.thread == thread;
         let mut moves: Vec<GangMove> = self.moves.iter().filter(its).copied().collect();
@@ -149,8 +149,8 @@ impl Gang {
         moves
     }
 
-    /// The reason why the gang's moves cannot be made, with the remedy; None if they can be made or if
-    /// the gang has no moves.
+    /// Returns the reason why the gang's moves cannot be made, with the remedy, or `None` if they can be
+    /// made or if the gang has no moves.
     fn wrong_move(&self, usable: &CpuList) -> Option<(String, &'static str)> {
         let moved = self.placing == Placing::Moved;
         if moved == self.moves.is_empty() {
@@ -182,7 +182,7 @@ impl Gangs {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`GangsError`] for the first gang that the platform cannot run.
+    /// Returns [`GangsError`] for the first gang that the platform cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), GangsError> {
         let usable = platform.usable();
         for (gang, it) in self.gangs.iter().enumerate() {
@@ -203,7 +203,7 @@ impl Gangs {
         Ok(())
     }
 
-    /// The number of runs of all gangs.
+    /// Returns the number of runs of all gangs.
     pub fn runs(&self) -> u64 {
         self.gangs.iter().map(|gang| u64::from(gang.samples)).sum()
     }
@@ -258,7 +258,7 @@ impl Kind for Gangs {
         })
     }
 
-    /// One observation for each run of a gang, taken from the row of the gang's first thread.
+    /// Counts one observation for each run of a gang, from the row of the gang's first thread.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         Box::new(|rows: &Rows| {
             let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
@@ -266,7 +266,7 @@ impl Kind for Gangs {
         })
     }
 
-    /// For each run of a gang, the time that a round of its slowest thread took.
+    /// Returns for each run of a gang the time that a round of its slowest thread took.
     fn times(rows: &Rows) -> Vec<RowTime> {
         let mut runs: BTreeMap<(u64, u64), (&SharedData, f64)> = BTreeMap::new();
         for row in &rows.shared_data {

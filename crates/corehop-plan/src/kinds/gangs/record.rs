@@ -28,9 +28,9 @@ pub struct MemberRecord {
     pub cpu: Cpu,
     /// The duration of the thread's work, in picoseconds.
     pub picos: u64,
-    /// The number of times that another thread took the thread's CPU; None if not counted.
+    /// The number of times that another thread took the thread's CPU, or `None` if not counted.
     pub preempted: Option<u64>,
-    /// The accesses of the thread; None if the machine does not count them.
+    /// The accesses of the thread, or `None` if the machine does not count them.
     pub counts: Option<MemberCounts>,
 }
 
@@ -39,7 +39,7 @@ pub struct MemberRecord {
 pub struct MemberCounts {
     /// The number of instructions that the thread executed, including instructions of waiting.
     pub instructions: u64,
-    /// The number of loads.
+    /// The number of loads that the thread executed.
     pub loads: u64,
     /// The number of stores, including locked instructions.
     pub stores: u64,
@@ -56,7 +56,7 @@ pub struct MemberCounts {
 }
 
 impl SharedData {
-    /// The rows of a record of `gangs` with this seed on `platform`.
+    /// Returns the rows of a record of `gangs` with this seed on `platform`.
     pub(super) fn of(
         gangs: &Gangs,
         seed: u64,
@@ -102,7 +102,7 @@ impl SharedData {
 }
 
 impl SharedData {
-    /// The observation of a gang's run, for counting samples.
+    /// Returns the observation of a gang's run, for counting samples.
     pub(super) fn observation(&self) -> RowObservation {
         RowObservation {
             cell: self.gang,
@@ -117,7 +117,7 @@ impl SharedData {
 }
 
 impl SharedData {
-    /// The time that a round of the gang's run takes, for comparisons.
+    /// Returns the time that a round of the gang's run takes, for comparisons.
     pub(super) fn time(&self, run: u64, round_ns: f64) -> RowTime {
         let group = format!("time of a round, {} {}", self.program, self.parameters);
         RowTime {

@@ -20,7 +20,7 @@ pub struct Cell {
     pub length: Length,
     /// The occupant of the CPU during the absence.
     pub absence: Absence,
-    /// The walk of the cell's own preemptor; None for the plan's preemptor.
+    /// The walk of the cell's own preemptor, or `None` for the plan's preemptor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
     /// The state of the lines before the first touch.
@@ -28,8 +28,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A rough estimate of the time that a sample takes: the touches at a guess of 100 ns per line, the
-    /// absence, and the waits of a duty budget of one half.
+    /// Returns a rough estimate of the time that a sample takes: the touches at a guess of 100 ns per
+    /// line, the absence, and the waits of a duty budget of one half.
     pub fn projected(&self, set: &WorkingSet) -> Nanos {
         let touches = set.visits().saturating_mul(4 * 100);
         let away = self.length.mean().get();
@@ -39,9 +39,9 @@ impl Cell {
     }
 }
 
-/// A short name for each of these cells: the event, the size, and the properties that distinguish the
-/// cell from the others. A cell whose working set is missing from `sets` is named as if the set were
-/// empty.
+/// Returns a short name for each of the given cells: the event, the size, and the properties that
+/// distinguish the cell from the others. A cell whose working set is missing from `sets` is named as if
+/// the set were empty.
 pub fn names(cells: &[Cell], sets: &[WorkingSet]) -> Vec<String> {
     let nothing = WorkingSet::list(Bytes::new(0), 0.0);
     let of = |cell: &Cell| traits(cell, sets.get(cell.set).unwrap_or(&nothing));
@@ -65,8 +65,8 @@ pub fn names(cells: &[Cell], sets: &[WorkingSet]) -> Vec<String> {
 /// The number of properties that are part of every name: event and size.
 const ALWAYS: usize = 2;
 
-/// The properties of a cell in words, the most telling first; a property with its usual value is an
-/// empty text.
+/// Returns the properties of a cell in words, the most telling first; a property with its usual value
+/// is an empty text.
 fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
     let unless = |usual: bool, word: String| if usual { String::new() } else { word };
     vec![
@@ -86,7 +86,7 @@ fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
     ]
 }
 
-/// The short text of a preemption length, such as `4ms` or `0..50ms`.
+/// Returns the short text of a preemption length, such as `4ms` or `0..50ms`.
 fn short(length: Length) -> String {
     let text = length.to_string();
     match (text.strip_prefix("fixed_"), text.strip_prefix("uniform_")) {

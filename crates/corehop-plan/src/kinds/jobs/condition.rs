@@ -51,7 +51,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// A condition that draws everything anew in each replicate.
+    /// Makes a condition that draws everything anew in each replicate.
     pub const fn whole(replicate: u32) -> Self {
         let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
         Self { renewed: Renewed::Everything, frames, order, others, threads }

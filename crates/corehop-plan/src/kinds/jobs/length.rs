@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Nanos, UnitError};
 
-/// The distribution of preemption lengths.
+/// The distribution from which corehop draws preemption lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Length {
-    /// Every preemption has this length.
+    /// Every preemption of the distribution has this length.
     Fixed(Nanos),
     /// Lengths are drawn uniformly from the first to the second time, both included.
     Uniform(Nanos, Nanos),
@@ -22,7 +22,8 @@ pub enum Length {
 }
 
 impl fmt::Display for Length {
-    /// The text for the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, or `uniform`.
+    /// Writes the text for the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, or
+    /// `uniform`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tight = |time: Nanos| time.to_string().replace(' ', "");
         f.pad(&match *self {
@@ -86,7 +87,7 @@ impl Length {
     /// The length of no absence, for events without an absence.
     pub const ZERO: Self = Self::Fixed(Nanos::new(0));
 
-    /// The shortest length that can be drawn.
+    /// Returns the shortest length that can be drawn.
     pub const fn shortest(self) -> Nanos {
         match self {
             Self::Fixed(time) | Self::Uniform(time, _) => time,
@@ -94,7 +95,7 @@ impl Length {
         }
     }
 
-    /// The mean of the drawn lengths.
+    /// Returns the mean of the drawn lengths.
     pub const fn mean(self) -> Nanos {
         match self {
             Self::Fixed(time) => time,

@@ -35,7 +35,7 @@ pub struct Jobs {
     /// The way in which a job moves to another CPU.
     #[serde(default = "by_affinity")]
     pub mover: Mover,
-    /// The walk of the preemptor; None if no preemptor preempts a job.
+    /// The walk of the preemptor, or `None` if no preemptor preempts a job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
     /// The working sets to which cells refer by index.
@@ -75,12 +75,12 @@ const fn by_affinity() -> Mover {
 pub struct Phase {
     /// The replicate of the run, counted from 0. If the previous phase has another replicate, the machine
     /// draws anew what a process draws when it starts: the frames of job, preemptors, polluters and
-    /// eviction buffer, the order of the accesses, and the threads. With None the machine decides when to
-    /// draw anew.
+    /// eviction buffer, the order of the accesses, and the threads. If the number of the replicate is
+    /// `None`, the machine decides when to draw anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
-    /// The draws with which the phase runs, if its replicate keeps some draws of earlier replicates. With
-    /// None all draws are new in each replicate.
+    /// The draws with which the phase runs, if its replicate keeps some draws of earlier replicates. If
+    /// the condition is `None`, the machine draws everything anew in each replicate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
     /// The background load of the phase.
@@ -89,7 +89,7 @@ pub struct Phase {
     pub jobs: Vec<Job>,
 }
 
-/// One scripted job, as in Fig. 1 of Bastoni et al.; corehop times every touch of the job.
+/// A scripted job, as in Fig. 1 of Bastoni et al.; corehop times every touch of the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
     /// The index of the cell to which the job's samples belong.
@@ -120,7 +120,7 @@ pub enum Step {
 pub struct Absent {
     /// The CPU on which the job resumes.
     pub to: Cpu,
-    /// The length of the absence.
+    /// The length of the job's absence.
     pub length: Nanos,
     /// The occupant of the CPU during the absence.
     pub to_whom: Absence,
@@ -132,7 +132,7 @@ pub enum JobsError {
     /// A job refers by index to a thing that the plan does not have.
     #[error("phase {phase}, job {job}: {what} {index} does not exist (there are {count})")]
     Index {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The job in its phase, counted from 0.
         job: usize,
@@ -140,7 +140,7 @@ pub enum JobsError {
         what: &'static str,
         /// The index that the job uses.
         index: usize,
-        /// The number of such things in the plan.
+        /// The number of things of this kind that the plan has.
         count: usize,
     },
     /// A job names a CPU that the platform lacks or that corehop may not use.
@@ -148,13 +148,13 @@ pub enum JobsError {
         "phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})"
     )]
     Cpu {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The job in its phase, counted from 0.
         job: usize,
         /// The CPU that the job names.
         cpu: Cpu,
-        /// The platform's name.
+        /// The name of the platform that lacks the CPU.
         platform: String,
         /// The usable CPUs of the platform.
         usable: String,
@@ -170,7 +170,7 @@ pub enum JobsError {
     /// The programs of a load cannot change their working sets as described.
     #[error("phase {phase}: {error}")]
     Changing {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The error in the description of the load's program.
         error: ChangingError,
@@ -183,7 +183,7 @@ pub enum JobsError {
         "phase {phase}, job {job}: the cell says {event}, but the steps are {found}: change one of the two"
     )]
     Event {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The job in its phase, counted from 0.
         job: usize,
@@ -197,7 +197,7 @@ pub enum JobsError {
         "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
     )]
     NoPreemptor {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The job in its phase, counted from 0.
         job: usize,
@@ -207,11 +207,11 @@ pub enum JobsError {
         "phase {phase}, job {job}: the cell says preemption, but nothing takes the CPU: the load `{load}` waits for its device or its locks and evicts almost nothing: change `to_whom` and the cell's `absence` to `preemptor`, or the cell's event to idle_leave"
     )]
     NothingPreempts {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The job in its phase, counted from 0.
         job: usize,
-        /// The word for the load.
+        /// The word for the load that the phase has.
         load: &'static str,
     },
     /// A load would have to run on the CPU of the job or of its preemptor.
@@ -219,11 +219,11 @@ pub enum JobsError {
         "phase {phase}, job {job}: the load `{load}` has only {cpu}, which the preemptor takes, so nothing runs beside the preemption: let the load run on another CPU (`--load-cpus`), or omit the load (`--load idle`)"
     )]
     NothingBeside {
-        /// The phase, counted from 0.
+        /// The number of the phase that has the error, counted from 0.
         phase: usize,
         /// The job in its phase, counted from 0.
         job: usize,
-        /// The word for the load.
+        /// The word for the load that the phase has.
         load: &'static str,
         /// The only CPU of the load.
         cpu: Cpu,
@@ -231,7 +231,7 @@ pub enum JobsError {
 }
 
 impl Phase {
-    /// The draws with which the phase runs; None if the machine decides.
+    /// Returns the draws with which the phase runs, or `None` if the machine decides.
     pub fn draws(&self) -> Option<Condition> {
         self.condition.or(self.replicate.map(Condition::whole))
     }
@@ -241,13 +241,13 @@ impl Jobs {
     /// The largest number of jobs in one plan; corehop runs a longer experiment in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
 
-    /// The walk of this job's preemptor: the walk that the job's cell states, or else the plan's.
+    /// Returns the walk of this job's preemptor: the walk that the job's cell states, or else the plan's.
     pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
         let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
         own.or(self.preemptor.as_ref())
     }
 
-    /// The different walks of all preemptors; the plan's own walk comes first.
+    /// Returns the different walks of all preemptors; the plan's own walk comes first.
     pub fn preemptors(&self) -> Vec<&Polluter> {
         let mut all: Vec<&Polluter> = Vec::new();
         let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
@@ -259,18 +259,19 @@ impl Jobs {
         all
     }
 
-    /// The index of a job's preemptor in [`Jobs::preemptors`].
+    /// Returns the index of a job's preemptor in [`Jobs::preemptors`].
     pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
         let own = self.preemptor_of(job)?;
         self.preemptors().iter().position(|&it| it == own)
     }
 
-    /// The number of jobs in all phases.
+    /// Returns the number of jobs in all phases.
     pub fn count(&self) -> usize {
         self.phases.iter().map(|phase| phase.jobs.len()).sum()
     }
 
-    /// The number of different replicates among the phases; None if a phase names no replicate.
+    /// Returns the number of different replicates among the phases, or `None` if a phase names no
+    /// replicate.
     pub fn replicates(&self) -> Option<usize> {
         let mut numbers: Vec<u32> =
             self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;
@@ -279,7 +280,8 @@ impl Jobs {
         Some(numbers.len())
     }
 
-    /// The sum of all preemption lengths, which is the part of the wall time that no machine can shorten.
+    /// Returns the sum of all preemption lengths, which is the part of the wall time that no machine can
+    /// shorten.
     pub fn absences(&self) -> Nanos {
         let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
         let away = |step: &Step| if let Step::Leave(away) = step { away.length.get() } else { 0 };
@@ -289,7 +291,7 @@ impl Jobs {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`JobsError`] for the first part of the plan that does not fit the platform.
+    /// Returns [`JobsError`] for the first part of the plan that does not fit the platform.
     pub fn check(&self, platform: &Platform) -> Result<(), JobsError> {
         for (set, working_set) in self.sets.iter().enumerate() {
             working_set.check().map_err(|error| JobsError::Workload { set, error })?;
@@ -307,7 +309,7 @@ impl Jobs {
         Ok(())
     }
 
-    /// A rough estimate of the plan's run time; see [`Cell::projected`].
+    /// Returns a rough estimate of the plan's run time; see [`Cell::projected`].
     pub fn projected(&self) -> Nanos {
         let of_job = |job: &Job| {
             let cell = self.cells.get(job.cell)?;
@@ -486,8 +488,8 @@ impl Kind for Jobs {
         Box::new(Rows::observations)
     }
 
-    /// The times of valid walks and of absences. Samples have no row time because the delay of a sample
-    /// depends on the estimator.
+    /// Returns the times of valid walks and of absences. Samples have no row time because the delay of a
+    /// sample depends on the estimator.
     fn times(rows: &Rows) -> Vec<RowTime> {
         let access_times = rows.access_times.iter().filter(|it| it.valid).map(AccessTime::time);
         access_times.chain(rows.preemption_lengths.iter().map(PreemptionLength::time)).collect()

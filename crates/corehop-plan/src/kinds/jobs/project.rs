@@ -27,11 +27,11 @@ const SHORTEST_PROGRESS_NS: f64 = 200e3;
 /// part of the absence.
 const SLOWEST_LINE_NS: f64 = 2_000.0;
 
-/// The shortest absence in which a waiting load must have made progress, in nanoseconds; such a load
+/// The shortest absence in which a waiting load must have made progress, in nanoseconds; a waiting load
 /// waits for a device, or for the end of a pause between bursts.
 const SHORTEST_PROGRESS_OF_WAITING_NS: f64 = 25e6;
 
-/// The rows of the records of `jobs`, of the kind that the plan states.
+/// Returns the rows of the records of `jobs`, of the kind that the plan states.
 pub(super) fn projection<'a>(
     jobs: &'a Jobs,
     at: ProjectionContext<'a>,
@@ -73,8 +73,8 @@ impl Sample {
         }
     }
 
-    /// A sample whose cold, warm and resumed times come from the job's first, second and last touch;
-    /// None if the job's script has fewer touches.
+    /// Returns a sample whose cold, warm and resumed times come from the job's first, second and last
+    /// touch, or `None` if the job's script has fewer touches.
     pub(in crate::kinds) fn of(
         context: &RunContext,
         origin: &JobProvenance<'_>,
@@ -158,8 +158,8 @@ impl Sample {
     }
 }
 
-/// The causes that disturbed a sample: disturbances of its two timed touches, and of an absence that was
-/// not as planned.
+/// Returns the causes that disturbed a sample: disturbances of its two timed touches, and of an absence
+/// that was not as planned.
 fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leave>) -> Vec<Cause> {
     let mut causes = [warm.disturbances(), resumed.disturbances()].concat();
     let drift = (resumed.spin_ns / warm.spin_ns - 1.0).abs();
@@ -174,7 +174,7 @@ fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leav
     causes
 }
 
-/// Whether the preemptor of the cell had the CPU for only a part of the absence.
+/// Returns whether the preemptor of the cell had the CPU for only a part of the absence.
 fn preemptor_idle(cell: &Cell, leave: &Leave) -> bool {
     let few = |lines| (lines as f64) < least_walked(leave.length_ns);
     cell.absence == Absence::Preemptor
@@ -182,8 +182,8 @@ fn preemptor_idle(cell: &Cell, leave: &Leave) -> bool {
         && leave.preemptor_lines.is_some_and(few)
 }
 
-/// Whether the load did nothing in an absence in which the load should have run, alone or beside a
-/// preemptor.
+/// Returns whether the load did nothing in an absence in which the load should have run, alone or beside
+/// a preemptor.
 fn load_idle(cell: &Cell, leave: &Leave) -> bool {
     let shortest = match cell.load {
         Load::Dma { .. } | Load::Buslock { .. } => SHORTEST_PROGRESS_OF_WAITING_NS,
@@ -192,12 +192,13 @@ fn load_idle(cell: &Cell, leave: &Leave) -> bool {
     cell.absence != Absence::Nothing && leave.length_ns > shortest && leave.load_bytes == Some(0)
 }
 
-/// The smallest number of lines that a preemptor walks in an absence of `length_ns` if it has the CPU.
+/// Returns the smallest number of lines that a preemptor walks in an absence of `length_ns` if it has
+/// the CPU.
 fn least_walked(length_ns: f64) -> f64 {
     (length_ns / SLOWEST_LINE_NS).max(1.0)
 }
 
-/// The causes that were cut out of touches which stay usable.
+/// Returns the causes that were cut out of touches which stay usable.
 fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
     if !disturbed_by.is_empty() {
         return Vec::new();
@@ -225,7 +226,7 @@ impl AccessTime {
         }
     }
 
-    /// The access time of the job's only touch.
+    /// Returns the access time of the job's only touch.
     fn of(context: &RunContext, origin: &JobProvenance<'_>, record: &JobRecord) -> Option<Self> {
         let JobProvenance { cell, set, .. } = *origin;
         let walk = record.touches.last()?;
@@ -272,7 +273,7 @@ impl PreemptionLength {
         }
     }
 
-    /// The preemption length of the job's only absence.
+    /// Returns the preemption length of the job's only absence.
     fn of(context: &RunContext, origin: &JobProvenance<'_>, record: &JobRecord) -> Option<Self> {
         let JobProvenance { cell, .. } = *origin;
         let leave = record.leaves.first()?;
@@ -294,7 +295,8 @@ impl PreemptionLength {
 }
 
 impl Rows {
-    /// The observations that decide how many more samples to take, from the rows of scripted jobs.
+    /// Returns the observations that decide how many more samples to take, from the rows of scripted
+    /// jobs.
     pub fn observations(&self) -> Vec<RowObservation> {
         let samples = self.samples.iter().map(Sample::observation);
         let access_times = self.access_times.iter().map(AccessTime::observation);
@@ -304,7 +306,7 @@ impl Rows {
 }
 
 impl AccessTime {
-    /// The time of an access, for comparisons.
+    /// Returns the time of an access, for comparisons.
     pub(super) fn time(&self) -> RowTime {
         let (page, node) = (self.page, self.node.map(|node| format!(", node {node}")));
         let group = format!(
@@ -326,7 +328,7 @@ impl AccessTime {
 }
 
 impl PreemptionLength {
-    /// The actual preemption length, for comparisons.
+    /// Returns the actual preemption length, for comparisons.
     pub(super) fn time(&self) -> RowTime {
         RowTime {
             experiment: "preemption-length",

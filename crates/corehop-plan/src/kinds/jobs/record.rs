@@ -4,20 +4,20 @@
 use crate::units::Cpu;
 use crate::words::words;
 
-/// The record of one job.
+/// The record of the times and counts that corehop measured for one job.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct JobRecord {
     /// The phase to which the job belongs, counted from 0.
     pub phase: usize,
     /// The position of the job in its phase, counted from 0.
     pub job: usize,
-    /// The number of the draw of everything that a process draws when it starts (frames, order, threads);
-    /// None if the plan fixes the draws.
+    /// The number of the draw of everything that a process draws when it starts (frames, order, threads),
+    /// or `None` if the plan fixes the draws.
     pub draw: Option<u64>,
-    /// The line exchanges before and after the job's batch; None if no other CPU was available.
+    /// The line exchanges before and after the job's batch, or `None` if no other CPU was available.
     pub exchange: Option<BatchExchange>,
-    /// The share of the declared last-level cache that a probe around the job's phase kept; None without a
-    /// probe.
+    /// The share of the declared last-level cache that a probe around the job's phase kept, or `None`
+    /// without a probe.
     pub llc_share: Option<f64>,
     /// The start of the job, in nanoseconds since the start of the run.
     pub start_ns: u64,
@@ -32,16 +32,16 @@ pub struct JobRecord {
 }
 
 /// The distance of two CPUs around a batch of jobs: the time of a cache line from one CPU to the other, in
-/// nanoseconds for one way; None if the other CPU was not available in time.
+/// nanoseconds for one way, or `None` if the other CPU was not available in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchExchange {
     /// The CPU of the job, from which the exchange was measured.
     pub from: Cpu,
     /// The other CPU of the exchange.
     pub with: Cpu,
-    /// The time before the batch.
+    /// The time of the exchange before the batch.
     pub before_ns: Option<f64>,
-    /// The time after the batch.
+    /// The time of the exchange after the batch.
     pub after_ns: Option<f64>,
 }
 
@@ -90,7 +90,7 @@ words! {
     }
 }
 
-/// One timed pass over the working set.
+/// A touch is one timed pass of a job over its working set.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Touch {
     /// The CPU on which the touch was to run.
@@ -120,13 +120,13 @@ pub struct Touch {
     pub faults: u32,
     /// The time that the hypervisor stole according to the kernel, in nanoseconds.
     pub steal_ns: u64,
-    /// The number of interrupts served on the CPU during the touch; None if they cannot be counted.
+    /// The number of interrupts served on the CPU during the touch, or `None` if they cannot be counted.
     pub interrupts: Option<u32>,
-    /// The number of the thread's last-level cache misses during the touch; None if they cannot be
+    /// The number of the thread's last-level cache misses during the touch, or `None` if they cannot be
     /// counted.
     pub misses: Option<u64>,
-    /// Whether an SMT sibling had a thread to run during the touch; None if the core has no sibling, or if
-    /// no source reports it.
+    /// Whether an SMT sibling had a thread to run during the touch, or `None` if the core has no sibling,
+    /// or if no source reports it.
     pub sibling_busy: Option<bool>,
     /// The time of a fixed spin just before the touch, in nanoseconds, which shows the core's clock rate.
     pub spin_ns: f64,
@@ -146,9 +146,9 @@ pub const REPAIRABLE: f64 = 0.9;
 const HIDDEN: f64 = 0.02;
 
 impl Touch {
-    /// The time of an undisturbed touch in nanoseconds: the measured time, or, if a few segments were
-    /// disturbed, the time of the certified segments scaled to all lines. `None` if too few lines are
-    /// certified.
+    /// Returns the time of an undisturbed touch in nanoseconds: the measured time, or, if a few segments
+    /// were disturbed, the time of the certified segments scaled to all lines. Returns `None` if too few
+    /// lines are certified.
     pub fn certified_ns(&self) -> Option<f64> {
         if self.lines_certified == self.lines {
             return Some(self.ns);
@@ -160,7 +160,7 @@ impl Touch {
         (share >= REPAIRABLE && left > 0.0).then(|| left / share)
     }
 
-    /// The most specific cause of the touch's uncertified segments for which there is evidence.
+    /// Returns the most specific cause of the touch's uncertified segments for which there is evidence.
     pub fn gap_cause(&self) -> Option<Cause> {
         if self.switches > 0 {
             Some(Cause::Preempted)
@@ -175,14 +175,14 @@ impl Touch {
         }
     }
 
-    /// Whether interrupts without a hole took a relevant share of the touch: their place and length are
-    /// unknown, so that they cannot be cut out.
+    /// Returns whether interrupts without a hole took a relevant share of the touch: their place and
+    /// length are unknown, so that they cannot be cut out.
     pub fn interrupted_unseen(&self) -> bool {
         let unseen = self.interrupts.unwrap_or(0).saturating_sub(self.holes);
         f64::from(unseen) * self.hole_ns > HIDDEN * self.ns
     }
 
-    /// The causes that make the touch unusable, in the order of [`Cause`].
+    /// Returns the causes that make the touch unusable, in the order of [`Cause`].
     pub fn disturbances(&self) -> Vec<Cause> {
         let unusable_gap = match self.certified_ns() {
             // A thread that had the CPU in between has used the caches too: that is never repaired,
@@ -209,7 +209,7 @@ pub struct Leave {
     pub from: Cpu,
     /// The CPU on which the job resumed.
     pub to: Cpu,
-    /// The requested length, in nanoseconds.
+    /// The requested length of the absence, in nanoseconds.
     pub requested_ns: u64,
     /// The actual length, in nanoseconds; between two CPUs the length is corrected for the offset of their
     /// clocks.

@@ -53,7 +53,8 @@ impl Overheads {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`OverheadsError`] names the CPU that corehop may not use, or the task set that cannot run.
+    /// Returns [`OverheadsError`] with the CPU that corehop may not use, or the task set that
+    /// cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), OverheadsError> {
         for cpu in self.cpus.iter() {
             platform.one_usable(Some(cpu))?;
@@ -64,7 +65,7 @@ impl Overheads {
         Ok(())
     }
 
-    /// The only unit of the plan: one measurement of all overheads.
+    /// Returns the only unit of the plan: one measurement of all overheads.
     pub(crate) fn unit(&self) -> SamplingUnit {
         let runs = self.tasks.iter().flat_map(|tasks| &tasks.runs);
         let runs: u64 = runs.map(|run| run.duration.get()).sum();
@@ -87,7 +88,7 @@ impl Kind for Overheads {
         Some(("CPUs", self.cpus.len() as u64))
     }
 
-    /// A single unit that measures all overheads.
+    /// Returns a single unit that measures all overheads.
     fn units(&self) -> Vec<SamplingUnit> {
         vec![self.unit()]
     }

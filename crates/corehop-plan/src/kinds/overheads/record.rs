@@ -12,7 +12,7 @@ use crate::units::Cpu;
 /// A record of several times of one overhead.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OverheadRecord {
-    /// The measured overhead.
+    /// The scheduling overhead that was measured.
     pub overhead: Overhead,
     /// The vantage point of the measurement.
     pub vantage: Vantage,
@@ -20,14 +20,14 @@ pub struct OverheadRecord {
     pub tasks: u32,
     /// The sender and the receiver of an interrupt between CPUs.
     pub between: Option<(Cpu, Cpu)>,
-    /// The replicate; None if no part of the measurement was started anew.
+    /// The replicate, or `None` if no part of the measurement was started anew.
     pub replicate: Option<u32>,
-    /// The measured times, in nanoseconds.
+    /// The times that corehop measured for the overhead, in nanoseconds.
     pub ns: Vec<f64>,
 }
 
 impl OverheadRecord {
-    /// The rows of the record, one for each time.
+    /// Returns the rows of the record, one for each time.
     pub(super) fn rows<'a>(
         &'a self,
         platform: &Platform,
@@ -48,15 +48,15 @@ impl OverheadRecord {
     }
 }
 
-/// The facts of a measurement of overheads, apart from its rows. The provenance of a result has these
-/// facts under [`OverheadFacts::KEY`].
+/// The facts of a measurement of overheads, apart from its rows. The provenance of a result has the
+/// facts about overheads under [`OverheadFacts::KEY`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct OverheadFacts {
     /// The overheads that corehop did not measure, each with the reason.
     pub missing: Vec<String>,
-    /// The cost of observing the kernel; None if the kernel could not be observed.
+    /// The cost of observing the kernel, or `None` if the kernel could not be observed.
     pub recording: Option<KernelObservation>,
-    /// The cost of the control page; None if there is no control page.
+    /// The cost of the control page, or `None` if there is no control page.
     pub control_page: Option<ControlPageCost>,
     /// The reason why there is no control page.
     pub no_control_page: Option<String>,
@@ -67,8 +67,8 @@ impl OverheadFacts {
     /// which is also the largest number of tasks in Bastoni et al.
     const FROM_THREADS: u32 = 250;
 
-    /// The number of tasks to which the table of overheads is extended; None if overheads were measured
-    /// with task sets.
+    /// Returns the number of tasks to which the table of overheads is extended, or `None` if overheads
+    /// were measured with task sets.
     pub fn table_to(&self) -> Option<u32> {
         self.recording.is_none().then_some(Self::FROM_THREADS)
     }
@@ -76,7 +76,7 @@ impl OverheadFacts {
     /// The key of the facts in the provenance.
     pub const KEY: &'static str = "overheads";
 
-    /// The facts in the provenance of a file or a run.
+    /// Returns the facts in the provenance of a file or a run.
     pub fn of(machine: &Map<String, Value>) -> Option<Self> {
         serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
     }
@@ -88,13 +88,13 @@ pub struct KernelObservation {
     /// The median time that corehop needs to record one event, in nanoseconds. The measured times
     /// exclude this recording time.
     pub noting_ns: f64,
-    /// The median time to enter and leave the recording program, in nanoseconds. Each measured time
-    /// contains this time once, plus once for each event within the measured time. None if corehop did
-    /// not measure it.
+    /// The median time to enter and leave the recording program, in nanoseconds. Every measured time
+    /// contains the residual once, plus once for each event within the measured time. The field is
+    /// `None` if corehop did not measure the residual.
     pub residual_ns: Option<f64>,
     /// The largest offset between the clocks of two CPUs, in nanoseconds.
     pub clock_bound_ns: f64,
-    /// The number of recorded events.
+    /// The number of kernel events that corehop recorded.
     pub events: usize,
     /// The number of events lost because the buffer was full or the recording program was already
     /// running.
@@ -114,14 +114,14 @@ pub struct ControlPageCost {
     /// The switch time of registered threads with the BPF programs, in nanoseconds.
     pub registered_ns: f64,
     /// The run time of the BPF programs per switch of registered threads, in nanoseconds, as the kernel
-    /// accounts for it (with two clock readings); None if the kernel does not account for it.
+    /// accounts for it (with two clock readings), or `None` if the kernel does not account for it.
     pub program_ns: Option<f64>,
     /// The number of repetitions of each kind.
     pub goes: u32,
 }
 
 impl ControlPageCost {
-    /// The ratios of the switch times with the programs to the switch time without them: for
+    /// Returns the ratios of the switch times with the programs to the switch time without them: for
     /// unregistered and for registered threads.
     pub fn ratios(&self) -> (f64, f64) {
         (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
@@ -129,7 +129,7 @@ impl ControlPageCost {
 }
 
 impl OverheadTime {
-    /// The time of the overhead, for comparisons.
+    /// Returns the time of the overhead, for comparisons.
     pub(super) fn time(&self) -> RowTime {
         let in_kernel = self.vantage == Vantage::Kernel;
         let from = if in_kernel { "in the kernel" } else { "from threads" };

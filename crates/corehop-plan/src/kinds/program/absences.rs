@@ -3,9 +3,10 @@
 //! absences.
 //!
 //! An hour of a busy program has millions of absences. corehop keeps a count for each thread, class and octave of
-//! lengths, with the CPU time after these absences by octave. It also keeps at most [`Lengths::MOST`] different lengths
-//! of each class, the [`Absences::LONGEST`] longest absences, and at most [`Absences::MOST_NAMES`] names of preempting
-//! threads. All counts together need less than 16 MB, plus some 100 bytes for each class and octave of a thread.
+//! lengths, with the CPU time after these absences by octave. The counts also keep at most [`Lengths::MOST`] different
+//! lengths of each class, the [`Absences::LONGEST`] longest absences, and at most [`Absences::MOST_NAMES`] names of
+//! preempting threads. All counts together need less than 16 MB, plus some 100 bytes for each class and octave of a
+//! thread.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,7 +18,7 @@ use crate::workload::Event;
 pub struct AbsenceKind {
     /// The run of the program; None in files that do not number runs.
     pub run: Option<u64>,
-    /// The id of the thread.
+    /// The id of the thread that was absent.
     pub tid: u32,
     /// The event that the thread resumed with.
     pub event: Event,
@@ -28,11 +29,11 @@ pub struct AbsenceKind {
 /// The count of absences that have one [`AbsenceKind`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AbsenceCount {
-    /// The number of absences.
+    /// The number of absences of this kind.
     pub times: u64,
-    /// The number of these absences that began with a preemption.
+    /// The number of absences of this kind that began with a preemption.
     pub preempted: u64,
-    /// The number of these absences that are moves required by the thread's affinity.
+    /// The number of absences of this kind that are moves required by the thread's affinity.
     pub pinned: u64,
     /// The sum of the lengths of brief preemptions, in nanoseconds.
     pub sum_ns: u64,
@@ -40,8 +41,8 @@ pub struct AbsenceCount {
     pub shortest_ns: u64,
     /// The length of the longest absence, in nanoseconds.
     pub longest_ns: u64,
-    /// The CPU time that the thread had from each absence to its next absence, if known; the last absence has no such
-    /// time.
+    /// The CPU time that the thread had from each absence to its next absence, if known; the last absence has no next
+    /// one.
     pub rooms: Rooms,
 }
 
@@ -56,8 +57,8 @@ pub struct LastAbsence {
 }
 
 impl LastAbsence {
-    /// The CPU time from this absence to the next, with true; if the CPU time is unknown, the elapsed time as an upper
-    /// bound, with false. None if both are unknown.
+    /// Returns the CPU time from this absence to the next, with true; if the CPU time is unknown, the elapsed time as
+    /// an upper bound, with false. Returns `None` if neither the CPU time nor an upper bound of it is known.
     fn until(&self, next: &Absence) -> Option<(u64, bool)> {
         let cpu_ns = next.cpu_ns.zip(self.cpu_ns).and_then(|(end, begin)| end.checked_sub(begin));
         let time = || Some((next.out_ns.checked_sub(self.in_ns)?, false));
@@ -117,7 +118,7 @@ impl Absences {
         }
     }
 
-    /// The most recent absence of each thread, ordered by run and thread.
+    /// Returns the most recent absence of each thread, ordered by run and thread.
     pub fn last(&self) -> impl Iterator<Item = &LastAbsence> {
         self.last.values()
     }
@@ -146,29 +147,30 @@ impl Absences {
         }
     }
 
-    /// The number of counted absences.
+    /// Returns the number of absences that were counted.
     pub const fn times(&self) -> u64 {
         self.times
     }
 
-    /// The counts, ordered by run, thread, class and octave.
+    /// Returns the counts, ordered by run, thread, class and octave.
     pub fn counts(&self) -> impl Iterator<Item = (&AbsenceKind, &AbsenceCount)> {
         self.counts.iter()
     }
 
-    /// The counts of one run.
+    /// Returns the counts of absences in one run of the program.
     pub fn of_run(&self, run: u64) -> impl Iterator<Item = (&AbsenceKind, &AbsenceCount)> {
         let first = |run| AbsenceKind { run, tid: 0, event: Event::ALL[0], octave: 0 };
         let from = self.counts.range(first(Some(run))..);
         from.take_while(move |(kind, _)| kind.run == Some(run))
     }
 
-    /// The lengths of the absences of a class.
+    /// Returns the lengths of the absences of a class.
     pub fn lengths(&self, event: Event) -> Option<&Lengths> {
         self.lengths.get(&event)
     }
 
-    /// The absences kept individually: all absences in their order, or only the longest, sorted from long to short.
+    /// Returns the absences kept individually: all absences in their order, or only the longest, sorted from long to
+    /// short.
     pub fn kept(&self) -> Vec<&Absence> {
         let mut kept: Vec<_> = self.longest.iter().rev().collect();
         if self.times as usize <= Self::LONGEST {
@@ -177,22 +179,23 @@ impl Absences {
         kept.into_iter().map(|(_, absence)| absence).collect()
     }
 
-    /// The names of preempting threads, each with the number of absences in which a thread of the name came first.
+    /// Returns the names of preempting threads, each with the number of absences in which a thread of the name came
+    /// first.
     pub fn by(&self) -> impl Iterator<Item = (&str, u64)> {
         self.by.iter().map(|(name, &times)| (name.as_str(), times))
     }
 
-    /// The number of absences whose preempting thread has a name beyond [`Self::MOST_NAMES`].
+    /// Returns the number of absences whose preempting thread has a name beyond [`Self::MOST_NAMES`].
     pub const fn other_names(&self) -> u64 {
         self.other_names
     }
 
-    /// The highest number of a run that has an absence, if runs are numbered.
+    /// Returns the highest number of a run that has an absence, if runs are numbered.
     pub const fn last_run(&self) -> Option<u64> {
         self.last_run
     }
 
-    /// The number of all kept entries, which bounds the memory.
+    /// Returns the number of all kept entries, which bounds the memory.
     pub fn entries(&self) -> usize {
         let lengths: usize = self.lengths.values().map(|it| it.times.len()).sum();
         let rooms: usize = self.counts.values().map(|it| it.rooms.kinds()).sum();
@@ -201,8 +204,9 @@ impl Absences {
     }
 }
 
-/// A distribution of absence lengths. Up to [`Self::MOST`] different lengths are exact; for more lengths, only so many
-/// leading bits are kept that at most this many differ, but at least [`Self::FEWEST_BITS`] bits.
+/// The distribution of the lengths of a class of absences. Up to [`Self::MOST`] different lengths are exact; if there
+/// are more, the distribution keeps only so many leading bits that at most this many differ, but at least
+/// [`Self::FEWEST_BITS`] bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lengths {
     times: BTreeMap<u64, u64>,
@@ -236,17 +240,17 @@ impl Lengths {
         }
     }
 
-    /// The smallest length that the distribution does not distinguish from this length.
+    /// Returns the smallest length that the distribution does not distinguish from this length.
     const fn lowest(&self, length_ns: u64) -> u64 {
         length_ns & !(self.width(length_ns) - 1)
     }
 
-    /// The number of lengths that the distribution does not distinguish from this length.
+    /// Returns the number of lengths that the distribution does not distinguish from this length.
     const fn width(&self, length_ns: u64) -> u64 {
         1 << (u64::BITS - length_ns.leading_zeros()).saturating_sub(self.bits)
     }
 
-    /// The median length, in nanoseconds; None if the distribution is empty.
+    /// Returns the median length, in nanoseconds, or `None` if the distribution is empty.
     pub fn median_ns(&self) -> Option<f64> {
         let at = |place: u64| {
             let mut before = 0;
@@ -259,7 +263,7 @@ impl Lengths {
         Some(f64::midpoint(at(self.count.checked_sub(1)? / 2)?, at(self.count / 2)?))
     }
 
-    /// The largest relative error of the median; 0 if the median is exact.
+    /// Returns the largest relative error of the median; 0 if the median is exact.
     pub fn error(&self) -> f64 {
         let is_exact = self.times.keys().all(|&low| self.width(low) == 1);
         if is_exact { 0.0 } else { 0.5_f64.powi(self.bits as i32) }
@@ -287,7 +291,7 @@ mod tests {
         }
     }
 
-    /// SplitMix64.
+    /// Draws a number from `seed` by the generator SplitMix64.
     fn drawn(seed: u64) -> u64 {
         let mut z = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

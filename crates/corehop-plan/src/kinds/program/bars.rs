@@ -24,7 +24,7 @@ words! {
 }
 
 impl Bar {
-    /// Whether the kernel counts the time as waiting for a CPU.
+    /// Returns whether the kernel counts the time as waiting for a CPU.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Quota | Self::Budget | Self::Realtime)
     }
@@ -36,17 +36,17 @@ impl Bar {
 pub struct Bars([u64; Bar::ALL.len()]);
 
 impl Bars {
-    /// Bars with these times, in the order of [`Bar::ALL`].
+    /// Makes bars with the given times, in the order of [`Bar::ALL`].
     pub const fn new(ns: [u64; Bar::ALL.len()]) -> Self {
         Self(ns)
     }
 
-    /// The time for which this bar kept threads off their CPUs.
+    /// Returns the time for which this bar kept threads off their CPUs.
     pub const fn of(&self, bar: Bar) -> u64 {
         self.0[bar as usize]
     }
 
-    /// The bars with a time above 0, sorted from long to short.
+    /// Returns the bars with a time above 0, sorted from long to short.
     pub fn longest_first(&self) -> Vec<(Bar, u64)> {
         let all = Bar::ALL.iter().map(|&bar| (bar, self.of(bar)));
         let mut all: Vec<(Bar, u64)> = all.filter(|&(_, ns)| ns > 0).collect();
@@ -54,12 +54,12 @@ impl Bars {
         all
     }
 
-    /// The sum of the times that the kernel counts as waiting.
+    /// Returns the sum of the times that the kernel counts as waiting.
     pub fn waiting_ns(&self) -> u64 {
         Bar::ALL.iter().filter(|bar| bar.is_waiting()).map(|&bar| self.of(bar)).sum()
     }
 
-    /// The sums of the times of two threads or runs, bar by bar.
+    /// Returns the sums of the times of two threads or runs, bar by bar.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(std::array::from_fn(|at| self.0[at] + other.0[at]))

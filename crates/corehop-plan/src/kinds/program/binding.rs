@@ -4,8 +4,8 @@
 use crate::kinds::Argument;
 use crate::units::{Cpu, CpuList};
 
-/// The CPUs to which these words bind the command that follows them; None if the words name no CPUs, or name them in an
-/// unknown form.
+/// Returns the CPUs to which the given words bind the command that follows them, or `None` if the words name no
+/// CPUs, or name them in an unknown form.
 pub(super) fn cpus_of(words: &[Argument]) -> Option<CpuList> {
     let words: Vec<&str> =
         words.iter().map(|it| std::str::from_utf8(it.bytes()).ok()).collect::<Option<_>>()?;

@@ -6,25 +6,25 @@ use serde_json::{Map, Value};
 
 use crate::units::{Cpu, CpuList};
 
-/// The facts of a recording that are not in its rows. The provenance of a result has these facts under
+/// The facts of a recording that are not in its rows. The provenance of a result has the facts about a recording under
 /// [`RecordingFacts::KEY`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RecordingFacts {
     /// The recorded command, process or cgroup.
     pub what: String,
-    /// The exit code of the command, or 128 plus a signal number; None if the command did not end.
+    /// The exit code of the command, or 128 plus a signal number, or `None` if the command did not end.
     pub status: Option<i32>,
     /// The method by which corehop observed the program.
     #[serde(rename = "rung")]
     pub method: String,
-    /// The reason why the method is not BPF; None if it is.
+    /// The reason why the method is not BPF, or `None` if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_bpf: Option<String>,
     /// The begin of the recording, on the clock of [`super::Absence`].
     pub began_ns: u64,
-    /// The duration of the recording.
+    /// The duration of the recording, in nanoseconds.
     pub span_ns: u64,
-    /// The CPU time of the command and of the children for which it waited; None if unknown.
+    /// The CPU time of the command and of the children for which it waited, or `None` if unknown.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
     /// The largest resident set of the processes, if known.
@@ -36,28 +36,28 @@ pub struct RecordingFacts {
     pub lost: u64,
     /// The number of threads not followed because the kernel's table was full.
     pub unfollowed: u64,
-    /// The time for which other threads had CPUs that threads of the program waited for, by thread name; None if
+    /// The time for which other threads had CPUs that threads of the program waited for, by thread name, or `None` if
     /// unknown.
     #[serde(default)]
     pub others: Option<Vec<CpuHoldTime>>,
-    /// The time for which threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
+    /// The time for which threads of the program waited for idle CPUs to wake up, in nanoseconds, or `None` if unknown.
     #[serde(default)]
     pub idle_ns: Option<u64>,
     /// The time for which threads of the program had each CPU, in nanoseconds; empty if unknown.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ran: Vec<(Cpu, u64)>,
-    /// The union of the CPUs on which the program's threads were allowed to run; None if corehop did not look.
+    /// The union of the CPUs on which the program's threads were allowed to run, or `None` if corehop did not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuList>,
-    /// The control groups of the program, and their parent groups, that limit its CPU time; None if corehop did not
-    /// look.
+    /// The control groups of the program, and their parent groups, that limit its CPU time, or `None` if corehop did
+    /// not look.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Vec<GroupLimit>>,
     /// Sentences about facts that the trace does not state, and about events that the recording does not use, if the
-    /// recording was read from a trace of another program. None for a recording by corehop.
+    /// recording was read from a trace of another program. The field is `None` if corehop itself recorded the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<Vec<String>>,
-    /// The cost of recording.
+    /// The CPU time that recording cost.
     pub took: Took,
 }
 
@@ -73,10 +73,11 @@ pub struct GroupLimit {
     pub period_us: u64,
     /// Whether the limit applies to real-time threads.
     pub realtime: bool,
-    /// The number of observed periods in which the kernel throttled the group; None if the kernel does not count them.
+    /// The number of observed periods in which the kernel throttled the group, or `None` if the kernel does not count
+    /// them.
     pub throttled: Option<u64>,
-    /// The time for which the kernel throttled the group, summed over CPUs, in nanoseconds; None if the kernel does not
-    /// count it.
+    /// The time for which the kernel throttled the group, summed over CPUs, in nanoseconds, or `None` if the kernel
+    /// does not count it.
     pub throttled_ns: Option<u64>,
 }
 
@@ -89,7 +90,7 @@ impl GroupLimit {
     }
 }
 
-/// The limits of two runs, merged by file.
+/// Returns the limits of two runs, merged by file.
 fn all_limits(mut one: Vec<GroupLimit>, other: &[GroupLimit]) -> Vec<GroupLimit> {
     for limit in other {
         match one.iter_mut().find(|it| it.file == limit.file) {
@@ -100,7 +101,7 @@ fn all_limits(mut one: Vec<GroupLimit>, other: &[GroupLimit]) -> Vec<GroupLimit>
     one
 }
 
-/// The times of two runs, added by CPU.
+/// Returns the times of two runs, added by CPU.
 fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
     for &(cpu, ns) in other {
         match one.iter_mut().find(|(it, _)| *it == cpu) {
@@ -114,13 +115,13 @@ fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
 /// The time for which threads of one name had CPUs that threads of the recorded program waited for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuHoldTime {
-    /// The name of the threads.
+    /// The name of the threads that held the CPU.
     pub name: String,
     /// The time in nanoseconds, counted once for each waiting thread.
     pub held_ns: u64,
 }
 
-/// The times of two runs, added by name.
+/// Returns the times of two runs, added by name.
 fn merged(mut one: Vec<CpuHoldTime>, other: Vec<CpuHoldTime>) -> Vec<CpuHoldTime> {
     for held in other {
         match one.iter_mut().find(|it| it.name == held.name) {
@@ -135,7 +136,7 @@ impl RecordingFacts {
     /// The key of the facts in the provenance.
     pub const KEY: &'static str = "recording";
 
-    /// The facts before the first of several runs of a program, which begins at `began_ns`.
+    /// Returns the facts before the first of several runs of a program, which begins at `began_ns`.
     pub fn before_runs(what: String, began_ns: u64) -> Self {
         let took = Took { switches: Some(SwitchesTook::NONE), ..Took::default() };
         let (cpu_ns, others, idle_ns) = (Some(0), Some(Vec::new()), Some(0));
@@ -162,7 +163,7 @@ impl RecordingFacts {
         self.took.add(later.took);
     }
 
-    /// The facts in the provenance of a file or a run.
+    /// Returns the facts in the provenance of a file or a run.
     pub fn of(machine: &Map<String, Value>) -> Option<Self> {
         serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
     }
@@ -180,7 +181,7 @@ pub struct Took {
     /// The number of runs of the BPF programs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<u64>,
-    /// The cost that recording adds to switches between threads; None if unknown.
+    /// The cost that recording adds to switches between threads, or `None` if unknown.
     #[serde(default)]
     pub switches: Option<SwitchesTook>,
 }
@@ -191,7 +192,7 @@ pub struct Took {
 pub struct SwitchesTook {
     /// The number of times that a thread of the program left a CPU.
     pub count: u64,
-    /// The added time of one such switch, in nanoseconds.
+    /// The time that recording adds to one switch between threads, in nanoseconds.
     pub each_ns: f64,
     /// The number of switches between other threads of the machine, if known.
     pub others: Option<u64>,
@@ -202,7 +203,7 @@ pub struct SwitchesTook {
 impl SwitchesTook {
     const NONE: Self = Self { count: 0, each_ns: 0.0, others: Some(0), other_ns: 0.0 };
 
-    /// The costs of two recordings together; each added time is weighted by its number of switches.
+    /// Returns the costs of two recordings together; each added time is weighted by its number of switches.
     fn and(self, other: Self) -> Self {
         let mean = |one: (u64, f64), other: (u64, f64)| {
             let sum = one.0 as f64 * one.1 + other.0 as f64 * other.1;
@@ -217,7 +218,7 @@ impl SwitchesTook {
         }
     }
 
-    /// The added time of all switches, in nanoseconds.
+    /// Returns the added time of all switches, in nanoseconds.
     pub fn ns(&self) -> f64 {
         self.count as f64 * self.each_ns + self.others.unwrap_or(0) as f64 * self.other_ns
     }
@@ -229,7 +230,7 @@ impl Took {
         self.switches = self.switches.zip(later.switches).map(|(one, other)| one.and(other));
     }
 
-    /// The cost of recording as a share of the time of one CPU.
+    /// Returns the cost of recording as a share of the time of one CPU.
     pub fn share(&self, span_ns: u64) -> f64 {
         let kernel_ns = self.switches.map_or(self.programs_ns.unwrap_or(0) as f64, |it| it.ns());
         (self.own_ns as f64 + kernel_ns) / span_ns.max(1) as f64

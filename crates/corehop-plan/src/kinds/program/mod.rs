@@ -40,7 +40,7 @@ pub(crate) const NAME: &str = "program";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// The program to record.
+    /// The program that corehop records.
     pub target: Target,
     /// Whether corehop estimates the program's working set from the pages that the program touches.
     #[serde(default)]
@@ -53,7 +53,7 @@ pub struct Program {
     pub runs: Vec<ProgramRun>,
 }
 
-/// One of the compared ways of running the program.
+/// An arm is one of the compared ways of running the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Arm {
@@ -72,13 +72,13 @@ impl Arm {
     /// from [`Arm::PLAIN`] is the A/A floor.
     pub const AGAIN: &'static str = "again";
 
-    /// An arm of this name that runs the command unchanged.
+    /// Makes an arm of this name that runs the command unchanged.
     pub fn unchanged(name: &str) -> Self {
         Self { name: name.to_owned(), prefix: Vec::new() }
     }
 }
 
-/// One run of an arm.
+/// A run of the program in one of the arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgramRun {
@@ -95,7 +95,7 @@ pub enum ProgramError {
     /// The target is a process or a cgroup, which corehop cannot start again.
     #[error("{0} cannot run repeatedly: --arm and --repeat need a command after `--`")]
     NotACommand(String),
-    /// Two arms have the same name.
+    /// The plan has two arms with one name.
     #[error("two arms have the name `{0}`: use distinct names")]
     Twice(String),
     /// An arm has a name that is reserved for the unchanged command.
@@ -109,7 +109,7 @@ pub enum ProgramError {
         "run {run} names arm {arm}, but the plan has {arms} arms, counted from 0: correct one of the two"
     )]
     NoArm {
-        /// The run, counted from 0.
+        /// The number of the run that has the error, counted from 0.
         run: usize,
         /// The arm that the run names.
         arm: usize,
@@ -121,7 +121,7 @@ pub enum ProgramError {
     Nothing,
 }
 
-/// The threads that corehop follows.
+/// The threads that corehop follows while it records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Target {
@@ -133,23 +133,23 @@ pub enum Target {
     Cgroup(PathBuf),
 }
 
-/// One argument of a command: text, or its bytes if they are not UTF-8.
+/// An argument of a command is text, or its bytes if they are not UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Argument {
-    /// An argument in UTF-8.
+    /// The argument is text in UTF-8.
     Text(String),
     /// An argument whose bytes are not UTF-8.
     Bytes(Vec<u8>),
 }
 
 impl Argument {
-    /// The argument that has these bytes.
+    /// Returns the argument that has the given bytes.
     pub fn new(bytes: Vec<u8>) -> Self {
         String::from_utf8(bytes).map_or_else(|not| Self::Bytes(not.into_bytes()), Self::Text)
     }
 
-    /// The bytes of the argument.
+    /// Returns the bytes of the argument.
     pub const fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(text) => text.as_bytes(),
@@ -178,19 +178,19 @@ impl fmt::Display for Target {
 }
 
 impl Program {
-    /// A plan for a single recording of `target`.
+    /// Makes a plan for a single recording of `target`.
     pub const fn once(target: Target, estimate_wss: bool) -> Self {
         Self { target, estimate_wss, arms: Vec::new(), runs: Vec::new() }
     }
 
-    /// The name of a run's arm, and the run's block; [`Arm::PLAIN`] and block 0 if the plan has no
-    /// such run.
+    /// Returns the name of a run's arm, and the run's block; [`Arm::PLAIN`] and block 0 if the plan
+    /// does not have the run.
     pub fn place(&self, run: usize) -> (&str, u32) {
         let arm = |run: &ProgramRun| Some((self.arms.get(run.arm)?.name.as_str(), run.block));
         self.runs.get(run).and_then(arm).unwrap_or((Arm::PLAIN, 0))
     }
 
-    /// The target of a run: the plan's command with the words of the run's arm in front.
+    /// Returns the target of a run: the plan's command with the words of the run's arm in front.
     pub fn target_of(&self, run: &ProgramRun) -> Target {
         match (&self.target, self.arms.get(run.arm)) {
             (Target::Command(words), Some(arm)) => {
@@ -200,7 +200,8 @@ impl Program {
         }
     }
 
-    /// The CPUs to which the words of a run's arm bind the command; None if the words name no CPU.
+    /// Returns the CPUs to which the words of a run's arm bind the command, or `None` if the words
+    /// name no CPU.
     pub fn bound_to(&self, run: usize) -> Option<CpuList> {
         binding::cpus_of(&self.arms.get(self.runs.get(run)?.arm)?.prefix)
     }
@@ -208,7 +209,7 @@ impl Program {
     /// Checks whether the arms and runs of the plan fit together.
     ///
     /// # Errors
-    /// [`ProgramError`] for the first arm or run that does not fit.
+    /// Returns [`ProgramError`] for the first arm or run that does not fit.
     pub fn check(&self) -> Result<(), ProgramError> {
         if !self.arms.is_empty() && !matches!(self.target, Target::Command(_)) {
             return Err(ProgramError::NotACommand(self.target.to_string()));
@@ -244,7 +245,8 @@ impl Kind for Program {
         }
     }
 
-    /// One unit for each arm, with its number of runs; without arms, one unit of unknown length.
+    /// Returns one unit for each arm, with its number of runs; without arms, one unit of unknown
+    /// length.
     fn units(&self) -> Vec<SamplingUnit> {
         let unit = |name: String, asked| SamplingUnit { name, asked, each: Nanos::default() };
         if self.arms.is_empty() {
@@ -300,7 +302,7 @@ impl Kind for Program {
         })
     }
 
-    /// One observation for each run of an arm; without arms, all rows count as one observation.
+    /// Counts one observation for each run of an arm; without arms, all rows count as one observation.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         if self.arms.is_empty() {
             return Box::new(AsOne);

@@ -15,7 +15,7 @@ use crate::workload::Event;
 /// nanoseconds of one clock (CLOCK_MONOTONIC).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Absence {
-    /// The id of the thread.
+    /// The id of the thread that was absent.
     pub tid: u32,
     /// The time at which the thread left its CPU.
     pub out_ns: u64,
@@ -33,15 +33,15 @@ pub struct Absence {
     pub pinned: bool,
     /// The thread's run time before it left its CPU; 0 if unknown.
     pub ran_ns: u64,
-    /// The CPU time that the thread used from the begin of the recording to the absence; None if unknown.
+    /// The CPU time that the thread used from the begin of the recording to the absence, or `None` if unknown.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
-    /// The number and the name of the preempting thread; None if unknown.
+    /// The number and the name of the preempting thread, or `None` if unknown.
     pub by: Option<(u32, String)>,
 }
 
 impl Absence {
-    /// The preemption length, or an upper bound if the return of the thread was not seen.
+    /// Returns the preemption length, or an upper bound if the return of the thread was not seen.
     pub const fn length_ns(&self) -> u64 {
         self.in_ns.saturating_sub(self.out_ns)
     }
@@ -50,7 +50,7 @@ impl Absence {
 /// The kernel's counts for one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ObservedThread {
-    /// The id of the thread.
+    /// The id of the thread that corehop observed.
     pub tid: u32,
     /// The id of the thread's process.
     pub pid: u32,
@@ -62,7 +62,7 @@ pub struct ObservedThread {
     pub voluntary: u64,
     /// The number of times that the scheduler changed the thread's CPU.
     pub migrations: u64,
-    /// The number of these changes that the thread's affinity forced.
+    /// The number of changes of CPU that the thread's affinity forced.
     pub affinity_moves: u64,
     /// The number of times that the thread returned to another CPU than it had left.
     pub cpu_changes: u64,
@@ -70,7 +70,7 @@ pub struct ObservedThread {
     pub unseen: u64,
     /// The total time between preemptions of the thread and its returns.
     pub preempted_ns: u64,
-    /// The thread's CPU time, in nanoseconds; None if unknown, as for the optional times below.
+    /// The thread's CPU time, in nanoseconds, or `None` if unknown, as for the optional times below.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
     /// The time for which the thread was runnable and waited for a CPU, in nanoseconds, as the kernel accounts for
@@ -81,14 +81,14 @@ pub struct ObservedThread {
     /// summed over the waiting threads.
     #[serde(default)]
     pub held_ns: Option<u64>,
-    /// The number of the thread's brief preemptions on one CPU, which have no [`Absence`]; None if every preemption
-    /// has one.
+    /// The number of the thread's brief preemptions on one CPU, which have no [`Absence`], or `None` if every
+    /// preemption has one.
     #[serde(default)]
     pub brief: Option<u64>,
     /// The total length of the brief preemptions, in nanoseconds.
     #[serde(default)]
     pub brief_ns: Option<u64>,
-    /// The time for which the kernel did not let the thread run, by cause; None if unknown.
+    /// The time for which the kernel did not let the thread run, by cause, or `None` if unknown.
     #[serde(default)]
     pub barred: Option<Bars>,
 }
@@ -102,7 +102,7 @@ pub enum ProgramRecord {
     Absence(Absence),
     /// The counts of a thread, at the end of the recording.
     Thread(ObservedThread),
-    /// The run has ended, with these totals.
+    /// The run has ended, and its totals are known.
     End(EndedRun),
 }
 
@@ -121,13 +121,13 @@ pub struct EndedRun {
     pub preemptions: u64,
     /// The number of times that the scheduler changed the CPU of a thread.
     pub migrations: u64,
-    /// The exit code of the run, or 128 plus a signal number; None if its end was not recorded.
+    /// The exit code of the run, or 128 plus a signal number, or `None` if its end was not recorded.
     pub status: Option<i32>,
-    /// The CPUs on which the run's threads had at least the share `RAN_ON` of their CPU time; None if unknown.
+    /// The CPUs on which the run's threads had at least the share `RAN_ON` of their CPU time, or `None` if unknown.
     pub ran_on: Option<CpuList>,
-    /// The union of the CPUs in the threads' affinity masks during the run; None if unknown.
+    /// The union of the CPUs in the threads' affinity masks during the run, or `None` if unknown.
     pub allowed: Option<CpuList>,
-    /// The CPUs to which the words of the run's arm bind the command; None if the words name no CPUs.
+    /// The CPUs to which the words of the run's arm bind the command, or `None` if the words name no CPUs.
     pub bound_to: Option<CpuList>,
 }
 
@@ -135,7 +135,7 @@ pub struct EndedRun {
 /// binds itself starts on another CPU.
 const RAN_ON: f64 = 0.05;
 
-/// The CPUs with at least the share [`RAN_ON`] of the CPU time; None if there is no time.
+/// Returns the CPUs with at least the share [`RAN_ON`] of the CPU time, or `None` if there is no time.
 fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
     let all: u64 = ran.iter().map(|&(_, ns)| ns).sum();
     let counts = |&&(_, ns): &&(Cpu, u64)| ns as f64 >= RAN_ON * all as f64;
@@ -143,7 +143,7 @@ fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
 }
 
 impl EndedRun {
-    /// The totals of the run with these facts and threads.
+    /// Returns the totals of the run with the given facts and threads.
     pub fn of(facts: &RecordingFacts, threads: &[ObservedThread]) -> Self {
         let sum = |of: fn(&ObservedThread) -> u64| threads.iter().map(of).sum();
         Self {
@@ -161,8 +161,8 @@ impl EndedRun {
     }
 }
 
-/// The time for which threads waited for a CPU; None if the time of any thread is unknown, or if there are no
-/// threads.
+/// Returns the time for which threads waited for a CPU, or `None` if the time of any thread is unknown, or if there
+/// are no threads.
 fn waited_ns(threads: &[ObservedThread]) -> Option<u64> {
     let sum = threads.iter().map(|thread| thread.waited_ns).sum::<Option<u64>>();
     sum.filter(|_| !threads.is_empty())
@@ -184,26 +184,26 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The threads of the recording; None if the rows of threads are missing. A recorded program has at least one
-    /// thread.
+    /// Returns the threads of the recording, or `None` if the rows of threads are missing. A recorded program has at
+    /// least one thread.
     pub fn known_threads(&self) -> Option<&[ObservedThread]> {
         (!self.threads.is_empty()).then_some(&self.threads)
     }
 
-    /// Adds rows of absences.
+    /// Adds rows of absences to the recording.
     pub fn take_absences(&mut self, rows: &[RecordedAbsence]) {
         for row in rows {
             self.absences.take(row.run, row.event, &row.into());
         }
     }
 
-    /// Adds rows of runs.
+    /// Adds rows of runs to the recording.
     pub fn take_runs(&mut self, rows: &[RecordedRun]) {
         self.runs.extend_from_slice(rows);
     }
 
-    /// The runs that have ended. A file that does not number runs has one run with the facts and threads of the file.
-    /// If its absences belong to several runs whose rows are missing, it has none.
+    /// Returns the runs of the program that have ended. A file that does not number runs has one run with the facts
+    /// and threads of the file. If its absences belong to several runs whose rows are missing, it has none.
     pub fn ended_runs(&self) -> Vec<RecordedRun> {
         if !self.runs.is_empty() || self.runs_begun() > 1 {
             return self.runs.clone();
@@ -212,27 +212,27 @@ impl Recording {
         vec![RecordedRun::placed("", 0, (0, Arm::PLAIN, 0), &ended)]
     }
 
-    /// The threads of a run.
+    /// Returns the threads of the program in one run.
     pub fn threads_of(&self, run: u64) -> &[ObservedThread] {
         range_of(&self.first_threads, run, self.threads.len())
             .map_or(&[], |range| &self.threads[range])
     }
 
-    /// The number of runs that have begun, including the last run of an interrupted recording.
+    /// Returns the number of runs that have begun, including the last run of an interrupted recording.
     pub fn runs_begun(&self) -> u64 {
         let begun = self.absences.last_run().into_iter();
         let begun = begun.chain(self.first_threads.iter().map(|&(run, _)| run));
         begun.chain(self.runs.iter().map(|row| row.run)).max().map_or(0, |last| last + 1)
     }
 
-    /// Whether runs have numbers, as in all but early files; None if no row shows it.
+    /// Returns whether runs have numbers, as in all but early files, or `None` if no row shows it.
     pub fn knows_runs(&self) -> Option<bool> {
         let numbered = self.absences.last_run().is_some() || !self.first_threads.is_empty();
         let has_rows = self.absences.times() > 0 || !self.threads.is_empty();
         has_rows.then_some(numbered)
     }
 
-    /// Adds rows of threads.
+    /// Adds rows of threads to the recording.
     pub fn take_threads(&mut self, rows: &[RecordedThread]) {
         for row in rows {
             note_first(&mut self.first_threads, row.run, self.threads.len());
@@ -249,7 +249,7 @@ fn note_first(firsts: &mut Vec<(u64, usize)>, run: Option<u64>, at: usize) {
     }
 }
 
-/// The range of the rows of a run among `all` rows; None if the run has no rows.
+/// Returns the range of the rows of a run among `all` rows, or `None` if the run has no rows.
 fn range_of(firsts: &[(u64, usize)], run: u64, all: usize) -> Option<std::ops::Range<usize>> {
     let at = firsts.iter().position(|&(known, _)| known == run)?;
     let end = firsts.get(at + 1).map_or(all, |&(_, next)| next);
@@ -340,7 +340,7 @@ impl RecordedRun {
         Self::placed(&platform.id, seed, place, it)
     }
 
-    /// The row of the run with this number, arm and block.
+    /// Returns the row of the run with this number, arm and block.
     fn placed(
         machine: &str,
         seed: u64,
@@ -367,7 +367,7 @@ impl RecordedRun {
     }
 }
 
-/// The bars of a thread, if the thread's row has them.
+/// Returns the bars of a thread, if the thread's row has them.
 fn bars(row: &RecordedThread) -> Option<Bars> {
     let all = [row.quota_ns, row.budget_ns, row.realtime_ns, row.frozen_ns, row.stopped_ns];
     let all: Option<Vec<u64>> = all.into_iter().collect();

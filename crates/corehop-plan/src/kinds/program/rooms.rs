@@ -27,32 +27,32 @@ impl Rooms {
         alike.exact &= exact;
     }
 
-    /// The number of rooms.
+    /// Returns the number of rooms that were counted.
     pub fn times(&self) -> u64 {
         self.0.values().map(|it| it.times).sum()
     }
 
-    /// The number of powers of two that have rooms.
+    /// Returns the number of powers of two that have rooms.
     pub fn kinds(&self) -> usize {
         self.0.len()
     }
 
-    /// The total length of the rooms, in nanoseconds.
+    /// Returns the total length of the rooms, in nanoseconds.
     pub fn sum_ns(&self) -> f64 {
         self.0.values().map(|it| it.sum_ns as f64).sum()
     }
 
-    /// An upper bound of the refill time that fits into the rooms if a refill takes at most `each_ns`: for each power
-    /// of two, the smaller of all refills and all rooms. The smaller of refill and room is a concave function of the
-    /// room, so that equal rooms give the largest sum (Jensen).
+    /// Returns an upper bound of the refill time that fits into the rooms if a refill takes at most `each_ns`: for
+    /// each power of two, the smaller of all refills and all rooms. The smaller of refill and room is a concave
+    /// function of the room, so that equal rooms give the largest sum (Jensen).
     pub fn most_ns(&self, each_ns: f64) -> f64 {
         let of = |it: &RoomClass| (it.times as f64 * each_ns).min(it.sum_ns as f64);
         self.0.values().map(of).sum()
     }
 
-    /// A lower bound of the refill time if a refill needs at least `each_ns`: for rooms of a known total length, the
-    /// time is least if all lengths are at the ends of their power of two. Rooms that are upper bounds add nothing to
-    /// the lower bound.
+    /// Returns a lower bound of the refill time if a refill needs at least `each_ns`: for rooms of a known total
+    /// length, the time is least if all lengths are at the ends of their power of two. Rooms that are upper bounds
+    /// add nothing to the lower bound.
     pub fn least_ns(&self, each_ns: f64) -> f64 {
         let of = |(&octave, it): (&u32, &RoomClass)| {
             let n = it.times as f64;
@@ -69,7 +69,7 @@ impl Rooms {
     }
 }
 
-/// The smallest length of a power of two, and the smallest length of the next power.
+/// Returns the smallest length of a power of two, and the smallest length of the next power.
 fn ends(octave: u32) -> (f64, f64) {
     let low = 2.0_f64.powi(octave as i32);
     (low, 2.0 * low)

@@ -13,11 +13,11 @@ use crate::units::{Cpu, scaled};
 pub struct TracedThread {
     /// The number of the thread; 0 is an idle CPU.
     pub tid: u32,
-    /// The thread's name.
+    /// The name of the thread in the trace.
     pub name: String,
 }
 
-/// The content of an event.
+/// The content of an event in a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TraceEvent {
     /// `sched_switch`: a CPU passes from one thread to another.
@@ -40,26 +40,26 @@ pub enum TraceEvent {
         /// The child, which the other thread starts.
         child: TracedThread,
     },
-    /// Another event, by name.
+    /// The line has an event that corehop does not use, with its name.
     Other(String),
 }
 
-/// An event of a trace.
+/// A line of a trace describes one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceLine {
     /// The thread that had the CPU at the event.
     pub current: TracedThread,
     /// The process of that thread, where the line states the process.
     pub pid: Option<u32>,
-    /// The CPU of the event.
+    /// The CPU on which the event happened.
     pub cpu: Cpu,
     /// The time in nanoseconds, on the clock of the trace.
     pub ns: u64,
-    /// The event.
+    /// The event that the line describes.
     pub event: TraceEvent,
 }
 
-/// The event of a line; None if the line has no known form.
+/// Returns the event of a line, or `None` if the line has no known form.
 pub fn event(line: &str) -> Option<TraceLine> {
     let (before, cpu, (ns, rest)) = around_cpu(line)?;
     let (current, pid) = thread(before)?;
@@ -75,7 +75,7 @@ pub fn event(line: &str) -> Option<TraceLine> {
     Some(TraceLine { current, pid, cpu, ns, event })
 }
 
-/// The number of lost events that a line reports; None if the line reports no loss.
+/// Returns the number of lost events that a line reports, or `None` if the line reports no loss.
 pub fn lost(line: &str) -> Option<u64> {
     if let Some((_, counts)) = line.split_once("entries-in-buffer/entries-written:") {
         let (kept, written) = counts.split_whitespace().next()?.split_once('/')?;
@@ -96,8 +96,9 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Splits a line at its CPU, a number in brackets: the text before the CPU, the CPU, and the time with the text behind the time; None if
-/// the line lacks a CPU or a time. The CPU is the last number in brackets before the time, as a thread's name may contain one.
+/// Splits a line at its CPU, a number in brackets: the text before the CPU, the CPU, and the time with the text behind
+/// the time; returns `None` if the line lacks a CPU or a time. The CPU is the last number in brackets before the time,
+/// as a thread's name may contain one.
 fn around_cpu(line: &str) -> Option<(&str, Cpu, (u64, &str))> {
     let mut split: Option<(&str, Cpu, (u64, &str))> = None;
     for (at, _) in line.match_indices('[') {
@@ -119,7 +120,7 @@ fn number(digits: &str) -> Option<u32> {
     is_plain.then(|| digits.parse().ok())?
 }
 
-/// The thread before the CPU, with its process where the line states the process.
+/// Returns the thread before the CPU, with its process where the line states the process.
 fn thread(text: &str) -> Option<(TracedThread, Option<u32>)> {
     let mut text = text.trim();
     let mut pid = None;
@@ -147,7 +148,7 @@ fn thread(text: &str) -> Option<(TracedThread, Option<u32>)> {
     Some((of(name, number(tid)?), pid))
 }
 
-/// The time behind the CPU, and the text behind the time. Flags of ftrace stand between the CPU and the time.
+/// Returns the time behind the CPU, and the text behind the time. Flags of ftrace stand between the CPU and the time.
 fn after_time(text: &str) -> Option<(u64, &str)> {
     let mut rest = text.trim_start();
     for _ in 0..3 {
@@ -162,7 +163,7 @@ fn after_time(text: &str) -> Option<(u64, &str)> {
     None
 }
 
-/// An event by its name and fields; None where the fields of a known event have an unknown form.
+/// Returns an event by its name and fields, or `None` where the fields of a known event have an unknown form.
 fn content(name: &str, fields: &str) -> Option<TraceEvent> {
     match name {
         "sched_switch" => switch(fields),
@@ -188,8 +189,8 @@ fn switch(fields: &str) -> Option<TraceEvent> {
     Some(TraceEvent::Switch { prev, preempted: could_run(state.trim()), next })
 }
 
-/// True for the state of a preempted thread: `R`, `R+`, or a number whose low eight bits are zero. perf writes a number where it does not
-/// know the kernel's letters; each of those eight bits is a reason to wait.
+/// Returns true for the state of a preempted thread: `R`, `R+`, or a number whose low eight bits are zero. perf writes
+/// a number if it does not know the kernel's letters; each of the eight bits is a reason to wait.
 fn could_run(state: &str) -> bool {
     match number(state) {
         Some(bits) => bits.trailing_zeros() >= 8,
@@ -197,7 +198,7 @@ fn could_run(state: &str) -> bool {
     }
 }
 
-/// The thread in `PREFIXcomm=NAME PREFIXpid=TID`, or in the short form. A name may contain blanks.
+/// Returns the thread in `PREFIXcomm=NAME PREFIXpid=TID`, or in the short form. A name of a thread may contain blanks.
 fn named(fields: &str, prefix: &str) -> Option<TracedThread> {
     let Some((_, rest)) = fields.split_once(&format!("{prefix}comm=")) else {
         return (prefix.is_empty()).then(|| short(fields))?;
@@ -207,7 +208,7 @@ fn named(fields: &str, prefix: &str) -> Option<TracedThread> {
     Some(TracedThread { tid: number(digits)?, name: name.to_owned() })
 }
 
-/// The thread in `NAME:TID [PRIO] …`.
+/// Returns the thread in `NAME:TID [PRIO] …`.
 fn short(fields: &str) -> Option<TracedThread> {
     let (thread, _) = fields.trim().rsplit_once(" [")?;
     let (name, tid) = thread.rsplit_once(':')?;

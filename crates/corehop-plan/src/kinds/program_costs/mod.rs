@@ -17,7 +17,7 @@ use crate::platform::Platform;
 use crate::units::Nanos;
 use crate::workload::{Event, Polluter};
 
-/// The name of the experiment.
+/// The name by which the experiment is known to users.
 pub(crate) const NAME: &str = "program-costs";
 
 /// A plan of blocks of a program; corehop causes events in the blocks.
@@ -26,7 +26,8 @@ pub(crate) const NAME: &str = "program-costs";
 pub struct Interventions {
     /// The program in which corehop causes events.
     pub target: Target,
-    /// The measure of the program's progress, as `--progress` names it. With None a block is one run of the command.
+    /// The measure of the program's progress, as `--progress` names it. If there is no measure of progress, a block
+    /// is one run of the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
     /// The length of a block if the plan has a measure of progress.
@@ -46,7 +47,7 @@ pub struct Interventions {
 /// The events that have blocks of their own.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InterventionClass {
-    /// The event of the class.
+    /// The event that the blocks of the class cause.
     pub event: Event,
     /// The length of a preemption or of an idle leave; None of migrations.
     pub length: Option<Nanos>,
@@ -109,14 +110,15 @@ pub enum InterventionError {
     /// A quantity of the plan is out of bounds.
     #[error("{what} of {value}: expected {expected}")]
     Quantity {
-        /// The name of the quantity.
+        /// The name of the quantity that is out of bounds.
         what: &'static str,
         /// The value that the plan states.
         value: String,
-        /// The bounds of the quantity.
+        /// The bounds between which the quantity must lie.
         expected: String,
     },
-    /// Without a measure of progress a block is a run, but corehop cannot start this target again.
+    /// The target is no command, so corehop cannot start it again for every block, which a plan without a measure of
+    /// progress needs.
     #[error("{0} cannot run repeatedly: name its --progress, or give a command after `--`")]
     NotACommand(String),
 }
@@ -124,11 +126,11 @@ pub enum InterventionError {
 impl Interventions {
     /// The shortest block, which lasts several periods of the scheduler tick.
     pub const SHORTEST: Nanos = Nanos::from_millis(20);
-    /// The longest block.
+    /// The longest block that a plan may request.
     pub const LONGEST: Nanos = Nanos::from_secs(10);
     /// The shortest preemption; a context switch alone takes some microseconds.
     pub const BRIEFEST: Nanos = Nanos::from_micros(20);
-    /// The longest preemption.
+    /// The longest preemption that a plan may request.
     pub const MOST_ABSENT: Nanos = Nanos::from_millis(50);
     /// The largest share of its time that the program can lose.
     pub const MOST_SHARE: f64 = 0.5;
@@ -136,7 +138,7 @@ impl Interventions {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`InterventionError`] for the part of the plan that does not fit.
+    /// Returns [`InterventionError`] for the part of the plan that does not fit.
     pub fn check(&self, platform: &Platform) -> Result<(), InterventionError> {
         self.check_events(platform)?;
         between("a block", self.block, Self::SHORTEST, Self::LONGEST)?;
@@ -202,7 +204,7 @@ impl Interventions {
     }
 }
 
-/// Whether a list has at least one element and no element twice.
+/// Returns whether a list has at least one element and no element twice.
 fn names_each_once<T: PartialEq>(all: &[T]) -> bool {
     let is_new = |(at, it): (usize, &T)| !all[..at].contains(it);
     !all.is_empty() && all.iter().enumerate().all(is_new)
@@ -221,7 +223,7 @@ fn between(
     Err(InterventionError::Quantity { what, value, expected })
 }
 
-/// The machine's record of a block. Times are in nanoseconds.
+/// The machine's record of a block. The times of the record are in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct CausedRecord {
     /// The index of the block in the plan, counted from 0.
@@ -286,7 +288,7 @@ impl Kind for Interventions {
         Some(("blocks", self.blocks.len() as u64))
     }
 
-    /// One unit for each class of events, with its number of blocks.
+    /// Returns one unit for each class of events, with its number of blocks.
     fn units(&self) -> Vec<SamplingUnit> {
         let each = if self.progress.is_some() { self.block } else { Nanos::default() };
         let unit = |(at, class): (usize, &InterventionClass)| {
@@ -323,7 +325,7 @@ impl Kind for Interventions {
         })
     }
 
-    /// One observation for each block, counted for the class of the block.
+    /// Counts one observation for each block, in the class of the block.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         let classes = self.classes();
         Box::new(move |rows: &Rows| {

@@ -52,8 +52,8 @@ row! {
 }
 
 impl CausedBlock {
-    /// The observation of the block for the number of samples; its cell is the index of the block's class in `classes`.
-    /// An invalid block counts too, because a repeated block of this program would be no better.
+    /// Returns the observation of the block for the number of samples; its cell is the index of the block's class in
+    /// `classes`. An invalid block counts too, because a repeated block of this program would be no better.
     pub(super) fn observation(&self, classes: &[InterventionClass]) -> Option<RowObservation> {
         let length = self.asked_ns.map(|ns| Nanos::new(ns as u64));
         let is_of = |it: &InterventionClass| {
@@ -72,8 +72,8 @@ impl CausedBlock {
         })
     }
 
-    /// The CPU time of the program per unit of progress in a block without events, for comparisons; None for other
-    /// blocks.
+    /// Returns the CPU time of the program per unit of progress in a block without events, for comparisons, or `None`
+    /// for other blocks.
     pub(super) fn time(&self) -> Option<RowTime> {
         let usable = self.dose == 0 && self.invalid.is_none() && self.progress > 0.0;
         usable.then(|| RowTime {

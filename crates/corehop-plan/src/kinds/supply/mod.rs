@@ -20,9 +20,9 @@ use crate::units::{Cpu, CpuList, Nanos};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Watch {
-    /// The watched CPUs.
+    /// The CPUs that corehop watches.
     pub cpus: CpuList,
-    /// The length of a window.
+    /// The time for which corehop watches a CPU in one window.
     pub window: Nanos,
     /// The shortest time without the CPU that counts as a gap; corehop records only the sum of shorter times.
     pub threshold: Nanos,
@@ -61,7 +61,7 @@ pub enum WatchError {
         Watch::LONGEST
     )]
     Window {
-        /// The length of the window.
+        /// The length of the window that the plan requested.
         window: Nanos,
     },
     /// The threshold is out of bounds.
@@ -73,20 +73,20 @@ pub enum WatchError {
 }
 
 impl Watch {
-    /// The shortest window.
+    /// The shortest window that a plan may request.
     pub const SHORTEST: Nanos = Nanos::from_millis(1);
     /// The longest window: together with the time before the window, this length stays below the planned part of 100
     /// ms.
     pub const LONGEST: Nanos = Nanos::from_millis(40);
     /// The lowest threshold, which is the time of a few readings of the clock.
     pub const LEAST_GAP: Nanos = Nanos::new(200);
-    /// The highest threshold.
+    /// The highest threshold for gaps that a plan may request.
     pub const MOST_GAP: Nanos = Nanos::from_millis(1);
 
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`WatchError`] for the part of the plan that does not fit.
+    /// Returns [`WatchError`] for the part of the plan that does not fit.
     pub fn check(&self, platform: &Platform) -> Result<(), WatchError> {
         let usable = platform.usable();
         let cpus = self.cpus.iter().chain(self.windows.iter().map(|it| it.cpu));
@@ -116,7 +116,7 @@ impl Kind for Watch {
         Some(("windows", self.windows.len() as u64))
     }
 
-    /// One unit for each CPU, with its number of windows.
+    /// Returns one unit for each CPU, with its number of windows.
     fn units(&self) -> Vec<SamplingUnit> {
         let unit = |cpu: Cpu| {
             let asked = self.windows.iter().filter(|it| it.cpu == cpu).count() as u32;
@@ -152,7 +152,7 @@ impl Kind for Watch {
         })
     }
 
-    /// One observation for each window, counted for the window's CPU.
+    /// Counts one observation for each window, in the unit of the window's CPU.
     fn counting(&self, _: u64) -> Box<dyn RowCounting> {
         let cpus: Vec<u64> = self.cpus.iter().map(|cpu| u64::from(cpu.0)).collect();
         Box::new(move |rows: &Rows| {

@@ -6,12 +6,12 @@ use crate::kinds::origin::RunContext;
 use crate::kinds::{RowObservation, SupplyGap, Text, Watch};
 use crate::units::Cpu;
 
-/// The record of a window in which a machine watched a CPU. Times are in nanoseconds.
+/// The record of a window in which a machine watched a CPU. The times of the record are in nanoseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SupplyRecord {
     /// The index of the window in the plan, counted from 0.
     pub window: u64,
-    /// The watched CPU.
+    /// The CPU that corehop watched in the window.
     pub cpu: Cpu,
     /// The replicate to which the window belongs.
     pub replicate: u32,
@@ -33,8 +33,8 @@ pub struct SupplyRecord {
 }
 
 impl SupplyRecord {
-    /// The rows of the window: one for each gap, or one row without a gap if the window has none. `first` is the number
-    /// of windows that came before the plan.
+    /// Returns the rows of the window: one for each gap, or one row without a gap if the window has none. `first` is
+    /// the number of windows that came before the plan.
     pub(super) fn rows<'a>(
         &'a self,
         context: &RunContext,
@@ -65,7 +65,7 @@ impl SupplyRecord {
 }
 
 impl SupplyGap {
-    /// The observation of the window for the number of samples; None except for the window's first row.
+    /// Returns the observation of the window for the number of samples, or `None` except for the window's first row.
     pub(super) fn observation(&self, cpus: &[u64]) -> Option<RowObservation> {
         let cell = cpus.iter().position(|&cpu| cpu == self.cpu).filter(|_| self.gap == 0)? as u64;
         let value_ns = self.watched_ns as f64;
@@ -82,7 +82,7 @@ impl SupplyGap {
 }
 
 impl SupplyGap {
-    /// The length of the gap, for comparisons; None without a gap.
+    /// Returns the length of the gap, for comparisons, or `None` without a gap.
     pub(super) fn time(&self) -> Option<RowTime> {
         Some(RowTime {
             experiment: "supply",

@@ -32,7 +32,7 @@ pub struct Switches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchCell {
-    /// The mechanism that switches cores.
+    /// The mechanism by which the cell switches cores.
     pub mechanism: SwitchMechanism,
     /// The CPU of the caller: the application core.
     pub from: Cpu,
@@ -67,19 +67,19 @@ pub enum SwitchesError {
         "cell {cell} switches from CPU {from} to CPU {to}: name two different CPUs of {usable}"
     )]
     Cpus {
-        /// The cell, counted from 0.
+        /// The number of the cell that has the error, counted from 0.
         cell: usize,
         /// The application core that the cell names.
         from: Cpu,
         /// The OS core that the cell names.
         to: Cpu,
-        /// The platform's usable CPUs.
+        /// The CPUs that corehop may use on the platform.
         usable: String,
     },
     /// A batch has no calls, or too many.
     #[error("cell {cell} has {calls} calls in a batch: give it 1 to {}", SwitchCell::MOST_CALLS)]
     Calls {
-        /// The cell, counted from 0.
+        /// The number of the cell that has the error, counted from 0.
         cell: usize,
         /// The number of calls in the batch.
         calls: u32,
@@ -90,7 +90,7 @@ pub enum SwitchesError {
         SwitchCell::MOST_BYTES
     )]
     Bytes {
-        /// The cell, counted from 0.
+        /// The number of the cell that has the error, counted from 0.
         cell: usize,
         /// The system call of the cell.
         call: SwitchCall,
@@ -103,9 +103,9 @@ pub enum SwitchesError {
         SwitchCell::MOST_OUTSTANDING
     )]
     Outstanding {
-        /// The cell, counted from 0.
+        /// The number of the cell that has the error, counted from 0.
         cell: usize,
-        /// The mechanism of the cell.
+        /// The mechanism that the cell uses.
         mechanism: SwitchMechanism,
         /// The number of outstanding calls that the cell states.
         outstanding: u32,
@@ -115,7 +115,7 @@ pub enum SwitchesError {
         "cell {cell} is a {call} by sqpoll, which is measured only with gettid: omit this cell"
     )]
     Sqpoll {
-        /// The cell, counted from 0.
+        /// The number of the cell that has the error, counted from 0.
         cell: usize,
         /// The system call of the cell.
         call: SwitchCall,
@@ -123,7 +123,7 @@ pub enum SwitchesError {
     /// A round names a cell that the plan does not have.
     #[error("round {round} names cell {cell} of {cells}: cells are counted from 0")]
     Cell {
-        /// The round, counted from 0.
+        /// The number of the round that has the error, counted from 0.
         round: usize,
         /// The cell that the round names.
         cell: usize,
@@ -135,7 +135,7 @@ pub enum SwitchesError {
         "{platform} has one usable CPU ({usable}), but core switches need two: allow a second CPU (taskset, cpuset)"
     )]
     OneCpu {
-        /// The platform's name.
+        /// The name of the platform that has only one usable CPU.
         platform: String,
         /// The usable CPUs of the platform.
         usable: String,
@@ -150,7 +150,7 @@ impl SwitchCell {
     /// The largest number of outstanding calls.
     pub const MOST_OUTSTANDING: u32 = 64;
 
-    /// A short description of the cell.
+    /// Returns a short description of the cell.
     pub fn name(&self) -> String {
         let Self { mechanism, from, to, call, bytes, outstanding, .. } = self;
         let size = if call.is_sized() { format!(" {bytes} B") } else { String::new() };
@@ -159,7 +159,7 @@ impl SwitchCell {
         format!("{mechanism} {call}{size}{depth}, CPU {}→{}", from.0, to.0)
     }
 
-    /// A rough estimate of a batch's run time; only its order of magnitude matters.
+    /// Returns a rough estimate of a batch's run time; only its order of magnitude matters.
     pub fn projected(&self) -> Nanos {
         let each = if self.mechanism.polls() || !self.mechanism.switches() {
             500 + self.bytes / 10
@@ -197,7 +197,7 @@ impl Switches {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`SwitchesError`] for the first cell or round that cannot run.
+    /// Returns [`SwitchesError`] for the first cell or round that cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), SwitchesError> {
         for (cell, it) in self.cells.iter().enumerate() {
             it.check(cell, platform)?;
@@ -211,7 +211,7 @@ impl Switches {
         Ok(())
     }
 
-    /// The number of batches in all rounds.
+    /// Returns the number of batches in all rounds.
     pub fn batches(&self) -> u64 {
         self.rounds.iter().map(|round| round.order.len() as u64).sum()
     }
@@ -229,7 +229,7 @@ impl Kind for Switches {
         Some(("batches", self.batches()))
     }
 
-    /// One unit for each cell, with its number of batches.
+    /// Returns one unit for each cell, with its number of batches.
     fn units(&self) -> Vec<SamplingUnit> {
         let mut counts = vec![0; self.cells.len()];
         for &cell in self.rounds.iter().flat_map(|round| &round.order) {

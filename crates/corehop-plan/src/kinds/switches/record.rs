@@ -19,9 +19,9 @@ pub struct SwitchRecord {
     pub start_ns: u64,
     /// The number of calls that the caller's core made itself because the other core did not take them in time.
     pub stayed: u64,
-    /// The times of the calls.
+    /// The times that the calls of the batch took.
     pub times: SwitchTimes,
-    /// The number of times that another thread took the caller's CPU; None if not counted.
+    /// The number of times that another thread took the caller's CPU, or `None` if not counted.
     pub preempted: Option<u64>,
     /// The line exchanges between the two CPUs around the batch, if measured.
     pub exchange: Option<BatchExchange>,
@@ -33,7 +33,7 @@ pub type SwitchTimes = Result<CallTimes, String>;
 /// The times of the calls of a batch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CallTimes {
-    /// The number of calls.
+    /// The number of calls that were timed.
     pub calls: u64,
     /// The time of the batch divided by the number of its calls.
     pub mean_ns: f64,
@@ -46,11 +46,11 @@ pub struct CallTimes {
 }
 
 impl CallTimes {
-    /// The ranks of the percentiles.
+    /// The ranks of the percentiles that corehop computes from the call times.
     const SHARES: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 
-    /// The times of a batch that took `whole_ns`, with the times of its calls; None if the batch has no call. The
-    /// function sorts `each_ns`.
+    /// Returns the times of a batch that took `whole_ns`, with the times of its calls, or `None` if the batch has no
+    /// call. The function sorts the times in `each_ns`.
     pub fn of(whole_ns: f64, each_ns: &mut [f64]) -> Option<Self> {
         each_ns.sort_unstable_by(f64::total_cmp);
         let (&least_ns, &most_ns) = (each_ns.first()?, each_ns.last()?);
@@ -68,8 +68,8 @@ impl CallTimes {
 }
 
 impl SwitchBatch {
-    /// The row of a record of `switches` in a run that has already had `first` batches; None if the cell does not
-    /// exist.
+    /// Returns the row of a record of `switches` in a run that has already had `first` batches, or `None` if the cell
+    /// does not exist.
     pub(super) fn of(
         context: &RunContext,
         switches: &Switches,
@@ -110,7 +110,7 @@ impl SwitchBatch {
         })
     }
 
-    /// The observation of the batch for the number of samples.
+    /// Returns the observation of the batch for the number of samples.
     pub(super) fn observation(&self) -> RowObservation {
         RowObservation {
             cell: self.cell,
@@ -124,8 +124,8 @@ impl SwitchBatch {
 }
 
 impl SwitchBatch {
-    /// The mean time of the batch's calls, or the reason why the mechanism was not measured, for comparisons; None if
-    /// the batch is not valid.
+    /// Returns the mean time of the batch's calls, or the reason why the mechanism was not measured, for comparisons,
+    /// or `None` if the batch is not valid.
     pub(super) fn time(&self) -> Option<RowTime> {
         let ns = match &self.not_measured {
             Some(why) => Err(why.to_string()),

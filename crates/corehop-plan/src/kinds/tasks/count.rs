@@ -11,7 +11,7 @@ pub(super) struct TaskRunCounter {
 }
 
 impl TaskRunCounter {
-    /// A counter for a plan with `planned` runs.
+    /// Makes a counter for a plan with `planned` runs.
     pub(super) const fn planned(planned: u64) -> Self {
         Self { planned, under_way: None }
     }

@@ -34,7 +34,7 @@ pub const MOST_TASKS: usize = 1_000;
 pub struct Tasks {
     /// The scheduler of all task sets.
     pub scheduler: Scheduler,
-    /// The name of the loaded sched_ext scheduler; with None any loaded scheduler, or corehop's own.
+    /// The name of the loaded sched_ext scheduler, or `None` for any loaded scheduler or corehop's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<String>,
     /// The runs of task sets, in order.
@@ -45,7 +45,7 @@ pub struct Tasks {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRun {
-    /// The number of the run in the result; with None the number is the run's position in the plan.
+    /// The number of the run in the result, or `None` if the number is the run's position in the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u64>,
     /// The number of the task set among the sets drawn with the same parameters, from 0.
@@ -64,7 +64,7 @@ pub struct TaskRun {
     /// The CPUs among which tasks migrate: one cluster for a global scheduler, one cluster for each CPU for a
     /// partitioned scheduler.
     pub clusters: Vec<CpuList>,
-    /// The tasks of the set.
+    /// The tasks of the set that the run executes.
     pub tasks: Vec<PlannedTask>,
 }
 
@@ -77,7 +77,7 @@ pub struct PlannedTask {
     pub name: Option<String>,
     /// The execution time of each job of the task, e.
     pub wcet: Nanos,
-    /// The time after which the kernel stops a job under SCHED_DEADLINE; with None the execution time.
+    /// The time after which the kernel stops a job under SCHED_DEADLINE, or `None` for the execution time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
     /// The least time between two releases of the task, p.
@@ -114,29 +114,29 @@ fn is_zero(time: &Nanos) -> bool {
 }
 
 impl PlannedTask {
-    /// The time that the kernel reserves for each job of the task under SCHED_DEADLINE.
+    /// Returns the time that the kernel reserves for each job of the task under SCHED_DEADLINE.
     pub fn runtime(&self) -> Nanos {
         self.budget.unwrap_or(self.wcet)
     }
 
-    /// The share of a CPU that the kernel reserves for the task under SCHED_DEADLINE.
+    /// Returns the share of a CPU that the kernel reserves for the task under SCHED_DEADLINE.
     pub fn reserved(&self) -> f64 {
         self.runtime().get() as f64 / self.period.get() as f64
     }
 
-    /// The utilisation e/p of the task.
+    /// Returns the utilisation e/p of the task.
     pub fn utilisation(&self) -> f64 {
         self.wcet.get() as f64 / self.period.get() as f64
     }
 }
 
 impl TaskRun {
-    /// The utilisation of the set as it runs, with its scaled execution times.
+    /// Returns the utilisation of the set as it runs, with its scaled execution times.
     pub fn utilisation(&self) -> f64 {
         self.tasks.iter().map(PlannedTask::utilisation).sum()
     }
 
-    /// A short description of the run's work.
+    /// Returns a short description of the run's work.
     pub fn name(&self) -> String {
         let clusters: Vec<String> = self.clusters.iter().map(ToString::to_string).collect();
         format!(
@@ -153,7 +153,7 @@ impl TaskRun {
         )
     }
 
-    /// The CPUs on which the set runs.
+    /// Returns the CPUs on which the set runs.
     pub fn cpus(&self) -> CpuList {
         CpuList::new(self.clusters.iter().flat_map(CpuList::iter))
     }
@@ -165,9 +165,9 @@ pub enum TasksError {
     /// A task cannot touch its working set as described.
     #[error("run {run}, task {task}: {error}")]
     Workload {
-        /// The run, counted from 0.
+        /// The number of the run that has the error, counted from 0.
         run: usize,
-        /// The task, counted from 0.
+        /// The number of the task that has the error, counted from 0.
         task: usize,
         /// The error in the working set.
         error: WorkloadError,
@@ -175,9 +175,9 @@ pub enum TasksError {
     /// A parameter of a task is invalid.
     #[error("run {run}, task {task}: {what}")]
     Task {
-        /// The run, counted from 0.
+        /// The number of the run that has the error, counted from 0.
         run: usize,
-        /// The task, counted from 0.
+        /// The number of the task that has the error, counted from 0.
         task: usize,
         /// The problem, with a valid value.
         what: String,
@@ -185,7 +185,7 @@ pub enum TasksError {
     /// A property of a run is invalid.
     #[error("run {run}: {what}")]
     Run {
-        /// The run, counted from 0.
+        /// The number of the run that has the error, counted from 0.
         run: usize,
         /// The problem, with a valid value.
         what: String,
@@ -196,7 +196,7 @@ impl Tasks {
     /// Checks whether `platform` can run the plan.
     ///
     /// # Errors
-    /// [`TasksError`] for the first run or task that cannot run.
+    /// Returns [`TasksError`] for the first run or task that cannot run.
     pub fn check(&self, platform: &Platform) -> Result<(), TasksError> {
         let usable = platform.usable();
         for (run, it) in self.runs.iter().enumerate() {
@@ -221,7 +221,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// A plan with only the run at index `run`, which becomes run 0.
+    /// Makes a plan with only the run at index `run`, which becomes run 0.
     #[must_use]
     pub fn of_run(&self, run: usize) -> Self {
         Self {
@@ -241,8 +241,8 @@ impl Tasks {
         }
     }
 
-    /// The releases of the jobs of `task` in `run`, in nanoseconds from the start of the run to its end. The releases
-    /// are equal under every scheduler and on every machine.
+    /// Returns the releases of the jobs of `task` in `run`, in nanoseconds from the start of the run to its end. The
+    /// releases are equal under every scheduler and on every machine.
     pub fn releases(
         &self,
         seed: u64,
@@ -263,7 +263,7 @@ impl Tasks {
         })
     }
 
-    /// The cells to which the samples of the plan's runs belong.
+    /// Returns the cells to which the samples of the plan's runs belong.
     pub fn cells(&self) -> TaskCells {
         let mut all = TaskCells::default();
         for run in &self.runs {
@@ -287,15 +287,14 @@ impl Tasks {
 pub struct TaskCells {
     /// The working sets to which the cells refer by index.
     pub sets: Vec<WorkingSet>,
-    /// The cells of all runs.
+    /// The cells of the tasks of all runs.
     pub cells: Vec<Cell>,
-    /// For each run and task, the index of the task's first cell; tasks of a run with equal working sets share their
-    /// cells.
+    /// The index of the first cell for each run and task; tasks of a run with equal working sets share their cells.
     pub first: Vec<Vec<usize>>,
 }
 
 impl TaskRun {
-    /// The cell for samples of a task on this working set after an absence of this kind.
+    /// Returns the cell for samples of a task on this working set after an absence of this kind.
     fn cell(&self, set: usize, event: Event) -> Cell {
         Cell {
             load: self.load.clone(),
@@ -308,7 +307,7 @@ impl TaskRun {
         }
     }
 
-    /// The different working sets of the run's tasks, in the order of the tasks.
+    /// Returns the different working sets of the run's tasks, in the order of the tasks.
     fn sets(&self) -> Vec<&WorkingSet> {
         let mut sets: Vec<&WorkingSet> = Vec::new();
         for task in &self.tasks {
@@ -427,7 +426,7 @@ mod tests {
         }
     }
 
-    /// A run of three tasks on two CPUs.
+    /// Returns a run of three tasks on two CPUs.
     fn plan() -> Tasks {
         let run = TaskRun {
             number: None,

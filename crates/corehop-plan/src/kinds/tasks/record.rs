@@ -17,28 +17,28 @@ pub struct TaskJobRecord {
     pub task: usize,
     /// The number of the job in its task, counted from 0.
     pub job: u64,
-    /// The release of the job.
+    /// The time at which the job was released.
     pub release_ns: u64,
     /// The time at which the job first had a CPU.
     pub began_ns: u64,
-    /// The end of the job.
+    /// The time at which the job ended.
     pub ended_ns: u64,
     /// The time for which the job had a CPU.
     pub executed_ns: u64,
     /// The course of the job, compared with Fig. 1 of Bastoni et al.
     pub course: JobOutcome,
-    /// The number of times that the job lost its CPU and resumed there.
+    /// The number of times that the job lost its CPU and resumed on it.
     pub preemptions: u32,
     /// The number of times that the job lost its CPU and resumed on another CPU.
     pub migrations: u32,
-    /// The first absence of the job; None if it had none.
+    /// The first absence of the job, or `None` if it had none.
     pub away: Option<JobAbsence>,
-    /// The cold, warm and resumed touch with the absence between them; None if the job made no resumed
+    /// The cold, warm and resumed touch with the absence between them, or `None` if the job made no resumed
     /// touch.
     pub touched: Option<JobRecord>,
 }
 
-/// An absence of a job.
+/// An absence of a job from its CPU.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct JobAbsence {
     /// The CPU that the job lost.
@@ -47,7 +47,8 @@ pub struct JobAbsence {
     pub to: Cpu,
     /// The length of the absence, in nanoseconds.
     pub length_ns: f64,
-    /// The task of the job's set that first had the CPU during the absence; None if another thread had it.
+    /// The task of the job's set that first had the CPU during the absence, or `None` if another thread had
+    /// it.
     pub by: Option<usize>,
 }
 
@@ -65,22 +66,23 @@ impl<'a> TaskRows<'a> {
         Self { tasks, platform, cells: tasks.cells(), context }
     }
 
-    /// The number of a run in the result.
+    /// Returns the number of a run in the result.
     fn number(&self, run: usize) -> u64 {
         self.tasks.runs[run].number.unwrap_or(run as u64)
     }
 
-    /// The event of an absence.
+    /// Returns the event that an absence of a job stands for.
     fn event(&self, away: JobAbsence) -> Event {
         Event::resuming(self.platform, away.from, away.to)
     }
 
-    /// The sample of a job; None if the job made no resumed touch. `number` is the number of the job in the
-    /// run.
+    /// Returns the sample of a job, or `None` if the job made no resumed touch. `number` is the number of
+    /// the job in the run.
     ///
-    /// The sample is valid if the job's course was as in Fig. 1 and nothing disturbed its touches. A slower
-    /// or faster core in one of the touches is no disturbance here, because the work of other tasks on SMT
-    /// siblings is part of the measured schedule. The columns of spins show such a change of speed.
+    /// The sample is valid if the job's course was as in Fig. 1 and nothing disturbed its touches. A core
+    /// that becomes slower or faster in one of the touches is no disturbance of a task's job, because the
+    /// work of other tasks on SMT siblings is part of the measured schedule. The columns of spins show that
+    /// a core became slower or faster.
     pub(super) fn sample(&self, record: &TaskJobRecord, number: u64) -> Option<Sample> {
         let (touched, away) = (record.touched.as_ref()?, record.away?);
         let run = &self.tasks.runs[record.run];
@@ -98,7 +100,7 @@ impl<'a> TaskRows<'a> {
         })
     }
 
-    /// The origin of a job's sample.
+    /// Returns the origin of a job's sample.
     fn origin(&self, record: &TaskJobRecord, away: JobAbsence, job: u64) -> JobProvenance<'_> {
         let event = self.event(away);
         let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
@@ -118,7 +120,7 @@ impl<'a> TaskRows<'a> {
         }
     }
 
-    /// The row of a job.
+    /// Returns the row of a job.
     pub(super) fn job(&self, record: &TaskJobRecord) -> TaskJob {
         let run = &self.tasks.runs[record.run];
         let task = &run.tasks[record.task];
@@ -158,8 +160,8 @@ impl<'a> TaskRows<'a> {
 pub const AS_SCHEDULED: &str = "as_scheduled";
 
 impl TaskJob {
-    /// The times from the job's release, for comparisons. Each run is a replicate because every run starts
-    /// its threads and maps its memory anew.
+    /// Returns the times from the job's release, for comparisons. Every run is a replicate, because a run
+    /// starts its threads and maps its memory anew.
     pub(super) fn times(&self) -> [RowTime; 2] {
         let group = format!(
             "jobs of {} tasks under {}, load {}",

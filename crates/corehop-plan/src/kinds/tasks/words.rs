@@ -4,7 +4,7 @@
 use crate::words::words;
 
 impl Default for JobOutcome {
-    /// The course of a job before its record says anything.
+    /// Returns the course of a job before its record says anything.
     fn default() -> Self {
         Self::Unwatched
     }

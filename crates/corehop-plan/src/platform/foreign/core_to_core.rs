@@ -11,14 +11,15 @@ use crate::platform::observed::Exchange;
 use crate::platform::{Fact, Latency};
 use crate::units::{Cpu, CpuList};
 
-/// The source that exchanges from such a table name.
+/// The source of exchanges that were read from a table of core-to-core-latency.
 const SOURCE: &str =
     "core-to-core-latency: one mean for each pair, in place of its least and its median";
 
-/// The exchanges of a table, for the CPUs of its rows and columns in ascending order.
+/// Returns the exchanges of a table, for the CPUs of its rows and columns in ascending order.
 ///
 /// # Errors
-/// [`DescriptionError`] for a table that is not square or has another number of CPUs, and for a value that is no time.
+/// Returns [`DescriptionError`] for a table that is not square or has another number of CPUs, and for a value that is
+/// no time.
 pub fn exchanges(text: &str, cpus: &CpuList) -> Result<Fact<Vec<Exchange>>, DescriptionError> {
     let wrong =
         |what: String| DescriptionError::Syntax { format: "table of core-to-core-latency", what };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the XML of hwloc (`lstopo --of xml FILE`), version 1 and version 2.
 //!
-//! The CPUs of an object are its processing units (`PU`). In version 2 a node is a sibling of the objects whose CPUs
-//! are near to it.
+//! The CPUs of an object are its processing units (`PU`). A node in a file of version 2 is a sibling of the objects
+//! whose CPUs are near to it.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ pub(super) fn read(text: &str) -> Result<MachineDescription, DescriptionError> {
     Ok(machine)
 }
 
-/// The value that the whole machine or the first package has under a name.
+/// Returns the value that the whole machine or the first package has under a name.
 fn info(document: &Document<'_>, name: &str) -> Option<String> {
     let is_named =
         |node: &Node<'_, '_>| node.has_tag_name("info") && node.attribute("name") == Some(name);
@@ -69,13 +69,13 @@ fn info(document: &Document<'_>, name: &str) -> Option<String> {
     Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// The processing units within an object.
+/// Returns the processing units within an object.
 fn cpus(object: Node<'_, '_>) -> CpuList {
     let units = object.descendants().filter(|node| node.attribute("type") == Some("PU"));
     CpuList::new(units.filter_map(|unit| unit.attribute("os_index")?.parse().ok().map(Cpu)))
 }
 
-/// The number, the CPUs and the memory of a node.
+/// Returns the number, the CPUs and the memory of a node.
 fn node(object: Node<'_, '_>) -> Result<(u32, CpuList, Option<u64>), DescriptionError> {
     let id = object.attribute("os_index").and_then(|id| id.parse().ok());
     let id = id.ok_or_else(|| {

@@ -64,8 +64,8 @@ fn rows(list: &Value) -> Vec<Map<String, Value>> {
     list.as_array().into_iter().flatten().filter_map(|row| row.as_object().cloned()).collect()
 }
 
-/// A value as text, because some versions of lscpu write numbers as texts. Returns None if the value is absent, empty,
-/// or `-`.
+/// Returns a value as text, because some versions of lscpu write numbers as texts. Returns None if the value is
+/// absent, empty, or `-`.
 fn text(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::Null => None,
@@ -159,7 +159,7 @@ impl LscpuText {
         }
     }
 
-    /// The size and the ways of a cache, from the rows of `-C`.
+    /// Returns the size and the ways of a cache, from the rows of `-C`.
     fn shape(&self, (level, kind): (u32, CacheKind)) -> DescribedCache {
         let is_named = |row: &&Map<String, Value>| {
             text(row.get("name")).as_deref().and_then(cache_name) == Some((level, kind))
@@ -220,13 +220,13 @@ impl LscpuText {
     }
 }
 
-/// A size as lscpu writes it: bytes with `-B`, otherwise a number with a letter.
+/// Returns a size as lscpu writes it: bytes with `-B`, otherwise a number with a letter.
 fn bytes(text: &str) -> Option<u64> {
     text.parse().ok().or_else(|| text.parse().ok().map(Bytes::get))
 }
 
-/// Reads `96 KiB (2 instances)`: the size of one instance, and whether every CPU has its own instance; None if groups
-/// of CPUs share instances.
+/// Reads `96 KiB (2 instances)`: the size of one instance, and whether every CPU has its own instance; returns `None`
+/// if groups of CPUs share instances.
 fn summed(data: &str, cpus: u64) -> Option<(u64, bool)> {
     let (size, rest) = data.split_once('(')?;
     let instances: u64 = rest.split_whitespace().next()?.parse().ok()?;

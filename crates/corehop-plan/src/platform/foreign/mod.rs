@@ -29,7 +29,7 @@ pub enum DescriptionError {
     /// The text breaks the rules of its format.
     #[error("not valid {format}: {what}")]
     Syntax {
-        /// The format of the text.
+        /// The format in which the text should be.
         format: &'static str,
         /// The error, with its place in the text.
         what: String,
@@ -51,10 +51,11 @@ pub struct ImportedPlatform {
     pub notes: Vec<String>,
 }
 
-/// The platform that a text of this `format` describes; None if the format is neither [`LSCPU`] nor [`HWLOC`].
+/// Returns the platform that a text of this `format` describes, or `None` if the format is neither [`LSCPU`] nor
+/// [`HWLOC`].
 ///
 /// # Errors
-/// [`DescriptionError`], which names the missing fact and the command that prints it.
+/// Returns [`DescriptionError`], which names the missing fact and the command that prints it.
 pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, DescriptionError>> {
     let read = match format {
         LSCPU => lscpu::read(text),
@@ -64,7 +65,7 @@ pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, Descrip
     Some(read.and_then(MachineDescription::platform))
 }
 
-/// One instance of a cache, with its CPUs.
+/// An instance of a cache, with its CPUs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct CacheInstance {
     shape: DescribedCache,
@@ -139,7 +140,7 @@ impl MachineDescription {
         Ok(ImportedPlatform { platform, notes: self.notes })
     }
 
-    /// The caches of the platform; instances with equal properties form one cache.
+    /// Returns the caches of the platform; instances with equal properties form one cache.
     fn caches(&self) -> Vec<Cache> {
         let mut shapes: BTreeMap<DescribedCache, Vec<CpuList>> = BTreeMap::new();
         for instance in &self.caches {
@@ -178,7 +179,7 @@ fn id(name: &str) -> String {
     words.collect::<Vec<_>>().join("_")
 }
 
-/// The maker's name of a processor, without trademark signs and without the frequency.
+/// Returns the maker's name of a processor, without trademark signs and without the frequency.
 fn plain(model: &str) -> String {
     let model = model.split('@').next().unwrap_or(model);
     let marks = ["(R)", "(TM)", "(r)", "(tm)", " CPU"];
@@ -186,7 +187,7 @@ fn plain(model: &str) -> String {
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The CPUs of each group, by the group's key.
+/// Returns the CPUs of each group, by the group's key.
 fn grouped<K: Ord>(members: impl IntoIterator<Item = (K, Cpu)>) -> BTreeMap<K, CpuList> {
     let mut groups: BTreeMap<K, Vec<Cpu>> = BTreeMap::new();
     for (key, cpu) in members {
@@ -195,7 +196,7 @@ fn grouped<K: Ord>(members: impl IntoIterator<Item = (K, Cpu)>) -> BTreeMap<K, C
     groups.into_iter().map(|(key, cpus)| (key, CpuList::new(cpus))).collect()
 }
 
-/// The level and the kind that a cache name such as `L1d` or `l2` states.
+/// Returns the level and the kind that a cache name such as `L1d` or `l2` states.
 fn cache_name(name: &str) -> Option<(u32, CacheKind)> {
     let rest = name.trim().strip_prefix(['L', 'l'])?;
     let (level, kind) = match rest.strip_suffix(['d', 'D']) {

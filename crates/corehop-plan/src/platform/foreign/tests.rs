@@ -11,7 +11,7 @@ fn refused(format: &str, text: &str) -> String {
     read(format, text).unwrap().unwrap_err().to_string()
 }
 
-/// The caches of a platform: label, size in KiB, ways, and instances.
+/// Returns the caches of a platform: label, size in KiB, ways, and instances.
 fn caches(of: &Platform) -> Vec<(String, Option<u64>, Option<u32>, String)> {
     let told = |it: &Cache| {
         let instances: Vec<String> = it.instances.value.iter().map(ToString::to_string).collect();
@@ -21,8 +21,8 @@ fn caches(of: &Platform) -> Vec<(String, Option<u64>, Option<u32>, String)> {
     of.caches.iter().map(told).collect()
 }
 
-/// The rows of a machine with two packages of two cores with two threads each, plus an offline CPU 9; numbers are
-/// texts, as in older versions of lscpu.
+/// Returns the rows of a machine with two packages of two cores with two threads each, plus an offline CPU 9;
+/// numbers are texts, as in older versions of lscpu.
 fn rows() -> String {
     let row = |cpu: u32| {
         let (socket, core) = (cpu % 4 / 2, cpu % 4);
@@ -91,7 +91,7 @@ fn a_size_in_bytes_is_read_and_a_rounded_one_is_said() {
     assert!(rounded.notes.join("\n").contains("L3: the size `1.3M`"), "{:?}", rounded.notes);
 }
 
-/// A summary of lscpu with the further lines in `more`.
+/// Returns a summary of lscpu with the further lines in `more`.
 fn summary(threads: u32, more: &str) -> String {
     let line = |field: &str, data: &str| format!(r#"{{"field": "{field}:", "data": "{data}"}}"#);
     let all = [

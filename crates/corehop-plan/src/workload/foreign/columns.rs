@@ -11,9 +11,9 @@ pub enum TaskColumn {
     Name,
     /// A time; the set has this field for it, in microseconds.
     Time(&'static str),
-    /// The rank of a task.
+    /// The column states the rank of a task.
     Priority,
-    /// The CPUs of a task.
+    /// The column states the CPUs of a task.
     Cpus,
     /// The size of a task's working set.
     Wss,
@@ -75,16 +75,16 @@ const UNITS: [(&str, &str); 12] = [
     ("b", "B"),
 ];
 
-/// A recognised heading.
+/// A heading of a table that corehop recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heading {
-    /// The meaning of the heading.
+    /// The property of a task that the heading stands for.
     pub column: TaskColumn,
     /// The unit for values that state no unit, spelled as in texts with units.
     pub unit: Option<&'static str>,
 }
 
-/// Recognises a heading; None if the heading is unknown.
+/// Recognises a heading; returns `None` if the heading is unknown.
 pub fn heading(text: &str) -> Option<Heading> {
     let plain = |text: &str| -> String {
         text.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
@@ -109,7 +109,7 @@ pub fn heading(text: &str) -> Option<Heading> {
     fits.then_some(Heading { column, unit: Some(unit) })
 }
 
-/// The error for an unknown heading, which lists the known headings.
+/// Returns the error for an unknown heading, which lists the known headings.
 pub(super) fn unknown(text: &str) -> String {
     let known = [
         "name",
@@ -132,7 +132,8 @@ pub(super) fn unknown(text: &str) -> String {
     )
 }
 
-/// Whether a line is the head of a table of tasks: the line must have a period and an execution time.
+/// Returns whether a line is the head of a table of tasks: the line must have a period and an
+/// execution time.
 pub fn is_head(line: &str) -> bool {
     let cells = super::csv::cells(line, super::csv::separator(line));
     let known: Vec<TaskColumn> =
@@ -140,8 +141,8 @@ pub fn is_head(line: &str) -> bool {
     ["wcet_us", "period_us"].iter().all(|field| known.contains(&TaskColumn::Time(field)))
 }
 
-/// A time in nanoseconds from its number and unit, rounded up if `up` is true; None if the number is
-/// not a time.
+/// Returns a time in nanoseconds from its number and unit, rounded up if `up` is true, or `None` if
+/// the number is not a time.
 pub(super) fn nanos(number: &str, unit: TimeUnit, up: bool) -> Option<u64> {
     // The shortest decimals of a float: 1e-3 is 0.001.
     let text = if number.contains(['e', 'E']) {

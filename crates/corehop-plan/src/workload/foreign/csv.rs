@@ -5,8 +5,8 @@ use super::TaskFileError;
 use super::table::{TaskRow, TaskTable};
 
 /// Reads a table whose cells are separated by commas, semicolons or tabs; the head determines the separator. Lines that
-/// begin with `#` are comments. Below the head, such a line with as many cells as the head is an error, because it may
-/// be meant as a task.
+/// begin with `#` are comments. A line below the head that begins with `#` and has as many cells as the head is an
+/// error, because it may be meant as a task.
 pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let syntax = |line: usize, what: String| TaskFileError::Syntax {
@@ -42,15 +42,15 @@ pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     Ok(TaskTable { rows, ..TaskTable::default() })
 }
 
-/// The separator that occurs most often in a line.
+/// Returns the separator that occurs most often in a line.
 pub(super) fn separator(line: &str) -> char {
     let count = |separator: &char| line.matches(*separator).count();
     // Of equal counts `max_by_key` returns the last: a comma, where the line has no separator.
     [';', '\t', ','].into_iter().max_by_key(count).unwrap_or(',')
 }
 
-/// The cells of a line without surrounding spaces. A quoted cell can contain separators, and `""` in a quoted cell
-/// stands for a quote.
+/// Returns the cells of a line without surrounding spaces. A quoted cell can contain separators, and `""` in a quoted
+/// cell stands for a quote.
 pub(super) fn cells(line: &str, separator: char) -> Vec<String> {
     let (mut cells, mut cell, mut is_quoted) = (Vec::new(), String::new(), false);
     let mut letters = line.chars().peekable();

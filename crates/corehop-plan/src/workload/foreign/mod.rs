@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets in the files of other programs: tables (CSV, YAML) and the XML of simulators and analyses.
 //!
-//! Each reader turns a text into a `TaskTable`: rows of headings and texts. One place decides the meaning of a heading,
-//! the unit of a time, and the rounding of a time. A reader drops nothing silently: an unknown heading is an error, and
-//! a property that no task set can express is an error or a note.
+//! A reader turns the text of one format into a `TaskTable`: rows of headings and texts. A single place decides the
+//! meaning of a heading, the unit of a time, and the rounding of a time. A reader drops nothing silently: an unknown
+//! heading is an error, and a property that no task set can express is an error or a note.
 
 use super::rt_app::Workload;
 use super::set_file::SetFileError;
@@ -45,7 +45,7 @@ words! {
 }
 
 impl TimeUnit {
-    /// The number of nanoseconds in the unit.
+    /// Returns the number of nanoseconds in the unit.
     pub const fn nanos(self) -> u64 {
         match self {
             Self::Nano => 1,
@@ -71,9 +71,9 @@ pub enum TaskFileError {
     /// The text breaks the rules of its format.
     #[error("not valid {format}: {what}")]
     Syntax {
-        /// The format of the text.
+        /// The format in which the text should be.
         format: &'static str,
-        /// The error, with its line.
+        /// The error in the text, with its line.
         what: String,
     },
     /// A task has a value that makes no sense, or that no task set can express.
@@ -110,15 +110,15 @@ const READERS: [(&str, TableReader); 5] = [
     (CHEDDAR, xml::cheddar),
 ];
 
-/// The names of the formats that [`read`] knows; `seen` uses these names.
+/// Returns the names of the formats that [`read`] knows; `seen` uses the same names.
 pub fn formats() -> impl Iterator<Item = &'static str> {
     READERS.iter().map(|(format, _)| *format)
 }
 
-/// The task set in a text of this `format`; None if no reader knows the format.
+/// Returns the task set in a text of this `format`, or `None` if no reader knows the format.
 ///
 /// # Errors
-/// [`TaskFileError`], which names the task or line, the value, and what is expected.
+/// Returns [`TaskFileError`], which names the task or line, the value, and what is expected.
 pub fn read(format: &str, text: &str, stated: Stated) -> Option<Result<Workload, TaskFileError>> {
     let (_, reader) = READERS.iter().find(|(known, _)| *known == format)?;
     Some(reader(text).and_then(|table| table.workload(stated)))

@@ -16,7 +16,7 @@ use crate::workload::set_file::{self, JsonTree};
 pub(super) struct TaskRow {
     /// The place of the row in the file, such as `line 3`.
     pub(super) place: String,
-    /// The headings with their values. An empty value states nothing.
+    /// The headings of the row, each with its value. An empty value of a heading states nothing.
     pub(super) cells: Vec<(String, String)>,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct TaskTable {
     pub(super) scheduler: Option<String>,
     /// The unit for times that state no unit, if the format defines one.
     pub(super) unit: Option<TimeUnit>,
-    /// Sentences about the file.
+    /// Sentences about the file for the user.
     pub(super) notes: Vec<String>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct TaskTable {
 const ROUNDED_DOWN: [&str; 3] = ["period_us", "deadline_us", "bcet_us"];
 
 impl TaskTable {
-    /// The task set, with sentences about the assumptions.
+    /// Returns the task set, with sentences about the assumptions.
     pub(super) fn workload(self, stated: Stated) -> Result<Workload, TaskFileError> {
         let mut reading = TableReading {
             unit: self.unit.or(stated.unit),
@@ -67,7 +67,7 @@ impl TaskTable {
 /// The fields of a task in a task set.
 type TaskFields = Vec<(String, JsonTree)>;
 
-/// The number of CPUs, and the tasks; if any task states its CPUs, every task gets CPUs.
+/// Returns the number of CPUs, and the tasks; if any task states its CPUs, every task gets CPUs.
 fn served(
     mut tasks: Vec<TaskFields>,
     in_file: Option<u32>,
@@ -106,7 +106,7 @@ fn served(
     Ok((cpus, tasks.into_iter().map(JsonTree::Object).collect()))
 }
 
-/// The state of converting rows.
+/// The state of the conversion of rows to tasks.
 struct TableReading {
     unit: Option<TimeUnit>,
     is_unit_used: bool,
@@ -157,7 +157,7 @@ impl TableReading {
         })
     }
 
-    /// A time as text with its unit.
+    /// Returns a time as text with its unit.
     fn time(&mut self, unit: Option<&str>, value: &str, field: &str) -> Result<String, String> {
         let split = value.find(|c: char| !c.is_ascii_digit() && !".eE-+".contains(c));
         let (number, own) = value.split_at(split.unwrap_or(value.len()));

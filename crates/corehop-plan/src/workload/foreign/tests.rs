@@ -8,7 +8,7 @@ fn of(format: &str, text: &str, stated: Stated) -> Result<Workload, TaskFileErro
     read(format, text, stated).unwrap()
 }
 
-/// The task set of a text, with the notes about the text.
+/// Returns the task set of a text, with the notes about the text.
 fn told(format: &str, text: &str) -> (serde_json::Value, String) {
     let read = of(format, text, Stated::default()).unwrap();
     (set_file::write(&read.set), read.notes.join("\n"))

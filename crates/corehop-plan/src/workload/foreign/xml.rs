@@ -15,7 +15,7 @@ fn document(text: &str) -> Result<Document<'_>, TaskFileError> {
         .map_err(|error| TaskFileError::Syntax { format: "XML", what: error.to_string() })
 }
 
-/// The place of a node in its file.
+/// Returns the place of a node in its file.
 fn place(node: Node<'_, '_>) -> String {
     let line = node.document().text_pos_at(node.range().start).row;
     format!("line {line}, <{}>", node.tag_name().name())
@@ -25,7 +25,7 @@ fn elements<'a, 'b>(node: Node<'a, 'b>, name: &'static str) -> impl Iterator<Ite
     node.descendants().filter(move |it| it.is_element() && it.tag_name().name() == name)
 }
 
-/// The attributes of a task that are columns; `other` decides about each attribute that is not a column.
+/// Returns the attributes of a task that are columns; `other` decides about each attribute that is not a column.
 fn row(
     task: Node<'_, '_>,
     known: &[(&str, &str)],

@@ -16,7 +16,8 @@ pub enum Utilisation {
 }
 
 impl Utilisation {
-    /// The uniform distribution on [0.001, 0.1] (Brandenburg 2011, as all distributions with names here).
+    /// The uniform distribution on [0.001, 0.1], which Brandenburg (2011) uses, as he does all distributions
+    /// with names in this module.
     pub const UNI_LIGHT: Self = Self::Uniform(0.001, 0.1);
     /// The uniform distribution on [0.1, 0.4].
     pub const UNI_MEDIUM: Self = Self::Uniform(0.1, 0.4);
@@ -48,7 +49,7 @@ impl Utilisation {
         ("exp-heavy", Self::EXP_HEAVY),
     ];
 
-    /// The distribution with this name.
+    /// Returns the distribution of utilisations with the name `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
     }
@@ -73,9 +74,9 @@ impl Utilisation {
 pub enum Period {
     /// Periods are uniform on the multiples of `granularity` from `low` to `high`.
     Uniform {
-        /// The shortest period.
+        /// The shortest period that can be drawn.
         low: Time,
-        /// The longest period.
+        /// The longest period that can be drawn.
         high: Time,
         /// The step between periods: 1,000 for whole milliseconds, 1 for almost continuous periods.
         granularity: Time,
@@ -83,11 +84,11 @@ pub enum Period {
     /// The logarithm of periods is uniform, and periods are rounded down to multiples of `granularity`
     /// (Emberson, Stafford and Davis, WATERS 2010).
     LogUniform {
-        /// The shortest period.
+        /// The shortest period that can be drawn.
         low: Time,
-        /// The longest period.
+        /// The longest period that can be drawn.
         high: Time,
-        /// The step between periods.
+        /// The step to which drawn periods are rounded.
         granularity: Time,
     },
     /// Periods are 1, 2, 5, 10, 20, 50, 100, 200 or 1,000 ms with the shares of Kramer, Ziegenbein and Hamann
@@ -123,7 +124,7 @@ impl Period {
         ("automotive", Self::Automotive),
     ];
 
-    /// The distribution with this name.
+    /// Returns the distribution of periods with the name `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
     }

@@ -7,7 +7,7 @@ use crate::workload::draw::DrawStream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UtilisationMethod {
     /// UUniFast (Bini and Buttazzo, Real-Time Systems 30, 2005) is uniform for sums up to 1; for larger sums a
-    /// utilisation can exceed 1, which is an error here.
+    /// utilisation can exceed 1, which corehop treats as an error.
     UUniFast,
     /// UUniFast, repeated while a utilisation exceeds 1 (Davis and Burns, RTSS 2009), is uniform.
     UUniFastDiscard,
@@ -26,7 +26,7 @@ impl UtilisationMethod {
     pub const ALL: &'static [Self] =
         &[Self::UUniFastDiscard, Self::RandFixedSum, Self::Convolution];
 
-    /// A warning about the method's draws; None if the draws are uniform.
+    /// Returns a warning about the method's draws, or `None` if the draws are uniform.
     pub fn warning(self) -> Option<&'static str> {
         (self == Self::DirichletRescale).then_some(
             "DRS does not draw uniformly, as its authors found after publication: use rand-fixed-sum or convolution, unless you compare with results that were drawn by DRS",
@@ -36,7 +36,7 @@ impl UtilisationMethod {
     /// Draws `n` utilisations of at most 1 with this sum.
     ///
     /// # Errors
-    /// [`NoSuchSum`] if no such utilisations exist, or if [`MOST_ATTEMPTS`] attempts found none.
+    /// Returns [`NoSuchSum`] if no utilisations have this sum, or if [`MOST_ATTEMPTS`] attempts found none.
     pub fn draw(self, n: usize, sum: f64, stream: &mut DrawStream) -> Result<Vec<f64>, NoSuchSum> {
         let refused = |why| Err(NoSuchSum { n, sum, why });
         if n == 0 || sum.is_nan() || sum <= 0.0 || sum > n as f64 {
@@ -68,9 +68,9 @@ pub const MOST_ATTEMPTS: u32 = 100_000;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("no {n} utilisations with the sum {sum}: {why}")]
 pub struct NoSuchSum {
-    /// The number of utilisations.
+    /// The number of utilisations that were requested.
     pub n: usize,
-    /// The requested sum.
+    /// The sum of utilisations that was requested.
     pub sum: f64,
     /// The reason why no utilisations were found.
     pub why: &'static str,
@@ -146,7 +146,7 @@ fn rand_fixed_sum(n: usize, sum: f64, stream: &mut DrawStream) -> Vec<f64> {
     drawn
 }
 
-/// The probabilities of going down a level, from the relative volumes of the simplices.
+/// Returns the probabilities of going down a level, from the relative volumes of the simplices.
 fn volumes(n: usize, k: usize, sum: f64) -> Vec<Vec<f64>> {
     let up: Vec<f64> = (0..n).map(|j| sum - k as f64 + j as f64).collect();
     let down: Vec<f64> = (0..n).map(|j| (k + n - j) as f64 - sum).collect();
@@ -177,7 +177,7 @@ const LATTICE: usize = 4_096;
 /// spread within a cell of the lattice.
 ///
 /// # Errors
-/// [`NoSuchSum`] if the bounds do not allow the sum.
+/// Returns [`NoSuchSum`] if the bounds do not allow the sum.
 pub fn convolution(
     bounds: &[(f64, f64)],
     sum: f64,
@@ -216,7 +216,7 @@ pub fn convolution(
     Ok(drawn)
 }
 
-/// The number of ways to reach each sum with the first `i` coordinates, scaled to avoid overflow.
+/// Returns the number of ways to reach each sum with the first `i` coordinates, scaled to avoid overflow.
 fn ways(room: &[usize]) -> Vec<Vec<f64>> {
     let mut all = vec![vec![0.0; LATTICE + 1]];
     all[0][0] = 1.0;

@@ -37,8 +37,8 @@ pub struct Capped {
 }
 
 impl Capped {
-    /// The tasks of the set with this index; times are in microseconds. The set is empty if its first task
-    /// exceeds the cap.
+    /// Returns the tasks of the set with this index; times are in microseconds. The set is empty if its
+    /// first task exceeds the cap.
     pub fn set(&self, seed: u64, index: u64) -> Vec<TaskParameters> {
         let mut tasks = Vec::new();
         let mut sum = 0.0;
@@ -57,7 +57,7 @@ impl Capped {
         tasks
     }
 
-    /// The endless stream of tasks from which the set with this index is made, whatever the cap.
+    /// Returns the endless stream of tasks from which the set with this index is made, whatever the cap.
     pub fn drawn(&self, seed: u64, index: u64) -> impl Iterator<Item = TaskParameters> + use<> {
         let (utilisation, period, deadline) = (self.utilisation, self.period, self.deadline);
         let mut stream = DrawStream::of_set(seed, index);
@@ -69,13 +69,14 @@ impl Capped {
     }
 }
 
-/// The utilisation of a task whose times are rounded to whole microseconds, which is the utilisation that
-/// counts towards the cap.
+/// Returns the utilisation of a task whose times are rounded to whole microseconds, which is the
+/// utilisation that counts towards the cap.
 pub fn share(task: &TaskParameters) -> f64 {
     task.wcet.as_f64() / task.period.as_f64()
 }
 
-/// The task shortened to the utilisation `left`, rounded down; None if no execution time remains.
+/// Returns the task shortened to the utilisation `left`, rounded down, or `None` if no execution time
+/// remains.
 pub fn scaled(task: &TaskParameters, left: f64) -> Option<TaskParameters> {
     let wcet = Time::new((left * task.period.as_f64()).floor() as u64);
     (wcet > Time::ZERO).then(|| TaskParameters { wcet, ..task.clone() })
@@ -97,11 +98,11 @@ pub struct FixedSum {
 }
 
 impl FixedSum {
-    /// The tasks of the set with this index; times are in microseconds.
+    /// Returns the tasks of the set with this index; times are in microseconds.
     ///
     /// # Errors
-    /// [`fixed_sum::NoSuchSum`] if no such utilisations exist (a sum above the number of tasks), or if the
-    /// method gives up.
+    /// Returns [`fixed_sum::NoSuchSum`] if no utilisations have the sum (for example because it is above
+    /// the number of tasks), or if the method gives up.
     pub fn set(&self, seed: u64, index: u64) -> Result<Vec<TaskParameters>, fixed_sum::NoSuchSum> {
         let mut stream = DrawStream::of_set(seed, index);
         let utilisations = self.method.draw(self.tasks, self.sum, &mut stream)?;

@@ -24,12 +24,13 @@ pub(super) fn once(fields: &JsonFields, what: &str) -> Result<(), String> {
     }
 }
 
-/// The value of the field `name`; None if the field is absent.
+/// Returns the value of the field `name`, or `None` if the field is absent.
 pub(super) fn find<'a>(fields: &'a JsonFields, name: &str) -> Option<&'a JsonTree> {
     fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
 }
 
-/// The value of the field `name`, which must be an object; None if the field is absent.
+/// Returns the value of the field `name`, which must be an object, or `None` if the field is
+/// absent.
 pub(super) fn object<'a>(
     fields: &'a JsonFields,
     name: &str,
@@ -41,7 +42,7 @@ pub(super) fn object<'a>(
     }
 }
 
-/// The value of the field `name`, which must be a text; None if the field is absent.
+/// Returns the value of the field `name`, which must be a text, or `None` if the field is absent.
 pub(super) fn text<'a>(fields: &'a JsonFields, name: &str) -> Result<Option<&'a str>, String> {
     match find(fields, name) {
         None => Ok(None),
@@ -55,12 +56,13 @@ pub(super) const fn micros(us: u64) -> Time {
     Tick::Micro.of_us(us)
 }
 
-/// The value of the field `name`, which must be a whole number; None if the field is absent.
+/// Returns the value of the field `name`, which must be a whole number, or `None` if the field is
+/// absent.
 pub(super) fn number(fields: &JsonFields, name: &str) -> Result<Option<u64>, String> {
     find(fields, name).map(|value| whole(name, value)).transpose()
 }
 
-/// The value as a whole number that rt-app can store.
+/// Returns the value as a whole number that rt-app can store.
 pub(super) fn whole(name: &str, value: &JsonTree) -> Result<u64, String> {
     let number = if let JsonTree::Leaf(value) = value { value.as_u64() } else { None };
     number
@@ -68,7 +70,7 @@ pub(super) fn whole(name: &str, value: &JsonTree) -> Result<u64, String> {
         .ok_or_else(|| format!("`{name}` is {value}: expected a whole number, 0 to {MOST}"))
 }
 
-/// The whole numbers of the list in the field `name`, ascending and without repetitions.
+/// Returns the whole numbers of the list in the field `name`, ascending and without repetitions.
 pub(super) fn numbers(fields: &JsonFields, name: &str) -> Result<Option<Vec<usize>>, String> {
     let Some(value) = find(fields, name) else { return Ok(None) };
     let JsonTree::Array(list) = value else {

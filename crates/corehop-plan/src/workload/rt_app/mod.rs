@@ -3,15 +3,15 @@
 //!
 //! corehop reads a workload as rt-app does. A key that begins with the name of a kind of event (`run`, `run_decode`,
 //! `runtime0`) is an event, a thread without `phases` has one phase, and the policy decides the meaning of
-//! `dl-runtime`. corehop rejects a property that a task set cannot express, and names the property. If a number of the
+//! `dl-runtime`. Corehop rejects a property that a task set cannot express, and names the property. If a number of the
 //! task set is only a bound, a note says so.
 //!
-//! When corehop writes a workload, each task becomes a thread that runs for its WCET once in a period. With priorities
-//! the thread runs under SCHED_FIFO; otherwise it runs under SCHED_DEADLINE, whose parameters are those of a sporadic
-//! task, and the task's `budget_us` becomes the thread's budget. If the set states the CPUs of a task, the thread has
-//! these CPUs; Linux accepts them for a thread under SCHED_DEADLINE only if a cpuset with a root domain of its own has
-//! exactly these CPUs. Properties that no thread can show (jitter, working sets, …) are in a table that rt-app ignores,
-//! so that reading the written file loses nothing.
+//! Each task becomes a thread that runs for its WCET once in a period when corehop writes a workload. The thread runs
+//! under SCHED_FIFO if tasks have priorities; otherwise it runs under SCHED_DEADLINE, whose parameters are those of a
+//! sporadic task, and the task's `budget_us` becomes the thread's budget. The thread of a task has the CPUs that the
+//! set states for the task; Linux accepts them for a thread under SCHED_DEADLINE only if a cpuset with a root domain
+//! of its own has exactly these CPUs. Properties that no thread can show (jitter, working sets, …) are in a table that
+//! rt-app ignores, so that reading the written file loses nothing.
 
 use super::scheduler::Scheduler;
 use super::set_file::SetFileError;
@@ -44,12 +44,12 @@ pub enum RtAppError {
     /// A thread does something that no sporadic task does, or lacks a property.
     #[error("thread `{thread}`: {what}")]
     Thread {
-        /// The name of the thread.
+        /// The name of the thread with the error.
         thread: String,
-        /// The error in the thread.
+        /// The error that the thread has, in words.
         what: String,
     },
-    /// The workload has no threads.
+    /// The workload has no threads that could be tasks.
     #[error("the table `tasks` of threads is missing or empty")]
     NoTasks,
     /// The workload has another number of CPUs than the user requested.
@@ -83,7 +83,7 @@ pub enum NotRunnable {
     /// The set's scheduler needs a property that the set does not state, or rt-app does not support the scheduler.
     #[error("the scheduler of the set is `{scheduler}`: {why}")]
     Scheduler {
-        /// The scheduler of the set.
+        /// The scheduler that the set names.
         scheduler: Scheduler,
         /// The property that the scheduler needs.
         why: &'static str,
@@ -96,7 +96,7 @@ pub enum NotRunnable {
 /// A task set that corehop read from a workload of rt-app.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Workload {
-    /// The task set.
+    /// The task set that was read from the workload.
     pub set: TaskSet,
     /// Sentences about numbers of the set that are only bounds, and about properties that the set leaves out.
     pub notes: Vec<String>,

@@ -31,7 +31,7 @@ pub(super) fn plain(text: &str) -> String {
     kept
 }
 
-/// The length of the string with which a text begins.
+/// Returns the length of the string with which a text begins.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -13,7 +13,7 @@ use super::thread::{RtAppPhase, SCHEDULING};
 /// The priority of a thread under SCHED_FIFO or SCHED_RR that states no priority.
 const DEFAULT_PRIORITY: u64 = 10;
 
-/// A scheduling policy of Linux.
+/// A scheduling policy of Linux that rt-app can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RtAppPolicy {
     Other,
@@ -34,7 +34,7 @@ const POLICIES: [(RtAppPolicy, &str); 6] = [
 ];
 
 impl RtAppPolicy {
-    /// The policy that the field `name` states; None if the field is absent.
+    /// Returns the policy that the field `name` states, or `None` if the field is absent.
     pub(super) fn in_field(fields: &JsonFields, name: &str) -> Result<Option<Self>, String> {
         let Some(stated) = text(fields, name)? else { return Ok(None) };
         let known = POLICIES.iter().find(|(_, text)| *text == stated);
@@ -44,7 +44,7 @@ impl RtAppPolicy {
             .ok_or_else(|| format!("`{name}` is {stated}: expected one of {names}"))
     }
 
-    /// Whether the kernel shares the CPU fairly among threads of this policy.
+    /// Returns whether the kernel shares the CPU fairly among threads of this policy.
     pub(super) fn is_fair(self) -> bool {
         matches!(self, Self::Other | Self::Batch | Self::Idle)
     }
@@ -77,10 +77,10 @@ pub(super) struct Scheduling {
 }
 
 impl Scheduling {
-    /// The scheduling of a thread whose workload has this default policy.
+    /// Returns the scheduling of a thread whose workload has this default policy.
     ///
     /// # Errors
-    /// The error names a field that the policy cannot have, or phases whose scheduling differs.
+    /// Returns an error that names a field that the policy cannot have, or phases whose scheduling differs.
     pub(super) fn of(
         thread: &JsonFields,
         phases: &[RtAppPhase<'_>],
@@ -145,7 +145,7 @@ impl Scheduling {
     }
 }
 
-/// The nice value of a thread that shares the CPU fairly.
+/// Returns the nice value of a thread that shares the CPU fairly.
 fn nice(fields: &JsonFields) -> Result<Option<i64>, String> {
     let Some(value) = find(fields, "priority") else { return Ok(None) };
     let nice =
@@ -156,8 +156,8 @@ fn nice(fields: &JsonFields) -> Result<Option<i64>, String> {
     }
 }
 
-/// The reservation of a thread, with rt-app's defaults for absent fields. A thread can have the older names without
-/// `dl-`; rt-app reads an older name if both the newer name and its default are 0.
+/// Returns the reservation of a thread, with rt-app's defaults for absent fields. rt-app also accepts the older
+/// names without `dl-`: it reads an older name if both the newer name and its default are 0.
 fn reservation(fields: &JsonFields, of_thread: bool) -> Result<Reservation, String> {
     let given = |name: &str| number(fields, name).map(|given| given.map(micros));
     let older = |name: &str| if of_thread { given(name) } else { Ok(None) };

@@ -43,10 +43,11 @@ struct SporadicThread {
     notes: Vec<String>,
 }
 
-/// Converts a workload to a task set on `cpus` CPUs. With None the set has the CPUs that the workload names.
+/// Converts a workload to a task set on `cpus` CPUs. The set has the CPUs that the workload names if `cpus` is
+/// `None`.
 ///
 /// # Errors
-/// [`RtAppError`] names the thread, and the event or field that a task set cannot express.
+/// Returns [`RtAppError`] with the thread, and the event or field that a task set cannot express.
 pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
     let plain = plain(text);
     // Checks the numbers; a tree keeps a name that is there twice.
@@ -77,7 +78,7 @@ pub fn read(text: &str, cpus: Option<u32>) -> Result<Workload, RtAppError> {
     of_threads(&top, listed, cpus)
 }
 
-/// The task set that [`write`](super::write()) stored beside the threads.
+/// Returns the task set that [`write`](super::write()) stored beside the threads.
 fn own_set(own: &JsonFields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
     let set = set_file::of_fields(own).map_err(|error| RtAppError::Own(Box::new(error)))?;
     match cpus.filter(|&cpus| cpus != set.cpus()) {
@@ -91,7 +92,7 @@ fn own_set(own: &JsonFields, cpus: Option<u32>) -> Result<TaskSet, RtAppError> {
     }
 }
 
-/// Whether the threads of a file equal the threads that corehop writes for `set`.
+/// Returns whether the threads of a file equal the threads that corehop writes for `set`.
 fn threads_are_those_of(set: &TaskSet, top: &JsonFields) -> bool {
     let there = find(top, "tasks").and_then(JsonTree::value);
     let written = write::threads(set).map(|threads| JsonTree::Object(threads).value());
@@ -133,7 +134,7 @@ fn of_threads(
     Ok(Workload { set, notes })
 }
 
-/// The task set with all instances of all threads.
+/// Returns the task set with all instances of all threads.
 fn set(
     threads: &[SporadicThread],
     cpus: Option<u32>,
@@ -179,7 +180,7 @@ fn set(
     Ok(set.scheduled_by(scheduler(threads, cpus)))
 }
 
-/// The scheduler for the threads, which all have one policy.
+/// Returns the scheduler for the threads, which all have one policy.
 fn scheduler(threads: &[SporadicThread], cpus: u32) -> Scheduler {
     let has_one =
         |thread: &SporadicThread| thread.cpus.as_ref().is_some_and(|cpus| cpus.len() == 1);
@@ -219,7 +220,7 @@ fn one_policy(listed: &JsonFields, default_policy: RtAppPolicy) -> Result<(), Rt
     Ok(())
 }
 
-/// Checks that no thread under SCHED_RR takes turns with another thread, because no test here analyses turns.
+/// Checks that no thread under SCHED_RR takes turns with another thread, because no test of corehop analyses turns.
 fn takes_no_turns(thread: &SporadicThread, all: &[SporadicThread]) -> Result<(), RtAppError> {
     if thread.scheduling.policy != RtAppPolicy::RoundRobin {
         return Ok(());
@@ -234,9 +235,9 @@ fn takes_no_turns(thread: &SporadicThread, all: &[SporadicThread]) -> Result<(),
     Err(RtAppError::Thread { thread: thread.name.clone(), what: what.to_owned() })
 }
 
-/// A sentence about a timer that a thread shares with other threads. Each wait for the timer moves the timer on by a
-/// period, so that the period is still the least time between two jobs; but a thread that starts later than the timer
-/// runs overdue jobs at once.
+/// Returns a sentence about a timer that a thread shares with other threads. The timer moves on by a period at each
+/// wait for it, so that the period is still the least time between two jobs; but a thread that starts later than the
+/// timer runs overdue jobs at once.
 fn shared_timer(
     thread: &SporadicThread,
     all: &[SporadicThread],
@@ -263,7 +264,7 @@ fn shared_timer(
     Ok(Some(format!("`{of}` shares the timer `{name}` among {count} threads: {what}")))
 }
 
-/// A sentence about threads under a policy that no test analyses.
+/// Returns a sentence about threads under a policy that no test analyses.
 fn fair(threads: &[SporadicThread]) -> Option<String> {
     let policy = threads.first()?.scheduling.policy;
     let what = "which no schedulability test analyses: the set has their work and periods alone";
@@ -304,7 +305,7 @@ impl SporadicThread {
         })
     }
 
-    /// The sentences about a thread.
+    /// Returns the sentences that corehop states about a thread.
     fn said(&self) -> impl Iterator<Item = String> {
         let none = (self.instances == 0).then(|| "has no instance, and is not a task".to_owned());
         none.into_iter()
@@ -313,7 +314,7 @@ impl SporadicThread {
     }
 }
 
-/// The task of a thread whose timer releases its jobs.
+/// Returns the task of a thread whose timer releases its jobs.
 fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
     if jobs.work.is_zero() {
         return Err("no `run` states the run time".to_owned());
@@ -324,7 +325,7 @@ fn periodic(jobs: &ThreadJobs) -> Result<TaskParameters, String> {
     Ok(TaskParameters { wcet: jobs.work, period: timer.period, ..TaskParameters::default() })
 }
 
-/// The task of a thread under SCHED_DEADLINE, whose reservation bounds the thread's work.
+/// Returns the task of a thread under SCHED_DEADLINE, whose reservation bounds the thread's work.
 fn reserved(
     reservation: Reservation,
     jobs: &ThreadJobs,
@@ -355,7 +356,7 @@ fn reserved(
     })
 }
 
-/// The CPUs of a thread, which must be equal in all its phases.
+/// Returns the CPUs of a thread, which must be equal in all its phases.
 fn pins(thread: &JsonFields, phases: &[RtAppPhase<'_>]) -> Result<Option<Vec<usize>>, String> {
     let of_thread = numbers(thread, "cpus")?;
     let mut of_phases = Vec::new();

@@ -25,7 +25,7 @@ fn set() -> Vec<TaskParameters> {
     ]
 }
 
-/// The threads that corehop writes for a task set, as JSON values.
+/// Returns the threads that corehop writes for a task set, as JSON values.
 fn threads(set: &TaskSet) -> Value {
     serde_json::from_str(&write(set, 5).unwrap().text).unwrap()
 }
@@ -226,7 +226,7 @@ fn what_is_no_sporadic_task_is_refused_by_thread() {
     assert!(matches!(read(r#"{"tasks": {}, "threads": {}}"#, None), Err(RtAppError::Global(_))));
 }
 
-/// C, T and the notes of the first thread of a workload.
+/// Returns C, T and the notes of the first thread of a workload.
 fn first(threads: &str) -> (Time, Time, Vec<String>) {
     let read = read(&format!(r#"{{"tasks": {{{threads}}}}}"#), None).unwrap();
     (read.set.tasks()[0].wcet(), read.set.tasks()[0].period(), read.notes)

@@ -31,7 +31,7 @@ pub(super) const BESIDE: [(&str, &str); 3] = [
 /// The keys that only a thread can have. A delay, or a limited number of loops, only makes jobs fewer or later.
 const OF_THREAD: [&str; 5] = ["instance", "phases", "delay", "period", "deadline"];
 
-/// The kind of event to which a key belongs, found as rt-app finds it.
+/// Returns the kind of event to which a key belongs, found as rt-app finds it.
 pub(super) fn kind(key: &str) -> Option<&'static str> {
     EVENTS.into_iter().find(|kind| key.starts_with(kind))
 }
@@ -44,7 +44,7 @@ pub(super) struct Timer {
     pub(super) period: Time,
 }
 
-/// A step of a phase.
+/// A step that a thread executes in a phase.
 enum PhaseStep {
     Run(Time),
     Wait(Timer),
@@ -53,7 +53,7 @@ enum PhaseStep {
 /// A phase of a thread: its fields, and its steps, which are repeated.
 pub(super) struct RtAppPhase<'a> {
     pub(super) fields: &'a JsonFields,
-    /// The number of repetitions; `None` for endless repetition.
+    /// The number of repetitions, or `None` for endless repetition.
     loops: Option<u64>,
     steps: Vec<PhaseStep>,
 }
@@ -69,10 +69,10 @@ pub(super) struct ThreadJobs {
     pub(super) note: Option<String>,
 }
 
-/// The phases of a thread; a thread without `phases` is its own only phase.
+/// Returns the phases of a thread; a thread without `phases` is its own only phase.
 ///
 /// # Errors
-/// The error names a key that a sporadic task cannot have, or a repeated key.
+/// Returns an error that names a key that a sporadic task cannot have, or a repeated key.
 pub(super) fn phases(fields: &JsonFields) -> Result<Vec<RtAppPhase<'_>>, String> {
     let Some(listed) = object(fields, "phases")? else {
         known(fields, &OF_THREAD)?;
@@ -176,10 +176,10 @@ fn timer(key: &str, value: &JsonTree) -> Result<Option<Timer>, String> {
 }
 
 impl ThreadJobs {
-    /// The jobs of a thread that has these phases.
+    /// Returns the jobs of a thread that has the given phases.
     ///
     /// # Errors
-    /// The reason why no period or no work bounds the jobs.
+    /// Returns the reason why no period or no work bounds the jobs.
     pub(super) fn of(phases: &[RtAppPhase<'_>]) -> Result<Self, String> {
         let timers: Vec<&Timer> = phases.iter().flat_map(RtAppPhase::timers).collect();
         let timer = timers.iter().min_by_key(|timer| timer.period).map(|&timer| timer.clone());
@@ -211,7 +211,8 @@ impl ThreadJobs {
     }
 }
 
-/// The work between consecutive waits of a thread that repeats its phases; without waits, the work of all phases.
+/// Returns the work between consecutive waits of a thread that repeats its phases; without waits, the work of all
+/// phases.
 fn lengths(phases: &[RtAppPhase<'_>]) -> Result<Vec<Time>, String> {
     const TOO_LONG: &str = "the runs of a job are longer than any job";
     let add = |a: Time, b: Time| a.checked_add(b).ok_or(TOO_LONG);

@@ -24,11 +24,11 @@ pub struct RtAppWorkload {
     pub notes: Vec<String>,
 }
 
-/// The workload that runs a task set for `seconds` seconds. The workload contains the task set itself in a table that
-/// rt-app ignores and [`read`](super::read()) uses.
+/// Returns the workload that runs a task set for `seconds` seconds. The workload contains the task set itself in a
+/// table that rt-app ignores and [`read`](super::read()) uses.
 ///
 /// # Errors
-/// [`NotRunnable`] if Linux or rt-app cannot run such threads.
+/// Returns [`NotRunnable`] if Linux or rt-app cannot run the threads of the set.
 pub fn write(set: &TaskSet, seconds: u32) -> Result<RtAppWorkload, NotRunnable> {
     let threads = threads(set)?;
     let own = set_file::write(set);
@@ -54,10 +54,10 @@ fn global(seconds: u32) -> Value {
     })
 }
 
-/// Whether the threads run under SCHED_FIFO; otherwise they run under SCHED_DEADLINE.
+/// Returns whether the threads run under SCHED_FIFO; otherwise they run under SCHED_DEADLINE.
 ///
 /// # Errors
-/// [`NotRunnable::Scheduler`] if the set lacks a property that its scheduler needs.
+/// Returns [`NotRunnable::Scheduler`] if the set lacks a property that its scheduler needs.
 fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
     let ranked = set.tasks().iter().all(|task| task.priority().is_some());
     let Some(scheduler) = set.scheduler() else { return Ok(ranked) };
@@ -78,7 +78,7 @@ fn is_fifo(set: &TaskSet) -> Result<bool, NotRunnable> {
     }
 }
 
-/// The threads of the workload, in the order of the tasks.
+/// Returns the threads of the workload, in the order of the tasks.
 pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, JsonTree)>, NotRunnable> {
     let fifo = is_fifo(set)?;
     let priorities = if fifo { priorities(set)? } else { Vec::new() };
@@ -120,11 +120,11 @@ pub(super) fn threads(set: &TaskSet) -> Result<Vec<(String, JsonTree)>, NotRunna
     if refused.is_empty() { Ok(threads) } else { Err(NotRunnable::Refused(refused)) }
 }
 
-/// The priority of each thread under SCHED_FIFO: the order of all ranks if there are enough priorities, otherwise the
-/// order among the tasks that can meet on a CPU.
+/// Returns the priority of each thread under SCHED_FIFO: the order of all ranks if there are enough priorities,
+/// otherwise the order among the tasks that can meet on a CPU.
 ///
 /// # Errors
-/// [`NotRunnable::Priorities`] if tasks that can meet have too many ranks.
+/// Returns [`NotRunnable::Priorities`] if tasks that can meet have too many ranks.
 fn priorities(set: &TaskSet) -> Result<Vec<u64>, NotRunnable> {
     let all: Vec<usize> = (0..set.tasks().len()).collect();
     let mut priorities = vec![0; all.len()];
@@ -142,7 +142,7 @@ fn priorities(set: &TaskSet) -> Result<Vec<u64>, NotRunnable> {
     Ok(priorities)
 }
 
-/// The ranks of these tasks, ascending and without repetitions.
+/// Returns the ranks of the given tasks, ascending and without repetitions.
 fn distinct(set: &TaskSet, tasks: &[usize]) -> Vec<u32> {
     let mut ranks: Vec<u32> = tasks.iter().filter_map(|&at| set.tasks()[at].priority()).collect();
     ranks.sort_unstable();
@@ -150,7 +150,7 @@ fn distinct(set: &TaskSet, tasks: &[usize]) -> Vec<u32> {
     ranks
 }
 
-/// The tasks in groups; tasks of different groups have no CPU in common.
+/// Returns the tasks in groups; tasks of different groups have no CPU in common.
 fn meeting(set: &TaskSet) -> Vec<Vec<usize>> {
     let mut groups: Vec<(HashSet<usize>, Vec<usize>)> = Vec::new();
     for at in 0..set.tasks().len() {
@@ -168,8 +168,8 @@ fn meeting(set: &TaskSet) -> Vec<Vec<usize>> {
     groups.into_iter().map(|(_, tasks)| tasks).collect()
 }
 
-/// The name of each thread: the name of its task, or a name that no task has. The names must differ, because rt-app
-/// would treat two threads of one name as one thread.
+/// Returns the name of each thread: the name of its task, or a name that no task has. The names must differ, because
+/// rt-app would treat two threads of one name as one thread.
 fn names(set: &TaskSet) -> Vec<String> {
     let given: HashSet<&str> = set.names().iter().flatten().map(String::as_str).collect();
     let own = |at: usize| {
@@ -183,7 +183,7 @@ fn names(set: &TaskSet) -> Vec<String> {
     names.map(|(at, name)| name.clone().unwrap_or_else(|| own(at))).collect()
 }
 
-/// Sentences about the properties of a thread that Linux or rt-app rejects.
+/// Returns sentences about the properties of a thread that Linux or rt-app rejects.
 fn refusals(
     task: &Task,
     budget: Option<Time>,
@@ -235,7 +235,7 @@ fn refusals(
     refused.into_iter()
 }
 
-/// The sentences about the differences between the set and its threads.
+/// Returns the sentences about the differences between the set and its threads.
 fn notes(set: &TaskSet) -> Vec<String> {
     let mut notes = Vec::new();
     let tasks = set.tasks();
@@ -268,7 +268,7 @@ fn notes(set: &TaskSet) -> Vec<String> {
     notes
 }
 
-/// A sentence about threads that can run on any CPU, although `check` assumes that tasks stay on their CPUs.
+/// Returns a sentence about threads that can run on any CPU, although `check` assumes that tasks stay on their CPUs.
 fn everywhere(set: &TaskSet, fifo: bool) -> Option<String> {
     let unstated = set.scheduler().is_none() && set.placement().is_none() && set.cpus() > 1;
     let under = if fifo { "g-fp" } else { "g-edf" };

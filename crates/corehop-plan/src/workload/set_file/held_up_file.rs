@@ -27,7 +27,7 @@ pub(super) fn held_up(
     }
 }
 
-/// The value of a field that allows only certain words.
+/// Returns the value of a field that allows only certain words.
 fn word<T: std::str::FromStr<Err = crate::words::UnknownWord>>(
     place: &str,
     fields: &[(String, JsonTree)],
@@ -70,7 +70,7 @@ fn locks(
     }
 }
 
-/// The critical sections of a task.
+/// Returns the critical sections of a task.
 fn sections(tick: Tick, at: usize, task: &JsonTree) -> Result<Vec<(String, Time)>, SetFileError> {
     let JsonTree::Object(fields) = task else { return Ok(Vec::new()) };
     let place = format!("task {at}: ");
@@ -116,7 +116,7 @@ fn chains(
     Ok(Some(Chains { all, least: least.into_iter().map(Option::unwrap_or_default).collect() }))
 }
 
-/// The shortest execution time of a task, if stated.
+/// Returns the shortest execution time of a task, if stated.
 fn bcet(set: &TaskSet, at: usize, task: &JsonTree) -> Result<Option<Time>, SetFileError> {
     let JsonTree::Object(fields) = task else { return Ok(None) };
     let place = format!("task {at}: ");
@@ -162,7 +162,7 @@ fn chain(set: &TaskSet, place: &str, item: &JsonTree) -> Result<Chain, SetFileEr
     Ok(Chain { name, tasks, activation, deadline })
 }
 
-/// The critical sections and the shortest execution time of task `at`, as fields.
+/// Returns the critical sections and the shortest execution time of task `at`, as fields.
 pub(super) fn task_json(set: &TaskSet, at: usize) -> Map<String, Value> {
     let mut fields = Map::new();
     let section = |locks: &Locks, it: &crate::workload::locks::CriticalSection| json!({ "resource": locks.names[it.resource], "longest_us": set.tick().json(it.longest) });
@@ -177,7 +177,7 @@ pub(super) fn task_json(set: &TaskSet, at: usize) -> Map<String, Value> {
     fields
 }
 
-/// The locking protocol and the chains of a set, as fields.
+/// Returns the locking protocol and the chains of a set, as fields.
 pub(super) fn set_json(set: &TaskSet) -> Map<String, Value> {
     let mut fields = Map::new();
     if let Some(locks) = set.locks() {

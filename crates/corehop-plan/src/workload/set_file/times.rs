@@ -11,11 +11,11 @@ use crate::workload::task::{LONGEST, Tick, Time};
 /// The longest span that every tick can represent.
 const LONGEST_SPAN: Nanos = Tick::Micro.nanos(LONGEST);
 
-/// The tick for all times of these tasks and of the chains: the times of all fields whose names end in `_us`, including
-/// fields of pieces.
+/// Returns the tick for all times of the given tasks and of the chains: the times of all fields whose names end in
+/// `_us`, including fields of pieces.
 ///
 /// # Errors
-/// [`SetFileError`] for a time that cannot be read.
+/// Returns [`SetFileError`] for a time that cannot be read.
 pub(super) fn tick(tasks: &[JsonTree], chains: Option<&JsonTree>) -> Result<Tick, SetFileError> {
     let mut spans = Vec::new();
     if let Some(chains) = chains {
@@ -51,10 +51,10 @@ fn collect(place: &str, tree: &JsonTree, spans: &mut Vec<Nanos>) -> Result<(), S
 }
 
 impl ObjectFields<'_> {
-    /// Reads a time of at least `least` ticks; None if the object lacks the field.
+    /// Reads a time of at least `least` ticks; returns `None` if the object lacks the field.
     ///
     /// # Errors
-    /// [`SetFileError`] for a time that cannot be read or is out of range.
+    /// Returns [`SetFileError`] for a time that cannot be read or is out of range.
     pub(super) fn time(
         &self,
         name: &str,
@@ -70,7 +70,7 @@ impl ObjectFields<'_> {
         Err(wrong(self.place, format!("{name} is {value}: expected more than nothing")))
     }
 
-    /// Reads a span; None if the object lacks the field. A number without a unit is in `unit`.
+    /// Reads a span; returns `None` if the object lacks the field. A number without a unit is in `unit`.
     pub(super) fn span(
         &self,
         name: &str,
@@ -94,7 +94,8 @@ impl ObjectFields<'_> {
     }
 }
 
-/// Converts a number of `unit` to an exact span; None if the number is negative or finer than a nanosecond.
+/// Converts a number of `unit` to an exact span; returns `None` if the number is negative or finer than a
+/// nanosecond.
 fn numbered(number: &Number, unit: Tick) -> Option<Nanos> {
     let ns = unit.nanos(Time::TICK).get();
     // A number is as its shortest digits say: 0.1 is a tenth.

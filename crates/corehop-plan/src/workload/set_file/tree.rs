@@ -16,7 +16,7 @@ pub(crate) enum JsonTree {
 }
 
 impl JsonTree {
-    /// The tree as a value without an order of fields; `None` if a field is repeated.
+    /// Returns the tree as a value without an order of fields, or `None` if a field is repeated.
     pub(crate) fn value(&self) -> Option<Value> {
         match self {
             Self::Leaf(value) => Some(value.clone()),

@@ -9,77 +9,77 @@ use std::ops::{Add, AddAssign, Div, Mul, Rem, Sub, SubAssign};
 use super::Time;
 
 impl Time {
-    /// The time of zero ticks.
+    /// The time of zero ticks, which is the smallest.
     pub const ZERO: Self = Self(0);
-    /// One tick, the least difference between two times.
+    /// The time of one tick, which is the least difference between two times.
     pub const TICK: Self = Self(1);
     /// A time beyond every other time, for an event that never occurs.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// A time of `ticks` ticks.
+    /// Makes a time of `ticks` ticks.
     pub const fn new(ticks: u64) -> Self {
         Self(ticks)
     }
-    /// The number of ticks.
+    /// Returns the time in ticks.
     #[inline]
     pub const fn ticks(self) -> u64 {
         self.0
     }
-    /// The number of ticks, rounded if it exceeds 2^53.
+    /// Returns the number of ticks, rounded if it exceeds 2^53.
     #[inline]
     pub const fn as_f64(self) -> f64 {
         self.0 as f64
     }
-    /// Whether the time is zero.
+    /// Returns whether the time is zero.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// The sum, limited to [`Time::MAX`].
+    /// Returns the sum of two times, limited to [`Time::MAX`].
     #[inline]
     #[must_use]
     pub const fn saturating_add(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
-    /// The difference, or zero if it would be negative.
+    /// Returns the difference, or zero if it would be negative.
     #[inline]
     #[must_use]
     pub const fn saturating_sub(self, less: Self) -> Self {
         Self(self.0.saturating_sub(less.0))
     }
-    /// The multiple, limited to [`Time::MAX`].
+    /// Returns a multiple of the time, limited to [`Time::MAX`].
     #[inline]
     #[must_use]
     pub const fn saturating_mul(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
-    /// The sum; None if it exceeds [`Time::MAX`].
+    /// Returns the sum, or `None` if it exceeds [`Time::MAX`].
     #[inline]
     pub fn checked_add(self, more: Self) -> Option<Self> {
         self.0.checked_add(more.0).map(Self)
     }
-    /// The difference; None if it would be negative.
+    /// Returns the difference, or `None` if it would be negative.
     #[inline]
     pub fn checked_sub(self, less: Self) -> Option<Self> {
         self.0.checked_sub(less.0).map(Self)
     }
-    /// The multiple; None if it exceeds [`Time::MAX`].
+    /// Returns the multiple, or `None` if it exceeds [`Time::MAX`].
     #[inline]
     pub fn checked_mul(self, count: u64) -> Option<Self> {
         self.0.checked_mul(count).map(Self)
     }
-    /// The number of spans `by` that cover the time.
+    /// Returns the number of spans `by` that cover the time.
     #[inline]
     pub const fn div_ceil(self, by: Self) -> u64 {
         self.0.div_ceil(by.0)
     }
-    /// The time divided by `parts`, rounded up.
+    /// Returns the time divided by `parts`, rounded up.
     #[inline]
     #[must_use]
     pub const fn div_up(self, parts: u64) -> Self {
         Self(self.0.div_ceil(parts))
     }
-    /// Whether the time is a whole number of spans `of`.
+    /// Returns whether the time is a whole number of spans `of`.
     #[inline]
     pub const fn is_multiple_of(self, of: Self) -> bool {
         self.0.is_multiple_of(of.0)

@@ -11,7 +11,7 @@ use super::Source;
 pub(super) enum Item {
     /// A thread, if the line states it, executed an instruction.
     Instruction(Option<TraceThread>),
-    /// A thread accessed data.
+    /// The line says that a thread accessed data.
     Data(TraceAccess),
     /// The trace was recorded on another architecture than x86-64.
     Foreign(&'static str),
@@ -25,13 +25,13 @@ pub struct TraceThread {
     /// The program of the thread, if several programs were recorded together: threads of two programs can have equal
     /// numbers.
     pub workload: Option<u64>,
-    /// The number of the thread.
+    /// The number of the thread in the trace.
     pub id: u64,
 }
 
 impl TraceThread {
-    /// Whether this thread matches the requested thread. A request without a program matches every thread with the
-    /// number.
+    /// Returns whether this thread matches the requested thread. A request without a program matches every thread with
+    /// the number.
     pub(super) fn is(self, asked: Self) -> bool {
         self.id == asked.id && (asked.workload.is_none() || asked.workload == self.workload)
     }
@@ -80,7 +80,7 @@ pub(super) struct TraceAccess {
     pub(super) thread: Option<TraceThread>,
 }
 
-/// A format of traces.
+/// A format of traces that corehop can read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     Lackey,
@@ -89,7 +89,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The format of a line that contains an access; None if no format matches.
+    /// Returns the format of a line that contains an access, or `None` if no format matches.
     pub(super) fn of(line: &str) -> Option<Self> {
         let tells = |format: &Self| !matches!(format.item(line), None | Some(Item::Other));
         [Self::Lackey, Self::View, Self::Memtrace].into_iter().find(tells)
@@ -103,7 +103,7 @@ impl Format {
         }
     }
 
-    /// The meaning of a line; None if the line does not have this format.
+    /// Returns the meaning of a line, or `None` if the line does not have this format.
     pub(super) fn item(self, line: &str) -> Option<Item> {
         match self {
             Self::Lackey => lackey(line),
@@ -157,7 +157,7 @@ fn view(line: &str) -> Option<Item> {
     Some(Item::Data(TraceAccess { address, size, reads, writes, thread }))
 }
 
-/// The architecture of a recording, from the bits of DynamoRIO's file type; None for x86-64.
+/// Returns the architecture of a recording, from the bits of DynamoRIO's file type, or `None` for x86-64.
 fn foreign(filetype: u64) -> Option<&'static str> {
     const ALL: [(u64, &str); 3] = [(0x08, "AArch64"), (0x10, "32-bit Arm"), (0x20, "32-bit x86")];
     ALL.into_iter().find(|(bit, _)| filetype & bit != 0).map(|(_, name)| name)

@@ -101,14 +101,14 @@ pub struct Trace {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the trace {name} is damaged: {what}")]
 pub struct TraceError {
-    /// The name of the trace.
+    /// The name of the trace with the damage.
     pub name: String,
     /// The part of the trace that is damaged.
     pub what: &'static str,
 }
 
 impl Trace {
-    /// A trace of these visits; `pages` are the numbers of the trace's pages, ascending.
+    /// Makes a trace of the given visits; `pages` are the numbers of the trace's pages, ascending.
     pub(super) fn of(
         (name, source): (&str, Source),
         [accesses, writes, instructions]: [u64; 3],
@@ -141,10 +141,10 @@ impl Trace {
         }
     }
 
-    /// The numbers of the trace's base pages, ascending; a number is an address divided by 4 KiB.
+    /// Returns the numbers of the trace's base pages, ascending; a number is an address divided by 4 KiB.
     ///
     /// # Errors
-    /// [`TraceError`] if the text of a plan was damaged.
+    /// Returns [`TraceError`] if the text of a plan was damaged.
     pub fn pages(&self) -> Result<Vec<u64>, TraceError> {
         let mut page = 0_u64;
         let next = |difference: i64| {
@@ -164,10 +164,10 @@ impl Trace {
         }
     }
 
-    /// The visits of the trace.
+    /// Returns the visits to lines that the trace has, in order.
     ///
     /// # Errors
-    /// [`TraceError`] if the text of a plan was damaged.
+    /// Returns [`TraceError`] if the text of a plan was damaged.
     pub fn visits(&self) -> Result<Vec<TraceVisit>, TraceError> {
         let most = self.pages()?.len() as i64 * i64::from(LINES_OF_PAGE);
         let numbers = vlq::numbers(&self.visits).ok_or_else(|| self.damaged("its visits"))?;
@@ -185,10 +185,10 @@ impl Trace {
         whole.ok_or_else(|| self.damaged("a visit"))
     }
 
-    /// The total size of the distinct lines in the trace.
+    /// Returns the total size of the distinct lines in the trace.
     ///
     /// # Errors
-    /// [`TraceError`] if the text of a plan was damaged.
+    /// Returns [`TraceError`] if the text of a plan was damaged.
     pub fn wss(&self) -> Result<Bytes, TraceError> {
         let mut lines: Vec<u32> = self.visits()?.into_iter().map(|visit| visit.line).collect();
         lines.sort_unstable();
@@ -196,8 +196,8 @@ impl Trace {
         Ok(Bytes::new(lines.len() as u64 * LINE))
     }
 
-    /// The trace's text for the column `workload`: its name, and a number that distinguishes it from other windows of
-    /// the file.
+    /// Returns the trace's text for the column `workload`: its name, and a number that distinguishes it from other
+    /// windows of the file.
     pub fn label(&self) -> String {
         let digest = digest(&[self.pages.as_str(), &self.visits].concat());
         format!("trace:{}#{}", self.name, &digest[..8])

@@ -27,12 +27,12 @@ pub struct TraceWindow {
     pub skip: u64,
     /// The number of accesses to data in the window, at most [`MOST_ACCESSES`].
     pub take: u64,
-    /// The thread whose accesses count; with None the first thread that accesses data.
+    /// The thread whose accesses count, or `None` for the first thread that accesses data.
     pub thread: Option<TraceThread>,
 }
 
 impl Default for TraceWindow {
-    /// The window with the first million accesses.
+    /// Returns the window with the first million accesses.
     fn default() -> Self {
         Self { skip: 0, take: 1_000_000, thread: None }
     }
@@ -41,9 +41,9 @@ impl Default for TraceWindow {
 /// A trace that corehop has read, with remarks for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParsedTrace {
-    /// The trace.
+    /// The trace that was read from the file.
     pub trace: Trace,
-    /// The remarks, one sentence each.
+    /// The remarks on the reading, one sentence each.
     pub notes: Vec<String>,
 }
 
@@ -53,17 +53,17 @@ pub enum ReadError {
     /// The system could not read the file.
     #[error("{name}: {error}")]
     Io {
-        /// The name of the file.
+        /// The name of the trace file that cannot be read.
         name: String,
         /// The error that the system returned.
         error: std::io::Error,
     },
-    /// The file is not text.
+    /// The trace file is not a text.
     #[error("{name} is {what}, not text: {remedy}")]
     Binary {
-        /// The name of the file.
+        /// The name of the trace file that cannot be read.
         name: String,
-        /// The kind of the file.
+        /// The kind of file that corehop found instead.
         what: &'static str,
         /// The command that prints the file as text.
         remedy: &'static str,
@@ -74,7 +74,7 @@ pub enum ReadError {
          view or memtrace print it"
     )]
     Unknown {
-        /// The name of the file.
+        /// The name of the trace file that cannot be read.
         name: String,
         /// The number of lines that were read.
         lines: u64,
@@ -82,23 +82,23 @@ pub enum ReadError {
     /// The requested thread has no access in the file.
     #[error("{name} has no access of thread {thread}: {there}")]
     Absent {
-        /// The name of the file.
+        /// The name of the trace file that lacks the thread.
         name: String,
-        /// The requested thread.
+        /// The thread that the caller requested.
         thread: TraceThread,
         /// The threads of the file, as a clause.
         there: String,
     },
-    /// The window contains no access.
+    /// The requested window of the trace contains no access.
     #[error(
         "{name} has {accesses} accesses to data{of_thread}, and {skip} were to be skipped: skip fewer"
     )]
     Short {
-        /// The name of the file.
+        /// The name of the trace file that is too short.
         name: String,
         /// The number of accesses in the file.
         accesses: u64,
-        /// The requested thread, in words.
+        /// The requested thread in words.
         of_thread: String,
         /// The number of accesses to skip.
         skip: u64,
@@ -134,7 +134,7 @@ impl ParsedTrace {
     /// Reads the accesses of `window` from the text `input`; errors call the text `name`.
     ///
     /// # Errors
-    /// [`ReadError`], which names the problem of the file and the remedy.
+    /// Returns [`ReadError`], which names the problem of the file and the remedy.
     pub fn from(
         mut input: impl BufRead,
         name: &str,
@@ -188,8 +188,8 @@ impl ParsedTrace {
 }
 
 impl TraceProgress {
-    /// Whether accesses of this thread count. The accesses of the requested thread count; without a request, the first
-    /// thread's.
+    /// Returns whether accesses of this thread count. The accesses of the requested thread count; without a request,
+    /// the first thread's.
     fn counts(&mut self, of: Option<TraceThread>) -> bool {
         let Some(of) = of else { return self.asked.is_none() };
         if self.there.len() <= MOST_SHOWN {
@@ -214,7 +214,7 @@ impl TraceProgress {
         self.pending = self.pending.saturating_add(1);
     }
 
-    /// The threads of the file, as a clause.
+    /// Returns the threads of the file, as a clause.
     fn threads(&self) -> String {
         if self.there.is_empty() {
             return "its lines name no threads; leave out --trace-thread".to_owned();
@@ -319,7 +319,7 @@ impl TraceProgress {
     }
 }
 
-/// The kind of a file that is not text, recognised by its first bytes, and the remedy; None for text.
+/// Returns the kind of a file that is not text, recognised by its first bytes, and the remedy, or `None` for text.
 fn binary(head: &[u8]) -> Option<(&'static str, &'static str)> {
     const PRINT: &str = "print it with DynamoRIO's tool `view`";
     const SAMPLES: &str = "perf takes samples of accesses, and a job needs all of them in order: record the program with \

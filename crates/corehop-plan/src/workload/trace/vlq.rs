@@ -10,7 +10,7 @@ const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz
 const BITS: u32 = 5;
 const MORE: u64 = 1 << BITS;
 
-/// Encodes numbers as text.
+/// Encodes numbers as text of variable-length quantities.
 pub(super) fn text(numbers: impl IntoIterator<Item = VlqNumber>) -> String {
     let mut text = String::new();
     for number in numbers {
@@ -28,7 +28,7 @@ pub(super) fn text(numbers: impl IntoIterator<Item = VlqNumber>) -> String {
     text
 }
 
-/// Decodes the numbers of a text; None if the text is not valid.
+/// Decodes the numbers of a text; returns `None` if the text is not valid.
 pub(super) fn numbers(text: &str) -> Option<Vec<VlqNumber>> {
     let mut numbers = Vec::new();
     let (mut number, mut shift) = (0_u64, 0);

@@ -188,8 +188,8 @@ fn a_memory_migration_ten_times_as_dear_contradicts_the_second_half_of_the_third
     assert!(verdict.evidence.contains("cannot be measured here"), "{}", verdict.evidence);
 }
 
-/// Cells of 64 KiB under load: 50 us if the absence lasted at least 10 ms, and less before, except
-/// for memory migrations (Bastoni et al., Fig. 3).
+/// Makes cells of 64 KiB under load: 50 us if the absence lasted at least 10 ms, and less before,
+/// except for memory migrations (Bastoni et al., Fig. 3).
 fn by_length(n: usize, related: impl Fn(Event) -> bool) -> Vec<Cell> {
     let mut draw = ResampleSource::new(9);
     let mut cells: Vec<Cell> = EVENTS
