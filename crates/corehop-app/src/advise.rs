@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Advice from a simulated machine.
+//! Advice from the costs of a simulated machine.
 
 use corehop_decide::advice::{Advice, AdviceQuery, AdviceRule, advise};
 use corehop_decide::simulated::SimulationGrid;
@@ -8,27 +8,29 @@ use corehop_plan::units::Nanos;
 
 use crate::failure::{Exit, Failure};
 
-/// The longest preemption that is simulated: a longer one evicts little more, and its wait decides in any case.
+/// The longest simulated preemption, because a longer one evicts little more and its wait decides the advice in any
+/// case.
 const LONGEST: Nanos = Nanos::from_millis(100);
 
-/// A simulation to advise from.
+/// A request for advice from a simulation.
 #[derive(Debug, Clone)]
 pub struct SimulatedAdvice {
-    /// The advice that is wanted; its sizes, and preemptions as long as its wait (100 ms at most), are simulated.
+    /// The requested advice. The simulation covers its sizes, and preemptions of up to its wait (at most 100 ms).
     pub wanted: AdviceQuery,
     /// Whether polluters run on the other CPUs.
     pub loaded: bool,
-    /// The samples of each cell.
+    /// The number of samples per cell.
     pub samples: u32,
     /// The seed of all random draws.
     pub seed: u64,
 }
 
 impl SimulatedAdvice {
-    /// Simulates the synthetic method on a platform, and advises from its samples and from what cache partitioning would save.
+    /// Simulates the synthetic experiment on a platform, and advises from its samples and from the savings of cache
+    /// partitioning.
     ///
     /// # Errors
-    /// Exit 2 for advice that the simulation cannot give, exit 3 where the platform cannot be simulated.
+    /// Exit 2 for advice that the simulation cannot give, exit 3 if the platform cannot be simulated.
     pub fn on(&self, platform: &Platform) -> Result<Advice, Failure> {
         let grid = self.grid();
         let advice = advise(&grid.model(platform)?, &self.wanted);

@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use crate::failure::Exit;
 
-/// A sentence in plain words, and what it rests on.
+/// A plain-language sentence with its evidence.
 #[derive(Debug)]
 pub struct Answer {
-    /// The answer to the question that was asked.
+    /// The one-sentence answer to the user's question.
     pub sentence: String,
-    /// The same for programs, with all of the evidence.
+    /// The answer with all evidence, for programs.
     pub json: Value,
-    /// The evidence for people; may be empty.
+    /// The evidence as text for readers; may be empty.
     pub text: String,
-    /// Whether the answer is yes, no, or that the work ended early.
+    /// The exit code: the answer is yes, no, or the work ended early.
     pub exit: Exit,
 }

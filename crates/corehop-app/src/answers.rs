@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answers of `place` and `offload` in files: what `-o` wrote, read again.
+//! Reads the answer files that `place` and `offload` write with `-o`.
 
 use std::path::Path;
 
@@ -9,20 +9,20 @@ use corehop_report::off_load::OffLoadAnswer;
 use crate::failure::Failure;
 use crate::input;
 
-/// An answer in a file.
+/// An answer that was read from a file.
 #[derive(Debug)]
 pub enum AnswerFile {
     /// The log of a placer.
     Placement(Box<PlacementLog>),
-    /// The calls of a program under `offload`.
+    /// The counted system calls of a program under `offload`.
     Offload(OffLoadAnswer),
 }
 
 impl AnswerFile {
-    /// The answer in a file; None if the file is something else.
+    /// Returns the answer in a file; `None` if the file is something else.
     ///
     /// # Errors
-    /// Exit 4 where the file begins as an answer and is damaged.
+    /// Exit 4 if the file begins like an answer and is damaged.
     pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
         if let Some(log) = input::placement(path)? {
             return Ok(Some(Self::Placement(Box::new(log))));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers with which the simulated machine does what this host does.
+//! Calibrates the description of this host, so that the simulated machine behaves like the host.
 
 use std::path::{Path, PathBuf};
 
@@ -25,26 +25,28 @@ use crate::voice::note;
 
 /// The seed of all random draws.
 const SEED: u64 = 1;
-/// Below this share of huge pages a working set had none.
+/// The share of huge pages below which a working set counts as having none.
 const HUGE: f64 = 0.5;
 
-/// A calibration that is asked for.
+/// A request for a calibration.
 #[derive(Debug)]
 pub struct CalibrationRequest<'a> {
-    /// The platform file to write; the live samples go beside it.
+    /// The platform file to write; the live samples are written beside it.
     pub path: &'a Path,
     /// Whether existing files may be replaced.
     pub force: bool,
-    /// Whether to go on with an interrupted calibration.
+    /// Whether to continue an interrupted calibration.
     pub resume: bool,
-    /// The view of the run.
+    /// Creates the view of the run.
     pub view: Opens,
 }
 
-/// Measures, finds the numbers, writes both files, and compares. `doing` hears what is simulated at the moment.
+/// Measures, fits the numbers, writes both files, and compares the simulation with the measurement. `doing` receives
+/// what is currently simulated.
 ///
 /// # Errors
-/// Exit 2 for files that may not be written; exit 130 where it was interrupted, and can be resumed; those of a run.
+/// Exit 2 for files that may not be written, exit 130 if interrupted (the calibration can be resumed), and the errors
+/// of a run.
 pub fn calibrate(
     asked: &CalibrationRequest<'_>,
     host: &dyn ThisHost,
@@ -95,14 +97,14 @@ fn remove(path: &Path) -> Result<(), Failure> {
     std::fs::remove_file(path).map_err(named)
 }
 
-/// Says how to go on.
+/// The failure after an interrupt, which says how to continue.
 fn interrupted(path: &Path) -> Failure {
     let path = shown::path(path);
     let what = format!("interrupted: `corehop sim calibrate --resume -o {path}` continues");
     Failure::says(Exit::Interrupted, what)
 }
 
-/// This host, measured, with all that a simulation of it needs.
+/// Measures this host, and completes everything that a simulation needs.
 fn looked_at(host: &dyn ThisHost) -> Result<Platform, Failure> {
     let mut platform = host.measured()?;
     platform.tlbs = tlbs();
@@ -118,7 +120,7 @@ fn looked_at(host: &dyn ThisHost) -> Result<Platform, Failure> {
     Ok(platform)
 }
 
-/// The host as an interrupted calibration found it.
+/// The host as described by an interrupted calibration.
 fn began_on(rows: &Path) -> Result<Platform, Failure> {
     let stream = stream_of(rows);
     let earlier = if stream.exists() { &stream } else { rows };
@@ -126,12 +128,12 @@ fn began_on(rows: &Path) -> Result<Platform, Failure> {
     Ok(Platform::from_toml(&reader.kind().provenance.platform)?)
 }
 
-/// The file of the description with the cores apart.
+/// Returns the file for the description with the cores apart.
 pub fn apart_of(path: &Path) -> PathBuf {
     path.with_extension("apart.toml")
 }
 
-/// Notes on the host while the samples were taken.
+/// Notes about the host while the samples were taken.
 fn notes(samples: &[Sample]) -> Vec<String> {
     let huge = samples.iter().filter(|it| it.page == Page::Transparent).map(|it| it.huge_share);
     let huge: Vec<f64> = huge.collect();
@@ -145,17 +147,17 @@ fn notes(samples: &[Sample]) -> Vec<String> {
     none.into_iter().chain(calibration::change_of_speed(samples)).collect()
 }
 
-/// The descriptions of both machines that a host may be.
+/// The descriptions of both states of a host.
 struct Descriptions {
     declared: Calibrated,
     apart: Option<Calibrated>,
     share_apart: f64,
-    /// Whether the host was as declared for a good part of the time.
+    /// Whether the host was as declared for a sufficient part of the time.
     is_met: bool,
 }
 
 impl Descriptions {
-    /// None where an interrupt asked for the end.
+    /// Fits both descriptions; `None` if interrupted.
     fn of(
         platform: &Platform,
         samples: &[Sample],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The charge of a recording: the costs of its events, and the working set that they refill.
+//! Charges a recording with the costs of its events, which depend on the working set that is
+//! refilled.
 
 use corehop_decide::run_cost::{ChargedRecording, Prices, WssRange, refills, run_cost};
 use corehop_plan::platform::Platform;
@@ -10,20 +11,20 @@ use corehop_stats::costs::{CostSource, SelectError, Selection};
 use crate::costs::{ChosenCosts, CostRequest, IDLE};
 use crate::failure::Failure;
 
-/// The costs that the events of a recording are charged with.
+/// The costs with which the events of a recording are charged.
 #[derive(Debug)]
 pub struct RecordingCharge {
     costs: ChosenCosts,
     selection: Selection,
-    /// The working set, if it is known.
+    /// The working set size, if known.
     wss: Option<Bytes>,
 }
 
 impl RecordingCharge {
-    /// The costs that were chosen by a request, for a program of this working set.
+    /// Selects the requested costs for a program with this working set.
     ///
     /// # Errors
-    /// Exit 2 where the choice is not among the costs.
+    /// Exit 2 if the selection does not exist among the costs.
     pub fn of(
         costs: ChosenCosts,
         request: &CostRequest,
@@ -36,10 +37,11 @@ impl RecordingCharge {
         Ok(Self { costs, selection, wss })
     }
 
-    /// The cost of a recording's events, and of each run's where there are several.
+    /// Returns the cost of a recording's events, and of each run's events if there are several
+    /// runs.
     ///
     /// # Errors
-    /// [`SelectError`] where the costs are not in their source.
+    /// [`SelectError`] if the selected costs are not in their source.
     pub fn of_recording(
         &self,
         recording: &Recording,
@@ -67,7 +69,7 @@ impl RecordingCharge {
     }
 }
 
-/// The costs of the source that a recording is charged with.
+/// The selection of costs with which a recording is charged.
 fn selection(source: &CostSource, request: &CostRequest) -> Result<Selection, Failure> {
     let usual = match source {
         CostSource::Model(_) | CostSource::Program(_) => Some("mean"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two results, or two folders of results, compared quantity by quantity.
+//! Compares two results, or two folders of results, quantity by quantity.
 
 mod commands;
 
@@ -24,24 +24,24 @@ use crate::failure::{Exit, Failure};
 use crate::input;
 use crate::voice::note;
 
-/// A comparison of results.
+/// A request to compare results.
 #[derive(Debug, Clone)]
 pub struct ComparisonRequest {
     /// The baseline: a file, or a folder.
     pub a: PathBuf,
-    /// The second result; None where the arms of one recording are compared.
+    /// The second result; `None` to compare the arms of one recording.
     pub b: Option<PathBuf>,
-    /// The share of A's median below which differences do not count.
+    /// Differences below this share of A's median do not count.
     pub margin: f64,
-    /// The time below which differences do not count.
+    /// Differences below this time do not count.
     pub least: Option<Nanos>,
-    /// The outcomes that make the answer no.
+    /// The outcomes that turn the answer into a no.
     pub fail_on: Vec<FailOn>,
     /// The probability that two equal results show nothing slower or faster.
     pub confidence: f64,
-    /// The estimator of delays; the difference where none is named.
+    /// The estimator of delays; `None` selects the difference.
     pub estimator: Option<Estimator>,
-    /// The columns of the text.
+    /// The number of columns of the text.
     pub width: usize,
 }
 
@@ -56,7 +56,7 @@ impl ComparisonRequest {
         1.0 - self.confidence
     }
 
-    /// Refuses an estimator of delays where there are none.
+    /// Rejects a delay estimator if there are no delays.
     fn estimates(&self, delays: bool) -> Result<(), Failure> {
         match self.estimator {
             Some(_) if !delays => Err(Failure::says(
@@ -71,7 +71,7 @@ impl ComparisonRequest {
 /// Compares two results, two folders of results, or the arms of one recording.
 ///
 /// # Errors
-/// Exit 2 for results that cannot be compared, and those of all [readers](crate::input).
+/// Exit 2 for results that cannot be compared, and the errors of all [readers](crate::input).
 pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
     let folders = args.b.as_ref().map(|b| (args.a.is_dir(), b.is_dir()));
     let estimator = args.estimator.unwrap_or(Estimator::Difference);
@@ -95,7 +95,7 @@ pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
     }
 }
 
-/// Compares the parts of one file: the arms of a recording, or the commands of an export of hyperfine.
+/// Compares the parts of one file: the arms of a recording, or the commands in a hyperfine export.
 fn alone(args: &ComparisonRequest) -> Result<Answer, Failure> {
     if let Some([a, b]) = commands::of_one_export(&args.a)? {
         return results(args, &a, &b, None);
@@ -111,7 +111,7 @@ fn alone(args: &ComparisonRequest) -> Result<Answer, Failure> {
     Err(Failure::says(Exit::Usage, what))
 }
 
-/// Compares the quantities of two results; `beside` has what is shown of two recordings without a test.
+/// Compares the quantities of two results; `beside` contains what is shown, untested, about two recordings.
 fn results(
     args: &ComparisonRequest,
     a: &Quantities,
@@ -136,14 +136,14 @@ fn exit(gate: Gate) -> Exit {
     if gate == Gate::Passes { Exit::Done } else { Exit::No }
 }
 
-/// The answer as JSON, with its sentence and the gate's word.
+/// The answer as JSON, with its sentence and the result of the gate.
 fn as_json(mut comparison: Value, answer: &str, gate: Value) -> Value {
     comparison["answer"] = answer.into();
     comparison["gate"] = gate;
     doubts::with(comparison)
 }
 
-/// The runs of two recordings side by side; None of other results.
+/// The comparison of the runs in two recordings; `None` for other results.
 fn beside(args: &ComparisonRequest, b: &Path) -> Result<Option<RunComparison>, Failure> {
     if !(recording(&args.a)? && recording(b)?) {
         return Ok(None);
@@ -172,7 +172,7 @@ fn arms(args: &ComparisonRequest) -> Result<Answer, Failure> {
     Ok(Answer { sentence, json, text, exit: exit(judged.gate) })
 }
 
-/// The runs of a recording, found from any of its files.
+/// The runs of a recording, given any of its files.
 fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     let files = [path.to_owned()];
     let recorded = input::gather(&files, Estimator::Difference)?.program;
@@ -186,7 +186,7 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
     Ok(RunFigures::of_recording(&it.recording, &BTreeMap::new()))
 }
 
-/// Whether a file has the rows of a recorded program. Answers are no files of rows.
+/// Whether a file contains the rows of a recorded program. Answer files contain no rows.
 fn recording(path: &Path) -> Result<bool, Failure> {
     let is_other = AnswerFile::read(path)?.is_some() || input::timed_commands(path)?.is_some();
     Ok(!is_other && input::is_recording(path)?)
@@ -199,7 +199,7 @@ fn file(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     Ok(results)
 }
 
-/// Takes the quantities of a file.
+/// Adds the quantities of a file.
 fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     let nothing = |what: &str| Failure::says(Exit::Usage, format!("{}: {what}", shown::path(path)));
     if let Some(timed) = input::timed_commands(path)? {
@@ -222,7 +222,7 @@ fn take(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Takes the rows of a file.
+/// Adds the rows of a file.
 fn take_rows(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     if input::is_recording(path)? {
         results.take_runs(&runs(path)?);
@@ -251,7 +251,7 @@ fn rows_of(results: &mut Quantities, path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The quantities of the results in a folder. Other files are left alone.
+/// The quantities of the results in a folder. Files of other kinds in the folder are ignored.
 fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     let failed = |error| Failure::new(Exit::Failed, error).context(shown::path(path));
     let entries = std::fs::read_dir(path).map_err(failed)?;
@@ -281,7 +281,8 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     Ok(results)
 }
 
-/// Whether a file of a folder is a result by its name, and not the second file of a run, which its first one brings along.
+/// Whether the name of a file in a folder is that of a result, and not of a run's second file, which is read with the
+/// first.
 fn is_result(path: &Path) -> bool {
     let is_second = |kind: &RowKind| {
         kind.suffix().is_some() && kind.first_of(path).is_some_and(|first| first.exists())
@@ -292,7 +293,7 @@ fn is_result(path: &Path) -> bool {
     path.is_file() && known && !RowKind::ALL.iter().any(is_second)
 }
 
-/// The name of a file without its number: `get` of `get-1.json`.
+/// The name of a file without its number: `get` for `get-1.json`.
 fn series(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = stem.trim_end_matches(|c: char| c.is_ascii_digit());

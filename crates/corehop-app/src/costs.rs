@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of preemptions and migrations that a request names, or those that this host kept.
+//! The costs of preemptions and migrations: those that a request names, or those stored for this host.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,42 +12,42 @@ use crate::failure::{Failure, refuse};
 use crate::host_costs;
 use crate::input;
 
-/// The load of a host that does nothing else, where a file has several.
+/// The name of the load of an otherwise idle host, selected if a file has several loads.
 pub const IDLE: &str = "idle";
 
 /// The source of costs, and which of them to use.
 #[derive(Debug, Clone, Default)]
 pub struct CostRequest {
-    /// A file, or `none`; where there is neither, the costs that this host kept.
+    /// A file, or `none`; `None` selects the costs stored for this host.
     pub named: Option<PathBuf>,
-    /// The part of the costs to use.
+    /// The selection among the costs.
     pub choice: Selection,
 }
 
-/// Costs, and their origin in a sentence.
+/// Costs, with a sentence about their origin.
 #[derive(Debug)]
 pub struct ChosenCosts {
-    /// The costs, if there are some.
+    /// The costs, or `None` if there are none.
     pub source: Option<CostSource>,
     /// The file that the costs come from, or the reason why there are none.
     pub origin: String,
 }
 
 impl CostRequest {
-    /// The file, if one is named.
+    /// Returns the named file, if there is one.
     pub fn file(&self) -> Option<&Path> {
         self.named.as_deref().filter(|path| *path != Path::new("none"))
     }
 
-    /// Whether it says which costs are meant, or that there are none.
+    /// Returns whether the request names costs, or says that there are none.
     pub const fn is_given(&self) -> bool {
         self.named.is_some()
     }
 
-    /// The costs: those that are named, those of this host that were kept, or none.
+    /// Returns the costs: the named ones, those stored for this host, or none.
     ///
     /// # Errors
-    /// Exit 2 for a choice among costs that are not there; exit 4 for a damaged file, and for kept costs of another machine.
+    /// Exit 2 for a selection without costs; exit 4 for a damaged file, and for stored costs of another machine.
     pub fn chosen(&self) -> Result<ChosenCosts, Failure> {
         let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };
         let chosen = match (self.file(), &self.named) {
@@ -74,10 +74,11 @@ impl CostRequest {
         Ok(chosen)
     }
 
-    /// The costs of moving a thread; the assumed ones where there are none. The size of its working set is unknown here.
+    /// Returns the costs of migrating a thread; assumed costs if there are none. The thread's working set size is
+    /// unknown at this point.
     ///
     /// # Errors
-    /// Exit 4 for a file that has no costs, exit 2 where it does not say which are meant.
+    /// Exit 4 for a file without costs, exit 2 if the selection is ambiguous.
     pub fn of_moves(&self) -> Result<MoveCosts, Failure> {
         let chosen = self.chosen()?;
         let Some(source) = chosen.source else { return Ok(MoveCosts::ASSUMED) };
@@ -89,7 +90,7 @@ impl CostRequest {
         Ok(MoveCosts::of(selected.costs.as_ref(), None))
     }
 
-    /// Refuses a choice among costs that are not there.
+    /// Rejects a selection if there are no costs.
     ///
     /// # Errors
     /// Exit 2, with the option to leave out.
@@ -108,7 +109,7 @@ impl CostRequest {
         self.choice.load.as_deref()
     }
 
-    /// The choice as words of a command.
+    /// The selection as command-line words.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let choice = &self.choice;
         let named = [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The doctor: what a host allows, what would spoil a measurement on it, and how to fix it.
+//! The doctor: what a host allows, what would disturb a measurement on it, and how to fix that.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -22,15 +22,15 @@ use crate::here::found;
 use crate::layout::{Paint, TerminalLayout};
 use crate::words::counted;
 
-/// The examinations of a host, which its caller hands in.
+/// Examines a host; the caller provides the implementation.
 pub trait HostExaminer {
-    /// The findings from the files below `root`, the most severe first.
+    /// Returns the findings from the files below `root`, the most severe first.
     fn findings(&self, root: &SysRoot, platform: &Platform) -> Vec<Finding>;
 
-    /// The exchanges of lines between CPUs, for so long and at this interval.
+    /// Measures line exchanges between CPUs, for the given time and at the given interval.
     ///
     /// # Errors
-    /// Exit 6 where the host failed.
+    /// Exit 6 if the host failed.
     fn watched(
         &self,
         platform: &Platform,
@@ -38,17 +38,17 @@ pub trait HostExaminer {
         every: Duration,
     ) -> Result<Vec<ExchangeSeries>, Failure>;
 
-    /// The finding about distances that were found in a watch of this length.
+    /// Returns the finding about distances that were measured over this time.
     fn distance(&self, platform: &Platform, distances: &[DistanceLevel], long: Duration)
     -> Finding;
 
-    /// Wake-ups, for so long at most.
+    /// Measures wake-ups for at most this time.
     fn wake_batches(&self, platform: &Platform, most: Duration) -> WakeBatches;
 
-    /// The wait of an idle CPU; None where the host does not say.
+    /// Returns how an idle CPU waits; `None` if the host does not show it.
     fn idle_wait(&self, root: &SysRoot, platform: &Platform) -> Option<IdleWait>;
 
-    /// The finding about wake-ups: what was measured, the command of the setting that helps, and the reasons.
+    /// Returns the finding about wake-ups: the measured costs, the command of the helpful setting, and the reasons.
     fn wake_up(
         &self,
         severity: Severity,
@@ -58,10 +58,10 @@ pub trait HostExaminer {
     ) -> Finding;
 }
 
-/// Examines the host whose files are below `root`, with a watch of a second where it is this one.
+/// Examines the host whose files are below `root`; on this host, also measures CPU distances for a second.
 ///
 /// # Errors
-/// Exit 3 for a host without CPUs to describe, exit 6 where it failed.
+/// Exit 3 for a host without CPUs to describe, exit 6 if the host failed.
 pub fn examine(
     root: &SysRoot,
     host: &dyn HostExaminer,
@@ -87,20 +87,20 @@ pub fn examine(
     })
 }
 
-/// The time for which the doctor watches the distance of CPUs, and the interval of its samples.
+/// The time for which the doctor measures the distance of CPUs, and the interval of its samples.
 const WATCH: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(20)];
 
-/// The distance of CPUs, from a short watch.
+/// The finding about the distance of CPUs, from a short measurement.
 fn distance(host: &dyn HostExaminer, platform: &Platform) -> Result<Finding, Failure> {
     let [long, every] = WATCH;
     let watched = host.watched(platform, long, every)?;
     Ok(host.distance(platform, &restless::distances(platform, &watched), long))
 }
 
-/// The time for which the doctor measures wake-ups, at most.
+/// The longest time for which the doctor measures wake-ups.
 const WAKES: Duration = Duration::from_millis(500);
 
-/// The cost of wake-ups with the reasons, and the setting that is expected to help all programs.
+/// The finding about the cost of wake-ups with the reasons, and the setting that is expected to help all programs.
 fn wake_up(host: &dyn HostExaminer, root: &SysRoot, platform: &Platform) -> Finding {
     let wait = host.idle_wait(root, platform);
     let cost = WakeCost::of(&host.wake_batches(platform, WAKES), wait);
@@ -114,7 +114,7 @@ fn wake_up(host: &dyn HostExaminer, root: &SysRoot, platform: &Platform) -> Find
     host.wake_up(severity, wake_cost::costs(&cost), command, remark)
 }
 
-/// The groups of the listing, with their subjects.
+/// The groups of the listing, with their headings.
 const GROUPS: [(Severity, Paint, &str); 4] = [
     (Severity::Obstacle, Paint::Red, "OBSTACLES make measuring impossible"),
     (Severity::Warning, Paint::Yellow, "WARNINGS spoil samples, or weaken conclusions"),
@@ -142,7 +142,7 @@ fn text(platform: &Platform, findings: &[Finding], page: TerminalLayout) -> Stri
     text
 }
 
-/// Whether measuring is possible here, and the number of findings.
+/// Says whether measurements are possible on this host, and the number of findings.
 fn sentence(findings: &[Finding], impossible: bool) -> String {
     let possible = if impossible {
         "cannot measure here until the obstacles are removed"
@@ -169,14 +169,14 @@ fn counts(findings: &[Finding]) -> String {
     open.into_iter().flatten().chain([fine]).collect::<Vec<_>>().join(", ")
 }
 
-/// The columns before what was found, among those that are as they should be.
+/// The number of columns for the names of findings that are as they should be.
 const NAMES: usize = 26;
 
 fn line(finding: &Finding, page: TerminalLayout) -> String {
     format!("  {:<24}{}\n", finding.id, page.wrap(&finding.found, NAMES))
 }
 
-/// The columns before what belongs to a finding.
+/// The number of columns for the labels within a finding.
 const LABELS: usize = 8;
 
 fn open(finding: &Finding, page: TerminalLayout) -> String {
@@ -197,8 +197,8 @@ fn open(finding: &Finding, page: TerminalLayout) -> String {
     text
 }
 
-/// Undoes the changes in the journals of dead runs. Beside the answer: the journals that could not be read, as a failure with exit
-/// code 6.
+/// Reverts the changes listed in the journals of crashed runs. Returns the answer, and the journals that could not be
+/// read as a failure with exit code 6.
 pub fn restore() -> (Answer, Option<Failure>) {
     let mut restored = Vec::new();
     let mut unusable = None;

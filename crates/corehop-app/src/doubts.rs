@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Doubts about the files that a verb reads: each is said once on stderr, and is in the JSON answer.
+//! Doubts about the files that a verb reads. Each doubt is printed once on stderr, and is included in the JSON
+//! answer.
 
 use std::fs::File;
 use std::path::Path;
@@ -22,15 +23,15 @@ static DOUBTS: Mutex<EvidenceDoubts> = Mutex::new(EvidenceDoubts {
 });
 
 struct EvidenceDoubts {
-    /// Files without checksums.
+    /// The files without checksums.
     not_verified: Vec<String>,
-    /// Files that belong beside others and are not there, or cannot be read, as sentences.
+    /// Sentences about companion files that are missing or cannot be read.
     missing: Vec<String>,
-    /// Files that are not whole runs, as sentences.
+    /// Sentences about files that are not complete runs.
     incomplete: Vec<String>,
 }
 
-/// Says once that no checksums vouch for a file, if so.
+/// Reports once that a file has no checksums, if that is so.
 pub fn of_checksums(path: &Path, verification: Verification) {
     let Some(why) = verification.doubt() else { return };
     let name = shown::path(path);
@@ -40,7 +41,7 @@ pub fn of_checksums(path: &Path, verification: Verification) {
     }
 }
 
-/// Says once that a file which belongs beside another one is missing.
+/// Reports once that a companion file is missing.
 pub fn of_missing(file: &MissingFile) {
     let sentence = file.to_string();
     if is_new(|doubts| &mut doubts.missing, &sentence) {
@@ -48,7 +49,7 @@ pub fn of_missing(file: &MissingFile) {
     }
 }
 
-/// Says once that a file which belongs beside another one cannot be read.
+/// Reports once that a companion file cannot be read.
 pub fn of_unreadable(failure: &Failure) {
     let sentence = format!("{}; its rows are ignored", failure.sentence());
     if is_new(|doubts| &mut doubts.missing, &sentence) {
@@ -56,7 +57,7 @@ pub fn of_unreadable(failure: &Failure) {
     }
 }
 
-/// Says once that a file is not a whole run.
+/// Reports once that a file is not a complete run.
 pub fn of_end(path: &Path, reader: &Reader<File>) {
     let name = shown::path(path);
     let Some(why) = incomplete(&name, reader) else { return };
@@ -66,7 +67,7 @@ pub fn of_end(path: &Path, reader: &Reader<File>) {
     }
 }
 
-/// Says once that the log of a placer was cut off.
+/// Reports once that the log of a placer is incomplete.
 pub fn of_log(path: &Path, log: &PlacementLog) {
     if log.is_whole {
         return;
@@ -78,7 +79,7 @@ pub fn of_log(path: &Path, log: &PlacementLog) {
     }
 }
 
-/// Forgets the doubts so far, in a process that answers several questions.
+/// Removes the doubts so far, in a process that answers several questions.
 pub fn forget() {
     let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     doubts.not_verified.clear();
@@ -86,7 +87,7 @@ pub fn forget() {
     doubts.incomplete.clear();
 }
 
-/// Notes a doubt; whether it is the first time.
+/// Records a doubt; returns whether it is new.
 fn is_new(list: impl FnOnce(&mut EvidenceDoubts) -> &mut Vec<String>, doubt: &str) -> bool {
     let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     let known = list(&mut doubts);
@@ -97,8 +98,8 @@ fn is_new(list: impl FnOnce(&mut EvidenceDoubts) -> &mut Vec<String>, doubt: &st
     is_new
 }
 
-/// The answer with the doubts so far, if there are some and the answer is an object: `not_verified` names the files
-/// without checksums, `missing_files` and `incomplete_files` have a sentence for each.
+/// Returns the answer with the doubts so far, if there are any and the answer is an object. `not_verified` names the
+/// files without checksums; `missing_files` and `incomplete_files` contain one sentence for each.
 pub fn with(mut answer: Value) -> Value {
     let doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fields) = answer.as_object_mut() {

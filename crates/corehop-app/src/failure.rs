@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The exit codes and their errors.
+//! The exit codes, and errors with an exit code.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use corehop_stats::costs::SelectError;
 
 use corehop_system::supervisor::interrupt;
 
-/// The end of the program.
+/// The exit code with which the program ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
     /// The command succeeded; if it answers a question, the answer is yes.
@@ -32,12 +32,12 @@ pub enum Exit {
     Failed,
     /// A signal interrupted the command; the recorded data is kept.
     Interrupted,
-    /// A recorded program ended with this code.
+    /// A recorded program ended with this exit code.
     Of(u8),
 }
 
 impl Exit {
-    /// The number.
+    /// Returns the number of the exit code.
     pub const fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -58,7 +58,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error on its way out: what to say, and the exit code.
+/// An error with its message and exit code.
 #[derive(Debug)]
 pub struct Failure {
     exit: Exit,
@@ -66,28 +66,28 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// `error` as the reason for `exit`.
+    /// Creates a failure with `error` as the reason for `exit`.
     pub fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
         Self { exit, error: error.into() }
     }
 
-    /// A sentence as the reason for `exit`.
+    /// Creates a failure with a sentence as the reason for `exit`.
     pub fn says(exit: Exit, sentence: impl Display) -> Self {
         Self { exit, error: anyhow::anyhow!("{sentence}") }
     }
 
-    /// The same, with what was being done in front.
+    /// Adds in front of the message what was being done.
     #[must_use]
     pub fn context(self, doing: impl Display + Send + Sync + 'static) -> Self {
         Self { exit: self.exit, error: self.error.context(doing) }
     }
 
-    /// The exit code that was meant.
+    /// Returns the intended exit code.
     pub fn exit(&self) -> Exit {
         self.exit
     }
 
-    /// The error with its causes.
+    /// Returns the error with its causes.
     pub fn sentence(&self) -> String {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
@@ -100,7 +100,8 @@ impl Failure {
         line
     }
 
-    /// An interrupt cuts calls and waits short, and what failed by that was interrupted.
+    /// Returns the exit code; after an interrupt, errors count as interrupted because an interrupt
+    /// cuts calls and waits short.
     pub fn code(&self) -> Exit {
         match self.exit {
             Exit::Failed | Exit::NotPossible if interrupt::requested() => Exit::Interrupted,
@@ -109,10 +110,10 @@ impl Failure {
     }
 }
 
-/// Refuses those of `options` that were given.
+/// Rejects the options that were given.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),

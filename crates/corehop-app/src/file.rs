@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one home of writing a file: complete and on the disk, or not there at all.
+//! The only module that writes files: a file is complete and on disk, or does not exist.
 //!
-//! The contents go to a file of a random name in the target's folder, which is created exclusively, so
-//! that no planted link is followed. It is synced, renamed to the target, and the folder is synced. No
-//! input and no existing file is ever overwritten, unless `--force` allows the latter.
+//! The contents go to a file of a random name in the target's folder. The temporary file is created exclusively, so
+//! that no planted link is followed. The file is synced and renamed to the target, and then the folder is synced.
+//! Inputs are never overwritten, and existing files only with `--force`.
 //!
-//! A [`Growing`] file has its name from its first byte on, and is locked for as long as it is written. A second writer of
-//! that name is refused, even with `--force`. The test `homes` of the core refuses every other way of making files.
+//! A [`Growing`] file has its name from its first byte on, and is locked while it is written. A second writer of that
+//! name is rejected, even with `--force`. The test `homes` of the core rejects every other way of creating files.
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
@@ -23,21 +23,21 @@ use tempfile::NamedTempFile;
 
 use crate::failure::{Exit, Failure};
 
-/// A file to write. It is checked before the work that its contents take.
+/// An output file. The file is checked before its contents are computed.
 #[derive(Debug, Clone)]
 pub struct OutputFile {
     path: PathBuf,
     force: bool,
-    /// A device or a pipe: it is written as it is.
+    /// Whether the target is a device or a pipe, which is written directly.
     is_stream: bool,
 }
 
 impl OutputFile {
-    /// The file at `path`. `others` are the inputs and the other outputs of the command.
+    /// Creates an output file at `path`. `others` are the inputs and the other outputs of the command.
     ///
     /// # Errors
-    /// Exit 2 for one of `others`, an existing file without `force`, a folder, a link, or a folder that
-    /// does not exist; exit 6 if the system does not create a file there.
+    /// Exit 2 for one of `others`, an existing file without `force`, a folder, a link, or a folder that does not
+    /// exist; exit 6 if the system does not create a file there.
     pub fn new(path: &Path, others: &[&Path], force: impl Into<bool>) -> Result<Self, Failure> {
         let force: bool = force.into();
         let named =
@@ -66,7 +66,7 @@ impl OutputFile {
         }
     }
 
-    /// The file, if a file beside the target can be created now: a full disk or a folder of another user is reported
+    /// Checks that a file can be created beside the target, so that a full disk or a foreign folder is reported
     /// before a program runs for hours.
     fn can_be_created(self) -> Result<Self, Failure> {
         match beside(&self.path) {
@@ -79,10 +79,10 @@ impl OutputFile {
         Failure::new(Exit::Failed, error).context(format!("writing {}", shown::path(&self.path)))
     }
 
-    /// The same for a file that cannot be a device or a pipe.
+    /// Creates an output file that cannot be a device or a pipe.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn ordinary(
         path: &Path,
         others: &[&Path],
@@ -96,10 +96,10 @@ impl OutputFile {
         Ok(file)
     }
 
-    /// The same for an option that may be left out.
+    /// Creates the output file of an optional option.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn if_asked(
         path: Option<&PathBuf>,
         others: &[&Path],
@@ -108,10 +108,11 @@ impl OutputFile {
         path.map(|path| Self::new(path, others, force)).transpose()
     }
 
-    /// The files of a command that may write several: none of them is one of `inputs`, or another of them.
+    /// Creates the output files of a command that may write several; each must differ from all `inputs` and from the
+    /// other outputs.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// The errors of [`Self::new`].
     pub fn all_asked<const N: usize>(
         paths: [Option<&PathBuf>; N],
         inputs: &[&Path],
@@ -126,12 +127,12 @@ impl OutputFile {
         Ok(files)
     }
 
-    /// Its name.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its name.
+    /// Returns the path of the file.
     pub fn into_path(self) -> PathBuf {
         self.path
     }
@@ -139,15 +140,15 @@ impl OutputFile {
     /// Writes the whole file.
     ///
     /// # Errors
-    /// Exit 6, and nothing is left behind.
+    /// Exit 6; in that case no file is left.
     pub fn write(&self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
         self.fill(|out| out.write_all(contents.as_ref()))
     }
 
-    /// Writes the file by `fill`. If it fails, the target is as it was.
+    /// Writes the file by calling `fill`. If `fill` fails, the target is unchanged.
     ///
     /// # Errors
-    /// Exit 6, and nothing is left behind.
+    /// Exit 6; in that case no file is left.
     pub fn fill<E>(&self, fill: impl FnOnce(&mut File) -> Result<(), E>) -> Result<(), Failure>
     where
         E: Into<anyhow::Error>,
@@ -155,10 +156,11 @@ impl OutputFile {
         self.fill_by(|out| fill(out).map_err(|error| self.unwritten(error)))
     }
 
-    /// As [`Self::fill`], with a `fill` whose failures may have another cause than the target: a damaged input.
+    /// Writes the file like [`Self::fill`], with a `fill` whose errors may have another cause than the target, such
+    /// as a damaged input.
     ///
     /// # Errors
-    /// Those of `fill`; exit 6 if the file cannot be written. Nothing is left behind.
+    /// The errors of `fill`; exit 6 if the file cannot be written. In either case no file is left.
     pub fn fill_by(
         &self,
         fill: impl FnOnce(&mut File) -> Result<(), Failure>,
@@ -174,11 +176,11 @@ impl OutputFile {
         place(file, &self.path, earlier.as_ref()).map_err(|error| self.unwritten(error)).map(drop)
     }
 
-    /// Begins a file that grows: a second writer of the same name is refused here. The file has no name until
+    /// Begins a growing file. A second writer of this name is rejected. The file has no name until
     /// [`Growing::place`].
     ///
     /// # Errors
-    /// Exit 2 where another run writes the file, exit 6 where the file cannot be made.
+    /// Exit 2 if another run writes the file, exit 6 if the file cannot be created.
     pub fn grow(&self) -> Result<Growing, Failure> {
         let path = self.path.clone();
         if self.is_stream {
@@ -189,7 +191,7 @@ impl OutputFile {
         Growing::begin(&path, self.earlier()?)
     }
 
-    /// The file that this one may replace. None if there is none, or if nothing may be replaced.
+    /// The existing file that this file may replace. `None` if there is none, or nothing may be replaced.
     fn earlier(&self) -> Result<Option<Replaced>, Failure> {
         let replaces = |about: Metadata| about.is_file() && (self.force || about.len() == 0);
         if fs::symlink_metadata(&self.path).is_ok_and(replaces) {
@@ -200,29 +202,29 @@ impl OutputFile {
     }
 }
 
-/// A file that is to be replaced, and is locked, so that no other run replaces or writes it meanwhile.
+/// An existing file that will be replaced. The file is locked, so that no other run replaces or writes it meanwhile.
 #[derive(Debug)]
 pub struct Replaced {
-    /// Its device and inode: what has its name by then is replaced only if it is this file.
+    /// The device and inode numbers of the file, so that a different file with its name is not replaced.
     id: (u64, u64),
-    /// None where this user may not read it, and so not lock it.
+    /// The open file that holds the lock; `None` if this user may not read the file.
     _held: Option<File>,
 }
 
 impl Replaced {
-    /// A file that is open and locked.
+    /// Describes an open and locked file.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's errors.
     pub fn of(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         Ok(Self { id: id(&file.metadata()?), _held: Some(file) })
     }
 
-    /// The ordinary file at `path`, locked against every other writer, or none if there is none.
+    /// Locks the regular file at `path` against all other writers; `None` if there is none.
     ///
     /// # Errors
-    /// Exit 2 where another run writes the file, exit 6 for the system's errors.
+    /// Exit 2 if another run writes the file, exit 6 for the system's errors.
     fn hold(path: &Path) -> Result<Option<Self>, Failure> {
         let opening = |error| failed("opening", path, error);
         let there = match fs::symlink_metadata(path) {
@@ -245,7 +247,7 @@ impl Replaced {
         if held.is_at(path) { Ok(Some(held)) } else { Err(busy(path, None)) }
     }
 
-    /// Whether it still has its name.
+    /// Whether the file still has its name.
     fn is_at(&self, path: &Path) -> bool {
         fs::symlink_metadata(path).is_ok_and(|there| id(&there) == self.id)
     }
@@ -255,24 +257,24 @@ fn id(about: &Metadata) -> (u64, u64) {
     (about.dev(), about.ino())
 }
 
-/// A file that is locked for as long as it is written, and that has its name while it grows.
+/// A file that is locked while it is written, and has its final name while it grows.
 #[derive(Debug)]
 pub struct Growing {
     path: PathBuf,
-    /// The file to replace; without one nothing is replaced.
+    /// The file to replace; `None` if nothing may be replaced.
     replaced: Option<Replaced>,
     state: FilePlacement,
 }
 
 #[derive(Debug)]
 enum FilePlacement {
-    /// Without its name. It is removed when it is dropped.
+    /// The file before it gets its name. Dropping it removes the file.
     Beside(NamedTempFile),
     Placed(File),
 }
 
 impl Growing {
-    /// A file that will be at `path`, in place of `replaced`, or where nothing is.
+    /// Begins a file that will be at `path`, replacing `replaced`, or nothing.
     ///
     /// # Errors
     /// Exit 6.
@@ -282,10 +284,10 @@ impl Growing {
         Ok(Self { path: path.to_owned(), replaced, state: FilePlacement::Beside(file) })
     }
 
-    /// Gives the file its name. It stays locked until it is dropped.
+    /// Gives the file its name. The file stays locked until it is dropped.
     ///
     /// # Errors
-    /// Exit 2 if a file of this name is there that may not be replaced, exit 6 for the system's errors.
+    /// Exit 2 if a file with this name exists that may not be replaced, exit 6 for the system's errors.
     pub fn place(self) -> Result<Self, Failure> {
         let Self { path, replaced, state } = self;
         let file = match state {
@@ -304,7 +306,7 @@ impl Growing {
         Ok(Self { path, replaced: None, state: FilePlacement::Placed(file) })
     }
 
-    /// The file.
+    /// Returns the open file.
     pub fn file(&self) -> &File {
         match &self.state {
             FilePlacement::Beside(file) => file.as_file(),
@@ -323,7 +325,7 @@ impl Write for Growing {
     }
 }
 
-/// Puts a file in its place, on the disk: over `replaced`, or where nothing is.
+/// Moves a file to its final name and to disk, replacing `replaced`, or nothing.
 fn place(file: NamedTempFile, path: &Path, replaced: Option<&Replaced>) -> io::Result<File> {
     let file = match replaced {
         Some(replaced) if replaced.is_at(path) => file.persist(path)?,
@@ -333,7 +335,7 @@ fn place(file: NamedTempFile, path: &Path, replaced: Option<&Replaced>) -> io::R
     Ok(file)
 }
 
-/// Makes a folder, and the folders above it.
+/// Creates a folder with all missing parent folders.
 ///
 /// # Errors
 /// Exit 6.
@@ -341,10 +343,10 @@ pub fn folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| failed("creating", path, error))
 }
 
-/// Locks a file for as long as it is open: a run owns its output.
+/// Locks a file while it is open, because a run owns its output.
 ///
 /// # Errors
-/// Exit 2 where another run writes the file, exit 6 for the system's errors.
+/// Exit 2 if another run writes the file, exit 6 for the system's errors.
 pub fn lock(file: &File, path: &Path) -> Result<(), Failure> {
     match try_lock(file) {
         Locking::Busy => Err(busy(path, flock_owner(file))),
@@ -362,15 +364,15 @@ fn busy(path: &Path, owner: Option<u32>) -> Failure {
     Failure::says(Exit::Usage, what)
 }
 
-/// A step that the host failed in.
+/// Creates the failure of a step that the host caused.
 pub fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
     Failure::new(Exit::Failed, error).context(format!("{doing} {}", shown::path(path)))
 }
 
-/// The longest that a pipe waits for its reader.
+/// The longest time for which a pipe waits for its reader.
 const READER_WAIT: Duration = Duration::from_secs(10);
 
-/// Opens a device or a pipe. An ordinary file that has taken its name meanwhile is not written.
+/// Opens a device or a pipe. If a regular file has taken the name meanwhile, it is not written.
 fn open_stream(path: &Path, patience: Duration) -> io::Result<File> {
     let begun = Instant::now();
     let file = loop {
@@ -396,10 +398,11 @@ fn open_stream(path: &Path, patience: Duration) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file of a random name in the folder of `path`, removed when it is dropped, and when a signal ends the program.
+/// A file with a random name in the folder of `path`, which is removed when it is dropped, and when a signal ends the
+/// program.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(".tmp").make_in(
@@ -413,10 +416,10 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
     Ok(file)
 }
 
-/// Makes the entry of `path` in its folder survive a crash of the system.
+/// Syncs the folder of `path`, so that the entry survives a system crash.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }
@@ -425,7 +428,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// A device or a pipe, or a link to one, as `/dev/stdout` is.
+/// Whether the path is a device or a pipe, or a link to one, like `/dev/stdout`.
 fn is_stream(path: &Path) -> bool {
     let stream = |about: Metadata| {
         let kind = about.file_type();
@@ -434,7 +437,7 @@ fn is_stream(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(stream)
 }
 
-/// Whether two names are of one file, existing or not.
+/// Whether two paths name one file, existing or not.
 fn are_same(one: &Path, other: &Path) -> bool {
     let inode = |path: &Path| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
     match (inode(one), inode(other)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tests of writing files: nothing else is overwritten, and nothing is left behind.
+//! Tests of writing files: no other file is overwritten, and no temporary file is left.
 
 use super::*;
 

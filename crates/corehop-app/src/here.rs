@@ -8,10 +8,10 @@ use corehop_system::discover::{DiscoverError, SysRoot, discover};
 
 use crate::failure::{Exit, Failure};
 
-/// The machine whose files are below `root`.
+/// Describes the machine whose files are below `root`.
 ///
 /// # Errors
-/// Exit 3 for this host, exit 2 for a folder without such files, exit 4 for damaged ones.
+/// Exit 3 for this host, exit 2 for a folder without such files, exit 4 for damaged files.
 pub fn found(root: &SysRoot) -> Result<Platform, Failure> {
     discover(root).map_err(|error| {
         let no_cpus = matches!(error, DiscoverError::NoCpus { .. });
@@ -24,17 +24,17 @@ pub fn found(root: &SysRoot) -> Result<Platform, Failure> {
     })
 }
 
-/// This host, as the caller hands it in: what only a live machine can do.
+/// The operations that only a live machine can do; the caller provides the implementation.
 pub trait ThisHost {
-    /// The description of this host, with what was measured of its caches and its CPUs.
+    /// Returns the description of this host, with measured values of its caches and CPUs.
     ///
     /// # Errors
-    /// Exit 6 where the host failed.
+    /// Exit 6 if the host failed.
     fn measured(&self) -> Result<Platform, Failure>;
 
-    /// The live machine of this description.
+    /// Returns the live machine of this description.
     fn machine(&self, platform: Platform) -> Box<dyn Machine>;
 
-    /// Whether the work under way has to end.
+    /// Returns the value that tells whether the current work was stopped.
     fn stop(&self) -> Stop;
 }

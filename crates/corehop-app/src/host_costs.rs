@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of this host: measured once, kept in the user's folder, used when no others are named.
+//! The costs of this host: measured once, stored in the user's folder, and used if no other costs are named.
 
 use std::path::{Path, PathBuf};
 
@@ -17,23 +17,23 @@ use crate::file::{self, OutputFile};
 use crate::here::found;
 use crate::input;
 
-/// The way to have costs of this host.
+/// The commands that measure and store the costs of this host.
 pub const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
                                  `corehop advise fit FILE.parquet --default` measure and store them";
 
-/// The file that they are kept in.
+/// The file in which the costs are stored.
 fn place() -> Result<PathBuf, Failure> {
     let what = "this user has no folder for data: set XDG_DATA_HOME, or name files (-o, --costs)";
     let folder = folders::data().ok_or_else(|| Failure::says(Exit::NotPossible, what))?;
     Ok(folder.join("costs.json"))
 }
 
-/// This host.
+/// The identity of this host.
 fn here(platform: Platform) -> HostIdentity {
     HostIdentity { platform, identity: identity() }
 }
 
-/// The kept costs and their file; None if there are none.
+/// Returns the stored costs and their file; `None` if there are none.
 ///
 /// # Errors
 /// Exit 4 for costs of another machine, and for a damaged file.
@@ -54,7 +54,7 @@ pub fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
     Ok(Some((costs, path)))
 }
 
-/// Costs of this host that are about to be kept.
+/// Costs of this host that are about to be stored.
 #[derive(Debug)]
 pub struct Keeping {
     file: OutputFile,
@@ -63,10 +63,10 @@ pub struct Keeping {
 }
 
 impl Keeping {
-    /// For the samples of these files. Nothing is written yet.
+    /// Prepares storing the costs from the samples in these files. The call itself writes nothing.
     ///
     /// # Errors
-    /// Exit 4 for samples of another machine, exit 2 if costs are kept already and must not be replaced.
+    /// Exit 4 for samples of another machine, exit 2 if costs are already stored and must not be replaced.
     pub fn of(data: &Results, inputs: &[&Path], force: impl Into<bool>) -> Result<Self, Failure> {
         let host = here(found(&SysRoot::live())?);
         for file in &data.files {
@@ -87,10 +87,10 @@ impl Keeping {
         Ok(Self { file: OutputFile::ordinary(&path, inputs, force)?, host, date })
     }
 
-    /// Keeps a model as the costs of this host; its file.
+    /// Stores a model as the costs of this host; returns its file.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub fn keep(self, model: DelayModel) -> Result<PathBuf, Failure> {
         let costs = HostCosts { host: self.host, date: self.date, model };
         self.file.write(costs.to_json())?;
@@ -98,7 +98,7 @@ impl Keeping {
     }
 }
 
-/// The first thing in which the machine of a file is not this host.
+/// The first property in which the machine of a file differs from this host.
 fn strange(file: &FileNote, host: &HostIdentity) -> Option<String> {
     let machine = &file.provenance.machine;
     if machine.get("kind").and_then(Value::as_str) != Some("live") {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files given to a use case.
+//! Reads the files given to a use case.
 //!
 //! # Errors
-//! Of all readers: exit 2 for a file that is not there or not an ordinary one, exit 4 for one that is damaged, of a later
-//! version or not of the kind expected, exit 6 where the system failed, exit 1 where a sound file has nothing to answer with.
-//! Each names the file and the remedy.
+//! All readers fail with exit 2 for a file that does not exist or is not a regular file. Exit 4 means that a file is
+//! damaged, of a later version or of another kind; exit 6, that the system failed; exit 1, that a valid file lacks
+//! the answer. Each error names the file and the remedy.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -37,34 +37,34 @@ use crate::doubts;
 use crate::failure::{Exit, Failure};
 use crate::voice::note;
 
-/// No text that a verb reads is longer.
+/// The largest text that a verb reads, in bytes.
 const MOST_TEXT: u64 = 64 << 20;
 
-/// Opens a file of rows, complete or still being written; errors name it. A file without checksums is said to be
-/// one, and so is one that is not a whole run.
+/// Opens a file of rows that is complete or still being written; errors name the file. Files without checksums and
+/// incomplete runs are reported.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn open(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = opened(path, file(path)?)?;
     doubts::of_end(path, &reader);
     Ok(reader)
 }
 
-/// The same for a file that is open already.
+/// Reads a file of rows that is already open.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
     let reader = Reader::open(file).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
     Ok(reader)
 }
 
-/// Opens a file of rows that may be damaged, for its sound rows.
+/// Opens a possibly damaged file of rows, to read its valid rows.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = Reader::salvage(file(path)?).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
@@ -75,10 +75,11 @@ fn damaged(path: &Path, error: FileError) -> Failure {
     Failure::from(error).context(shown::path(path))
 }
 
-/// Opens an ordinary file. A device never ends, and opening a pipe waits for its writer.
+/// Opens a regular file. Other files are rejected, because a device never ends and opening a pipe waits for its
+/// writer.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn file(path: &Path) -> Result<File, Failure> {
     let named = || shown::path(path);
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
@@ -100,7 +101,7 @@ pub fn file(path: &Path) -> Result<File, Failure> {
     File::open(path).map_err(|error| Failure::new(Exit::Failed, error).context(named()))
 }
 
-/// Opens a text: an ordinary file, or a pipe of the shell (`<(…)`), which has its writer.
+/// Opens a text: a regular file, or a pipe of the shell (`<(…)`), which already has its writer.
 fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
     if path == Path::new("-") {
         return Ok(Box::new(std::io::stdin()));
@@ -113,7 +114,7 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(file(path)?))
 }
 
-/// The byte-order mark that some editors and shells write before a text in UTF-8.
+/// The byte-order mark that some editors and shells write before UTF-8 text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The contents of a text file, or of standard input (`-`), without a byte-order mark; errors name the file.
@@ -135,7 +136,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 /// A text of any size without a byte-order mark, read as far as it is needed: an ordinary file, or standard input (`-`).
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     let mut source = text_source(path)?;
     let mut first = Vec::new();
@@ -147,10 +148,10 @@ pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     Ok(Box::new(BufReader::new(std::io::Cursor::new(first).chain(source))))
 }
 
-/// The text of a file, or of standard input (`-`); errors name it.
+/// Reads the text of a file, or of standard input (`-`); errors name the file.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let bytes = error.as_bytes();
@@ -162,7 +163,7 @@ pub fn text(path: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The name of a text that cannot be read as expected: with its format, where that is another.
+/// Returns the name of a text that cannot be read as expected, with its actual format if that is known.
 pub fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
     let name = shown::path(path);
     match seen(text.as_bytes()).filter(|seen| !seen.is(wanted)) {
@@ -171,10 +172,10 @@ pub fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
     }
 }
 
-/// The text of a table; for a file of `corehop measure overheads` the table of its times.
+/// Reads the text of a table; for a file of `corehop measure overheads`, returns the table of its times.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn table(path: &Path) -> Result<String, Failure> {
     if rows_begin(path) {
         return times(path);
@@ -182,7 +183,7 @@ pub fn table(path: &Path) -> Result<String, Failure> {
     text(path)
 }
 
-/// Whether a file begins as files of rows do.
+/// Whether a file begins like a file of rows.
 fn rows_begin(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = std::fs::metadata(path).is_ok_and(|about| about.is_file())
@@ -208,11 +209,11 @@ fn times(path: &Path) -> Result<String, Failure> {
     Ok(csv(&overheads.summaries(), facts.table_to()))
 }
 
-/// The text of a file as `parse` reads it; errors name the file, and its format where that is not the `wanted` one, such
-/// as `a task set (JSON)`.
+/// Parses the text of a file by `parse`. Errors name the file, and its actual format if that is not the `wanted` one,
+/// such as `a task set (JSON)`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn parsed<T, E: Error + Send + Sync + 'static>(
     path: &Path,
     wanted: &str,
@@ -224,10 +225,11 @@ pub fn parsed<T, E: Error + Send + Sync + 'static>(
     })
 }
 
-/// The platform of this name, or in this file. A name with a slash, or with `.toml`, `.json` or `.xml` at its end, is a file.
+/// Returns the platform with this name, or from this file. A name that contains a slash, or ends in `.toml`, `.json`
+/// or `.xml`, is a file.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn platform(name: &str) -> Result<Platform, Failure> {
     let is_file = Path::new(name)
         .extension()
@@ -246,10 +248,10 @@ pub fn platform(name: &str) -> Result<Platform, Failure> {
     platform_in(Path::new(name))
 }
 
-/// The platform in this file: a platform file, or the description of another program.
+/// Reads the platform from a platform file, or from another program's description.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
     let described = seen(text.as_bytes()).and_then(|format| foreign::read(format.what, &text));
@@ -264,10 +266,10 @@ pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     })
 }
 
-/// Enters the exchanges of a table of core-to-core-latency into the platform of the table.
+/// Adds the exchange times of a core-to-core-latency table to its platform.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn exchanges(path: &Path, platform: &mut Platform) -> Result<(), Failure> {
     let online = platform.online().clone();
     let read = |text: &str| foreign::core_to_core::exchanges(text, &online);
@@ -275,10 +277,10 @@ pub fn exchanges(path: &Path, platform: &mut Platform) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The samples of delays in a file.
+/// Reads the samples of delays in a file.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
     of_samples(path)?.all::<Sample>().map_err(|error| damaged(path, error))
 }
@@ -286,7 +288,7 @@ pub fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
 /// Opens a file of samples of delays.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = open(path)?;
     let rows = reader.kind().rows.clone();
@@ -297,7 +299,7 @@ pub fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     Ok(reader)
 }
 
-/// The files of this host: doubts about them are said.
+/// Reads files of this host; doubts about the files are reported.
 struct HostFiles;
 
 impl FileSystem for HostFiles {
@@ -321,10 +323,10 @@ impl FileSystem for HostFiles {
     }
 }
 
-/// The results of `files`: rows, and what platform files say of their machines.
+/// Reads the results in `files`: rows, and what platform files state about their machines.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, rows): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
@@ -342,10 +344,10 @@ pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failur
     Ok(results)
 }
 
-/// The file with the jobs of the task sets, whose samples are in `path`; None where `path` has other rows.
+/// Returns the file with the jobs of the task sets whose samples are in `path`; `None` if `path` contains other rows.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
     let expects = corehop_results::expects_jobs(&open(path)?);
     let jobs = RowKind::TaskJobs.beside(path);
@@ -353,15 +355,15 @@ pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Fail
     Ok(expects.then(found))
 }
 
-/// Whether a file has rows of a recorded program.
+/// Returns whether a file contains rows of a recorded program.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn is_recording(path: &Path) -> Result<bool, Failure> {
     Ok(corehop_results::is_recording(&open(path)?))
 }
 
-/// A file that is given twice would count every sample twice.
+/// Rejects a file that is given twice, because every sample would count twice.
 fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
     let mut seen = BTreeSet::new();
     // Opening a missing file reports it later.
@@ -376,18 +378,18 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
     }
 }
 
-/// The model of the samples in `files`.
+/// Fits a model to the samples in `files`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<DelayModel, Failure> {
     fitted_to(gather(files, estimator)?)
 }
 
-/// The model of the samples that files have.
+/// Fits a model to samples that were already read.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn fitted_to(data: Results) -> Result<DelayModel, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
@@ -397,10 +399,10 @@ pub fn fitted_to(data: Results) -> Result<DelayModel, Failure> {
     Ok(model)
 }
 
-/// The model in a file: written by `fit`, or fitted to the samples now.
+/// Reads the model in a file: written by `fit`, or fitted now to the samples.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn model(path: &Path) -> Result<DelayModel, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let what = named_with_format(path, &text(path)?, "samples or a cost model (JSON)");
@@ -412,10 +414,10 @@ pub fn model(path: &Path) -> Result<DelayModel, Failure> {
     parsed(path, "a cost model (JSON)", DelayModel::from_json)
 }
 
-/// The gain of sharing in a file: written by `fit`, or fitted to the runs now.
+/// Reads the gain of sharing in a file: written by `fit`, or fitted now to the runs.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return gain_of(&gather(&[path.to_owned()], Estimator::Difference)?);
@@ -423,10 +425,10 @@ pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
     parsed(path, "a model of shared data (JSON)", MachineGain::from_json)
 }
 
-/// The gain of sharing, fitted to the runs that files have.
+/// Fits the gain of sharing to runs that were already read.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.jobs.summaries.is_empty() {
         let what = "these files have delays, and runs of threads that share data: fit each kind separately";
@@ -449,10 +451,10 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
         .map_err(|error| Failure::new(Exit::No, error))
 }
 
-/// The costs in a file: a table if its name ends in `.csv`.
+/// Reads the costs in a file, as a table if its name ends in `.csv`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return match program_costs(path)? {
@@ -480,10 +482,10 @@ pub fn program_costs(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
     ProgramPrices::of(results).map(Some).ok_or_else(nothing)
 }
 
-/// The supply of CPUs in a file: rows of `measure supply`, or resources that are stated.
+/// Reads the supply of CPUs in a file: rows of `measure supply`, or stated resources.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
     if !rows_begin(path) {
         return parsed(path, "a supply (JSON)", supply::resources);
@@ -492,10 +494,10 @@ pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
         .map_err(|error| Failure::new(Exit::Damaged, error).context(shown::path(path)))
 }
 
-/// The counts of a study in a file.
+/// Reads the counts of a study in a file.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || shown::path(path);
     let (counts, verification) = StudyCounts::read(file(path)?).map_err(|error| {
@@ -506,10 +508,10 @@ pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     Ok(counts)
 }
 
-/// The log of a placer, if a file is one.
+/// Reads the log of a placer; `None` if the file is something else.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };
@@ -520,10 +522,10 @@ pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     }
 }
 
-/// The answer of off-load in a file, if it is one.
+/// Reads the answer of off-load; `None` if the file is something else.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
     // The next open reports a missing or foreign file. Rows can be large, and are told by their first bytes.
     if rows_begin(path) {
@@ -537,10 +539,10 @@ pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
     }
 }
 
-/// The commands that hyperfine timed, if a file is its export.
+/// Reads the commands that hyperfine timed; `None` if the file is not its export.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Failure> {
     if rows_begin(path) {
         return Ok(None);
@@ -563,10 +565,10 @@ pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Fail
     Ok(Some(commands))
 }
 
-/// The counts in a file, if it has any.
+/// Reads the counts of a study; `None` if the file contains none.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };

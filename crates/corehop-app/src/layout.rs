@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The layout of text for people: lines of a width, and colours where they are wanted.
+//! The layout of text for readers: the width of lines, and optional colours.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use corehop_report::table::wrapped;
 
-/// The beginning of an escape sequence of corehop's own. Nothing from outside can hold its number, which is random.
+/// The beginning of corehop's own escape sequences. The beginning contains a random number, so no external text can
+/// contain it.
 static OWN_ESCAPE: LazyLock<String> =
     LazyLock::new(|| format!("\x1b[{:016x};", RandomState::new().hash_one(())));
 
-/// The beginning of an escape sequence of corehop's own, for who brings its text to a terminal.
+/// Returns the beginning of corehop's own escape sequences, for code that prints corehop's text on a terminal.
 pub fn own_escape() -> &'static str {
     OWN_ESCAPE.as_str()
 }
 
-/// The layout of text for people: width and colours.
+/// The width and the colours of text for readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalLayout {
-    /// Columns.
+    /// The number of columns.
     pub width: usize,
     /// Whether colours are wanted.
     pub colours: bool,
@@ -27,17 +28,17 @@ pub struct TerminalLayout {
 /// The colour of a piece of text (the parameter of ANSI's SGR sequence).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
-    /// Names.
+    /// The style of names.
     Bold,
-    /// Labels.
+    /// The style of labels.
     Dim,
-    /// A no, an obstacle.
+    /// The colour of a no or an obstacle.
     Red,
-    /// An unknown, a warning.
+    /// The colour of an unknown answer or a warning.
     Yellow,
-    /// A note.
+    /// The colour of a note.
     Blue,
-    /// A yes.
+    /// The colour of a yes.
     Green,
 }
 
@@ -54,16 +55,16 @@ impl Paint {
     }
 }
 
-/// Shorter lines cannot be set, longer ones are hard to read.
+/// The smallest and the largest width: text does not fit into shorter lines, and longer lines are hard to read.
 const WIDTHS: (usize, usize) = (40, 100);
 
 impl TerminalLayout {
-    /// The layout for a terminal of so many columns.
+    /// Creates the layout for a terminal with `columns` columns.
     pub fn new(columns: usize, colours: bool) -> Self {
         Self { width: columns.clamp(WIDTHS.0, WIDTHS.1), colours }
     }
 
-    /// `text` in a colour, where colours are wanted.
+    /// Returns `text` in a colour, if colours are wanted.
     pub fn paint(self, text: &str, paint: Paint) -> String {
         if !self.colours {
             return text.to_owned();
@@ -72,8 +73,8 @@ impl TerminalLayout {
         format!("{own}{}m{text}{own}0m", paint.code())
     }
 
-    /// `text` in lines of at most the width, where no colours are: a line that is too long goes on below, further in. A line
-    /// with a command to copy stays whole.
+    /// Returns `text` in lines of at most the width, if colours are off. A line that is too long continues below with
+    /// more indentation. A line with a command to copy is not broken.
     pub fn fold(self, text: &str) -> String {
         let fits = |line: &str| line.chars().count() <= self.width;
         if self.colours || text.lines().all(fits) {
@@ -86,7 +87,7 @@ impl TerminalLayout {
         text.split('\n').map(folded).collect::<Vec<_>>().join("\n")
     }
 
-    /// A line broken at spaces, with the columns of a table as they are.
+    /// Breaks a line at spaces, and keeps the columns of a table.
     fn folded(self, line: &str) -> String {
         let indent = line.chars().take_while(|it| *it == ' ').count() + 2;
         let (mut lines, mut rest) = (Vec::new(), line.to_owned());
@@ -102,15 +103,15 @@ impl TerminalLayout {
         lines.join("\n")
     }
 
-    /// `text` broken into lines that fit beside `indent` columns; lines after the first begin with
-    /// so many spaces. A word that is longer than a line stays whole.
+    /// Breaks `text` into lines that fit beside `indent` columns; lines after the first begin with `indent` spaces. A
+    /// word that is longer than a line is not broken.
     pub fn wrap(self, text: &str, indent: usize) -> String {
         let room = self.width.saturating_sub(indent).max(1);
         let lines = wrapped(text, room);
         lines.trim_end().replace('\n', &format!("\n{}", " ".repeat(indent)))
     }
 
-    /// `head: text` in lines that fit; the lines after the first of each paragraph begin below the text.
+    /// Formats `head: text` in lines that fit; the further lines of each paragraph begin below the text.
     pub fn headed(self, text: &str) -> String {
         let head = text.split_once(": ").map_or(0, |(head, _)| head.chars().count() + 2);
         let paragraph = |(number, line): (usize, &str)| {
@@ -121,7 +122,7 @@ impl TerminalLayout {
     }
 }
 
-/// The last space in this part of a line that is not within backticks: a command to copy stays whole.
+/// The last space in this part of a line that is not within backticks, so that a command to copy is not broken.
 fn last_break(line: &str, begin: usize, end: usize) -> Option<usize> {
     let mut in_code = false;
     let spaces = line.char_indices().filter(|&(_, it)| {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The use cases of corehop as functions: requests in, answers out. Nothing here prints or reads a command line, and machines and hosts
-//! are known by their traits: the caller hands in the live ones.
+//! The use cases of corehop as functions that take requests and return answers. This crate neither prints nor reads a
+//! command line. The crate knows machines and hosts only by their traits, and the caller passes in the live
+//! implementations.
 
 pub mod failure;
 pub mod answer;

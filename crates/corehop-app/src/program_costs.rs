@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of events for a program beside those of synthetic jobs on the same host, for orientation.
+//! Compares the event costs of a program with those of synthetic jobs on this host, for orientation.
 
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Nanos};
@@ -11,8 +11,8 @@ use crate::answer::Answer;
 use crate::costs::IDLE;
 use crate::host_costs;
 
-/// Adds to an answer the working sets of synthetic jobs to which events cost as much as to the program, by the costs of this
-/// host that are kept, or why there are none.
+/// Adds to an answer the working set sizes at which events cost synthetic jobs as much as the program. The comparison
+/// uses the costs stored for this host, or says why there are none.
 pub fn orient(answer: &mut Answer, results: &ProgramCostResults) {
     let seen: Vec<&ProgramCost> = results
         .costs
@@ -56,7 +56,7 @@ fn sets(costs: &[&ProgramCost], kept: HostCosts) -> (Vec<String>, Value) {
     (found.iter().map(line).collect(), found.iter().map(told).collect())
 }
 
-/// The set of one class; None where the kept costs lack its event.
+/// The equivalent working set of one class; `None` if the stored costs lack its event.
 fn set(it: &ProgramCost, source: &CostSource) -> Option<EquivalentSet> {
     let length = it.length_us.map(|us| Nanos::new((us * 1e3) as u64));
     let wanted = Selection {

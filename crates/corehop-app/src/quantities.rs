@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities in text: shares, lengths, counts, programs of loads.
+//! Parses quantities: shares, lengths, counts, and load programs.
 //!
 //! # Errors
-//! Each reader names the fault of a text that it refuses, and the form that it expects.
+//! Each parser's error names the fault in the text and the expected form.
 
 use corehop_plan::experiment::Length;
 use corehop_plan::units::{Bytes, Nanos};
 use corehop_plan::workload::{MovingProgram, Pattern, Polluter};
 
-/// `page=thp` as a pair.
+/// Parses `page=thp` as a pair.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         format!("`{text}` does not have the form NAME=VALUE, for example page=thp")
@@ -19,32 +19,32 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// `5%` as 0.05.
+/// Parses `5%` as 0.05.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn percent(text: &str) -> Result<f64, String> {
     share(text, "5%")
 }
 
-/// `5%` as 0.05, and `0%`, with which every difference counts.
+/// Parses `5%` as 0.05; `0%` makes every difference count.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn margin(text: &str) -> Result<f64, String> {
     let none = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     if none == Some(0.0) { Ok(0.0) } else { share(text, "5%") }
 }
 
-/// `95%` as 0.95.
+/// Parses `95%` as 0.95.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn confidence(text: &str) -> Result<f64, String> {
     share(text, "95%")
 }
 
-/// A percentage between none and all.
+/// Parses a percentage strictly between 0 and 100.
 fn share(text: &str, instance: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {
@@ -57,10 +57,10 @@ fn share(text: &str, instance: &str) -> Result<f64, String> {
 /// The largest count of samples or replicates: their products, such as the samples of all steps, still fit 32 bits.
 const MOST_COUNT: u32 = 10_000_000;
 
-/// A number of at least one; `zero` is the error message for 0.
+/// Parses a number of at least one; `zero` is the error message for 0.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| match text.parse::<u32>() {
         Ok(0) => Err(zero.to_owned()),
@@ -70,10 +70,10 @@ pub fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone
     }
 }
 
-/// `0.25` or `1/4`.
+/// Parses `0.25` or `1/4`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn ratio(text: &str) -> Result<f64, String> {
     let number = |text: &str| {
         text.trim().parse::<f64>().map_err(|_| "write for example `0.25` or `1/4`".to_owned())
@@ -89,10 +89,10 @@ pub fn ratio(text: &str) -> Result<f64, String> {
     }
 }
 
-/// `4ms`, or `0..50ms`.
+/// Parses `4ms`, or `0..50ms`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn length(text: &str) -> Result<Length, String> {
     let time = |text: &str| text.parse::<Nanos>().map_err(|error| error.to_string());
     match text.split_once("..") {
@@ -114,10 +114,10 @@ pub fn length(text: &str) -> Result<Length, String> {
     }
 }
 
-/// `4MiB`, `4MiB,scan`, `4MiB,shuffled,0.5`.
+/// Parses `4MiB`, `4MiB,scan`, `4MiB,shuffled,0.5`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn polluter(text: &str) -> Result<Polluter, String> {
     let mut parts = text.split(',');
     let wss =
@@ -133,10 +133,10 @@ pub fn polluter(text: &str) -> Result<Polluter, String> {
     Ok(Polluter { wss, pattern, write_ratio })
 }
 
-/// `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; the rest as a compiler's.
+/// Parses `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; missing values are those of a compiler.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn changing(text: &str) -> Result<MovingProgram, String> {
     let mut parts = text.split(',');
     let mut program = MovingProgram::COMPILER;
@@ -155,10 +155,10 @@ pub fn changing(text: &str) -> Result<MovingProgram, String> {
     Ok(program)
 }
 
-/// `100`, `4k`, `1.5M`.
+/// Parses `100`, `4k`, `1.5M`.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn items(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a number of items: write for example `100`, `4k` or `1M`");

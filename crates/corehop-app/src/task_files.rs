@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets in files: corehop's own JSON, rt-app workloads, and the files of other programs.
+//! Reads task sets from files: corehop's own JSON, rt-app workloads, and the files of other programs.
 //!
 //! # Errors
-//! Exit 4 for a file that is no task set: the error names the format of the file, and the formats that are read. Exit 2 for an option that
-//! contradicts the file. Further those of [all readers](crate::input#errors).
+//! Exit 4 for a file that is not a task set: the error names the format of the file, and the supported formats. Exit
+//! 2 for an option that contradicts the file. In addition, the errors of [all readers](crate::input#errors).
 
 use std::path::Path;
 
@@ -17,10 +17,11 @@ use crate::failure::{Exit, Failure};
 use crate::input;
 use crate::voice::note;
 
-/// The task set in a file: JSON of corehop, or a table or model of another program. What was assumed of such a file is said.
+/// Reads the task set in a file: corehop's JSON, or another program's table or model. Assumptions about such a file
+/// are reported.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// The errors of [all readers](self#errors).
 pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
     let text = input::text(path)?;
     let Some(read) = foreign_set(&text, Stated::default()) else {
@@ -38,16 +39,16 @@ pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
     Ok(read.set)
 }
 
-/// The formats that [`converted`] reads, as a clause.
+/// Returns the formats that [`converted`] reads, as a clause.
 pub fn convertible() -> String {
     let formats: Vec<&str> = foreign::formats().chain(["an rt-app workload (JSON)"]).collect();
     formats.join(", or ")
 }
 
-/// The task set in a text of another program: an rt-app workload, a table or a model.
+/// Reads the task set in another program's text: an rt-app workload, a table or a model.
 ///
 /// # Errors
-/// Those of [all readers](self#errors), without the name of the file.
+/// The errors of [all readers](self#errors), without the name of the file.
 pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
     if let Some(read) = foreign_set(text, stated) {
         return read;
@@ -65,12 +66,12 @@ pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
     })
 }
 
-/// The format of a text is none of those that are known.
+/// The failure for a text in no known format.
 fn unknown(known: &str) -> Failure {
     Failure::says(Exit::Damaged, format!("the format is not known: known are {known}"))
 }
 
-/// The task set in a text, if the text has a format of another program than rt-app.
+/// The task set in a text whose format belongs to another program than rt-app; `None` for other texts.
 fn foreign_set(text: &str, stated: Stated) -> Option<Result<Workload, Failure>> {
     let format = seen(text.as_bytes())?;
     let read = foreign::read(format.what, text, stated)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Published experiments, run again on the simulated machine, and its error.
+//! Repeats published experiments on the simulated machine, and reports its error.
 
 use std::path::PathBuf;
 
@@ -16,35 +16,35 @@ use crate::failure::{Exit, Failure};
 use crate::file::{self, OutputFile};
 use crate::input;
 
-/// A validation of the simulated machine.
+/// A request to validate the simulated machine.
 #[derive(Debug, Clone)]
 pub struct ValidationRequest {
-    /// Platforms or studies by name; all where none is named.
+    /// The names of platforms or studies; empty selects all.
     pub what: Vec<String>,
-    /// The samples of each cell; the study's number where none is given.
+    /// The number of samples per cell; `None` selects the study's number.
     pub samples: Option<u32>,
-    /// The sizes of working sets; all where none is given.
+    /// The working set sizes; empty selects all.
     pub wss: Vec<Bytes>,
-    /// A platform file in place of the built-in one.
+    /// A platform file that replaces the built-in platform.
     pub on: Option<String>,
     /// Whether to simulate every set of every cache.
     pub exact: bool,
-    /// Further passes before the warm touches of tables of costs.
+    /// The number of additional passes before the warm touches in cost tables.
     pub passes: Option<u32>,
     /// The seed of all random draws.
     pub seed: u64,
-    /// The file for a page with a figure of each table.
+    /// The output file for a page with a figure for each table.
     pub output: Option<PathBuf>,
-    /// The folder for the figures.
+    /// The output folder for the figures.
     pub svg: Option<PathBuf>,
     /// Whether existing files may be replaced.
     pub force: bool,
 }
 
-/// Runs the studies, writes the figures that are wanted, and answers.
+/// Runs the studies, writes the requested figures, and returns the answer.
 ///
 /// # Errors
-/// Exit 2 for an unknown study, exit 4 for a damaged one, exit 3 for what the machine cannot do.
+/// Exit 2 for an unknown study, exit 4 for a damaged study, exit 3 for what the machine cannot do.
 pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
     let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
     let (mut answers, mut studies, mut tables) = (Vec::new(), Vec::new(), String::new());
@@ -68,7 +68,7 @@ pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
     })
 }
 
-/// Refuses --on for a study that would not use it, before any study is simulated.
+/// Rejects --on for a study that would not use it, before any study is simulated.
 fn refuse_unused_platform(chosen: &[Box<dyn PublishedStudy>]) -> Result<(), Failure> {
     let Some(study) = chosen.iter().find(|it| !it.is_of_one_machine()) else { return Ok(()) };
     let what = format!(
@@ -118,7 +118,7 @@ fn chosen(args: &ValidationRequest) -> Result<Vec<Box<dyn PublishedStudy>>, Fail
     Ok(all)
 }
 
-/// The result of a study, with the fields of its kind.
+/// The result of a study as JSON, with the fields of its kind.
 fn json(sheet: &Sheet) -> Value {
     let mut value = json!({ "study": sheet.id, "title": sheet.title, "platform": sheet.platform });
     if sheet.samples.is_none() || !sheet.claims.is_empty() {

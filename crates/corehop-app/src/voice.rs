@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Notes and warnings for the person who waits: what a use case has to say before its answer. A caller that shows them says how.
+//! Notes and warnings for the waiting user, which a use case produces before its answer. The caller decides how they
+//! are shown.
 
 use std::sync::OnceLock;
 
-/// The ways to show what is said.
+/// The functions that show notes and warnings.
 #[derive(Debug, Clone, Copy)]
 pub struct Voice {
     /// Shows a note.
@@ -14,7 +15,7 @@ pub struct Voice {
 
 static VOICE: OnceLock<Voice> = OnceLock::new();
 
-/// Notes and warnings are shown in this way from now on; the first caller decides for the process, as with a logger.
+/// Sets how notes and warnings are shown from now on; the first call in a process counts, as with a logger.
 pub fn show_by(voice: Voice) {
     let _first_wins = VOICE.set(voice);
 }
@@ -26,7 +27,7 @@ pub fn note(text: &str) {
     }
 }
 
-/// Shows a warning, likewise.
+/// Shows a warning, if the process shows warnings.
 pub fn warn(text: &str) {
     if let Some(voice) = VOICE.get() {
         (voice.warning)(text);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Counts in words.
+//! Writes counts and commands as words.
 
-/// `1 row`, `2 rows`.
+/// Returns a count with its noun, like `1 row` or `2 rows`.
 pub fn counted(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {}", plural(noun)) }
 }
 
-/// `rows`, `batches of switches`.
+/// The plural of a noun, like `rows` or `batches of switches`.
 fn plural(noun: &str) -> String {
     match noun.split_once(" of ") {
         Some((head, rest)) => format!("{} of {rest}", plural(head)),
@@ -15,7 +15,7 @@ fn plural(noun: &str) -> String {
     }
 }
 
-/// Words as a shell takes them: in quotes where they have other characters than plain ones.
+/// Joins words to a shell command line, and quotes words with special characters.
 pub fn for_a_shell<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let quoted = |word: &str| match word {
         plain if !plain.is_empty() && plain.chars().all(is_plain) => plain.to_owned(),

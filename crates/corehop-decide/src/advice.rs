@@ -62,7 +62,7 @@ pub struct Advice {
 /// The advice for one working set under one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AdviceRule {
-    /// The background load.
+    /// The background load to which the advice applies.
     pub load: String,
     /// The activity on the CPU while the thread waits for it.
     pub company: Company,
@@ -124,7 +124,7 @@ pub enum Preference {
 /// company minus the cost of an equally long absence in which nothing else runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Isolation {
-    /// The background load.
+    /// The background load of the measurement.
     pub load: String,
     /// The activity on the CPU while the job was away.
     pub company: Company,
@@ -132,7 +132,7 @@ pub struct Isolation {
     pub wss_bytes: u64,
     /// The length of both absences, in microseconds.
     pub length_us: f64,
-    /// The median saving.
+    /// The median saving per preemption.
     pub saves: CostEstimate,
     /// The number of samples in the smaller of both cells.
     pub n: usize,
@@ -143,7 +143,7 @@ pub struct Isolation {
 /// Constants that schedulers use as parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Constants {
-    /// The background load.
+    /// The background load under which the constants were measured.
     pub load: String,
     /// The activity on the CPU while jobs were away.
     pub company: Company,
@@ -155,7 +155,8 @@ pub struct Constants {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
     /// The time for which a job that was switched out still finds half of its cache lines, in microseconds. A
-    /// sched_ext scheduler can use this time as its warm budget. `None` if the measured lengths do not show it.
+    /// sched_ext scheduler can use this time as its warm budget. `None` if the measured lengths do not show that
+    /// time.
     pub warm_budget_us: Option<f64>,
     /// The smallest numbers of samples and replicates among the lengths that determine the warm budget.
     #[serde(skip_serializing_if = "Option::is_none")]

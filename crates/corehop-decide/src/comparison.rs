@@ -349,7 +349,7 @@ pub struct ResultComparison {
 /// The comparison of one quantity in both results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct QuantityComparison {
-    /// The quantity.
+    /// The compared quantity.
     #[serde(flatten)]
     pub quantity: Quantity,
     /// The number of samples in the first result.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Invented answers that tests can vary. Tests in this crate and in crates that print answers use them.
+//! Invented answers that tests can vary. Tests in this crate and in crates that print answers use the invented
+//! answers.
 
 #![expect(clippy::missing_panics_doc, reason = "what is made up is sound")]
 

@@ -62,7 +62,7 @@ pub enum CostChange {
 }
 
 impl CostChange {
-    /// All of them.
+    /// All possible outcomes.
     pub const ALL: [Self; 4] = [Self::Slower, Self::Faster, Self::Equivalent, Self::CannotTell];
 
     /// The outcome in words.
@@ -142,7 +142,7 @@ pub struct GateDecision {
     /// Whether both sides are one measurement.
     #[serde(skip)]
     pub same: bool,
-    /// The outcome.
+    /// The outcome of the decision.
     pub outcome: CostChange,
 }
 

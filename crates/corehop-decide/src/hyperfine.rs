@@ -12,7 +12,7 @@ const MICROS: f64 = 1e6;
 /// The longest run that is accepted, in seconds: corehop counts times in nanoseconds up to 10^18.
 const LONGEST_S: f64 = 1e9;
 
-/// Why a text is not a usable hyperfine export.
+/// The reason why a text is not a usable hyperfine export.
 #[derive(Debug, thiserror::Error)]
 pub enum HyperfineError {
     /// The text is not valid JSON.

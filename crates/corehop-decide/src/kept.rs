@@ -3,8 +3,9 @@
 //!
 //! The cause is derived from the recording alone. While a job waits or runs, its CPU executes the job, other jobs of
 //! the set, or no job of the set. Three times may exceed what a bound has charged: the job's work beyond its WCET,
-//! other jobs' work beyond their WCETs, and the time in which no job of the set executed (a gap in the supply of a
-//! guest, an interrupt, another thread). The largest of the three is reported as the cause.
+//! other jobs' work beyond their WCETs, and the time in which no job of the set executed. No job executes during a
+//! gap in the supply of a guest, an interrupt, or the work of another thread. The largest of the three is reported as
+//! the cause.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +24,7 @@ pub struct Bound {
     pub cpu: usize,
 }
 
-/// Why a job took longer than its bound.
+/// The reason why a job took longer than its bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Excess {
@@ -42,17 +43,17 @@ pub enum Excess {
 pub struct Exceeding {
     /// The number of the run in the recording.
     pub run: u64,
-    /// The background load.
+    /// The background load during the job's run.
     pub load: String,
     /// The index of the task, from 0.
     pub task: usize,
     /// The index of the job in its task, from 0.
     pub job: u64,
-    /// The response time.
+    /// The response time of the job.
     pub response_us: f64,
     /// The time by which the job took longer than its bound.
     pub beyond_us: f64,
-    /// The cause.
+    /// The cause of the excess.
     pub cause: Excess,
     /// The duration that this cause accounts for.
     pub cause_us: f64,

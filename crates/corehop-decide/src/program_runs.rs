@@ -2,9 +2,9 @@
 //! Compares runs of a program with and without a change of how it runs.
 //!
 //! Arms of one recording are compared in pairs: a run with the change and a run without, from one block. For times
-//! the median of the ratios is used, for counts the median of the differences. Each has the interval of the sign
-//! test, which assumes no distribution. The floor is the comparison of two unchanged runs of the command. Half of the
-//! floor's interval is the smallest effect that the comparison could have detected.
+//! the median of the ratios is used, for counts the median of the differences. Each median has the interval of the
+//! sign test, which assumes no distribution. The floor is the comparison of two unchanged runs of the command. Half
+//! of the floor's interval is the smallest effect that the comparison could have detected.
 //!
 //! Two recordings have no pairs, so their medians are compared, with intervals from their runs.
 
@@ -38,9 +38,9 @@ words! {
         RefillLeast = "refill_least",
         /// The upper bound of the time that the program spent refilling caches after preemptions and migrations.
         RefillMost = "refill_most",
-        /// The number of preemptions.
+        /// The number of preemptions in the run.
         Preemptions = "preemptions",
-        /// The number of migrations.
+        /// The number of migrations in the run.
         Migrations = "migrations",
     }
 }
@@ -156,7 +156,7 @@ impl RunFigures {
 /// A quantity with and without a change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
-    /// The quantity.
+    /// The quantity that is compared.
     pub quantity: RunQuantity,
     /// The median without the change; microseconds for a time.
     pub without: f64,
@@ -336,7 +336,7 @@ pub struct WallTimeGate {
     pub least_us: Option<f64>,
     /// The number of blocks with which every arm could fail.
     pub runs_to_fail: u64,
-    /// The judged arms.
+    /// The arms that the gate judges.
     pub arms: Vec<JudgedArm>,
 }
 

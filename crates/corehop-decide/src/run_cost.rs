@@ -138,7 +138,7 @@ pub struct ClassCost {
 /// The cost to one thread of the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ThreadCost {
-    /// The thread ID.
+    /// The ID of the thread.
     pub tid: u32,
     /// The name of the thread.
     pub name: String,

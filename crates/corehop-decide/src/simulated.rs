@@ -51,7 +51,7 @@ impl Default for SimulationGrid {
     }
 }
 
-/// Why a simulation failed.
+/// The reason why a simulation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     /// The experiment is not possible on the platform.
@@ -77,7 +77,7 @@ words! {
 pub struct Saving {
     /// The way in which the cache is partitioned.
     pub by: Division,
-    /// The background load.
+    /// The background load of the simulation.
     pub load: String,
     /// The working set size in bytes.
     pub wss_bytes: u64,
@@ -87,7 +87,7 @@ pub struct Saving {
     pub divided_us: f64,
     /// The saving per preemption, with its 95 % interval from replicates.
     pub saves: CostEstimate,
-    /// Why the saving has no interval; `None` if it has one.
+    /// The reason why the saving has no interval; `None` if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_interval: Option<String>,
     /// The median slowdown of a warm touch because the job has only half of the cache, in microseconds.

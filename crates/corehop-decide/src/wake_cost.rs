@@ -25,9 +25,9 @@ const WORTH: f64 = 1.25;
 pub struct WakeEstimate {
     /// The median of the batches.
     pub ns: f64,
-    /// The lower end of the interval.
+    /// The lower end of the median's 95 % interval.
     pub low: f64,
-    /// The upper end of the interval.
+    /// The upper end of the median's 95 % interval.
     pub high: f64,
     /// The number of batches.
     pub batches: usize,
@@ -81,7 +81,7 @@ pub struct WakeUpBreakdown {
     pub switch: f64,
     /// The interrupt to another CPU, which is needed even if that CPU is awake.
     pub interrupt: f64,
-    /// The idle-state exit.
+    /// The time to leave the idle state.
     pub idle: f64,
 }
 

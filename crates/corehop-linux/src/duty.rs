@@ -207,7 +207,8 @@ mod tests {
             self.0.iter().map(|&(from, to)| (to.min(end) - from.max(begin)).max(0.0)).sum()
         }
 
-        /// The largest busy time over all windows. Only windows that begin or end with a span need to be checked.
+        /// The largest busy time over all windows. A maximum lies in a window that begins or ends with a span, so no
+        /// other window is checked.
         fn busiest(&self) -> f64 {
             let ends = self.0.iter().flat_map(|&(from, to)| [to, from + WINDOW_NS]);
             ends.map(|end| self.busy_in(end - WINDOW_NS, end)).fold(0.0, f64::max)

@@ -41,8 +41,8 @@ fn upwards(mount: &Path, path: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The limits of a process's groups, innermost first, from the text of its `cgroup` file. Their counts start when the
-/// groups were created.
+/// The limits of a process's groups, innermost first, from the text of its `cgroup` file. The counts in these limits
+/// start when the groups were created.
 pub(crate) fn of_groups(root: &SysRoot, text: &[u8]) -> Vec<GroupLimit> {
     let folders = folders(text, "cpu");
     let outermost = folders.last().cloned();

@@ -33,7 +33,7 @@ pub(crate) struct Mapping {
 // SAFETY: a mapping is plain memory that its owner alone refers to.
 unsafe impl Send for Mapping {}
 
-/// Why a working set has no memory.
+/// The reason why a working set has no memory.
 #[derive(Debug, thiserror::Error)]
 pub enum MemoryError {
     /// The working set is larger than the available memory.
@@ -41,7 +41,7 @@ pub enum MemoryError {
         "a working set of {wss} does not fit into memory ({available} available): choose a smaller one"
     )]
     TooLarge {
-        /// The requested size.
+        /// The size of the working set.
         wss: Bytes,
         /// The memory that the system reports as available.
         available: Bytes,
@@ -51,7 +51,7 @@ pub enum MemoryError {
         "no {wss} of huge pages in the pool: `echo {pages} > /proc/sys/vm/nr_hugepages` as root, or use --page thp"
     )]
     NoHugePages {
-        /// The requested size.
+        /// The size of the working set.
         wss: Bytes,
         /// The number of pages needed.
         pages: u64,

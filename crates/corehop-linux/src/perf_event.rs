@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `perf_event_open(2)`: counters and records of the kernel's.
+//! Opens counters and records of the kernel by `perf_event_open(2)`.
 
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use corehop_plan::units::Cpu;
 
-/// The requested event; the rest of `struct perf_event_attr` is zero.
+/// The requested event; the other fields of `struct perf_event_attr` are zero.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PerfEvent {
     pub(crate) kind: u32,
@@ -17,8 +17,8 @@ pub(crate) struct PerfEvent {
     pub(crate) clock: i32,
 }
 
-/// `struct perf_event_attr` (include/uapi/linux/perf_event.h), version 5. Older kernels take what they do not know
-/// where it is zero.
+/// The kernel's `struct perf_event_attr` (include/uapi/linux/perf_event.h), version 5. Older kernels accept unknown
+/// fields if they are zero.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct PerfAttributes {
@@ -39,26 +39,26 @@ struct PerfAttributes {
     stack: u32,
 }
 
-/// Neither the kernel (bit 5) nor the hypervisor (bit 6).
+/// The bits that exclude the kernel (bit 5) and the hypervisor (bit 6).
 pub(crate) const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
 const CLOSE_ON_EXEC: u64 = 8;
 
-/// The owner of an event.
+/// The thread or CPU that an event belongs to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum EventOwner {
-    /// Of the calling thread, on every CPU it runs on, in the group of this event.
+    /// The calling thread, on every CPU it runs on, in the group of this event.
     InGroup(Option<RawFd>),
-    /// Of a thread, on every CPU it runs on, in the group of this event.
+    /// A thread, on every CPU it runs on, in the group of this event.
     Thread(u32, Option<RawFd>),
-    /// Of a thread (0: the calling one) while it is on this CPU.
+    /// A thread (0 for the calling thread) while it is on this CPU.
     ThreadOn(u32, Cpu),
-    /// Of all that runs on this CPU.
+    /// Everything that runs on this CPU.
     AllOn(Cpu),
 }
 
 impl PerfEvent {
-    /// Opens it.
+    /// Opens the event.
     ///
     /// # Errors
     /// The kernel's error.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Restartable sequences: the kernel says, to any user and at no cost, that the scheduler came by.
+//! Restartable sequences, by which the kernel shows any user, at no cost, that the scheduler interrupted a thread.
 //!
-//! glibc registers every thread from version 2.35 on; where it does not, the thread is registered
-//! here. See rseq(2) in the kernel's documentation.
+//! glibc registers every thread from version 2.35 on. Otherwise this module registers the thread. See rseq(2) in the
+//! kernel's documentation.
 
 use std::arch::{asm, global_asm};
 use std::cell::UnsafeCell;
@@ -31,7 +31,7 @@ unsafe extern "C" {
     static corehop_nowhere_cs: [u64; 4];
 }
 
-/// The part of the kernel's `struct rseq` that is used here.
+/// The used part of the kernel's `struct rseq`.
 #[repr(C, align(32))]
 #[derive(Debug)]
 struct RseqArea {
@@ -42,28 +42,28 @@ struct RseqArea {
     rest: [u32; 3],
 }
 
-/// The content of an area before the kernel has filled it; where glibc's registration failed it is one less.
+/// The content of an area before the kernel has filled it; if glibc's registration failed, it is one less.
 const UNREGISTERED: u32 = u32::MAX;
-/// The size of the area in its first version, which every kernel takes.
+/// The size of the area in its first version, which every kernel accepts.
 const AREA_SIZE: u32 = 32;
 const UNREGISTER: i32 = 1;
-/// Precedes every abort address.
+/// The signature before every abort address.
 pub(crate) const SIGNATURE: u32 = 0x5305_3053;
 
 /// The calling thread's registration.
 #[derive(Debug)]
 pub struct Rseq {
     area: *mut RseqArea,
-    /// The area we registered ourselves, to be unregistered; otherwise glibc's.
+    /// The area that this module registered and must unregister; `None` if glibc registered the thread.
     own: Option<Box<UnsafeCell<RseqArea>>>,
 }
 
 impl Rseq {
-    /// The registration of the calling thread: glibc's, or a new one.
+    /// Returns the registration of the calling thread: glibc's, or a new one.
     ///
     /// # Errors
-    /// The error of rseq(2): `ENOSYS` where the kernel lacks it, `EBUSY` where another library has registered
-    /// the thread and does not say where.
+    /// The error of rseq(2): `ENOSYS` if the kernel lacks it, `EBUSY` if another library has registered the thread at
+    /// an unknown address.
     pub fn of_this_thread() -> io::Result<Self> {
         match glibc_area() {
             Some(area) if is_registered(area) => Ok(Self { area, own: None }),
@@ -89,7 +89,7 @@ impl Rseq {
         }
     }
 
-    /// Arms a sequence that no thread is ever in: the kernel disarms it when it gives the CPU back.
+    /// Arms a sequence that the thread never enters, so that the kernel disarms it when it returns the CPU.
     pub(crate) fn arm_elsewhere(&self) {
         // SAFETY: the area is this thread's and lives as long as self; the descriptor is static, and
         // its addresses are code of this program with the signature before the abort address.
@@ -106,19 +106,19 @@ impl Rseq {
         unsafe { std::ptr::addr_of!((*self.area).rseq_cs).read_volatile() != 0 }
     }
 
-    /// Takes back [`Rseq::arm_elsewhere`].
+    /// Disarms the sequence of [`Rseq::arm_elsewhere`].
     pub(crate) fn disarm(&self) {
         // SAFETY: as above.
         unsafe { std::ptr::addr_of_mut!((*self.area).rseq_cs).write_volatile(0) };
     }
 
-    /// The CPU that the thread is on.
+    /// The CPU on which the thread runs.
     pub(crate) fn cpu(&self) -> Cpu {
         // SAFETY: as above; the kernel keeps it up to date.
         Cpu(unsafe { std::ptr::addr_of!((*self.area).cpu_id).read_volatile() })
     }
 
-    /// The address that the walks write their sequence's descriptor to.
+    /// The address to which walks write the descriptor of their sequence.
     pub(crate) fn address(&self) -> u64 {
         self.area as u64
     }
@@ -133,14 +133,14 @@ impl Drop for Rseq {
     }
 }
 
-/// Whether the kernel keeps glibc's area up to date: then it holds the number of a CPU.
+/// Whether the kernel updates glibc's area, which then contains a CPU number.
 fn is_registered(area: *mut RseqArea) -> bool {
     // SAFETY: glibc keeps its area mapped for the life of the thread.
     let cpu = unsafe { std::ptr::addr_of!((*area).cpu_id).read_volatile() };
     cpu.cast_signed() >= 0
 }
 
-/// glibc's area of this thread, where glibc is new enough to have one.
+/// glibc's area of this thread, if glibc is new enough to have one.
 fn glibc_area() -> Option<*mut RseqArea> {
     let (offset, thread): (*const isize, *mut u8);
     // SAFETY: reads one word that the linker fills, and the thread pointer. The symbol is weak, so

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A working set in memory: its lines linked into lists, or written as code.
+//! A working set in memory, with its lines linked into lists or written as code.
 
 use std::os::unix::fs::FileExt;
 
@@ -10,10 +10,10 @@ use crate::memory::{Linked, Mapping, MemoryError};
 use crate::walk::code::CodeMemory;
 use corehop_system::proc;
 
-/// The page that the page map counts in.
+/// The page size that the page map uses.
 const BASE_PAGE: usize = 4096;
-/// The bits of an entry of the page map that hold the frame of a page in memory: zero for who may not
-/// know (Documentation/admin-guide/mm/pagemap.rst).
+/// The bits of a page map entry that contain the page frame number, which is zero for unprivileged
+/// users (Documentation/admin-guide/mm/pagemap.rst).
 const FRAME: u64 = (1 << 55) - 1;
 /// A working set in memory, linked in an order that depends on the seed.
 #[derive(Debug)]
@@ -22,12 +22,12 @@ pub(crate) struct SetMemory {
     code: Option<CodeMemory>,
     linked: Linked,
     set: WorkingSet,
-    /// Whether its pages are locked.
+    /// Whether the pages are locked.
     pub(crate) locked: bool,
 }
 
 impl SetMemory {
-    /// Maps and links `set`; `draw` decides the order.
+    /// Maps and links `set`; `draw` determines the order.
     pub(crate) fn new(set: &WorkingSet, draw: &mut DrawStream) -> Result<Self, MemoryError> {
         let mut mapping = Mapping::new(set.wss, set.page, set.node)?;
         let locked = mapping.lock().is_ok();
@@ -35,7 +35,7 @@ impl SetMemory {
         Ok(Self { mapping, code, linked, set: set.clone(), locked })
     }
 
-    /// Takes fresh page frames and links them anew.
+    /// Takes new page frames and links them again.
     pub(crate) fn renew(&mut self, draw: &mut DrawStream) -> Result<(), MemoryError> {
         let refused = |error| MemoryError::Refused { what: "making code writable", error };
         self.mapping.make_writable().map_err(refused)?;
@@ -45,7 +45,7 @@ impl SetMemory {
         Ok(())
     }
 
-    /// Links the same frames in another order.
+    /// Links the page frames in another order.
     pub(crate) fn reorder(&mut self, draw: &mut DrawStream) -> Result<(), MemoryError> {
         let refused = |error| MemoryError::Refused { what: "making code writable", error };
         self.mapping.make_writable().map_err(refused)?;
@@ -61,7 +61,7 @@ impl SetMemory {
         self.mapping.flush();
     }
 
-    /// The share of it on huge pages, by the kernel's account.
+    /// The share of the working set on huge pages, according to the kernel.
     pub(crate) fn huge_share(&self) -> f64 {
         let (start, length) = self.raw();
         let smaps = proc::text("/proc/self/smaps").unwrap_or_default();
@@ -69,7 +69,7 @@ impl SetMemory {
         (huge as f64 / length as f64).min(1.0)
     }
 
-    /// The numbers of its page frames; None where the kernel does not show them.
+    /// The page frame numbers of the working set; `None` if the kernel does not show them.
     pub(crate) fn frames(&self) -> Option<Vec<u64>> {
         let (start, length) = self.raw();
         let pages = length.div_ceil(BASE_PAGE);
@@ -81,7 +81,7 @@ impl SetMemory {
         frames.iter().all(|&frame| frame != 0).then_some(frames)
     }
 
-    /// Its first byte and its length, for the user's own jobs.
+    /// The address and the length of the memory, for the user's own jobs.
     pub(crate) fn raw(&self) -> (u64, usize) {
         (self.mapping.address(), self.mapping.length())
     }
@@ -107,7 +107,7 @@ fn link(
     }
 }
 
-/// One element per line; the lines of all chains lie mixed, each chain a cycle of its own.
+/// Links one element per line; the lines of all chains are mixed, and each chain is a cycle.
 fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut DrawStream) -> Linked {
     let base = mapping.address();
     let mut order: Vec<u32> = (0..set.lines() as u32).collect();
@@ -126,7 +126,8 @@ fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut DrawStream) -
     Linked { start: chains[0], end: 0, chains }
 }
 
-/// The bytes on huge pages of the mapping that holds `address`, from the text of `/proc/self/smaps`.
+/// The bytes on huge pages in the mapping that contains `address`, from the text of
+/// `/proc/self/smaps`.
 fn huge_bytes(smaps: &str, address: u64) -> u64 {
     let mut lines = smaps.lines().skip_while(|line| !holds(line, address)).skip(1);
     let field = |line: &str, name: &str| -> Option<u64> {
@@ -141,7 +142,7 @@ fn huge_bytes(smaps: &str, address: u64) -> u64 {
     kib.sum::<u64>() * 1024
 }
 
-/// Whether a line of smaps begins a mapping that holds `address`.
+/// Whether a line of smaps begins a mapping that contains `address`.
 fn holds(line: &str, address: u64) -> bool {
     let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
     let hex = |text| u64::from_str_radix(text, 16).ok();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records that `perf_event_open(2)` writes whenever a thread leaves its CPU and whenever it is back.
+//! Reads the records that `perf_event_open(2)` writes whenever a thread leaves its CPU or returns.
 //!
-//! Any user may have them of its own threads, and of what these start. They say when, on which CPU, and whether
-//! the thread was taken off it; not who had the CPU instead.
+//! Any user may record its own threads, and the threads that these start. A record contains the time, the CPU, and
+//! whether the thread was preempted, but not which thread had the CPU instead.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::perf_event::{EventOwner, PerfEvent, USER_ONLY};
 use corehop_system::proc::{cut, shown};
 
 const PAGE: usize = 4096;
-/// Positions of the writer and the reader in the first page, in words.
+/// The positions of the write and read offsets in the first page, in words.
 const HEAD: usize = 128;
 const TAIL: usize = 129;
 
@@ -28,47 +28,47 @@ const MISC_PREEMPTED: u16 = 1 << 14;
 
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
-/// TID, TIME and CPU, in this order in every record.
+/// The sample fields TID, TIME and CPU, in this order in every record.
 const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 7;
-/// sample_id_all, use_clockid, context_switch.
+/// The flags sample_id_all, use_clockid and context_switch.
 const FLAGS: u64 = USER_ONLY | 1 << 18 | 1 << 25 | 1 << 26;
-/// inherit, comm, task.
+/// The flags inherit, comm and task.
 const FOLLOWING: u64 = 1 << 1 | 1 << 9 | 1 << 13;
-/// `PERF_EVENT_IOC_SET_OUTPUT`
+/// The ioctl `PERF_EVENT_IOC_SET_OUTPUT`.
 const SET_OUTPUT: libc::c_ulong = 0x2405;
 
-/// That a thread left its CPU, or is back on one.
+/// A thread left its CPU, or returned to one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadSwitch {
-    /// Its process.
+    /// The ID of the thread's process.
     pub(crate) pid: u32,
-    /// The thread.
+    /// The ID of the thread.
     pub(crate) tid: u32,
-    /// Whether it left.
+    /// Whether the thread left its CPU; otherwise it returned to a CPU.
     pub(crate) out: bool,
-    /// Whether it was taken off its CPU then; otherwise it blocked.
+    /// Whether the thread was preempted when it left; otherwise it blocked.
     pub(crate) preempted: bool,
-    /// When, in ns of CLOCK_MONOTONIC.
+    /// The time of the event, in ns of CLOCK_MONOTONIC.
     pub(crate) ns: u64,
-    /// The CPU.
+    /// The CPU of the event.
     pub(crate) cpu: u32,
 }
 
 /// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SwitchLogRecord {
-    /// A thread left a CPU or is back.
+    /// A thread left a CPU or returned.
     Switch(ThreadSwitch),
-    /// From this time on a thread is called so.
+    /// A thread has this name from this time on.
     Name(u64, u32, String),
-    /// At this time a thread, the second one, was started by the first.
+    /// The first thread started the second thread at this time.
     Started(u64, u32, u32),
-    /// So many records found no room.
+    /// This number of records was lost because the ring was full.
     Lost(u64),
 }
 
 impl SwitchLogRecord {
-    /// When it was, in ns of CLOCK_MONOTONIC; of lost ones it is not known.
+    /// The time of the record, in ns of CLOCK_MONOTONIC; `None` for lost records.
     pub(crate) const fn ns(&self) -> Option<u64> {
         match *self {
             Self::Switch(ThreadSwitch { ns, .. }) | Self::Name(ns, ..) | Self::Started(ns, ..) => {
@@ -79,18 +79,18 @@ impl SwitchLogRecord {
     }
 }
 
-/// The memory that records are written to.
+/// The memory into which the kernel writes records.
 #[derive(Debug)]
 pub(crate) struct SwitchRing {
     fd: OwnedFd,
-    /// Read and written through atomics.
+    /// The mapping, accessed by atomic operations.
     memory: Mapped,
-    /// Its bytes without the first page.
+    /// The number of bytes without the first page.
     data: usize,
 }
 
 impl SwitchRing {
-    /// Records of the calling thread alone, on all CPUs, in `pages` pages (a power of two).
+    /// Records only the calling thread, on all CPUs, in `pages` pages (a power of two).
     ///
     /// # Errors
     /// The error of perf_event_open(2) or mmap(2).
@@ -98,8 +98,8 @@ impl SwitchRing {
         Self::map(open(EventOwner::InGroup(None), FLAGS)?, pages)
     }
 
-    /// Records of thread `tid` (0: the calling one) while it is on `cpu`, and of the threads and processes that
-    /// it starts from now on.
+    /// Records thread `tid` (0 for the calling thread) while it is on `cpu`, and the threads and processes that it
+    /// starts from now on.
     ///
     /// # Errors
     /// The error of perf_event_open(2) or mmap(2).
@@ -107,7 +107,7 @@ impl SwitchRing {
         Self::map(open(EventOwner::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
     }
 
-    /// Lets those of one more thread be written here, too; it ends with the value.
+    /// Adds the records of one more thread to this ring until the returned value is dropped.
     ///
     /// # Errors
     /// The error of perf_event_open(2).
@@ -124,7 +124,7 @@ impl SwitchRing {
         Ok(Self { fd, memory, data })
     }
 
-    /// Takes what was written since the last time: a load where nothing was.
+    /// Passes on the records since the last call; without records this is one load.
     pub(crate) fn drain(&mut self, mut take: impl FnMut(SwitchLogRecord)) {
         let mut tail = self.position(TAIL).load(Ordering::Relaxed);
         let head = self.position(HEAD).load(Ordering::Acquire);
@@ -141,7 +141,7 @@ impl SwitchRing {
         self.position(TAIL).store(tail, Ordering::Release);
     }
 
-    /// Behind every header is what the record says, and then TID, TIME, CPU.
+    /// Decodes a record: a header, the content of its kind, and then TID, TIME, CPU.
     fn record(&self, at: u64, kind: u32, misc: u16, words: u64) -> Option<SwitchLogRecord> {
         let word = |number: u64| self.word(at + number * 8);
         let ns = word(words.saturating_sub(2));
@@ -171,7 +171,7 @@ impl SwitchRing {
         unsafe { self.memory.start().add(word).as_ref() }
     }
 
-    /// The word at `position` of the ring; records are whole words.
+    /// The word at `position` of the ring; records consist of whole words.
     fn word(&self, position: u64) -> u64 {
         let at = PAGE / 8 + (position as usize % self.data) / 8;
         // SAFETY: inside of the mapping; written before the head was moved past it.
@@ -179,7 +179,7 @@ impl SwitchRing {
     }
 }
 
-/// A software event that counts nothing and records switches.
+/// Opens a software event that counts nothing and records switches.
 fn open(whose: EventOwner, flags: u64) -> io::Result<OwnedFd> {
     let (kind, config, clock) = (SOFTWARE, DUMMY, libc::CLOCK_MONOTONIC);
     PerfEvent { kind, config, sample_type: SAMPLED, flags, clock, ..PerfEvent::default() }
@@ -192,14 +192,14 @@ mod tests {
 
     use super::*;
 
-    /// A ring of one page of records that the test writes in place of the kernel.
+    /// A ring of one page whose records the test writes instead of the kernel.
     fn ring() -> SwitchRing {
         let memory = Mapped::private(2 * PAGE, 0).unwrap();
         SwitchRing { fd: File::open("/dev/null").unwrap().into(), memory, data: PAGE }
     }
 
     impl SwitchRing {
-        /// Writes a record behind those that there are: its kind, its flags, and its words behind the header.
+        /// Appends a record with its kind, its flags, and the words after the header.
         fn write(&self, kind: u32, misc: u16, words: &[u64]) {
             let at = self.position(HEAD).load(Ordering::Relaxed);
             let size = 8 * (words.len() as u64 + 1);
@@ -225,7 +225,7 @@ mod tests {
         SwitchLogRecord::Switch(ThreadSwitch { pid: 7, tid: 9, out, preempted, ns, cpu: 3 })
     }
 
-    /// Two numbers in one word, the first in its low half.
+    /// Packs two numbers into one word, the first in the low half.
     const fn pair(low: u32, high: u32) -> u64 {
         low as u64 | (high as u64) << 32
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole runs of a command on stated CPUs, timed from start to end.
+//! Runs a command from start to end on given CPUs, and measures its time.
 //!
-//! A run gets no input, and its output goes nowhere, so that no terminal is part of what is timed. It has a process group of its own,
-//! which is ended with it. What outlives the command (a server that goes into the background) becomes a child of this process,
-//! gets back the CPUs that a command has here, and makes the run invalid.
+//! A run has no input and its output is discarded, so that the time includes no terminal. A run has its own process
+//! group, which is ended with the run. A process that outlives the command (such as a server in the background)
+//! becomes a child of this process, gets the default CPUs back, and makes the run invalid.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,41 +22,41 @@ use corehop_system::supervisor::interrupt::{pass_on_the_end, requested, signal};
 use corehop_system::supervisor::pidfd;
 use corehop_system::thread::{affinity, set_affinity, set_affinity_of};
 
-/// The time between two looks at the threads of a run.
+/// The time between two checks of a run's threads.
 const LOOK: Duration = Duration::from_millis(5);
-/// The time between two looks for an interrupt, where threads are not counted.
+/// The time between two checks for an interrupt, if threads are not counted.
 const WAIT: Duration = Duration::from_millis(100);
-/// The time that a run has to end after a signal: shorter than what an interrupted corehop has.
+/// The time that a run has to end after a signal, shorter than the time of an interrupted corehop.
 const PATIENCE: Duration = Duration::from_millis(400);
-/// The time that processes have to end that outlive the command.
+/// The time that processes which outlive the command have to end.
 const STRAGGLE: Duration = Duration::from_millis(100);
 
-/// A command that is run as a whole.
+/// A command that is run completely.
 #[derive(Debug)]
 pub struct TimedCommand {
     words: Vec<Argument>,
-    /// The CPUs that a command has here.
+    /// The CPUs that a command inherits from this process.
     inherited: CpuList,
-    /// Whether processes of a command became children of this one before.
+    /// Whether orphaned processes became children of this process before.
     was_reaper: bool,
 }
 
 impl TimedCommand {
-    /// A command of these words.
+    /// Creates a command from these words.
     ///
     /// # Errors
-    /// The kernel's, which it gives to no correct program.
+    /// An error of the kernel that does not occur in correct programs.
     pub fn new(words: Vec<Argument>) -> io::Result<Self> {
         let inherited = affinity()?;
         Ok(Self { words, inherited, was_reaper: adopt_orphans(true)? })
     }
 
-    /// The CPUs that a command has here.
+    /// Returns the CPUs that a command inherits from this process.
     pub const fn inherited(&self) -> &CpuList {
         &self.inherited
     }
 
-    /// The command in words.
+    /// The command as text.
     fn name(&self) -> String {
         Target::Command(self.words.clone()).to_string()
     }
@@ -71,7 +71,7 @@ impl TimedCommand {
         pass_on_the_end(&mut command).spawn()
     }
 
-    /// Refuses a run that left processes behind; these have the CPUs of a command again.
+    /// Rejects a run that left processes behind; these get the default CPUs back.
     fn refuse_strays(&self, before: &BTreeSet<u32>) -> Result<(), WholeRunError> {
         let strays = strays(before);
         let Some(&pid) = strays.first() else { return Ok(()) };
@@ -112,27 +112,27 @@ impl CommandRunner for TimedCommand {
     }
 }
 
-/// Lets the command begin on these CPUs.
+/// Makes the command start on these CPUs.
 fn pin(command: &mut Command, cpus: CpuList) {
     let begin = move || set_affinity(cpus.iter());
     // SAFETY: `begin` makes one system call on a value that it owns; up to 1,024 CPUs it takes no memory.
     unsafe { command.pre_exec(begin) };
 }
 
-/// A run under way.
+/// A run in progress.
 struct RunUnderWay {
     child: Child,
-    /// Turns readable at the end of the child.
+    /// A descriptor that becomes readable when the child ends.
     notice: Option<OwnedFd>,
     started: Instant,
     deadline: Instant,
-    /// The time from which on the run is killed, once it was asked to end.
+    /// The time from which the run is killed, once it was asked to end.
     killed_from: Option<Instant>,
 }
 
 impl RunUnderWay {
-    /// Waits for the end of the run, counts its threads if that is asked for, and ends the run where the time is over or the user
-    /// interrupts.
+    /// Waits for the end of the run, counts its threads if requested, and ends the run if the time is over or the
+    /// user interrupts.
     fn wait(&mut self, counts: bool) -> io::Result<WholeRun> {
         let (pid, mut threads) = (self.child.id(), 1);
         loop {
@@ -150,7 +150,7 @@ impl RunUnderWay {
         }
     }
 
-    /// Sleeps for so long, or until the end of the child: the wall time does not depend on the sleep.
+    /// Sleeps for at most `most`, or until the child ends, so that the wall time does not depend on the sleep.
     fn sleep(&self, most: Duration) {
         let Some(notice) = &self.notice else { return std::thread::sleep(LOOK) };
         let mut poll = libc::pollfd { fd: notice.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -158,7 +158,7 @@ impl RunUnderWay {
         unsafe { libc::poll(&raw mut poll, 1, most.as_millis() as i32) };
     }
 
-    /// Asks the run to end, and kills it where it does not.
+    /// Asks the run to end, and kills it if it does not.
     fn end_in_time(&mut self) {
         let now = Instant::now();
         match self.killed_from {
@@ -172,14 +172,14 @@ impl RunUnderWay {
     }
 }
 
-/// Signals the process group of a run. Its number is its first process's, which this process has not waited for, or whose group
-/// still has members: no other group can have it.
+/// Signals the process group of a run. The group number is safe to use. Either this process has not yet waited for
+/// the group's first process, or the group still has members, so no other group has the number.
 fn end_group(child: &Child, signal: i32) {
     // SAFETY: takes two integers; the number is that of a group that this process has made.
     unsafe { libc::kill(-child.id().cast_signed(), signal) };
 }
 
-/// The threads of a process and its descendants that run, or wait for a CPU, at this moment.
+/// The number of threads of a process and its descendants that run or wait for a CPU at this moment.
 fn wanting(pid: u32) -> usize {
     let mut count = 0;
     each_thread(pid, &mut |pid, tid| {
@@ -200,12 +200,12 @@ fn each_thread(pid: u32, look: &mut dyn FnMut(u32, u32)) {
     }
 }
 
-/// The processes that this one has to wait for.
+/// The child processes for which this process must wait.
 fn own_children() -> BTreeSet<u32> {
     ProcEntry::process(std::process::id()).children().into_iter().collect()
 }
 
-/// The processes that a run left behind and that do not end soon. Those that have ended are waited for.
+/// The processes that a run left behind and that do not end soon. Processes that have ended are reaped.
 fn strays(before: &BTreeSet<u32>) -> Vec<u32> {
     let end = Instant::now() + STRAGGLE;
     loop {
@@ -218,7 +218,7 @@ fn strays(before: &BTreeSet<u32>) -> Vec<u32> {
     }
 }
 
-/// Lets processes whose parent has ended become children of this process, or no longer; what it was before.
+/// Sets whether orphaned descendants become children of this process; returns the earlier setting.
 fn adopt_orphans(adopts: bool) -> io::Result<bool> {
     let mut before: libc::c_int = 0;
     // SAFETY: the first call writes to a live local, the second one takes integers.

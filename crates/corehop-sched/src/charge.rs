@@ -2,7 +2,7 @@
 //! Charges delays and overheads to a task set: each test runs with the charges of its own scheduler.
 //!
 //! [`bill`](super::bill) decides which job pays for a delay. Each task's delay is rounded up to ticks of the set
-//! once. Overheads are charged in nanoseconds if the time spans of the set allow that.
+//! once. Overheads are charged in nanoseconds if the time spans of the set are short enough for nanoseconds.
 
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::PairwiseDelays;
@@ -262,7 +262,7 @@ impl<'a> ChargedSet<'a> {
         self.supply.as_ref().map(|it| ChargedSupply::of(it, self.set))
     }
 
-    /// Why the charges cannot be applied to a feature of this set, or `None` if they can.
+    /// The reason why the charges cannot be applied to a feature of this set, or `None` if they can.
     fn not_charged(&self, test: &Test, system: System<'_>) -> Option<String> {
         let each = matches!(self.delay, DelayCharge::Each(_));
         contents::not_charged(test, system, self.overheads.is_some(), each)

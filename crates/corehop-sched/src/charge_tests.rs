@@ -289,8 +289,8 @@ fn overheads_are_charged_in_nanoseconds_whatever_the_unit_of_the_set() {
     assert!((0.0009..0.0031).contains(&more), "{more}");
 }
 
-/// The set has two tasks that use one set of cache blocks, and leaves much slack. Their reload costs must be charged
-/// by the test or by a delay. Overheads do not count as that charge.
+/// The set has two tasks that use one set of cache blocks, and leaves much slack. The reload costs of both tasks must
+/// be charged by the test or by a delay. Overheads do not count as that charge.
 #[test]
 fn reloads_without_a_charge_leave_no_yes_whatever_else_is_charged() {
     let text = r#"{"cpus": 1, "block_reload_ns": 1000, "tasks": [

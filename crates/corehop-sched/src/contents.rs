@@ -90,7 +90,7 @@ fn contents(system: System<'_>) -> Vec<(SetFeature, usize)> {
     found
 }
 
-/// Why a test cannot decide a system because of the system's features, or `None` if it can.
+/// The reason why a test cannot decide a system because of the system's features, or `None` if it can.
 pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
     let contents = contents(system);
     if contents.is_empty() {
@@ -122,7 +122,7 @@ pub(super) fn refusal(test: &Test, system: System<'_>) -> Option<String> {
     .or_else(|| has(SetFeature::Locks).and_then(|at| locked(test, system, at)))
 }
 
-/// Why a test cannot decide a system in which another task activates task `at`.
+/// The reason why a test cannot decide a system in which another task activates task `at`.
 fn activated(
     test: &Test,
     system: System<'_>,
@@ -139,7 +139,7 @@ fn activated(
     })
 }
 
-/// Why a test cannot decide a system whose task `at` suspends itself.
+/// The reason why a test cannot decide a system whose task `at` suspends itself.
 fn suspended(test: &Test, system: System<'_>, at: usize, locks: bool) -> Option<String> {
     if locks {
         return Some(format!(
@@ -159,7 +159,7 @@ fn suspended(test: &Test, system: System<'_>, at: usize, locks: bool) -> Option<
     })
 }
 
-/// Why a test cannot decide a system whose task `at` has critical sections.
+/// The reason why a test cannot decide a system whose task `at` has critical sections.
 fn locked(test: &Test, system: System<'_>, at: usize) -> Option<String> {
     let protocol = system.locks?.protocol;
     if let Some((one, other)) = tie(test, system) {
@@ -204,8 +204,8 @@ fn tie(test: &Test, system: System<'_>) -> Option<(usize, usize)> {
     })
 }
 
-/// Why delays or overheads cannot be charged for a test: the charge covers one event, but a feature of the system
-/// allows several.
+/// The reason why delays or overheads cannot be charged for a test: the charge covers one event, but a feature of the
+/// system allows several.
 pub(super) fn not_charged(
     test: &Test,
     system: System<'_>,

@@ -11,7 +11,7 @@ use corehop_stats::costs::{Basis, EventCosts, Highest, among, least};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Delays {
     pub(super) each: Vec<Time>,
-    /// Why the delays bound nothing, as a clause after a comma.
+    /// The reason why the delays bound nothing, as a clause after a comma.
     pub(super) doubt: Option<String>,
     /// The assumptions behind the delays.
     pub(super) note: Option<String>,

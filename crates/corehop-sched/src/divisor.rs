@@ -25,7 +25,7 @@ impl Divisor {
         Self { by, inverse: 1.0 / by.as_f64() }
     }
 
-    /// The divisor itself.
+    /// The number that divides.
     #[inline]
     pub(crate) fn by(self) -> Time {
         self.by

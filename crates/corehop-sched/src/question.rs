@@ -40,7 +40,7 @@ pub struct Answered {
     pub sentence: String,
 }
 
-/// Why a question cannot be answered.
+/// The reason why a question cannot be answered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoQuestion(String);
@@ -48,7 +48,7 @@ pub struct NoQuestion(String);
 /// The remark for a set for which partitioned EDF is assumed.
 const NOTHING_STATED: &str = "assumed: the set states no scheduler";
 
-/// Why fixed priorities are assumed for a set whose locks need such a scheduler, or `None`.
+/// The reason why fixed priorities are assumed for a set whose locks need such a scheduler, or `None`.
 fn by_priority(set: &TaskSet) -> Option<&'static str> {
     match set.locks()?.protocol {
         Locking::Srp => None,
@@ -197,8 +197,9 @@ impl SchedulabilityQuestion {
         matches!(self.scheduler, Scheduler::PFp | Scheduler::GFp) && !has_priorities(set)
     }
 
-    /// Why other priority orders may still work after a test's no: the test tried only the order by deadline, which
-    /// is optimal only for deadlines within periods, without jitter and blocking (Leung and Whitehead 1982).
+    /// The reason why other priority orders may still work after a test's no. The test tried only the order by
+    /// deadline, which is optimal only for deadlines within periods, without jitter and blocking (Leung and Whitehead
+    /// 1982).
     fn leaves_orders(self, set: &TaskSet, test: &Test, answer: &TestAnswer) -> Option<String> {
         let is_best = |task: &Task| {
             task.deadline() <= task.period()

@@ -60,7 +60,7 @@ pub fn sentence(set: &TaskSet, under: &str, test: &Test, asked: &ChargedAnswer) 
     }
 }
 
-/// Why the answer is unknown, with the test as the subject of the sentence.
+/// The reason why the answer is unknown, with the test as the subject of the sentence.
 fn doubt(test: &Test, under: &str, asked: &ChargedAnswer) -> String {
     match asked.answer.why.as_deref() {
         None => format!("{} neither accepts nor refuses the set under {under}", test.name),

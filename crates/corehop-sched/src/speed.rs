@@ -59,7 +59,7 @@ fn speeds(platform: &Platform) -> Option<Result<Vec<(Cpu, u32)>, String>> {
     }))
 }
 
-/// Why a yes for identical CPUs does not hold on this machine.
+/// The reason why a yes for identical CPUs does not hold on this machine.
 pub(crate) fn why(platform: &Platform) -> String {
     let speeds = speeds(platform).and_then(Result::ok).unwrap_or_default();
     let fastest = speeds.iter().map(|it| it.1).max().unwrap_or(1);

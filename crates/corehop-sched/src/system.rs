@@ -65,7 +65,7 @@ impl<'a> System<'a> {
     pub fn cpus(self) -> u32 {
         self.cpus
     }
-    /// The tasks.
+    /// Returns the tasks of the system.
     pub fn tasks(self) -> &'a [Task] {
         self.tasks
     }

@@ -33,11 +33,11 @@ impl Verdict {
 /// The answer of a test for a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestAnswer {
-    /// The verdict.
+    /// The verdict of the test.
     pub verdict: Verdict,
     /// A bound on each task's response time, in the order of the tasks, if the test computes bounds.
     pub bounds: Option<Vec<Time>>,
-    /// Why the test cannot decide, or which condition failed.
+    /// The reason why the test cannot decide, or which condition failed.
     pub why: Option<String>,
     /// If the test combines several tests: the test that accepted.
     pub accepted_by: Option<&'static str>,

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The board: a folder that a program and its descendants share with the command that started them.
 //!
-//! The folder holds the wishes of the command, a file that only the starter can write and that is read once, and for each
-//! user as whom processes of the program run a file with counts, which that user alone can open. So a program that gives up
-//! its rights still counts after an exec, and cannot cut off the file of processes that have more rights.
+//! The folder contains the settings of the command, in a file that only the starter can write and that is read once.
+//! The folder also contains a file of counts for each user as whom the program's processes run; only that user can
+//! open the file. So a program that drops its privileges still counts after an exec, and cannot truncate the file of
+//! processes with more privileges.
 //!
-//! A file of counts has what the guards decided and a row for each thread. A row has one writer, so that counting takes no
-//! atomic operation; a thread that is killed has lost nothing. The processes of one user can change the file in any
-//! way: the command never maps it, and believes none of its words (see [`crate::tally`]).
+//! A file of counts contains the decisions of the guards and a row for each thread. A row has one writer, so counting
+//! needs no atomic read-modify-write operation, and no counts are lost if a thread is killed. The processes of a user
+//! can change the user's file arbitrarily, so the command never maps it and trusts none of its words (see
+//! [`crate::tally`]).
 
 use std::ffi::CString;
 use std::fs::{File, Metadata, OpenOptions};
@@ -21,18 +23,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::{CALLS, Call};
 
-/// The variable with the path of the board.
+/// The environment variable with the path of the board.
 pub const VARIABLE: &str = "COREHOP_OFFLOAD";
-/// The file with the wishes.
+/// The name of the file with the settings.
 pub const WISHES: &str = "wishes";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"corehop\x02");
-/// The most OS cores.
+/// The largest number of OS cores.
 pub const MOST_CORES: usize = 64;
 const SET_WORDS: usize = 16;
-/// Rows. Threads beyond share none, and are not counted.
+/// The number of rows. Further threads have no row and are not counted.
 pub(crate) const ROWS: usize = 1024;
-/// The longest spin that may be wished, and the fastest time-stamp counter that is believed.
+/// The longest spin that may be requested, and the fastest time-stamp counter that is accepted.
 const MOST_SPIN_NS: u64 = 1_000_000_000;
 const MOST_TICKS_PER_MICROSECOND: u64 = 1_000_000;
 
@@ -51,25 +53,25 @@ const WISHES_WORDS: usize = THRESHOLDS + CALLS;
 pub(crate) const EVENTS: usize = 8;
 const BUSY: usize = 64;
 pub(crate) const FIRST_ROW: usize = BUSY + MOST_CORES;
-/// Words of a row: its owner, and the counts of each call.
+/// The number of words in a row: its owner, and the counts of each call.
 pub(crate) const ROW: usize = FIRST_COUNT + CALLS * COUNTS;
 pub(crate) const FIRST_COUNT: usize = 8;
 pub(crate) const WORDS: usize = FIRST_ROW + ROWS * ROW;
-/// The bytes of a file of counts.
+/// The size of a file of counts in bytes.
 pub const BYTES: usize = WORDS * 8;
 
-/// The rule for the place of a call.
+/// The rule that decides which core executes a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum PlaceRule {
-    /// By recent timings, with the guard.
+    /// Recent timings decide, supervised by the guard.
     #[default]
     Predicted = 0,
-    /// Always there, with the guard.
+    /// All calls run on an OS core, supervised by the guard.
     Guarded = 1,
-    /// Always there.
+    /// All calls run on an OS core.
     Always = 2,
-    /// Never: what the library itself costs.
+    /// All calls run on the caller's core, which shows the cost of the library itself.
     Never = 3,
 }
 
@@ -80,38 +82,38 @@ impl PlaceRule {
             .find(|&it| it as u64 == word)
     }
 
-    /// Whether the guard compares stretches.
+    /// Returns whether the guard compares intervals with and without off-load.
     pub fn is_guarded(self) -> bool {
         matches!(self, Self::Predicted | Self::Guarded)
     }
 }
 
-/// The wishes of the command.
+/// The settings that the command passes to the library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadSettings {
-    /// The mechanism: 0 to 5 as in `corehop_switch.h`.
+    /// The number of the mechanism, 0 to 5 as in `corehop_switch.h`.
     pub mechanism: u32,
-    /// The policy's flags, as there.
+    /// The flags of the policy, as in `corehop_switch.h`.
     pub flags: u32,
     /// The OS cores: bit `n` of word `m` is core `64 m + n`.
     pub os_cores: [u64; SET_WORDS],
-    /// The CPUs that the program has while nothing is off-loaded, if a guard decides about that.
+    /// The CPUs that the program may use while nothing is off-loaded, if a guard decides.
     pub free_cpus: [u64; SET_WORDS],
-    /// The longest spin in nanoseconds; `u64::MAX` for the usual one.
+    /// The longest spin in nanoseconds; `u64::MAX` selects the default.
     pub spin_limit_ns: u64,
-    /// The rule for the place of a call.
+    /// The rule that decides which core executes a call.
     pub decision: PlaceRule,
-    /// The least size of each call that is off-loaded; `u64::MAX`: never.
+    /// For each call, the smallest size that is off-loaded; `u64::MAX` means never.
     pub thresholds: [u64; CALLS],
-    /// Ticks of the time-stamp counter in a microsecond.
+    /// The number of time-stamp counter ticks per microsecond.
     pub ticks_per_microsecond: u64,
 }
 
 impl OffloadSettings {
-    /// Writes the wishes into the folder of a board, which belongs to the caller; returns their file.
+    /// Writes the settings into the folder of a board, which must belong to the caller; returns the open file.
     ///
     /// # Errors
-    /// As for making and writing a file.
+    /// The errors of creating and writing a file.
     pub fn write(&self, folder: &Path) -> io::Result<File> {
         let mut words = [0; WISHES_WORDS];
         words[..CORES].copy_from_slice(&[
@@ -132,11 +134,11 @@ impl OffloadSettings {
         Ok(file)
     }
 
-    /// Reads the wishes of a board.
+    /// Reads the settings of a board.
     ///
     /// # Errors
-    /// As for opening and reading a file; `PermissionDenied` for a file that another user could write, except for root's, and
-    /// `InvalidData` for a file without sensible wishes.
+    /// The errors of opening and reading a file; `PermissionDenied` for a file that another user except root could
+    /// write, and `InvalidData` for a file without valid settings.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let mut file =
             File::options().read(true).custom_flags(CAREFUL).open(folder.join(WISHES))?;
@@ -172,72 +174,75 @@ impl OffloadSettings {
     }
 }
 
-/// The 64-bit words in some bytes.
+/// Converts bytes to 64-bit words.
 pub(crate) fn words(bytes: &[u8]) -> Vec<u64> {
     let word = |eight: &[u8]| eight.try_into().map_or(0, u64::from_ne_bytes);
     bytes.chunks_exact(8).map(word).collect()
 }
 
-/// The fates of a call.
+/// The fate of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum CallFate {
-    /// It is smaller than the threshold.
+    /// The call was smaller than the threshold.
     Small,
-    /// It was made on the OS core.
+    /// The call ran on the OS core.
     There,
-    /// It was tried there and then made here: it would have slept, or raised a signal.
+    /// The call was tried on the OS core and then repeated on the caller's core, because it would have slept or
+    /// raised a signal.
     Repeated,
-    /// Recent timings say that here is faster.
+    /// The call stayed on the caller's core because recent timings were faster there.
     Predicted,
-    /// The guard compares, or has turned off-load off.
+    /// The call stayed on the caller's core because the guard compares, or has turned off-load off.
     Guarded,
-    /// Every OS core was busy, and the policy is work-conserving.
+    /// The call stayed on the caller's core because every OS core was busy and the policy is work-conserving.
     Busy,
-    /// This thread cannot off-load now: it has made few calls, has no partner, or is in a signal handler.
+    /// The call stayed because its thread cannot off-load now: it has made few calls, has no partner, or is in a
+    /// signal handler.
     Kept,
-    /// Calls that were timed here, and the ticks that they took.
+    /// The number of calls timed on the caller's core; the ticks are counted separately.
     TimedHere,
-    /// See [`Self::TimedHere`].
+    /// The ticks of the calls counted by [`Self::TimedHere`].
     TicksHere,
-    /// Calls that were timed there, and the ticks that they took.
+    /// The number of calls timed on an OS core; the ticks are counted separately.
     TimedThere,
-    /// See [`Self::TimedThere`].
+    /// The ticks of the calls counted by [`Self::TimedThere`].
     TicksThere,
 }
 
-/// The number of counts of a call.
+/// The number of different counts per call.
 pub const COUNTS: usize = 11;
 
-/// Events of a process.
+/// The events of a process that are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ProcessEvent {
-    /// Processes that loaded the library.
+    /// The number of processes that loaded the library.
     Processes,
-    /// Partners that were started.
+    /// The number of partners that were started.
     Partners,
-    /// Partners that could not be started.
+    /// The number of partners that could not be started.
     WithoutPartner,
-    /// Times that a guard turned off-load off.
+    /// The number of times that a guard turned off-load off.
     TurnedOff,
-    /// From the first off-loaded call until the guard first turned it off, in ticks.
+    /// The ticks from the first off-loaded call until the guard first turned off-load off.
     UntilTurnedOff,
-    /// By how much it lost then, in thousandths of the progress without.
+    /// The loss by off-load at that time, in thousandths of the progress without off-load.
     Loss,
-    /// Threads whose credentials, namespaces or filters became their own.
+    /// The number of threads whose credentials, namespaces or filters became private.
     Private,
-    /// Threads without a row: not counted.
+    /// The number of threads without a row, which are not counted.
     WithoutRow,
-    /// Times that a guard turned off-load off because the prediction kept nearly all calls.
+    /// The number of times that a guard turned off-load off because the prediction kept nearly all calls on the
+    /// caller's core.
     Unused,
-    /// Times that a guard sent all calls because that is faster.
+    /// The number of times that a guard sent all calls to OS cores because that was faster.
     SentAll,
-    /// By how much it was faster the last time, in thousandths of the progress without.
+    /// The gain when all calls were last sent, in thousandths of the progress without off-load.
     Gain,
 }
 
-/// A board that is mapped.
+/// A board that is mapped into this process.
 #[derive(Debug)]
 pub struct Board {
     words: NonNull<AtomicU64>,
@@ -248,18 +253,19 @@ unsafe impl Send for Board {}
 // SAFETY: as above.
 unsafe impl Sync for Board {}
 
-/// A thread's row.
+/// The row of one thread.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreadRow(NonNull<AtomicU64>);
 
-/// A file is opened in no other way: not through a link, and without a wait for a FIFO or a lease.
+/// The flags with which every file is opened: not through a link, and without waiting for a FIFO or a lease.
 pub const CAREFUL: i32 = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
 
 fn without_links() -> OpenOptions {
     File::options().read(true).write(true).custom_flags(CAREFUL).to_owned()
 }
 
-/// Whether a file is a regular one with one name that belongs to `user` and denies all others the rights `denied`.
+/// Whether a file is a regular file with a single name that belongs to `user` and denies all others the permissions
+/// `denied`.
 fn is_of(of: &Metadata, user: u32, denied: u32) -> bool {
     of.is_file() && of.nlink() == 1 && of.uid() == user && of.mode() & denied == 0
 }
@@ -283,11 +289,11 @@ fn not_one() -> io::Error {
 }
 
 impl Board {
-    /// Opens the counts of this process's user on a board, and makes them if no process did so yet.
+    /// Opens the counts of this process's user on a board, and creates them if no process has done so yet.
     ///
     /// # Errors
-    /// As for making, opening and mapping a file; `PermissionDenied` if the file of this user's name belongs to another one;
-    /// `InvalidData` if the file has another length than [`BYTES`].
+    /// The errors of creating, opening and mapping a file. `PermissionDenied` if the file with this user's name
+    /// belongs to another user; `InvalidData` if its length is not [`BYTES`].
     pub fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join(user().to_string());
         let open = || without_links().open(&path);
@@ -324,22 +330,22 @@ impl Board {
         unsafe { self.words.add(at).as_ref() }
     }
 
-    /// The number of calls that the n-th OS core has now, of all processes of this user.
+    /// Returns the number of calls that the n-th OS core currently has, over all processes of this user.
     pub fn busy(&self, place: usize) -> &AtomicU64 {
         self.word(BUSY + place.min(MOST_CORES - 1))
     }
 
-    /// An event's count.
+    /// Returns the count of an event.
     pub fn event(&self, event: ProcessEvent) -> &AtomicU64 {
         self.word(EVENTS + event as usize)
     }
 
-    /// Counts an event; returns how often it was counted before.
+    /// Counts an event; returns its earlier count.
     pub fn count(&self, event: ProcessEvent) -> u64 {
         self.event(event).fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A row for a thread of this number, or None if all are taken.
+    /// Returns a row for the thread with this ID, or `None` if all rows are taken.
     pub fn claim(&self, owner: u64) -> Option<ThreadRow> {
         (0..ROWS).map(|row| self.word(FIRST_ROW + row * ROW)).find_map(|word| {
             let free = word.load(Ordering::Relaxed) == 0;
@@ -350,7 +356,7 @@ impl Board {
     }
 }
 
-/// Makes a file of counts that is whole from the moment at which the file has its name.
+/// Creates a file of counts that is complete from the moment when it has its name.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let unfinished = folder.join(format!(".{}-{}", user(), std::process::id()));
     let file = without_links().create_new(true).mode(0o600).open(&unfinished)?;
@@ -370,7 +376,8 @@ fn make(folder: &Path, path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives a file its length, and the room for all of it: a full file system would end the program at a count.
+/// Sets the length of a file and allocates all of it, because a full file system would otherwise end the program when
+/// it counts.
 fn reserve(file: &File) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: a limit to write.
@@ -390,7 +397,7 @@ fn reserve(file: &File) -> io::Result<()> {
     }
 }
 
-/// Renames a file, but replaces none.
+/// Renames a file without replacing an existing one.
 fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     let name = |path: &Path| CString::new(path.as_os_str().as_bytes());
     let (from, to) = (name(from)?, name(to)?);
@@ -419,7 +426,7 @@ impl ThreadRow {
         word.store(word.load(Ordering::Relaxed).wrapping_add(much), Ordering::Relaxed);
     }
 
-    /// Gives the row to another thread; what it holds stays.
+    /// Frees the row for another thread; its counts stay.
     pub fn release(self) {
         // SAFETY: as above.
         unsafe { self.0.as_ref() }.store(0, Ordering::Release);

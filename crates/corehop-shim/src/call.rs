@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The system calls that may be off-loaded: an allow-list.
+//! The list of system calls that may be off-loaded.
 //!
-//! A call is on it if its outcome does not depend on which thread of the process makes it.
+//! A call is on the list if its outcome does not depend on which thread of the process executes it.
 
 /// A system call that may be off-loaded, under all names that libc has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ pub enum Call {
 pub const CALLS: usize = 22;
 
 impl Call {
-    /// All of them, in the order of their numbers.
+    /// All calls, in the order of their numbers.
     pub const ALL: [Self; CALLS] = [
         Self::Read,
         Self::Pread,
@@ -62,7 +62,7 @@ impl Call {
         Self::Accept4,
     ];
 
-    /// Its name.
+    /// Returns the name of the call.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Read => "read",
@@ -90,17 +90,19 @@ impl Call {
         }
     }
 
-    /// The call of this name.
+    /// Returns the call with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|call| call.name() == name)
     }
 
-    /// Whether it has a number of bytes, for a threshold; the others qualify always.
+    /// Returns whether the call has a number of bytes, which is compared with a threshold; calls
+    /// without one always qualify.
     pub const fn has_size(self) -> bool {
         (self as u8) <= Self::Sendfile as u8
     }
 
-    /// Its numbers in the kernel's table for x86-64: libc makes some calls by another one.
+    /// Returns the call's numbers in the kernel's table for x86-64, because libc implements some
+    /// calls by another one.
     pub const fn kernel_numbers(self) -> &'static [u32] {
         match self {
             Self::Read => &[0],

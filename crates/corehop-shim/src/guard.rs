@@ -1,102 +1,106 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guard: does the program get on faster with off-load than without?
+//! The guard decides whether the program makes faster progress with off-load than without.
 //!
-//! A prediction is about a call. What a call there does to the rest (caches, the other threads, the CPUs that the program
-//! has) only the progress of the whole shows: its calls, and the bytes that they move. The guard lets stretches with and
-//! without take turns (with, without, without, with: a trend cancels) and compares. Where the progress with off-load is
-//! less in so many such blocks that chance is unlikely (a sign test, below 2 % at each look), it turns off-load off, and
-//! tries again later. Where the prediction keeps nearly all calls here, or loses, it tries once whether sending all of
-//! them pays nevertheless: a call that is slower there may still save its thread a sleep. That has to be won by the same
-//! test, and is given up at the first block that is clearly lost.
+//! A prediction considers a single call. An off-loaded call also affects caches, other threads and the program's
+//! CPUs. Only the progress of the whole program shows this effect: its calls, and the bytes that they move. The guard
+//! alternates intervals with and without off-load (with, without, without, with, so that a trend cancels) and
+//! compares them. If the progress with off-load is lower in so many blocks that chance is unlikely (a sign test,
+//! below 2 % at each look), the guard turns off-load off and tries again later. If the prediction keeps nearly all
+//! calls on the caller's core, or loses, the guard tries once whether sending all calls helps. A call that is slower
+//! on the OS core may still save its thread a sleep. This trial must be won by the same sign test, and is given up at
+//! the first block that is clearly lost.
 //!
-//! The OS cores are taken from the program only where all calls go there, or where the prediction has proved to send some:
-//! a program that makes no use of off-load does not lose them even for a trial.
+//! The OS cores are taken from the program only if all calls go there, or if the prediction has proved to send some.
+//! So a program that does not benefit from off-load keeps its cores even during a trial.
 
-/// The rule for the places of calls.
+/// The rule that the guard currently applies to calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffloadRule {
-    /// All stay, and the program has all of its CPUs.
+    /// All calls stay on the caller's core, and the program has all of its CPUs.
     Here,
-    /// By prediction.
+    /// The prediction decides for each call.
     Predicted,
-    /// All go to an OS core.
+    /// All calls go to an OS core.
     All,
 }
 
 /// The progress of a program since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProgramProgress {
-    /// Calls that qualify.
+    /// The number of qualifying calls.
     pub calls: u64,
-    /// Those that were made on an OS core.
+    /// The number of calls that ran on an OS core.
     pub gone: u64,
-    /// The bytes that calls moved.
+    /// The number of bytes that calls moved.
     pub bytes: u64,
 }
 
-/// The stretches of a block: with off-load or without.
+/// The intervals of a block: with off-load (true) or without.
 const BLOCK: [bool; 4] = [true, false, false, true];
-/// Calls in a stretch, at least.
+/// The smallest number of calls in an interval.
 const LEAST_CALLS: u64 = 32;
-/// So many bytes are as much progress as a call.
+/// This many bytes count as much progress as a call.
 const BYTES: u64 = 1024;
-/// A block counts as lost from this part of the progress without on, and as won from that one on.
+/// A block counts as lost if its progress ratio (with off-load over without) is below this value, and as won if the
+/// ratio is above the next constant.
 const LOST: f64 = 0.99;
 const WON: f64 = 1.03;
-/// Blocks of a trial, and how many of them may be otherwise if it is to be lost, or won.
+/// The numbers of blocks at which a trial is judged, each with the number of blocks that may differ for it to be lost
+/// or won.
 const LOOKS: [(u32, u32); 4] = [(6, 0), (9, 1), (12, 2), (15, 3)];
-/// So many blocks, all lost by a tenth or more, are enough.
+/// The number of blocks that suffice if all of them lose a tenth or more.
 const CLEAR: (u32, f64) = (3, 0.9);
-/// An attempt to send all calls ends with a block below this.
+/// The progress ratio of a block below which an attempt to send all calls ends.
 const HOPELESS: f64 = 0.8;
-/// Fewer than one in so many calls off-loaded: the prediction makes no use of it.
+/// If fewer than one in this many calls is off-loaded, the prediction does not benefit from off-load.
 const USED: u64 = 16;
 
-/// The times of a guard, in ticks.
+/// The times that the guard uses, in ticks.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialSchedule {
-    /// The length of a stretch, if there are enough calls.
+    /// The length of an interval, if it contains enough calls.
     pub stretch: u64,
-    /// A stretch of this length is not a measurement: the program waits.
+    /// The length from which an interval is not a measurement, because the program waits.
     pub idle: u64,
-    /// The pause between trials, at first and at most.
+    /// The first and the longest pause between trials.
     pub pause: (u64, u64),
 }
 
 impl TrialSchedule {
-    /// 10 ms; 1 s; 2 to 60 s.
+    /// Returns the default times: 10 ms; 1 s; 2 to 60 s.
     pub fn usual(ticks_per_microsecond: u64) -> Self {
         let ms = 1000 * ticks_per_microsecond;
         Self { stretch: 10 * ms, idle: 1000 * ms, pause: (2_000 * ms, 60_000 * ms) }
     }
 }
 
-/// The outcome of a trial.
+/// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GuardVerdict {
-    /// Off-load is turned off: this is its part of the progress without, over the trial.
+    /// Off-load is turned off; the value is the progress with off-load divided by the progress without, over the
+    /// trial.
     Loses(f64),
-    /// Nothing speaks against it.
+    /// The current rule stays in force.
     Stays,
-    /// The prediction keeps nearly all calls here: off-load is turned off.
+    /// Off-load is turned off because the prediction keeps nearly all calls on the caller's core.
     Unused,
-    /// All calls are sent: this is the progress as a multiple of that without.
+    /// All calls are sent to OS cores; the value is the progress with off-load divided by the progress without.
     Gains(f64),
 }
 
 /// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrialGoal {
-    /// The first rule stays unless it loses.
+    /// The current rule stays unless it loses.
     Keep,
-    /// Sending all calls has to win.
+    /// Sending all calls must win.
     Win,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum GuardPhase {
     Trial(TrialGoal),
-    /// Between trials.
+    /// The guard pauses between trials.
     Pause {
         until: u64,
         rule: OffloadRule,
@@ -131,14 +135,14 @@ pub struct OffloadGuard {
     state: GuardPhase,
     tally: TrialBlocks,
     block: TrialBlock,
-    /// The prediction sends calls.
+    /// Whether the prediction sends calls to OS cores.
     used: bool,
     begun: Option<(u64, ProgramProgress)>,
     pause: u64,
 }
 
 impl OffloadGuard {
-    /// A guard that begins with a trial of this rule.
+    /// Creates a guard that begins with a trial of the rule `first`.
     pub fn new(pace: TrialSchedule, first: OffloadRule) -> Self {
         Self {
             pace,
@@ -152,7 +156,7 @@ impl OffloadGuard {
         }
     }
 
-    /// The rule for calls now.
+    /// Returns the current rule for calls.
     pub fn rule(&self) -> OffloadRule {
         match self.state {
             GuardPhase::Pause { rule, .. } => rule,
@@ -162,7 +166,7 @@ impl OffloadGuard {
         }
     }
 
-    /// Whether the OS cores are kept from the program now.
+    /// Returns whether the OS cores are currently taken from the program.
     pub fn confines(&self) -> bool {
         match self.rule() {
             OffloadRule::Here => false,
@@ -171,12 +175,12 @@ impl OffloadGuard {
         }
     }
 
-    /// Whether a trial is under way: then the progress counts.
+    /// Returns whether a trial is in progress, so that progress must be counted.
     pub fn compares(&self) -> bool {
         matches!(self.state, GuardPhase::Trial(_))
     }
 
-    /// A call is made; the verdict if a trial has ended.
+    /// Tells the guard that a call is made; returns the verdict if a trial has ended.
     pub fn called(&mut self, now: u64, progress: ProgramProgress) -> Option<GuardVerdict> {
         let (begun, then) = *self.begun.get_or_insert((now, progress));
         let aim = match self.state {
@@ -262,7 +266,7 @@ impl OffloadGuard {
 }
 
 impl TrialBlock {
-    /// The progress with off-load as a part of that without.
+    /// The progress with off-load divided by the progress without.
     fn ratio(&self) -> f64 {
         let mut sums = [0.0, 0.0];
         for (with, rate) in BLOCK.into_iter().zip(self.rates) {
@@ -286,18 +290,18 @@ impl TrialBlocks {
         self.ratios / f64::from(self.blocks)
     }
 
-    /// The number of blocks that may be otherwise, at a look.
+    /// At a look, the number of blocks that may differ; `None` between looks.
     fn look(&self) -> Option<u32> {
         LOOKS.iter().find(|(blocks, _)| *blocks == self.blocks).map(|&(_, may)| may)
     }
 
-    /// Whether a look would be the last one, with so many blocks that are otherwise.
+    /// Whether a look with this number of differing blocks would be the last one.
     fn is_over(&self, otherwise: u32) -> bool {
         let (most, may) = LOOKS[LOOKS.len() - 1];
         otherwise > may || self.blocks == most
     }
 
-    /// Whether the trial is lost. None: not yet known.
+    /// Whether the trial is lost. `None` means that the trial is undecided.
     fn loses(&self) -> Option<bool> {
         if self.blocks == CLEAR.0 && self.clearly == CLEAR.0 {
             return Some(true);
@@ -306,7 +310,7 @@ impl TrialBlocks {
         if kept <= may { Some(true) } else { self.is_over(kept).then_some(false) }
     }
 
-    /// Whether the trial is won. None: not yet known.
+    /// Whether the trial is won. `None` means that the trial is undecided.
     fn wins(&self) -> Option<bool> {
         if self.last < HOPELESS {
             return Some(false);
@@ -315,7 +319,7 @@ impl TrialBlocks {
         if missed <= may { Some(true) } else { self.is_over(missed).then_some(false) }
     }
 
-    /// Whether a prediction sends any calls to speak of.
+    /// Whether the prediction sends a relevant number of calls.
     fn is_used(&self) -> bool {
         self.gone * USED >= self.calls
     }
@@ -328,16 +332,16 @@ mod tests {
     const PACE: TrialSchedule =
         TrialSchedule { stretch: 1_000, idle: 100_000, pause: (50_000, 200_000) };
 
-    /// A program whose calls take these ticks by each rule.
+    /// A simulated program whose calls take these ticks under each rule.
     struct Program {
         guard: OffloadGuard,
         now: f64,
         progress: ProgramProgress,
-        /// Here, by prediction, all there.
+        /// The ticks of a call: local, by prediction, and all on OS cores.
         ticks: [f64; 3],
-        /// Bytes of a call, by each rule.
+        /// The bytes of a call under each rule.
         bytes: [u64; 3],
-        /// One in so many calls is predicted to be faster there.
+        /// One in this many calls is predicted to be faster on an OS core.
         one_in: u64,
     }
 
@@ -360,7 +364,7 @@ mod tests {
             self.guard.called(self.now as u64, self.progress)
         }
 
-        /// The next verdict, and the ticks until it.
+        /// The next verdict, and the ticks until then.
         fn verdict(&mut self) -> (GuardVerdict, f64) {
             let begun = self.now;
             loop {
@@ -370,7 +374,7 @@ mod tests {
             }
         }
 
-        /// Calls until no trial is under way.
+        /// Makes calls until no trial is in progress.
         fn settle(&mut self) -> Option<GuardVerdict> {
             let mut last = None;
             while self.guard.compares() {

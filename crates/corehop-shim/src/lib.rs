@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-loads system calls of a program that knows nothing of it to other cores.
+//! Off-loads system calls of an unmodified program to other cores.
 //!
-//! `corehop offload` starts a program with this library preloaded. Its functions bear the names of libc's; a call that
-//! qualifies is made by a partner thread on an OS core (`corehop-switch`), every other one by libc. A call that the
-//! library misses runs as always: right, only not faster.
+//! `corehop offload` starts a program with this library preloaded. The library's functions have the names of libc
+//! functions. A partner thread on an OS core (`corehop-switch`) executes a qualifying call, and libc executes all
+//! other calls. A call that the library misses runs normally: correctly, but not faster.
 //!
-//! The functions are there with the feature `preload` alone. Without it the crate is what the command shares with the
-//! library: the [`board`] and its [`tally`], the list of [calls](call), and the rules that [decide](predict) and [guard].
+//! The functions exist only with the feature `preload`. Without the feature, the crate contains what the command
+//! shares with the library: the [`board`] and its [`tally`], the list of [calls](call), and the rules that
+//! [decide](predict) and [guard].
 
 pub mod call;
 pub mod board;

@@ -1,38 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The faster place for a call, from the recent times of calls of its kind and size.
+//! Predicts the faster core for a call from recent durations of calls of its kind and size.
 //!
-//! Each kind and class of sizes has a moving mean of both places. The faster place is taken; the other one is tried now
-//! and then, the more rarely the longer the answer has stood.
+//! Each kind and size class has a moving mean for both the caller's core and the OS core. The predictor uses the
+//! faster core and rechecks the other one periodically, less often the longer the choice has been stable.
 
 use crate::call::{CALLS, Call};
 
-/// A place for a call.
+/// The core that executes a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallPlace {
     /// The caller's core.
     Here,
-    /// An OS core.
+    /// The call runs on an OS core.
     There,
 }
 
-/// Classes of sizes: powers of two.
+/// The number of size classes, which are powers of two.
 const CLASSES: usize = 12;
-/// Times of each place before there is an answer.
+/// The number of timed calls on each core before there is a prediction.
 const FIRST: u32 = 4;
-/// The other place is tried every so many calls, at first and at last.
+/// The number of calls between two trials of the other core, at first and at most.
 const SOONEST: u32 = 16;
 const LATEST: u32 = 4096;
-/// A time counts at most for so many times the mean: something else had the CPU.
+/// A duration counts for at most this many times the mean, because longer ones mean that something else had the CPU.
 const OUTLIER: f32 = 8.0;
-/// The weight of a new time.
+/// The weight of a new duration in the mean.
 const WEIGHT: f32 = 0.125;
 
 #[derive(Debug, Clone, Copy)]
 struct CallPrediction {
-    /// Mean ticks here and there.
+    /// The mean ticks on the caller's core and on the OS core.
     mean: [f32; 2],
     known: [u32; 2],
-    /// Calls since the other place was tried, and when it is to be tried again.
+    /// The number of calls since the other core was tried, and the number after which it is tried again.
     since: u32,
     interval: u32,
     better: CallPlace,
@@ -63,7 +63,7 @@ fn class(size: u64) -> usize {
 }
 
 impl Predictor {
-    /// The place for a call, and whether it is to be timed.
+    /// Returns the core for a call, and whether the call must be timed.
     pub fn place(&mut self, call: Call, size: u64) -> (CallPlace, bool) {
         let kind = &mut self.kinds[call as usize][class(size)];
         if kind.known.iter().any(|&known| known < FIRST) {
@@ -81,7 +81,7 @@ impl Predictor {
         (other(kind.better), true)
     }
 
-    /// A call took so many ticks at this place.
+    /// Adds the duration of a call, in ticks, on this core.
     pub fn learn(&mut self, call: Call, size: u64, place: CallPlace, ticks: u64) {
         let kind = &mut self.kinds[call as usize][class(size)];
         let (at, ticks) = (place as usize, ticks as f32);
@@ -110,7 +110,7 @@ fn other(place: CallPlace) -> CallPlace {
 mod tests {
     use super::*;
 
-    /// Makes calls that take these ticks here and there, and counts those there.
+    /// Makes calls that take these ticks on each core, and counts the off-loaded ones.
     fn there(predictor: &mut Predictor, calls: u32, here: u64, there: u64) -> u32 {
         let mut count = 0;
         for _ in 0..calls {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of a board as the command reads them when the program has ended.
+//! The counts of a board, which the command reads after the program has ended.
 //!
-//! The files of a board belong to the program: the program may have cut them off, deleted them or filled them with
-//! anything. So they are read and not mapped, as a mapping of a file that became shorter raises SIGBUS; and numbers that
-//! the time of the run does not allow make all counts unknown.
+//! The files of a board belong to the program, which may have truncated them, deleted them or filled them with
+//! anything. So the files are read and not mapped, because a mapping of a file that became shorter raises SIGBUS.
+//! Numbers that are impossible within the run's time make all counts unknown.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -17,25 +17,25 @@ use crate::board::{
 };
 use crate::call::{CALLS, Call};
 
-/// The most files of counts, one for each user of the program's processes, that are read.
+/// The largest number of files of counts that are read, one for each user of the program's processes.
 const MOST_FILES: usize = 256;
-/// The counts of a call that are times; all others count calls.
+/// The counts of a call that are times; all others are numbers of calls.
 const TICKS: [CallFate; 2] = [CallFate::TicksHere, CallFate::TicksThere];
-/// The largest gain that is believed, in thousandths: a thousand times as fast.
+/// The largest accepted gain, in thousandths: a thousand times as fast.
 const MOST_GAIN: u64 = 1_000_000;
 
-/// The largest numbers that the time of a run allows.
+/// The largest numbers that are possible within the time of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct TallyLimits {
-    /// Calls of one thread, and events of a program.
+    /// The largest number of calls of one thread, and of events of a program.
     pub calls: u64,
-    /// Ticks of the time-stamp counter in the calls of one thread.
+    /// The largest number of time-stamp counter ticks in the calls of one thread.
     pub ticks: u64,
 }
 
 impl TallyLimits {
-    /// The limits of a run of so many nanoseconds: no call takes less than one, and a signal handler makes calls within
-    /// calls, but not many deep.
+    /// Returns the limits for a run of `elapsed_ns` nanoseconds. No call takes less than a nanosecond, and calls from
+    /// signal handlers inside calls are not nested deeply.
     pub fn of(elapsed_ns: u64, ticks_per_ns: f64) -> Self {
         const NESTED: u64 = 16;
         let calls = elapsed_ns.saturating_mul(NESTED);
@@ -43,7 +43,7 @@ impl TallyLimits {
     }
 }
 
-/// Why the counts of a program are unknown.
+/// The reason why the counts of a program are unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unknown(String);
 
@@ -53,7 +53,7 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// The counts of all processes of a program.
+/// The counts over all processes of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CallTally {
     counts: [[u64; COUNTS]; CALLS],
@@ -64,7 +64,8 @@ impl CallTally {
     /// Reads all files of counts in the folder of a board.
     ///
     /// # Errors
-    /// If a file is missing, has another length, or has numbers beyond `limits`: the program changed it.
+    /// An error if a file is missing, has another length, or contains numbers beyond `limits`, because the program
+    /// has then changed it.
     pub fn of(folder: &Path, limits: &TallyLimits) -> Result<Self, Unknown> {
         let unreadable = |error: io::Error| Unknown(format!("{}: {error}", folder.display()));
         let mut tally = Self { counts: [[0; COUNTS]; CALLS], events: [0; ProcessEvent::ALL.len()] };
@@ -116,18 +117,18 @@ impl CallTally {
         Ok(())
     }
 
-    /// A count of a call, over all threads.
+    /// Returns a count of a call, over all threads.
     pub fn total(&self, call: Call, count: CallFate) -> u64 {
         self.counts[call as usize][count as usize]
     }
 
-    /// An event's count, over all processes.
+    /// Returns the count of an event, over all processes.
     pub fn event(&self, event: ProcessEvent) -> u64 {
         self.events[event as usize]
     }
 }
 
-/// Whether a file has a user's number for a name: the others are the wishes, and files that are not finished.
+/// Whether the file name is a user ID; other files are the settings and unfinished files.
 fn is_of_a_user(name: &OsStr) -> bool {
     name.to_str().is_some_and(|name| name.parse::<u32>().is_ok())
 }
@@ -149,7 +150,7 @@ fn words(path: &Path) -> Result<Vec<u64>, String> {
 }
 
 impl ProcessEvent {
-    /// All of them, in the order of their numbers.
+    /// All events, in the order of their numbers.
     pub const ALL: [Self; 11] = [
         Self::Processes,
         Self::Partners,
@@ -173,7 +174,7 @@ impl ProcessEvent {
         }
     }
 
-    /// The number for two files: values are those of the file that has them, counts are added.
+    /// Joins the numbers of two files: a value is taken from the file that has it, and counts are added.
     fn joined(self, one: u64, other: u64) -> u64 {
         match self {
             Self::UntilTurnedOff | Self::Loss | Self::Gain => one.max(other),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The length of a spin before a thread sleeps, from the recent past: Strong et al., section 6.3.
+//! The time for which a thread spins before it sleeps, learned from recent waits: Strong et al., section 6.3.
 //!
-//! A spin pays if the wait ends within it. The waits of the recent past tell, as for locks that spin and then block
-//! (Karlin et al. 1991): after a wait that a spin would have covered, the next spin is twice as long as that wait;
-//! after a longer one, spins get shorter, down to none. The limit bounds the loss at any time.
+//! A spin saves time if the wait ends within it. Recent waits predict that, as for locks that spin and then block
+//! (Karlin et al. 1991). After a wait that a spin would have covered, the next spin is twice as long as that wait.
+//! After a longer wait, spins get shorter, down to none. The limit bounds the loss at any time.
 
 /// A budget for spinning, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,21 +12,22 @@ pub struct SpinBudget {
     now: u64,
 }
 
-/// Shorter spins than this see nothing: a line needs so long from core to core. Nanoseconds.
+/// The shortest useful spin, because a cache line takes about this long from core to core. The value is in
+/// nanoseconds.
 const LEAST: u64 = 200;
 
 impl SpinBudget {
-    /// A budget of at most `limit` nanoseconds, which it has at first. 0 is never to spin.
+    /// Creates a budget that starts at its limit of `limit` nanoseconds. 0 disables spinning.
     pub fn new(limit: u64) -> Self {
         Self { limit, now: limit }
     }
 
-    /// The nanoseconds to spin now.
+    /// Returns the current spin time in nanoseconds.
     pub fn now(self) -> u64 {
         self.now
     }
 
-    /// Learns that a wait took so many nanoseconds in all, asleep or not.
+    /// Learns from a complete wait of `waited` nanoseconds, with or without sleep.
     pub fn learn(&mut self, waited: u64) {
         self.now = if waited <= self.limit {
             self.limit.min(LEAST.max(2 * waited).max(self.now))
@@ -38,9 +39,10 @@ impl SpinBudget {
     }
 }
 
-/// The limit for a spin where the library is not told, in nanoseconds, by the number of usable CPUs.
+/// Returns the default spin limit in nanoseconds, by the number of usable CPUs.
 ///
-/// One CPU: a spin keeps the other thread from running. Two: the spinner's CPU is half of the machine.
+/// With one CPU, a spin keeps the other thread from running. With two CPUs, the spinning thread uses half of the
+/// machine.
 pub fn usual_limit(cpus: usize) -> u64 {
     match cpus {
         0 | 1 => 0,

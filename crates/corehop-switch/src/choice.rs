@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The choice of a mechanism: by the host, and by the cost of some empty calls.
+//! Chooses a mechanism for the host, by the cost of some empty calls.
 
 use std::ffi::c_void;
 use std::ptr;
@@ -9,14 +9,14 @@ use crate::options::{Fallback, Options};
 use crate::switch::Switch;
 use crate::sys;
 
-/// Calls of each mechanism. The slowest takes some 100 µs for each.
+/// The number of calls per mechanism. The slowest mechanism takes about 100 µs per call.
 const CALLS: usize = 20;
 
-/// The mechanisms that are tried. The others have to be asked for: V4 takes a core from others, V3 needs what many hosts
-/// forbid, and V1 moves the caller itself.
+/// The mechanisms that are compared. The others run only on request: V4 takes a core from other threads, V3 needs
+/// features that many hosts forbid, and V1 moves the caller itself.
 const TRIED: [Mechanism; 2] = [Mechanism::Adaptive, Mechanism::HandOff];
 
-/// Starts the mechanism whose empty call is the cheapest, at the median.
+/// Starts the mechanism with the lowest median cost of an empty call.
 pub(crate) fn cheapest(switch: &mut Switch, limit: u64, options: &Options) {
     let mut costs = Vec::new();
     for mechanism in TRIED {
@@ -31,8 +31,8 @@ pub(crate) fn cheapest(switch: &mut Switch, limit: u64, options: &Options) {
     switch.set_costs(costs);
 }
 
-/// The median cost of an empty call, in nanoseconds. None where no call was switched: one that runs on the caller's core
-/// is cheap, and says nothing.
+/// The median cost of an empty call, in nanoseconds. `None` if no call was switched, because a call on the caller's
+/// core is cheap and says nothing.
 fn cost(switch: &mut Switch) -> Option<u64> {
     let mut costs = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {
@@ -46,7 +46,7 @@ fn cost(switch: &mut Switch) -> Option<u64> {
     median(&mut costs)
 }
 
-/// The middle value, or the mean of the two middle ones.
+/// The middle value, or the mean of the two middle values.
 fn median(costs: &mut [u64]) -> Option<u64> {
     costs.sort_unstable();
     let (low, high) = (costs.get(costs.len().checked_sub(1)? / 2)?, costs.get(costs.len() / 2)?);

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Faults that a test plants into the protocols, to see that its checks would find them.
+//! Faults that a test plants into the protocols, to show that the checks would find them.
 //!
-//! Outside of models nothing is planted, and the compiler removes the questions.
+//! Outside of models no fault is planted, and the compiler removes the checks for faults.
 
-/// A step that a faulty protocol leaves out.
+/// A step that a faulty protocol omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProtocolFault {
-    /// A thread lies down without looking once more: a wake-up is lost.
+    /// A thread goes to sleep without looking once more, so a wake-up is lost.
     SleepsWithoutLooking,
-    /// A partner does not claim the call: a call that was taken back runs twice.
+    /// A partner does not claim the call, so a call that was taken back runs twice.
     TakesWithoutClaim,
-    /// A partner looks whether the caller wants a call back before it announces that it runs it.
+    /// A partner checks whether the caller wants the call back before it announces that it runs the
+    /// call.
     LooksBeforeItAnnounces,
-    /// A partner does not order its announcement and its look.
+    /// A partner does not order its announcement before its check.
     AnnouncesWithoutOrder,
-    /// A caller takes a call back without ordering the steps of the partner.
+    /// A caller takes a call back without ordering the partner's steps.
     TakesBackWithoutOrder,
     /// The call is posted before its closure is complete.
     PostsWithoutRelease,
-    /// The sequence number is written before the result: the caller reads an old result.
+    /// The sequence number is written before the result, so the caller reads an old result.
     AnnouncesBeforeResult,
 }
 

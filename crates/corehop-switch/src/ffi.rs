@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C interface: `include/corehop_switch.h` has its documentation, and these are its bodies.
+//! The implementation of the C interface, which `include/corehop_switch.h` documents.
 //!
-//! A null switch is an error of the caller that every function answers, rather than crash: calls run where they are.
+//! Every function accepts a null switch, an error of the caller, without crashing: calls then run on the caller's
+//! core.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::fmt::Write as _;
@@ -12,9 +13,9 @@ use crate::partner::Function;
 use crate::policy::{CoreSet, Flags, MOST_CORES};
 use crate::switch::{Switch, Ticket, WaitError};
 
-/// The mechanism is chosen by its cost.
+/// The value with which the mechanism is chosen by its cost.
 const CHOOSE: u32 = u32::MAX;
-/// The usual limit of a spin.
+/// The value that selects the default spin limit.
 const USUAL: u64 = u64::MAX;
 
 const DONE: c_int = 0;
@@ -23,7 +24,7 @@ const UNKNOWN_TICKET: c_int = 2;
 const FORKED: c_int = 3;
 const INVALID: c_int = 4;
 
-/// `struct corehop_switch_options`.
+/// The C structure `struct corehop_switch_options`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct COptions {
@@ -48,7 +49,7 @@ impl COptions {
         }
     }
 
-    /// The wishes, or `None` if one of them has no meaning.
+    /// The options, or `None` if a value is invalid.
     fn read(self) -> Option<Options> {
         let mechanism = match self.mechanism {
             CHOOSE => None,
@@ -65,22 +66,22 @@ impl COptions {
     }
 }
 
-/// The usual wishes.
+/// Fills `options` with the defaults.
 ///
 /// # Safety
 ///
-/// `options` points to one such structure.
+/// `options` must point to one such structure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_options_init(options: *mut COptions) {
     // SAFETY: by the caller.
     unsafe { options.write(COptions::usual()) };
 }
 
-/// Starts a switch; null if a wish has no meaning.
+/// Creates a switch; returns null if an option is invalid.
 ///
 /// # Safety
 ///
-/// `options` is null or points to a structure that `corehop_switch_options_init` has filled.
+/// `options` must be null or point to a structure that `corehop_switch_options_init` has filled.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_open(options: *const COptions) -> *mut Switch {
     let wishes = if options.is_null() {
@@ -102,7 +103,7 @@ pub unsafe extern "C" fn corehop_switch_open(options: *const COptions) -> *mut S
 ///
 /// # Safety
 ///
-/// `switch` is null or open, and used by one thread at a time; see [`Switch::call`].
+/// `switch` must be null or open, and used by one thread at a time; see [`Switch::call`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_call(
     switch: *mut Switch,
@@ -118,11 +119,11 @@ pub unsafe extern "C" fn corehop_switch_call(
     }
 }
 
-/// Runs a function on one of some cores, by a policy.
+/// Runs a function on one of some cores, chosen by a policy.
 ///
 /// # Safety
 ///
-/// As for [`corehop_switch_call`]; `cores` points to 16 words.
+/// The conditions of [`corehop_switch_call`]; `cores` must point to 16 words.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_call_on(
     switch: *mut Switch,
@@ -143,11 +144,11 @@ pub unsafe extern "C" fn corehop_switch_call_on(
     DONE
 }
 
-/// Begins a function on another core.
+/// Starts a function on another core without waiting for it.
 ///
 /// # Safety
 ///
-/// As for [`Switch::submit`]; `ticket` points to one word.
+/// The conditions of [`Switch::submit`]; `ticket` must point to one word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_submit(
     switch: *mut Switch,
@@ -168,11 +169,11 @@ pub unsafe extern "C" fn corehop_switch_submit(
     }
 }
 
-/// Waits for a function that was begun.
+/// Waits for a function that was started.
 ///
 /// # Safety
 ///
-/// `switch` is null or open, and used by one thread at a time; `result` points to one word.
+/// `switch` must be null or open, and used by one thread at a time; `result` must point to one word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_wait(
     switch: *mut Switch,
@@ -192,11 +193,11 @@ pub unsafe extern "C" fn corehop_switch_wait(
     }
 }
 
-/// Wakes the partners ahead of need.
+/// Wakes the partners in advance.
 ///
 /// # Safety
 ///
-/// `switch` is null or open.
+/// `switch` must be null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_prepare(switch: *const Switch) {
     // SAFETY: by the caller.
@@ -205,11 +206,11 @@ pub unsafe extern "C" fn corehop_switch_prepare(switch: *const Switch) {
     }
 }
 
-/// The number of the mechanism.
+/// Returns the number of the mechanism.
 ///
 /// # Safety
 ///
-/// `switch` is null or open.
+/// `switch` must be null or open.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_mechanism(switch: *const Switch) -> u32 {
     // SAFETY: by the caller.
@@ -217,11 +218,12 @@ pub unsafe extern "C" fn corehop_switch_mechanism(switch: *const Switch) -> u32 
     switch.map_or(Mechanism::Local, Switch::mechanism) as u32
 }
 
-/// Writes the mechanism, its costs and the wishes that were not met, as text. Returns its length without the null.
+/// Writes the mechanism, its costs and the unmet options as text. Returns the length of the text without the
+/// terminating null.
 ///
 /// # Safety
 ///
-/// `switch` is null or open; `text` points to `size` bytes, or is null with a size of 0.
+/// `switch` must be null or open; `text` must point to `size` bytes, or be null with a size of 0.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_describe(
     switch: *const Switch,
@@ -241,7 +243,7 @@ pub unsafe extern "C" fn corehop_switch_describe(
     said.len()
 }
 
-/// One line for the mechanism, one for each wish that was not met.
+/// One line for the mechanism, and one for each unmet option.
 fn described(switch: &Switch) -> String {
     let mut text = switch.mechanism().to_string();
     for (mechanism, nanoseconds) in switch.costs() {
@@ -254,11 +256,11 @@ fn described(switch: &Switch) -> String {
     text
 }
 
-/// Carries out what is outstanding, ends the partners and frees the switch.
+/// Completes the outstanding calls, ends the partners and frees the switch.
 ///
 /// # Safety
 ///
-/// `switch` is null or open, and not used again.
+/// `switch` must be null or open, and must not be used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_close(switch: *mut Switch) {
     if !switch.is_null() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C interface as a C program meets it: each word that is written, where a text ends, and what no switch answers.
+//! Tests the C interface as a C program uses it: the words that are written, the end of texts, and the results
+//! without a switch.
 #![expect(clippy::print_stdout, reason = "a test says why it cannot look")]
 
 use std::ffi::c_void;
@@ -22,7 +23,7 @@ fn pointer(word: &AtomicU64) -> *mut c_void {
     ptr::from_ref(word).cast_mut().cast()
 }
 
-/// A switch that is closed with this, however the test ends.
+/// A switch that is closed on drop, however the test ends.
 struct Open(*mut Switch);
 
 impl Open {
@@ -33,7 +34,7 @@ impl Open {
         Self(unsafe { corehop_switch_open(&raw const options) })
     }
 
-    /// The contents of a buffer of this size, full of `x` before, that `describe` had, and its result.
+    /// Calls `describe` with a buffer of this size, filled with `x`; returns the buffer and the result.
     fn describe(&self, size: usize) -> (Vec<u8>, usize) {
         let mut buffer = vec![b'x'; size + 2];
         // SAFETY: the switch is open, and the buffer is larger than is said.
@@ -50,7 +51,7 @@ impl Drop for Open {
     }
 }
 
-/// The bit of a core, as words.
+/// The bit of a core in an array of words.
 fn words_of(core: usize) -> [u64; MOST_CORES / 64] {
     CoreSet::of(&[core]).words()
 }
@@ -256,14 +257,15 @@ fn tickets_are_given_until_the_ring_is_full_and_taken_once() {
     }
 }
 
-/// The number of times that a thread of this process has given its core up.
+/// The number of times that a thread of this process has given up its core.
 fn sleeps_of(thread: u64) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("voluntary_ctxt_switches:"));
     line.unwrap().trim().parse().unwrap()
 }
 
-/// A partner that sleeps looks for news once a second by itself: more often only because it is woken.
+/// In the test, a sleeping partner checks for calls once per second by itself; more frequent checks show that it was
+/// woken.
 #[test]
 fn a_partner_is_woken_ahead_of_need() {
     let open = Open::with(|options| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closures as calls: a small one travels in the line of its call, another one stays in a frame on its caller's stack.
+//! Closures as calls: a small closure is stored in the cache line of its call, and a larger one in a frame on its
+//! caller's stack.
 
 use std::any::Any;
 use std::ffi::c_void;
@@ -8,7 +9,7 @@ use std::{ptr, thread};
 
 use crate::lane::{ClosureStorage, PostedCall, RoomWords};
 
-/// A closure, and the place for its outcome.
+/// A closure, and space for its outcome.
 pub(crate) struct ClosureFrame<F, R> {
     pub(crate) work: Option<F>,
     pub(crate) outcome: Option<thread::Result<R>>,
@@ -25,7 +26,7 @@ impl<F: FnOnce() -> R, R> ClosureFrame<F, R> {
         PostedCall { function: perform::<F, R> as *const () as usize, argument }
     }
 
-    /// The result of the closure, whose call has ended. Its panic goes on here.
+    /// The result of the closure, whose call has ended. A panic of the closure continues in the caller.
     pub(crate) fn result(self) -> R {
         match self.outcome {
             Some(Ok(value)) => value,
@@ -35,7 +36,7 @@ impl<F: FnOnce() -> R, R> ClosureFrame<F, R> {
     }
 }
 
-/// Runs the closure of a frame. A panic is kept for the caller.
+/// Runs the closure of a frame. A panic is stored for the caller.
 pub(crate) unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void) -> u64 {
     // SAFETY: the caller passes its frame, and does not use it before the call has returned.
     let frame = unsafe { &mut *frame.cast::<ClosureFrame<F, R>>() };
@@ -45,13 +46,13 @@ pub(crate) unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void)
     0
 }
 
-/// The ends of a closure that travelled: what its call returns.
+/// The possible return values of a call with a stored closure.
 const RETURNED: u64 = 0;
 const PANICKED: u64 = 1;
 
 type Panic = Box<dyn Any + Send>;
 
-/// Whether closure, result and panic have room in the line of a call.
+/// Whether the closure, its result and a panic fit into the cache line of a call.
 #[inline]
 pub(crate) fn fits<F: FnOnce() -> R, R>(_: &F) -> bool {
     const { is_small::<F>() && is_small::<R>() && is_small::<Panic>() }
@@ -61,7 +62,7 @@ const fn is_small<T>() -> bool {
     size_of::<T>() <= size_of::<RoomWords>() && align_of::<T>() <= align_of::<RoomWords>()
 }
 
-/// Moves a closure that [`fits`] into the room of the caller's next call; the call that runs it.
+/// Moves a closure that [`fits`] into the storage of the caller's next call; returns the call that runs the closure.
 #[inline]
 pub(crate) fn pack<F: FnOnce() -> R, R>(room: &ClosureStorage, work: F) -> PostedCall {
     debug_assert!(fits(&work), "the closure has room");
@@ -71,7 +72,7 @@ pub(crate) fn pack<F: FnOnce() -> R, R>(room: &ClosureStorage, work: F) -> Poste
     PostedCall { function: unpack_and_perform::<F, R> as *const () as usize, argument }
 }
 
-/// Runs the closure that was moved into a room, and leaves its result or panic there.
+/// Runs the closure that was moved into the storage, and stores its result or panic there.
 unsafe extern "C" fn unpack_and_perform<F: FnOnce() -> R, R>(room: *mut c_void) -> u64 {
     // SAFETY: `pack` passes the room of the call's line, which outlives the call.
     let room = unsafe { &*room.cast::<ClosureStorage>() };
@@ -91,11 +92,13 @@ unsafe extern "C" fn unpack_and_perform<F: FnOnce() -> R, R>(room: *mut c_void) 
     }
 }
 
-/// Takes the result of a closure from a room, by what its call returned. Its panic goes on here.
+/// Takes the result of a closure from the storage, according to its call's return value. A panic of the closure
+/// continues in the caller.
 ///
 /// # Safety
 ///
-/// The closure was packed into this room, its call has returned `how`, and `R` is the type of its result.
+/// The closure must have been packed into this storage, its call must have returned `how`, and `R` must be the type
+/// of its result.
 #[inline]
 pub(crate) unsafe fn unpack<R>(room: &ClosureStorage, how: u64) -> R {
     if how == RETURNED {

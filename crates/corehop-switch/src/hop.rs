@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The context hop: code in the middle of a function goes to the other core and comes back, with its stack.
+//! The context hop: code in the middle of a function moves to the other core and back, together with its stack.
 //!
-//! [`Switch::run`] delegates a closure. A hop moves the running code itself: it has a stack of its own, which the caller's
-//! thread and the partner's resume in turn. That breaks what belongs to a thread. A thread local is another one after a
-//! hop, and the compiler may have kept the address of the first; the same holds for `errno`, for locks that their thread
-//! has to release, and for everything that asks which thread it is. Therefore it is unsafe and has to be asked for, and
-//! where it can tell that it would go wrong it refuses.
+//! [`Switch::run`] delegates a closure to another thread. A hop moves the running code itself: the code has its own
+//! stack, which the caller's thread and the partner's thread resume in turn. Hops break everything that belongs to a
+//! thread. After a hop, a thread local is a different variable, and the compiler may have kept the address of the
+//! first one. The problem also affects `errno`, locks that their thread must release, and code that asks for the
+//! current thread. Therefore hops are unsafe and must be requested, and a hop is refused if a problem can be
+//! detected.
 
 use std::ffi::c_void;
 use std::fmt;
@@ -16,14 +17,14 @@ use std::thread;
 
 use crate::switch::Switch;
 
-/// A reason against hops.
+/// The reason why hops are refused.
 #[derive(Debug)]
 pub enum HopRefused {
-    /// The change of stacks is written for x86-64 only.
+    /// The stack switch is implemented for x86-64 only.
     Architecture,
-    /// The kernel keeps a shadow stack of this thread, which a change of stacks would violate.
+    /// The kernel maintains a shadow stack for this thread, which a stack switch would violate.
     ShadowStack,
-    /// This thread is unwinding: the count of panics belongs to the thread.
+    /// This thread is unwinding, and the count of panics belongs to the thread.
     Panicking,
     /// There is no memory for a stack.
     Stack(io::Error),
@@ -48,7 +49,7 @@ impl std::error::Error for HopRefused {}
 const STACK: usize = 256 << 10;
 const GUARD: usize = 4096;
 
-/// The wish of a function that gives its stack up.
+/// The request of a function that gives up its stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     There,
@@ -56,29 +57,29 @@ enum Wish {
     Done,
 }
 
-/// The two contexts of a hopping function: both sides reach them by pointers alone.
+/// The two contexts of a hopping function; both sides access them only through pointers.
 struct HopContext {
-    /// The stack pointer of the thread that runs the function, while it does.
+    /// The stack pointer of the thread that runs the function, while the function runs.
     base: *mut c_void,
-    /// The stack pointer of the function, while it does not run.
+    /// The stack pointer of the function, while the function does not run.
     own: *mut c_void,
     wish: Wish,
     away: bool,
 }
 
-/// The hops of a running function.
+/// Lets a running function hop between cores.
 #[derive(Debug)]
 pub struct Hop {
     control: *mut HopContext,
 }
 
 impl Hop {
-    /// Goes on on the OS core. False, and nothing happens, while this thread is unwinding.
+    /// Continues on the OS core. Returns false, without effect, while this thread is unwinding.
     pub fn there(&mut self) -> bool {
         self.away() || self.leave(Wish::There)
     }
 
-    /// Goes on on the caller's thread. False, and nothing happens, while this thread is unwinding.
+    /// Continues on the caller's thread. Returns false, without effect, while this thread is unwinding.
     pub fn back(&mut self) -> bool {
         !self.away() || self.leave(Wish::Back)
     }
@@ -101,7 +102,7 @@ impl Hop {
     }
 }
 
-/// A closure with its outcome, and the hops that it makes.
+/// A closure with its outcome, and its hops.
 struct HopFrame<F, R> {
     body: Option<F>,
     outcome: Option<thread::Result<R>>,
@@ -109,17 +110,18 @@ struct HopFrame<F, R> {
 }
 
 impl Switch {
-    /// Runs a closure that can [hop](Hop) between this thread and the OS core, on a stack of 256 KiB. It ends here or
-    /// there; its result, or its panic, comes back here.
+    /// Runs a closure that can [hop](Hop) between this thread and the OS core, on a stack of 256 KiB. The closure may
+    /// end on either side; its result or panic is returned on the calling thread.
     ///
     /// # Errors
     ///
-    /// Nothing has run: the architecture, a shadow stack, a panic under way or a lack of memory forbid it.
+    /// In case of an error nothing has run: the architecture, a shadow stack, a panic in progress or a lack of memory
+    /// prevents hops.
     ///
     /// # Safety
     ///
-    /// Across a hop the closure uses no thread local, by itself or by functions that it calls, holds no lock guard that
-    /// belongs to its thread, and has only values that may be sent to another thread.
+    /// Across a hop, the closure must not use thread locals (directly or through functions that it calls), must not
+    /// hold a lock guard that belongs to its thread, and may only hold values that can be sent to another thread.
     pub unsafe fn run_hopping<R>(
         &mut self,
         body: impl FnOnce(&mut Hop) -> R,
@@ -154,7 +156,7 @@ impl Switch {
     }
 }
 
-/// Says why hops would go wrong here.
+/// Checks for conditions under which hops would fail.
 fn refuse() -> Result<(), HopRefused> {
     if !context::SUPPORTED {
         return Err(HopRefused::Architecture);
@@ -165,7 +167,7 @@ fn refuse() -> Result<(), HopRefused> {
     if thread::panicking() { Err(HopRefused::Panicking) } else { Ok(()) }
 }
 
-/// Runs the function on this thread until it gives its stack up.
+/// Runs the function on this thread until it gives up its stack.
 unsafe extern "C" fn resume(control: *mut c_void) -> u64 {
     let control = control.cast::<HopContext>();
     // SAFETY: the driver passes the control of a function that waits in `own`.
@@ -193,7 +195,7 @@ unsafe extern "C" fn enter<F: FnOnce(&mut Hop) -> R, R>(frame: *mut c_void) -> !
     unreachable!("a function that is done is not resumed")
 }
 
-/// Memory for a stack, with a page below it that nothing may touch.
+/// Memory for a stack, with an inaccessible page below it.
 struct Stack(NonNull<c_void>);
 
 impl Stack {
@@ -234,7 +236,7 @@ mod context {
 
     pub(super) type Entry = unsafe extern "C" fn(*mut c_void) -> !;
 
-    /// Of `arch_prctl`: the features of the thread's shadow stack.
+    /// The `arch_prctl` code that returns the features of the thread's shadow stack.
     const SHADOW_STACK_STATUS: i64 = 0x5005;
 
     pub(super) fn has_shadow_stack() -> bool {
@@ -245,11 +247,11 @@ mod context {
         outcome == 0 && features & 1 == 1
     }
 
-    /// Saves what a function has to preserve, leaves the stack pointer in `save`, and goes on at `to`.
+    /// Saves the registers that a function must preserve, stores the stack pointer in `save`, and continues at `to`.
     ///
     /// # Safety
     ///
-    /// `to` was saved by this function or made by [`prepare`], and is resumed once.
+    /// `to` must have been saved by this function or created by [`prepare`], and may be resumed only once.
     #[unsafe(naked)]
     pub(super) unsafe extern "C" fn swap(save: *mut *mut c_void, to: *mut c_void) {
         naked_asm!(
@@ -277,7 +279,7 @@ mod context {
         )
     }
 
-    /// The first return of [`swap`] on a new stack leads here.
+    /// The code to which the first return of [`swap`] on a new stack leads.
     #[unsafe(naked)]
     unsafe extern "C" fn begin() {
         naked_asm!("mov rdi, r12", "call r13", "ud2")
@@ -287,7 +289,7 @@ mod context {
     ///
     /// # Safety
     ///
-    /// `top` is the end of writable memory, aligned to 16 bytes.
+    /// `top` must be the end of writable memory, aligned to 16 bytes.
     pub(super) unsafe fn prepare(
         top: *mut u64,
         entry: Entry,

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The mailbox between a caller and its partner: who writes which line, and when.
+//! The mailbox between a caller and its partner: which thread writes which cache line, and when.
 //!
-//! One thread posts calls, the other carries them out, in the order of their numbers. A call that is alone travels by the
-//! *express* slot: call, result and a small closure share one line, always the same, so that an empty call costs what it
-//! costs to send a line there and back. Calls that are outstanding together have the slots of a ring, where each side
-//! writes lines of its own and the other side can fetch the next ones meanwhile.
+//! One thread posts calls, and the other executes them in the order of their numbers. A single call uses the
+//! *express* slot: call, result and a small closure share one fixed cache line, so an empty call costs one transfer
+//! of that line in each direction. Simultaneously outstanding calls use the slots of a ring, where each side writes
+//! its own lines and the other side can prefetch the next ones.
 //!
-//! Beside each slot there is a *claim*, which decides whether the partner runs a call or the caller takes it back, so that
-//! a call runs exactly once. The caller touches claims only when it has lost patience, so that their lines stay with the
-//! partner. By [`Claiming::Light`] the partner announces the call, looks whether the caller wants it back, and runs it: two
-//! plain steps. The caller writes its wish, then lets the kernel order the partner's two steps ([`sync::heavy`]), then
-//! looks for the announcement. So one of them sees the other, and where the partner sees a wish, or the caller sees no
-//! announcement, a compare-and-swap decides. By [`Claiming::Strict`] it decides always: where the kernel has no such
+//! Each slot has a *claim*, which decides whether the partner runs a call or the caller takes it back, so that a call
+//! runs exactly once. The caller touches claims only when its patience has run out, so the claims' cache lines stay
+//! with the partner. With [`Claiming::Light`] the partner announces the call, checks whether the caller wants it
+//! back, and runs it. The announcement and the check are two plain steps. The caller writes its request, makes the
+//! kernel order the partner's two steps ([`sync::heavy`]), and then checks for the announcement. So at least one of
+//! them sees the other. If the partner sees a request, or the caller sees no announcement, a compare-and-swap
+//! decides. With [`Claiming::Strict`] the compare-and-swap always decides; this is used if the kernel has no such
 //! barrier.
 //!
-//! There is no lock and no allocation here, and unsafe code only reaches the closure. `models` runs these functions in
-//! every order of their steps.
+//! The code uses no lock and no allocation, and unsafe code only accesses the closure. `models` checks these
+//! functions in every order of their steps.
 
 use core::mem::MaybeUninit;
 
@@ -24,12 +25,12 @@ use crate::sync::{
     self, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, UnsafeCell, fence,
 };
 
-/// Alone in its lines: prefetchers bring them in pairs.
+/// A value in its own pair of cache lines, because prefetchers fetch lines in pairs.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
 
-/// A call. `seq` is written last.
+/// A posted call. The field `seq` is written last.
 #[derive(Debug)]
 struct CallRequest {
     seq: AtomicU64,
@@ -44,12 +45,12 @@ impl CallRequest {
     }
 }
 
-/// Alone in half a line: no request of the ring lies in two lines.
+/// A request in its own half line, so that no request of the ring spans two lines.
 #[derive(Debug)]
 #[repr(align(32))]
 struct RequestSlot(CallRequest);
 
-/// A result, in a quarter of a line. `seq` is written last.
+/// A result, which takes a quarter of a line. The field `seq` is written last.
 #[derive(Debug)]
 #[repr(align(16))]
 struct Reply {
@@ -63,14 +64,14 @@ impl Reply {
     }
 }
 
-/// The words of a closure, or of its result, that travel in the line of the express slot.
+/// The number of words for a closure or its result in the line of the express slot.
 pub(crate) const ROOM: usize = 3;
 
 /// The content of a [`ClosureStorage`].
 pub(crate) type RoomWords = MaybeUninit<[u64; ROOM]>;
 
-/// The place for a small closure, and then for its small result. The caller has it, but from the post of a call until its
-/// result; meanwhile it is of the thread that has claimed the call.
+/// Space for a small closure, and then for its small result. The space belongs to the caller, except from the post of
+/// a call until its result, when it belongs to the thread that has claimed the call.
 #[derive(Debug)]
 pub(crate) struct ClosureStorage(UnsafeCell<RoomWords>);
 
@@ -79,7 +80,7 @@ impl ClosureStorage {
         Self(UnsafeCell::new(MaybeUninit::uninit()))
     }
 
-    /// Gives the content to the thread that has the room.
+    /// Gives the content to the thread that owns the space.
     #[inline]
     pub(crate) fn open<T>(&self, work: impl FnOnce(*mut RoomWords) -> T) -> T {
         self.0.with_mut(work)
@@ -89,12 +90,12 @@ impl ClosureStorage {
 // SAFETY: one thread has the room at a time, and the numbers of request and reply hand it over.
 unsafe impl Sync for ClosureStorage {}
 
-/// The claim of a slot: who runs the call.
+/// The claim of a slot, which decides who runs the call.
 #[derive(Debug)]
 struct SlotClaim {
-    /// The last call that the partner is about to run. The partner alone writes it.
+    /// The last call that the partner has announced. Only the partner writes this field.
     announced: AtomicU64,
-    /// The number of the last call about which there was a question, times four, and how it stands.
+    /// The number of the last disputed call, times four, plus the state of the dispute.
     decided: AtomicU64,
 }
 
@@ -104,23 +105,23 @@ impl SlotClaim {
     }
 }
 
-/// The state of the question about a call.
+/// The state of a disputed call.
 #[derive(Clone, Copy, Debug)]
 enum RecallState {
-    /// The caller wants the call back. This is not decided yet.
+    /// The caller wants the call back. The dispute is not decided yet.
     Wanted = 1,
-    /// The caller has it.
+    /// The caller has taken the call back.
     TakenBack = 2,
-    /// The partner has it.
+    /// The partner runs the call.
     Runs = 3,
 }
 
 /// The way in which the partner claims calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claiming {
-    /// By plain steps, which the kernel can order for the caller.
+    /// The partner claims calls by plain steps, which the kernel can order for the caller.
     Light,
-    /// By a compare-and-swap for every call.
+    /// The partner claims every call by a compare-and-swap.
     Strict,
 }
 
@@ -132,26 +133,26 @@ pub(crate) struct PostedCall {
     pub(crate) argument: *mut (),
 }
 
-/// A call that the partner may run, or none.
+/// A call that the partner may run, or the reason why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LaneDecision {
-    /// Nothing has been posted.
+    /// No call has been posted.
     Nothing,
-    /// The caller has taken it back: go on with the next number.
+    /// The caller has taken the call back; continue with the next number.
     TakenBack,
-    /// It is the partner's now.
+    /// The partner owns the call and must run it.
     Run(PostedCall),
 }
 
-/// The place of a call. Numbers begin with 1 and are given without gaps, in the ring and for the express slot.
+/// The slot of a call. Numbers start at 1 and have no gaps, separately for the ring and the express slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LanePosition {
-    /// For a call that is alone.
+    /// The express slot, for a single call.
     Express(u64),
     Ring(u64),
 }
 
-/// A slot, while it is that of call `seq`.
+/// A slot while it belongs to call `seq`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallSlot<'a> {
     request: &'a CallRequest,
@@ -161,7 +162,7 @@ pub(crate) struct CallSlot<'a> {
 }
 
 impl CallSlot<'_> {
-    /// Caller: posts the call. The result of the call before it in this slot has been taken.
+    /// Posts the call; for the caller. The result of the slot's previous call must have been taken.
     #[inline]
     pub(crate) fn post(self, call: PostedCall) {
         self.request.function.store(call.function, Ordering::Relaxed);
@@ -171,13 +172,13 @@ impl CallSlot<'_> {
         self.request.seq.store(self.seq, order);
     }
 
-    /// Partner: whether the call, or one after it in the same slot, has been posted.
+    /// Whether this call, or a later call in the slot, has been posted; for the partner.
     #[inline]
     pub(crate) fn posted(self) -> bool {
         self.request.seq.load(Ordering::Acquire) >= self.seq
     }
 
-    /// Partner: takes the call, if it has been posted and not taken back.
+    /// Takes the call if it has been posted and not taken back; for the partner.
     #[inline]
     pub(crate) fn take(self, claiming: Claiming) -> LaneDecision {
         if !self.posted() {
@@ -189,13 +190,14 @@ impl CallSlot<'_> {
         LaneDecision::Run(self.call())
     }
 
-    /// Partner: claims the call; false if the caller has taken it back.
+    /// Claims the call; for the partner. Returns false if the caller has taken the call back.
     #[inline]
     fn claimed(self, claiming: Claiming) -> bool {
         claiming == Claiming::Light && self.announce() || self.decide(RecallState::Runs)
     }
 
-    /// Partner: announces the call, then looks; true if the caller has no wish by then, or one that will see this.
+    /// Announces the call, then checks for a request; for the partner. Returns true if the caller has not requested
+    /// the call back, or will see this announcement.
     #[inline]
     fn announce(self) -> bool {
         let is_wanted = || self.claim.decided.load(Ordering::Relaxed) >> 2 >= self.seq;
@@ -210,7 +212,7 @@ impl CallSlot<'_> {
         !is_wanted()
     }
 
-    /// The call: for the thread that has claimed it.
+    /// The call, for the thread that has claimed it.
     #[inline]
     pub(crate) fn call(self) -> PostedCall {
         PostedCall {
@@ -219,9 +221,10 @@ impl CallSlot<'_> {
         }
     }
 
-    /// Caller: takes the call back. False if the partner has it, or will have it, and its result will come.
+    /// Takes the call back; for the caller. Returns false if the partner has the call or will have it, so that its
+    /// result will come.
     ///
-    /// `barrier` orders the steps of a partner that claims lightly, and is false if it could not.
+    /// `barrier` orders the steps of a partner that claims lightly, and returns false if that failed.
     pub(crate) fn take_back(self, barrier: impl FnOnce() -> bool) -> bool {
         self.decide(RecallState::Wanted)
             && (planted(ProtocolFault::TakesBackWithoutOrder) || barrier())
@@ -229,7 +232,7 @@ impl CallSlot<'_> {
             && self.decide(RecallState::TakenBack)
     }
 
-    /// Decides about the call, unless it has been decided.
+    /// Decides the dispute about the call, unless it is already decided.
     #[cold]
     fn decide(self, decision: RecallState) -> bool {
         let open = self.seq << 2 | RecallState::TakenBack as u64;
@@ -238,7 +241,7 @@ impl CallSlot<'_> {
         self.claim.decided.fetch_update(yes, no, |it| (it < open).then_some(mine)).is_ok()
     }
 
-    /// Partner: hands the result back.
+    /// Returns the result to the caller; for the partner.
     #[inline]
     pub(crate) fn reply(self, value: u64) {
         if planted(ProtocolFault::AnnouncesBeforeResult) {
@@ -248,7 +251,7 @@ impl CallSlot<'_> {
         self.reply.seq.store(self.seq, Ordering::Release);
     }
 
-    /// Caller: the result, once it is there.
+    /// The result, once it is available; for the caller.
     #[inline]
     pub(crate) fn result(self) -> Option<u64> {
         let there = self.reply.seq.load(Ordering::Acquire) == self.seq;
@@ -256,7 +259,7 @@ impl CallSlot<'_> {
     }
 }
 
-/// Both sides of one call, in one line.
+/// Both sides of one call in one line.
 #[derive(Debug)]
 #[repr(C)]
 struct Express {
@@ -268,7 +271,7 @@ struct Express {
 #[cfg(not(loom))]
 const _: () = assert!(size_of::<Express>() == 64, "an express call has one line");
 
-/// An express slot, and a ring of `N` slots, between two threads.
+/// An express slot and a ring of `N` slots between two threads.
 #[derive(Debug)]
 pub(crate) struct Lane<const N: usize> {
     express: Apart<Express>,
@@ -276,9 +279,9 @@ pub(crate) struct Lane<const N: usize> {
     requests: Apart<[RequestSlot; N]>,
     replies: Apart<[Reply; N]>,
     claims: Apart<[SlotClaim; N]>,
-    /// The partner sleeps here.
+    /// The doorbell on which the partner sleeps.
     pub(crate) partner: Apart<Doorbell>,
-    /// The caller sleeps here.
+    /// The doorbell on which the caller sleeps.
     pub(crate) caller: Apart<Doorbell>,
     closing: Apart<AtomicU32>,
 }
@@ -304,7 +307,7 @@ impl<const N: usize> Lane<N> {
         CallSlot { request, reply, claim: &self.express_claim.0, seq }
     }
 
-    /// The room in the line of the express slot.
+    /// The closure storage in the line of the express slot.
     #[inline]
     pub(crate) fn room(&self) -> &ClosureStorage {
         &self.express.0.room
@@ -325,10 +328,10 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    /// Passes the time until the next look at a place, and has that look bring the line for writing.
+    /// Pauses before the next check of a slot, and makes that check fetch the line for writing.
     ///
-    /// Looks without a pause take the line away between two stores of the other side. The line of the ring stays with its
-    /// writer, as the next ones are in it.
+    /// Checks without a pause would take the line away between two stores of the other side. A line of the ring stays
+    /// with its writer, because it contains the next slots too.
     #[inline]
     pub(crate) fn pace(&self, place: LanePosition) {
         core::hint::spin_loop();
@@ -337,21 +340,21 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    /// Caller: nothing more will be posted. Wake the partner if this says so.
+    /// Announces that no further call will be posted; for the caller. Wake the partner if this returns true.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         self.closing.0.store(1, Ordering::Release);
         self.partner.0.ring()
     }
 
-    /// Partner: whether to end once nothing is posted.
+    /// Whether the partner must end once no call is posted.
     #[inline]
     pub(crate) fn closing(&self) -> bool {
         self.closing.0.load(Ordering::Acquire) == 1
     }
 }
 
-/// The partner's place in a lane: the next numbers.
+/// The partner's position in a lane: the next numbers.
 #[derive(Debug)]
 pub(crate) struct LaneConsumer<'a, const N: usize> {
     lane: &'a Lane<N>,
@@ -371,7 +374,7 @@ impl<'a, const N: usize> LaneConsumer<'a, N> {
         self.lane.express(self.express).posted() || self.lane.ring(self.ring).posted()
     }
 
-    /// Looks so often whether a call has been posted.
+    /// Checks up to `glances` times whether a call has been posted.
     #[inline]
     pub(crate) fn glance(&self, glances: u32) -> bool {
         let again = |_| {
@@ -387,7 +390,7 @@ impl<'a, const N: usize> LaneConsumer<'a, N> {
         self.posted() || self.lane.closing()
     }
 
-    /// Takes the next call, with the slot for its result; calls that were taken back are passed over.
+    /// Takes the next call, with the slot for its result; calls that were taken back are skipped.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<(CallSlot<'a>, PostedCall)> {
         loop {
@@ -408,16 +411,17 @@ impl<'a, const N: usize> LaneConsumer<'a, N> {
     }
 }
 
-/// The word on which one thread sleeps and which the other rings.
+/// The word on which one thread sleeps and which the other thread rings.
 ///
-/// The sleeper announces itself, then looks once more; the other writes its news, then looks whether someone sleeps.
-/// Between the two steps of each there is a full fence, so that one of them sees the other.
+/// The sleeper announces its sleep, then checks for news once more. The other thread writes its news, then checks
+/// whether the first thread sleeps. Each thread executes a full fence between its two steps, so at least one of them
+/// sees the other.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     word: AtomicU32,
 }
 
-/// The value of a doorbell while its thread sleeps, or is about to.
+/// The value of a doorbell while its thread sleeps, or is about to sleep.
 pub(crate) const ASLEEP: u32 = 1;
 const AWAKE: u32 = 0;
 
@@ -426,12 +430,12 @@ impl Doorbell {
         Self { word: AtomicU32::new(AWAKE) }
     }
 
-    /// The word to sleep on, as long as it is [`ASLEEP`].
+    /// The word to sleep on, as long as its value is [`ASLEEP`].
     pub(crate) fn word(&self) -> &AtomicU32 {
         &self.word
     }
 
-    /// Sleeper: announces a sleep. True if it may begin: `news` has nothing yet.
+    /// Announces a sleep; for the sleeper. Returns true if the sleep may begin, because `news` returns false.
     pub(crate) fn lie_down(&self, news: impl FnOnce() -> bool) -> bool {
         self.word.store(ASLEEP, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -442,12 +446,12 @@ impl Doorbell {
         true
     }
 
-    /// Sleeper: is awake.
+    /// Marks the sleeper as awake.
     pub(crate) fn get_up(&self) {
         self.word.store(AWAKE, Ordering::Relaxed);
     }
 
-    /// Other: after news. True if the thread sleeps and has to be woken on [`Self::word`].
+    /// Rings after news; for the other thread. Returns true if the thread sleeps and must be woken on [`Self::word`].
     #[inline]
     #[must_use]
     pub(crate) fn ring(&self) -> bool {
@@ -456,7 +460,7 @@ impl Doorbell {
             && self.word.swap(AWAKE, Ordering::AcqRel) == ASLEEP
     }
 
-    /// Whether the thread sleeps, or is about to. A hint.
+    /// Whether the thread sleeps, or is about to sleep. The result is only a hint.
     pub(crate) fn sleeps(&self) -> bool {
         self.word.load(Ordering::Relaxed) == ASLEEP
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The hand-off step by step, both sides on one thread.
+//! Tests the hand-off step by step, with both sides on one thread.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn call(function: usize) -> PostedCall {
     PostedCall { function, argument: core::ptr::null_mut() }
 }
 
-/// The number of the function that is taken next.
+/// The number of the function in the next taken call.
 fn taken<const N: usize>(calls: &mut LaneConsumer<'_, N>) -> Option<usize> {
     calls.take().map(|(_, call)| call.function)
 }

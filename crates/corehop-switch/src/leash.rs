@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The end of partners from outside their switch: by any thread, and within a signal handler.
+//! Ends partners from outside their switch: from any thread, and inside a signal handler.
 //!
-//! A partner has the rights that its caller had when the partner began. A caller that gives up rights therefore has to end
-//! its partners first, and at places where nothing may be locked or allocated. A leash is a place in static memory with
-//! numbers alone: the thread that pulls it reads no memory of the switch, which its owner may be freeing.
+//! A partner has the privileges that its caller had when the partner started. So a caller that drops privileges must
+//! first end its partners, even at points where no lock or allocation is allowed. A leash is a place in static memory
+//! that contains only numbers. The thread that ends a partner reads no memory of the switch, which its owner may be
+//! freeing.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
 use crate::sys;
 
-/// One partner, as all threads of its process see it.
+/// One partner, as visible to all threads of its process.
 #[derive(Debug, Default)]
 pub struct Leash {
-    /// The process of the partner. 0: the leash is free.
+    /// The process of the partner. 0 means that the leash is free.
     process: AtomicI32,
-    /// The thread that has the switch.
+    /// The thread that owns the switch.
     owner: AtomicI32,
-    /// The partner's thread; 0 before it runs, and [`GONE`] once the kernel has it no more: the number may then be another
-    /// thread's.
+    /// The partner's thread ID: 0 before it runs, and [`GONE`] once the kernel no longer has it, because the ID may
+    /// then belong to another thread.
     partner: AtomicI32,
-    /// The address of the word on which the partner sleeps: to wake it, not to read it.
+    /// The address of the word on which the partner sleeps, used to wake it and never read.
     bell: AtomicUsize,
-    /// The partner is to end.
+    /// Whether the partner must end.
     pulled: AtomicBool,
 }
 
-/// In the place of a process while a leash is being taken.
+/// The process value while a leash is being taken.
 const TAKING: i32 = -1;
-/// In the place of the number of a partner that has ended.
+/// The partner value after the partner has ended.
 const GONE: i32 = -1;
-/// The time between two looks at a partner that is ending, in nanoseconds.
+/// The time between two checks of a partner that is ending, in nanoseconds.
 const LOOK: u64 = 20_000;
 
 impl Leash {
-    /// A leash that no partner has.
+    /// Creates a leash without a partner.
     pub const fn new() -> Self {
         Self {
             process: AtomicI32::new(0),
@@ -44,11 +45,11 @@ impl Leash {
         }
     }
 
-    /// Ends the partners of the calling thread, or of all threads of this process, and waits until the kernel has none of
-    /// them: at most so many nanoseconds. True if they are gone.
+    /// Ends the partners of the calling thread, or of all threads in this process, and waits for at most
+    /// `nanoseconds` until the kernel has none of them. Returns true if all of them are gone.
     ///
-    /// A call that a partner has taken is carried out first. A signal handler may use this function, also one that
-    /// interrupted the switch. The caller's `errno` changes.
+    /// A call that a partner has taken is completed first. A signal handler may use this function, even one that
+    /// interrupted the switch. The caller's `errno` may change.
     pub fn end(leashes: &[Self], all: bool, nanoseconds: u64) -> bool {
         let (process, caller) = (sys::process(), sys::thread());
         let concerned = |leash: &Self| {
@@ -69,7 +70,7 @@ impl Leash {
         })
     }
 
-    /// In the child of a fork: the partners are the parent's.
+    /// Frees all leashes in the child of a fork, because the partners belong to the parent.
     pub fn forget(leashes: &[Self]) {
         leashes.iter().for_each(Self::release);
     }
@@ -88,17 +89,17 @@ impl Leash {
         Some(leash)
     }
 
-    /// Gives the leash to another partner; this one is gone.
+    /// Frees the leash for another partner, because this partner is gone.
     pub(crate) fn release(&self) {
         self.process.store(0, Ordering::Release);
     }
 
-    /// Partner: runs.
+    /// Records that the partner runs; for the partner.
     pub(crate) fn begin(&self) {
         self.partner.store(sys::thread(), Ordering::Release);
     }
 
-    /// Partner: whether to end.
+    /// Whether the partner must end; for the partner.
     #[inline]
     pub(crate) fn is_pulled(&self) -> bool {
         self.pulled.load(Ordering::SeqCst)
@@ -110,7 +111,7 @@ impl Leash {
         sys::futex_wake_at(self.bell.load(Ordering::Relaxed));
     }
 
-    /// Whether the partner began, and the kernel has it no more.
+    /// Whether the partner began, and the kernel no longer has its thread.
     fn is_over(&self) -> bool {
         let partner = self.partner.load(Ordering::Acquire);
         if partner > 0 && sys::is_gone(partner) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fast core switching: runs a function on another core and hands the result back.
+//! Fast core switching: runs a function on another core and returns its result.
 //!
-//! A [`Switch`] has a partner thread on an OS core. [`Switch::run`] runs a closure there:
+//! A [`Switch`] has a partner thread on an OS core. [`Switch::run`] runs a closure on that OS core:
 //!
 //! ```
 //! use corehop_switch::{Options, Switch};
@@ -11,12 +11,13 @@
 //! assert_eq!(switch.run(|| words.split(' ').count()), 5);
 //! ```
 //!
-//! [`Mechanism`] lists the ways to the other core, from a move of the thread to a partner that polls. [`policy`] chooses
-//! among several cores, and [`budget`] bounds how long a thread spins; neither needs an operating system, and without the
-//! feature `library` they are all that is left. The C interface is in `include/corehop_switch.h`.
+//! [`Mechanism`] lists the ways to run on the other core, from a migration of the thread to a polling partner.
+//! [`policy`] chooses among several cores, and [`budget`] bounds how long a thread spins. The modules `policy` and
+//! `budget` need no operating system, and only these two are left without the feature `library`. The C interface is
+//! in `include/corehop_switch.h`.
 //!
-//! Every wait has a bound. A call that the partner has not taken in time runs on the caller's core instead. A call that it
-//! has taken runs there to its end, once.
+//! Every wait is bounded. A call that the partner has not taken in time runs on the caller's core. A call that the
+//! partner has taken runs there to its end, exactly once.
 
 pub mod policy;
 pub mod budget;

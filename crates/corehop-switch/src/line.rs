@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The caller's side of one partner: posts calls and waits for results.
+//! The caller's side of one partner, which posts calls and waits for results.
 
 use std::ffi::{CString, c_void};
 use std::io;
@@ -19,30 +19,30 @@ use crate::sync;
 use crate::sys::{self, ForkSentinel, PosixThread};
 use crate::uring::Exchanger;
 
-/// A caller yields for so long before it sleeps, in nanoseconds: a wake-up of its own would cost as much.
+/// The time for which a caller yields before it sleeps, in nanoseconds, because waking the caller would cost as much.
 const YIELDS_FOR: u64 = 100_000;
-/// The naps of a polling caller whose function takes longer than its patience, in nanoseconds: a share of the time that it
-/// has waited, so that it neither comes late nor takes a core while it waits.
+/// The shortest and longest nap of a polling caller whose function exceeds its patience, in nanoseconds. A nap is a
+/// share of the time waited so far, so the caller is neither late nor uses a core while waiting.
 const NAPS: [u64; 2] = [50_000, 2_000_000];
 const NAP_SHARE: u64 = 32;
 /// The longest sleep of a caller whose call has been taken, in nanoseconds.
 const LONGEST_SLEEP: u64 = 1_000_000_000;
 
-/// A result, and the side it comes from.
+/// The result of a call, and which side ran it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallResolution {
     /// The partner ran the call.
     There(u64),
-    /// The partner did not come in time: the caller has taken the call back, and runs it.
+    /// The partner did not take the call in time, so the caller has taken it back and runs it.
     TakenBack(PostedCall),
-    /// This process was forked after the partner of its parent had taken the call.
+    /// This process was forked after the parent's partner had taken the call.
     Lost,
 }
 
-/// The start of a partner: its caller waits until it is on its core.
+/// The start of a partner; its caller waits until the partner is on its core.
 #[derive(Debug)]
 struct PartnerStart {
-    /// -1 before it is known, then an error number, or 0 for none.
+    /// The result of the start: -1 while unknown, 0 for success, otherwise an error number.
     outcome: AtomicI32,
     caller: Doorbell,
 }
@@ -75,7 +75,7 @@ impl PartnerStart {
     }
 }
 
-/// The beginnings of a partner: its thread borrows them to its end.
+/// The setup data of a partner, which its thread borrows until it ends.
 #[derive(Debug)]
 struct PartnerSetup {
     core: usize,
@@ -86,7 +86,7 @@ struct PartnerSetup {
     limit: u64,
     leash: Option<&'static Leash>,
     witness: Arc<ForkSentinel>,
-    /// The partner's thread, once it runs.
+    /// The ID of the partner's thread, once it runs.
     thread: AtomicI32,
     start: PartnerStart,
 }
@@ -96,7 +96,7 @@ impl PartnerSetup {
         (self.mechanism == Mechanism::Linked).then(Exchanger::open).transpose()
     }
 
-    /// The partner's thread.
+    /// Runs the partner's thread.
     fn run(&self) {
         self.thread.store(sys::thread(), Ordering::Relaxed);
         if let Some(leash) = self.leash {
@@ -120,18 +120,18 @@ extern "C" fn serve(origin: *mut c_void) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-/// One partner, as its caller sees it.
+/// One partner, seen from its caller.
 #[derive(Debug)]
 pub(crate) struct PartnerLink {
     pub(crate) core: usize,
-    /// The partner's, too, until it has been joined.
+    /// The setup data, shared with the partner until it has been joined.
     origin: Arc<PartnerSetup>,
     mechanism: Mechanism,
-    /// The number of the last call of the express slot.
+    /// The number of the last call in the express slot.
     express: u64,
-    /// The number of the last call of the ring.
+    /// The number of the last call in the ring.
     last: u64,
-    /// The slots whose results have not been taken, as bits.
+    /// A bit for each slot whose result has not been taken.
     outstanding: u64,
     budget: SpinBudget,
     limit: u64,
@@ -145,7 +145,7 @@ impl PartnerLink {
     ///
     /// # Errors
     ///
-    /// The core is offline or not allowed, or there is no thread, ring or leash left.
+    /// An error if the core is offline or not allowed, or if there is no thread, ring or leash left.
     pub(crate) fn open(
         core: usize,
         mechanism: Mechanism,
@@ -202,7 +202,7 @@ impl PartnerLink {
         self.origin.start.wait()
     }
 
-    /// Waits until the partner, which is ending, is gone from the kernel's list of threads, too.
+    /// Waits until the ending partner is also gone from the kernel's list of threads.
     fn end(&mut self) {
         if let Some(thread) = self.thread.take() {
             thread.join();
@@ -218,13 +218,13 @@ impl PartnerLink {
         self.outstanding != 0
     }
 
-    /// The room for a closure in the line of the next call; none while other calls are outstanding.
+    /// The space for a closure in the line of the next call; `None` while other calls are outstanding.
     #[inline]
     pub(crate) fn room(&self) -> Option<&ClosureStorage> {
         (!self.busy()).then(|| self.origin.lane.room())
     }
 
-    /// A slot of the ring, or `None` if the result in the next one has not been taken.
+    /// A free slot of the ring, or `None` if the result in the next slot has not been taken.
     #[inline]
     fn place(&mut self) -> Option<u64> {
         let seq = self.last + 1;
@@ -245,7 +245,7 @@ impl PartnerLink {
         Some(seq)
     }
 
-    /// Wakes the partner if it sleeps; without a call, ahead of need.
+    /// Wakes the partner if it sleeps, possibly in advance of a call.
     #[inline]
     pub(crate) fn wake(&self) {
         if self.mechanism != Mechanism::Polling && self.origin.lane.partner.0.ring() {
@@ -274,13 +274,14 @@ impl PartnerLink {
         Some(self.settle(place, asleep, witness))
     }
 
-    /// Waits for a result that was submitted.
+    /// Waits for the result of a submitted call.
     #[inline]
     pub(crate) fn wait(&mut self, seq: u64, witness: &ForkSentinel) -> CallResolution {
         self.settle(LanePosition::Ring(seq), false, witness)
     }
 
-    /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
+    /// Waits for a result. `asleep` says that the partner was found asleep; with an exchanger, the partner must still
+    /// be woken.
     #[inline]
     fn settle(
         &mut self,
@@ -299,7 +300,7 @@ impl PartnerLink {
         settled
     }
 
-    /// Looks so often for a result.
+    /// Checks up to `glances` times for a result.
     #[inline]
     fn glance(&self, place: LanePosition, glances: u32) -> Option<u64> {
         let slot = self.origin.lane.slot(place);
@@ -310,7 +311,7 @@ impl PartnerLink {
         slot.result().or_else(|| (1..glances).find_map(again))
     }
 
-    /// Spins within the budget, yields, sleeps, and at the end of its patience takes the call back.
+    /// Spins within the budget, yields, sleeps, and takes the call back when its patience runs out.
     #[cold]
     fn settle_slowly(
         &mut self,
@@ -336,7 +337,7 @@ impl PartnerLink {
         settled
     }
 
-    /// Polls: without a pause within the budget, then between yields.
+    /// Polls without a pause within the budget, then between yields.
     fn spin(&self, place: LanePosition, begun: u64, late: bool) -> Option<CallResolution> {
         let budget = if late { 0 } else { self.budget.now() };
         let most = match self.mechanism {
@@ -387,7 +388,7 @@ impl PartnerLink {
         }
     }
 
-    /// Sleeps for at most so many nanoseconds, unless the result is there, after it has waited for so long.
+    /// Sleeps for at most `nanoseconds` unless the result is there; `waited` is the time waited so far.
     fn sleep(&mut self, place: LanePosition, nanoseconds: u64, waited: u64, wake: &mut bool) {
         if self.mechanism == Mechanism::Polling {
             return sys::pause(nanoseconds.min(nap(waited)));
@@ -406,7 +407,7 @@ impl PartnerLink {
         bell.get_up();
     }
 
-    /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
+    /// Takes back a call that the partner has not taken; otherwise its function is running, and its result will come.
     fn take_back(&mut self, place: LanePosition, begun: u64) -> CallResolution {
         let barrier = || self.origin.claiming == Claiming::Strict || sync::heavy();
         if self.origin.lane.slot(place).take_back(barrier) {
@@ -420,7 +421,7 @@ impl PartnerLink {
         }
     }
 
-    /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
+    /// In a forked child: takes back the calls that the parent's partner had not taken at the fork.
     fn left_behind(&mut self, place: LanePosition) -> CallResolution {
         // No partner is here to be ordered.
         if self.origin.lane.slot(place).take_back(|| true) {
@@ -430,13 +431,13 @@ impl PartnerLink {
         }
     }
 
-    /// Takes an outstanding call, the oldest first.
+    /// The number of the oldest outstanding call.
     pub(crate) fn oldest(&self) -> Option<u64> {
         let first = self.last.saturating_sub(SLOTS as u64 - 1).max(1);
         (first..=self.last).find(|&seq| self.outstanding & bit(seq) != 0)
     }
 
-    /// Whether a number was given by [`Self::submit`] and its result has not been taken.
+    /// Whether [`Self::submit`] returned this number and its result has not been taken.
     pub(crate) fn owes(&self, seq: u64) -> bool {
         seq > 0
             && seq <= self.last
@@ -444,7 +445,7 @@ impl PartnerLink {
             && self.outstanding & bit(seq) != 0
     }
 
-    /// Ends the partner. No call is outstanding.
+    /// Ends the partner. No call may be outstanding.
     pub(crate) fn close(&mut self, witness: &ForkSentinel) {
         if witness.forked() {
             // The thread is the parent's: there is nothing to join, and its lane may look busy for ever.
@@ -458,8 +459,9 @@ impl PartnerLink {
     }
 }
 
-/// The way in which a partner claims calls: lightly where that shows and the kernel helps. A program whose partners have leashes may
-/// forbid itself system calls, the barrier among them, while calls are under way.
+/// The claiming mode of a partner: light if the partner polls, has no leash, and the kernel supports the barrier. A
+/// program whose partners have leashes may forbid itself system calls, including the barrier, while calls are in
+/// progress.
 fn claiming(mechanism: Mechanism, options: &Options) -> Claiming {
     let polls = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
     if polls && options.leashes.is_empty() && sys::has_membarrier() {
@@ -469,7 +471,7 @@ fn claiming(mechanism: Mechanism, options: &Options) -> Claiming {
     }
 }
 
-/// The length of a nap after so long a wait.
+/// The length of a nap after a wait of `waited`.
 fn nap(waited: u64) -> u64 {
     (waited / NAP_SHARE).clamp(NAPS[0], NAPS[1])
 }
@@ -482,7 +484,7 @@ fn bit(seq: u64) -> u64 {
 ///
 /// # Safety
 ///
-/// Its function may be run with its argument, on the caller's thread.
+/// The call's function must be safe to run with its argument on the caller's thread.
 pub(crate) unsafe fn run_here(call: PostedCall) -> u64 {
     // SAFETY: by the caller.
     unsafe { partner::run(call) }
@@ -520,7 +522,7 @@ mod tests {
         PostedCall { function: number as *const () as usize, argument: std::ptr::null_mut() }
     }
 
-    /// A line to the last usable core, with its witness.
+    /// A link to a partner on the last usable core, with its fork sentinel.
     fn line() -> (PartnerLink, Arc<ForkSentinel>) {
         let witness = Arc::new(ForkSentinel::new().unwrap());
         let core = sys::affinity().unwrap().iter().last().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Models of the hand-off: loom runs them in every order of their steps. `make models`.
+//! Models of the hand-off, which loom runs in every order of their steps. Run them by `make models`.
 
 use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use loom::sync::{Condvar, Mutex};
@@ -11,10 +11,10 @@ use crate::fault::{ProtocolFault, plant};
 use crate::lane::{ASLEEP, Claiming, Lane, LaneConsumer, LanePosition, PostedCall, ROOM};
 use crate::sync;
 
-/// Two slots are enough for a slot to be used again.
+/// A lane with two slots, which suffices for a slot to be reused.
 type TwoSlotLane = Lane<2>;
 
-/// The kernel's futex: compares and sleeps in one step.
+/// A model of the kernel's futex, which compares and sleeps in one step.
 struct Futex {
     lock: Mutex<()>,
     woken: Condvar,
@@ -40,7 +40,7 @@ impl Futex {
 
 struct World {
     lane: TwoSlotLane,
-    /// The partner's, the caller's.
+    /// The futexes of the partner and of the caller.
     partner: Futex,
     caller: Futex,
     /// The number of times that each call ran.
@@ -57,12 +57,12 @@ impl World {
         })
     }
 
-    /// The caller: posts call `number` and wakes the partner.
+    /// Posts call `number` and wakes the partner; for the caller.
     fn post(&self, number: usize, place: LanePosition) {
         self.post_function(10 * number, place);
     }
 
-    /// The same, with a closure of which the room has all words.
+    /// Posts call `number` with a closure that fills the whole storage, and wakes the partner.
     fn post_packed(&self, number: usize, place: LanePosition) {
         self.lane
             .room()
@@ -70,7 +70,7 @@ impl World {
         self.post_function(10 * number + PACKED, place);
     }
 
-    /// The result of a packed closure, after its call.
+    /// The result of a packed closure after its call.
     fn unpack(&self) -> u64 {
         let words = self.lane.room().open(|words| unsafe { words.cast::<ClosureWords>().read() });
         assert!(words.iter().all(|&word| word == words[0]), "torn words of a closure: {words:?}");
@@ -85,7 +85,8 @@ impl World {
         }
     }
 
-    /// The function of the models: its number times ten, plus one; a packed closure adds a hundred to each of its words.
+    /// Runs the function of the models, which returns its number times ten plus one; a packed closure adds a hundred
+    /// to each of its words.
     fn run(&self, call: PostedCall) -> u64 {
         let number = call.function / 10;
         self.runs[number].fetch_add(1, Ordering::Relaxed);
@@ -98,7 +99,7 @@ impl World {
         10 * number as u64 + 1
     }
 
-    /// The partner of V2 without a spin, until the lane closes.
+    /// Runs the partner of V2 without a spin, until the lane closes.
     fn partner(&self, claiming: Claiming) {
         let mut calls = LaneConsumer::new(&self.lane, claiming);
         loop {
@@ -142,12 +143,12 @@ impl World {
     }
 }
 
-/// The words of a packed closure, and the mark of its function.
+/// The words of a packed closure, and the marker of its function.
 type ClosureWords = [u64; ROOM];
 const PACKED: usize = 5;
 
-/// Runs a caller beside a partner that claims in this way, in every order with at most two interruptions: they suffice for
-/// all faults below.
+/// Runs a caller beside a partner with this way of claiming, in every order with at most two interruptions, which
+/// suffice for all faults below.
 fn explore_by(claiming: Claiming, calls: usize, caller: fn(&World, usize)) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
@@ -164,13 +165,13 @@ fn explore_by(claiming: Claiming, calls: usize, caller: fn(&World, usize)) {
     });
 }
 
-/// The same for both ways to claim.
+/// Runs a caller with both ways of claiming.
 fn explore(calls: usize, caller: fn(&World, usize)) {
     explore_by(Claiming::Light, calls, caller);
     explore_by(Claiming::Strict, calls, caller);
 }
 
-/// Calls one after the other; both threads sleep whenever they have nothing to do.
+/// Makes calls one after the other; both threads sleep whenever they have nothing to do.
 fn synchronous(world: &World, calls: usize) {
     for number in 1..=calls {
         let place = LanePosition::Express(number as u64);
@@ -179,7 +180,8 @@ fn synchronous(world: &World, calls: usize) {
     }
 }
 
-/// Two calls outstanding, results taken in the other order; then one alone, or one that uses a slot again.
+/// Makes two outstanding calls and takes their results in reverse order; then makes a single call, or one that reuses
+/// a slot.
 fn outstanding(world: &World, calls: usize) {
     world.post(1, LanePosition::Ring(1));
     world.post(2, LanePosition::Ring(2));
@@ -191,7 +193,7 @@ fn outstanding(world: &World, calls: usize) {
     }
 }
 
-/// Closures in the line of the call, one after the other.
+/// Makes calls with closures in the call's line, one after the other.
 fn packed(world: &World, calls: usize) {
     for number in 1..=calls {
         let place = LanePosition::Express(number as u64);
@@ -201,7 +203,7 @@ fn packed(world: &World, calls: usize) {
     }
 }
 
-/// The caller loses patience at once, with every call: it takes it back and runs it, or waits.
+/// The caller immediately loses patience with every call: it takes the call back and runs it, or waits.
 fn impatient(world: &World, calls: usize, place: fn(u64) -> LanePosition) {
     for number in 1..=calls {
         let place = place(number as u64);
@@ -210,12 +212,12 @@ fn impatient(world: &World, calls: usize, place: fn(u64) -> LanePosition) {
     }
 }
 
-/// The same with calls in the express line.
+/// The caller immediately loses patience with calls in the express slot.
 fn impatient_express(world: &World, calls: usize) {
     impatient(world, calls, LanePosition::Express);
 }
 
-/// The same with closures in the line.
+/// The caller immediately loses patience with calls whose closures are in the line.
 fn impatient_packed(world: &World, calls: usize) {
     for number in 1..=calls {
         let place = LanePosition::Express(number as u64);
@@ -231,7 +233,7 @@ fn settled(world: &World, place: LanePosition) -> u64 {
     if slot.take_back(sync::heavy) { world.run(slot.call()) } else { world.wait(place) }
 }
 
-/// Both calls of the ring are outstanding, and both are wanted back, the later one first.
+/// Makes both calls of the ring outstanding, and requests both back, the later one first.
 fn impatient_outstanding(world: &World, _: usize) {
     world.post(1, LanePosition::Ring(1));
     world.post(2, LanePosition::Ring(2));
@@ -254,7 +256,7 @@ fn no_order_of_steps_tears_a_closure_in_the_line_of_its_call() {
     explore(2, impatient_packed);
 }
 
-/// A fault by its name, the model that finds it, and what that reports.
+/// A fault by name, the model that finds it, and the message of that model.
 type Plant = (&'static str, ProtocolFault, fn(&World, usize), &'static str);
 
 const PLANTS: [Plant; 7] = [
@@ -287,10 +289,11 @@ const PLANTS: [Plant; 7] = [
     ("a call before its words", ProtocolFault::PostsWithoutRelease, packed, "left == right"),
 ];
 
-/// Names the fault for the process that plants it.
+/// The environment variable that names the fault for the process that plants it.
 const PLANT: &str = "COREHOP_PLANTED_FAULT";
 
-/// A model that fails may end its process, as its threads cannot be unwound: each has its own.
+/// The test uses a process for each model, because a failing model may end its process: its threads cannot be
+/// unwound.
 #[test]
 fn planted_faults_are_found() {
     if let Ok(name) = std::env::var(PLANT) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wishes of a caller, and the reasons why one could not be met.
+//! The options of a switch, and the reasons why an option could not be met.
 
 use std::{fmt, io};
 
@@ -10,18 +10,18 @@ use crate::policy::{CoreSet, Flags};
 /// The wishes for a switch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cores to switch to, at most 64. None: the last usable core that the caller is not on.
+    /// The cores to switch to, at most 64. If empty, the last usable core on which the caller is not running.
     pub os_cores: CoreSet,
-    /// The mechanism. `None`: V5 or V2, whichever makes an empty call cheaper at the start.
+    /// The mechanism for switching. `None` selects V5 or V2, whichever makes an empty call cheaper at the start.
     pub mechanism: Option<Mechanism>,
-    /// The choice among several cores.
+    /// The policy for choosing among several cores.
     pub flags: Flags,
-    /// The longest spin, in nanoseconds. `None`: [`usual_limit`](crate::budget::usual_limit).
+    /// The longest spin, in nanoseconds. `None` selects [`usual_limit`](crate::budget::usual_limit).
     pub spin_limit_ns: Option<u64>,
-    /// A call that the other core has not taken after so many nanoseconds runs on the caller's core.
+    /// The time in nanoseconds after which a call that the other core has not taken runs on the caller's core.
     pub patience_ns: u64,
-    /// Places for [leashes](Leash): each partner takes one, and a partner that finds none does not start. Empty: partners
-    /// without leashes, which only their switch can end.
+    /// Places for [leashes](Leash): each partner takes one, and does not start if none is free. If this list is
+    /// empty, partners have no leashes and only their switch can end them.
     pub leashes: &'static [Leash],
 }
 
@@ -38,26 +38,26 @@ impl Default for Options {
     }
 }
 
-/// A reason why a switch does less than it was asked to.
+/// The reason why a switch does less than requested.
 #[derive(Debug)]
 pub enum Fallback {
-    /// Only one core is usable: calls run on it.
+    /// Only one core is usable, so calls run on it.
     OneCore,
-    /// A core is offline, or not allowed to this process.
+    /// A core is offline, or not allowed for this process.
     Core {
         /// The number of the core.
         core: usize,
         /// The operating system's answer.
         error: io::Error,
     },
-    /// More than 64 OS cores were named: this one and those above it are not used.
+    /// More than 64 OS cores were named; this core and those above it are not used.
     TooMany {
         /// The first core that is left out.
         core: usize,
     },
-    /// io_uring is forbidden, or does not know futexes: V2 instead of V3.
+    /// io_uring is forbidden or does not support futexes, so V2 replaces V3.
     Ring(io::Error),
-    /// A thread or a page could not be had.
+    /// A thread or a page was not available.
     Resources(io::Error),
 }
 

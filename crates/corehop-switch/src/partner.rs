@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The partner: a thread on the other core that carries calls out, and how it waits for them.
+//! The partner: a thread on the other core that executes calls, and how it waits for them.
 
 use std::ffi::c_void;
 
@@ -10,16 +10,17 @@ use crate::mechanism::Mechanism;
 use crate::sys::{self, ForkSentinel};
 use crate::uring::Exchanger;
 
-/// The calls that may be outstanding at once.
+/// The largest number of outstanding calls.
 pub(crate) const SLOTS: usize = 64;
 
-/// A function that can run on another core: it gets a pointer and returns a word.
+/// A function that can run on another core; it takes a pointer and returns a word.
 pub type Function = unsafe extern "C" fn(*mut c_void) -> u64;
 
-/// A partner looks at least so often whether it is to end, in nanoseconds. Wake-ups do not depend on it.
+/// The longest time between two checks whether a partner must end, in nanoseconds. Wake-ups do not depend on these
+/// checks.
 const LONGEST_SLEEP: u64 = 1_000_000_000;
 
-/// Looks at the mailbox without asking the clock, about a microsecond or two: longer than an empty call.
+/// The number of mailbox checks before the clock is read, about a microsecond or two and longer than an empty call.
 pub(crate) const GLANCES: u32 = 64;
 
 /// The state of a partner's thread.
@@ -28,7 +29,7 @@ pub(crate) struct Partner<'a> {
     pub(crate) calls: LaneConsumer<'a, SLOTS>,
     pub(crate) mechanism: Mechanism,
     pub(crate) budget: SpinBudget,
-    /// The limit of the budget, in nanoseconds.
+    /// The spin limit, in nanoseconds.
     pub(crate) limit: u64,
     pub(crate) exchanger: Option<Exchanger>,
     pub(crate) leash: Option<&'static Leash>,
@@ -36,7 +37,7 @@ pub(crate) struct Partner<'a> {
 }
 
 impl Partner<'_> {
-    /// Carries calls out until the lane is closed, or the leash pulled, and nothing is posted.
+    /// Executes calls until the lane is closed or the leash is pulled, and no call is posted.
     pub(crate) fn serve(&mut self) {
         loop {
             if let Some((slot, call)) = self.calls.take() {
@@ -55,25 +56,26 @@ impl Partner<'_> {
         }
     }
 
-    /// Whether the leash is pulled: that does not close the lane.
+    /// Whether the leash is pulled, which does not close the lane.
     #[inline]
     fn is_pulled(&self) -> bool {
         self.leash.is_some_and(Leash::is_pulled)
     }
 
-    /// Whether to end once nothing is posted.
+    /// Whether the partner must end once no call is posted.
     #[inline]
     fn ends(&self) -> bool {
         self.lane.closing() || self.is_pulled()
     }
 
-    /// Whether a call has been posted, or this thread is to end.
+    /// Whether a call has been posted, or this thread must end.
     #[inline]
     fn news(&self) -> bool {
         self.calls.news() || self.is_pulled()
     }
 
-    /// Wakes a caller that sleeps. With an exchanger, that waits for this thread's own sleep if that is now.
+    /// Wakes a sleeping caller. With an exchanger, the wake-up is combined with this thread's own sleep if that
+    /// follows immediately.
     #[inline]
     fn wake_caller(&mut self) {
         // A polling caller never sleeps on its doorbell.
@@ -106,7 +108,7 @@ impl Partner<'_> {
         self.budget.learn(sys::now() - begun);
     }
 
-    /// Polls for at most so many nanoseconds. True if there is news.
+    /// Polls for at most `nanoseconds`. Returns true if there is news.
     fn spin(&self, nanoseconds: u64, begun: u64) -> bool {
         if nanoseconds == 0 {
             return self.news();
@@ -121,7 +123,7 @@ impl Partner<'_> {
         }
     }
 
-    /// Sleeps until there is news. A thread that is woken without any was woken ahead of need: it spins again.
+    /// Sleeps until there is news. A thread that is woken without news was woken in advance, so it spins again.
     fn sleep(&mut self, mut wake: bool) {
         let (lane, caller) = (self.lane, self.lane.caller.0.word());
         let bell = &lane.partner.0;
@@ -144,7 +146,7 @@ impl Partner<'_> {
         }
     }
 
-    /// Polls until there is news, and offers the core to others between budgets.
+    /// Polls until there is news, and yields the core between budgets.
     #[inline]
     fn poll(&self) {
         if self.calls.glance(GLANCES) {
@@ -160,7 +162,7 @@ impl Partner<'_> {
 ///
 /// # Safety
 ///
-/// Its function may be run with its argument, now and on this thread.
+/// The call's function must be safe to run with its argument, now and on this thread.
 #[inline]
 pub(crate) unsafe fn run(call: PostedCall) -> u64 {
     // SAFETY: only `post` makes calls, of functions of this type.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A partner without a thread of its own.
+//! Tests of a partner that runs without a separate thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

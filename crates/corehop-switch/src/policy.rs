@@ -1,32 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The choice of a core for a switch: Strong et al., section 9.2.
+//! Chooses a core for a switch: Strong et al., section 9.2.
 //!
-//! Two questions: to which core, and whether to a busy one. Three settings answer them. A *work-conserving* policy (WC)
-//! does not leave a core idle to queue at a busy one. *Affinity* (AF) returns to the core of the last switch; without
-//! it cores take turns. *Preferring affinity* (PA) goes to that core even where WC would not. A static binding always
-//! pairs the same two cores.
+//! A policy answers two questions: to which core to switch, and whether to switch to a busy core. Three settings
+//! determine the policy's answers. A *work-conserving* policy (WC) does not leave a core idle in order to queue at a
+//! busy core. *Affinity* (AF) returns to the core of the last switch; without affinity, cores take turns. *Preferring
+//! affinity* (PA) returns to that core even if WC would not. A static binding always pairs the same two cores.
 //!
-//! Pure: no system call, no clock, no allocation. The library and the simulated machine run this same code.
+//! The module is pure: it uses no system call, no clock and no allocation. The library and the simulated machine run
+//! this code.
 
 use core::fmt;
 use core::ops::BitOr;
 
-/// Cores are numbered below this.
+/// The limit for core numbers.
 pub const MOST_CORES: usize = 1024;
 
 const WORDS: usize = MOST_CORES / 64;
 
-/// A set of cores, by their numbers in the operating system.
+/// A set of cores, by the operating system's core numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct CoreSet {
     words: [u64; WORDS],
 }
 
 impl CoreSet {
-    /// No core.
+    /// The set without cores.
     pub const EMPTY: Self = Self { words: [0; WORDS] };
 
-    /// These cores. Numbers from [`MOST_CORES`] on are left out.
+    /// Returns the set of these cores. Numbers from [`MOST_CORES`] on are ignored.
     pub fn of(cores: &[usize]) -> Self {
         let mut set = Self::EMPTY;
         for &core in cores {
@@ -35,46 +36,46 @@ impl CoreSet {
         set
     }
 
-    /// The set as the operating system has it: bit `n` of word `m` is core `64 m + n`.
+    /// Returns the set in the operating system's format: bit `n` of word `m` is core `64 m + n`.
     pub fn words(&self) -> [u64; WORDS] {
         self.words
     }
 
-    /// The set of such words.
+    /// Returns the set with these words.
     pub fn from_words(words: [u64; WORDS]) -> Self {
         Self { words }
     }
 
-    /// Adds a core. False if its number is too large.
+    /// Adds a core. Returns false if its number is too large.
     pub fn insert(&mut self, core: usize) -> bool {
         let Some(word) = self.words.get_mut(core / 64) else { return false };
         *word |= 1 << (core % 64);
         true
     }
 
-    /// Takes a core out.
+    /// Removes a core.
     pub fn remove(&mut self, core: usize) {
         if let Some(word) = self.words.get_mut(core / 64) {
             *word &= !(1 << (core % 64));
         }
     }
 
-    /// Whether the core is in the set.
+    /// Returns whether the core is in the set.
     pub fn contains(&self, core: usize) -> bool {
         self.words.get(core / 64).is_some_and(|word| word >> (core % 64) & 1 == 1)
     }
 
-    /// The number of cores.
+    /// Returns the number of cores.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Whether there is no core.
+    /// Returns whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
     }
 
-    /// The cores of both sets.
+    /// Returns the intersection of both sets.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         let mut both = *self;
@@ -84,7 +85,7 @@ impl CoreSet {
         both
     }
 
-    /// The cores of this set that are not in the other.
+    /// Returns the cores of this set that are not in the other set.
     #[must_use]
     pub fn without(&self, other: &Self) -> Self {
         let mut rest = *self;
@@ -94,7 +95,7 @@ impl CoreSet {
         rest
     }
 
-    /// The cores in ascending order.
+    /// Returns the cores in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(at, &word)| {
             let mut rest = word;
@@ -106,7 +107,7 @@ impl CoreSet {
         })
     }
 
-    /// The next core above `core`, or the first one if there is none above it or `core` is `None`.
+    /// Returns the next core above `core`, or the first core if there is none above or `core` is `None`.
     pub fn next_after(&self, core: Option<usize>) -> Option<usize> {
         let above = core.and_then(|core| self.iter().find(|&other| other > core));
         above.or_else(|| self.iter().next())
@@ -119,28 +120,28 @@ impl fmt::Debug for CoreSet {
     }
 }
 
-/// The settings of the policy of a switch. Their bits are part of the C interface.
+/// The settings of a switch's policy. The bits are part of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub struct Flags(u32);
 
 impl Flags {
-    /// Cores take turns, busy or not.
+    /// Cores take turns, whether busy or not.
     pub const NONE: Self = Self(0);
-    /// WC: do not switch to a busy core if the core that is left would idle.
+    /// WC: a call does not switch to a busy core if the source core would idle.
     pub const WORK_CONSERVING: Self = Self(1);
-    /// AF: return to the core of the last switch, instead of taking turns.
+    /// AF: a call returns to the core of the last switch instead of taking turns.
     pub const AFFINITY: Self = Self(2);
-    /// PA: with both of them, return to that core even if it is busy.
+    /// PA: together with WC and AF, a call returns to the last core even if it is busy.
     pub const PREFER_AFFINITY: Self = Self(4);
-    /// The n-th application core always switches to the n-th OS core (counted anew beyond the last).
+    /// Static binding: the n-th application core always switches to the n-th OS core, starting over after the last.
     pub const STATIC_BINDING: Self = Self(8);
 
-    /// The settings of these bits, or `None` if one of them has no meaning.
+    /// Returns the settings with these bits, or `None` if a bit is unknown.
     pub fn from_bits(bits: u32) -> Option<Self> {
         (bits < 16).then_some(Self(bits))
     }
 
-    /// Whether all of `other` are set.
+    /// Returns whether all of `other` are set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -157,15 +158,15 @@ impl BitOr for Flags {
 /// The state of the machine that a choice depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct CoreOccupancy {
-    /// Cores to which calls are switched.
+    /// The cores to which calls are switched.
     pub os: CoreSet,
-    /// Cores on which threads run otherwise.
+    /// The cores on which threads otherwise run.
     pub app: CoreSet,
-    /// Cores of either kind that have something to do.
+    /// The cores of either kind that are busy.
     pub busy: CoreSet,
     /// The core that the thread would leave.
     pub source: usize,
-    /// Whether that core would have nothing else to do.
+    /// Whether the source core would be idle.
     pub source_idles: bool,
 }
 
@@ -177,7 +178,8 @@ pub struct CoreHistory {
 }
 
 impl CoreHistory {
-    /// The memory of the n-th thread: as affinity keeps a first choice for ever, these are dealt out in turns.
+    /// Returns the initial history of the n-th thread. Because affinity keeps a first choice permanently, first
+    /// choices are dealt out in turn.
     pub fn dealt(turn: usize, os: &CoreSet, app: &CoreSet) -> Self {
         let of = |cores: &CoreSet| cores.iter().nth(turn.checked_rem(cores.len())?);
         Self { last_os: of(os), last_app: of(app) }
@@ -189,14 +191,14 @@ impl CoreHistory {
 pub enum CoreChoice {
     /// Switch to this core.
     Switch(usize),
-    /// Carry the call out on the source core.
+    /// The call runs on the source core.
     Stay,
 }
 
-/// `SelectOSCore`: the core for a call that begins.
+/// `SelectOSCore`: chooses the core for a call that begins.
 ///
-/// The thread stays if there is no OS core, if it is on one already, or if the policy is work-conserving and would
-/// queue at a busy core while the source core idles.
+/// The thread stays if there is no OS core, if it is already on one, or if the policy is work-conserving and the call
+/// would queue at a busy core while the source core idles.
 pub fn select_os_core(flags: Flags, view: &CoreOccupancy, memory: &mut CoreHistory) -> CoreChoice {
     if view.os.contains(view.source) {
         return CoreChoice::Stay;
@@ -214,8 +216,8 @@ pub fn select_os_core(flags: Flags, view: &CoreOccupancy, memory: &mut CoreHisto
     CoreChoice::Switch(core)
 }
 
-/// `SelectAppCore`: the core for a thread whose call has ended. It never stays on an OS core, however busy the others
-/// are. `None` only if there is no application core.
+/// `SelectAppCore`: chooses the core for a thread whose call has ended. The thread never stays on an OS core, however
+/// busy the other cores are. The result is `None` only if there is no application core.
 pub fn select_app_core(
     flags: Flags,
     view: &CoreOccupancy,
@@ -228,7 +230,7 @@ pub fn select_app_core(
     Some(core)
 }
 
-/// The core that the policy would choose if all were idle.
+/// The core that the policy would choose if all cores were idle.
 fn favourite(
     flags: Flags,
     candidates: &CoreSet,
@@ -243,14 +245,15 @@ fn favourite(
     remembered.or_else(|| candidates.next_after(last))
 }
 
-/// The core of `to` that is bound to the core `source` of `from`. A core outside of `from` counts as its first.
+/// The core of `to` that is bound to the core `source` of `from`. A core outside of `from` counts as the first core
+/// of `from`.
 fn bound(from: &CoreSet, to: &CoreSet, source: usize) -> Option<usize> {
     let count = to.len();
     let place = from.iter().position(|core| core == source).unwrap_or(0);
     to.iter().nth(place.checked_rem(count)?)
 }
 
-/// The favourite, or an idle core instead of it; `None` if a work-conserving policy finds none.
+/// The preferred core, or an idle core instead; `None` if a work-conserving policy finds none.
 fn conserving(
     flags: Flags,
     candidates: &CoreSet,
@@ -276,7 +279,7 @@ mod tests {
     const AF: Flags = Flags::AFFINITY;
     const PA: Flags = Flags::PREFER_AFFINITY;
 
-    /// Application cores 0 to 3, OS cores 4 and 5; the thread is on core 1.
+    /// Occupancy with application cores 0 to 3, OS cores 4 and 5, and the thread on core 1.
     fn view(busy: &[usize]) -> CoreOccupancy {
         CoreOccupancy {
             os: CoreSet::of(&[4, 5]),
@@ -401,7 +404,8 @@ mod tests {
         }
     }
 
-    /// Never to a busy core while an idle one is free and the policy conserves, for every state of two OS cores.
+    /// The test checks every state of two OS cores: a work-conserving policy never chooses a busy core while an idle
+    /// core is free.
     #[test]
     fn a_conserving_choice_is_idle_unless_affinity_is_preferred() {
         for bits in 0..16 {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Closures that run on other cores while the caller goes on: safe, as their scope waits for all of them.
+//! Closures that run on other cores while the caller continues; this is safe because their scope waits for all of
+//! them.
 
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
@@ -10,15 +11,15 @@ use crate::switch::{Full, Switch, Ticket, WaitError};
 
 type ScopedClosure<'env, R> = Box<dyn FnOnce() -> R + Send + 'env>;
 
-/// In a type, keeps this lifetime from being taken for a shorter or a longer one.
+/// A type that makes the lifetime invariant, so that it cannot be shortened or lengthened.
 type Invariant<'a> = fn(&'a ()) -> &'a ();
 
-/// The closures that were begun within [`Switch::scope`].
+/// The closures that were started within [`Switch::scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env> {
     switch: &'scope mut Switch,
     begun: Vec<Option<Begun>>,
-    /// Invariant: a [`Pending`] of another scope does not fit.
+    /// The invariant lifetimes, so that a [`Pending`] of another scope does not fit.
     lifetimes: PhantomData<(Invariant<'scope>, Invariant<'env>)>,
 }
 
@@ -30,7 +31,7 @@ pub struct Pending<'scope, R> {
     of: PhantomData<(Invariant<'scope>, fn() -> R)>,
 }
 
-/// A call that is outstanding, its frame, and the function that ends the frame's life.
+/// An outstanding call, its frame, and the function that frees the frame.
 #[derive(Debug)]
 struct Begun {
     ticket: Ticket,
@@ -39,8 +40,8 @@ struct Begun {
 }
 
 impl Switch {
-    /// Runs `work`, which may begin closures on other cores, with borrows of what lives outside of it. All of them have ended
-    /// when this returns. A panic of a closure whose result was not taken goes on here.
+    /// Runs `work`, which may start closures on other cores that borrow values outside of `work`. All closures have
+    /// ended when this function returns. A panic of a closure whose result was not taken continues in the caller.
     pub fn scope<'env, T>(
         &mut self,
         work: impl for<'scope> FnOnce(&mut Scope<'scope, 'env>) -> T,
@@ -55,7 +56,8 @@ impl Switch {
 }
 
 impl<'scope, 'env> Scope<'scope, 'env> {
-    /// Begins a closure on another core. It runs here, at once, where there is no partner or 64 calls are outstanding.
+    /// Starts a closure on another core. If there is no partner, or 64 calls are outstanding, the closure runs
+    /// immediately on the caller's core.
     pub fn submit<R: Send + 'env>(
         &mut self,
         work: impl FnOnce() -> R + Send + 'env,
@@ -79,11 +81,12 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Pending { at: self.begun.len() - 1, of: PhantomData }
     }
 
-    /// Waits for a closure and returns its result. The order is free. A panic of the closure goes on here.
+    /// Waits for a closure and returns its result. Results may be taken in any order. A panic of the closure
+    /// continues in the caller.
     ///
     /// # Errors
     ///
-    /// [`WaitError::Forked`]: the process was forked while the closure ran; its result is the parent's.
+    /// [`WaitError::Forked`] if the process was forked while the closure ran; the parent gets the result.
     #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
     pub fn wait<R: Send + 'env>(&mut self, pending: Pending<'scope, R>) -> Result<R, WaitError> {
         let begun = self.begun[pending.at].take().ok_or(WaitError::UnknownTicket)?;
@@ -94,7 +97,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         Ok(frame.result())
     }
 
-    /// Waits for all that is outstanding; the first panic.
+    /// Waits for all outstanding closures; returns the first panic.
     fn settle(&mut self) -> Option<Box<dyn std::any::Any + Send>> {
         let mut first = None;
         for begun in std::mem::take(&mut self.begun).into_iter().flatten() {
@@ -116,11 +119,11 @@ impl Drop for Scope<'_, '_> {
     }
 }
 
-/// Frees a frame; the panic of its closure.
+/// Frees a frame; returns the panic of its closure.
 ///
 /// # Safety
 ///
-/// `frame` is such a frame, from a box, and its call has ended.
+/// `frame` must be such a frame, from a box, and its call must have ended.
 unsafe fn end<F, R>(frame: *mut ()) -> Option<Box<dyn std::any::Any + Send>> {
     // SAFETY: by the caller.
     let frame = unsafe { Box::from_raw(frame.cast::<ClosureFrame<F, R>>()) };

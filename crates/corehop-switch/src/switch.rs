@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The switch: one interface before all mechanisms.
+//! The switch: one interface to all mechanisms.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::sys::{self, ForkSentinel};
 
 /// Runs functions on other cores, for one calling thread at a time.
 ///
-/// A call is switched to a partner thread on an OS core, or the calling thread moves itself (V1). A function that runs
-/// on a partner is not on the caller's thread: thread locals, `errno`, the thread's number, its signal mask and its
-/// credentials are the partner's. Dropping the switch waits for calls that are outstanding and ends the partners.
+/// A call runs on a partner thread on an OS core, or the calling thread migrates itself (V1). A function on a partner
+/// does not run on the caller's thread: thread locals, `errno`, the thread ID, the signal mask and the credentials
+/// are the partner's. Dropping the switch waits for outstanding calls and ends the partners.
 #[derive(Debug)]
 pub struct Switch {
     lines: Vec<PartnerLink>,
@@ -37,14 +37,15 @@ pub struct Switch {
     counts: CallPlaceCounts,
 }
 
-/// The number of calls by the place where they ran.
+/// The number of calls by the core that ran them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallPlaceCounts {
-    /// On another core.
+    /// The number of calls that ran on another core.
     pub switched: u64,
-    /// On the caller's core, because the policy, the mechanism or 64 outstanding calls said so.
+    /// The number of calls that ran on the caller's core because of the policy, the mechanism or 64 outstanding
+    /// calls.
     pub local: u64,
-    /// On the caller's core, because the other core did not take the call in time.
+    /// The number of calls that ran on the caller's core because the other core did not take them in time.
     pub taken_back: u64,
 }
 
@@ -56,11 +57,11 @@ pub struct Ticket {
     pub(crate) number: u64,
 }
 
-/// The line of calls that ran when they were submitted.
+/// The line number of calls that ran when they were submitted.
 const KEPT: u8 = u8::MAX;
 
 impl Ticket {
-    /// Of a call that has run, and whose result is not kept here.
+    /// The ticket of a call that has run, and whose result is not stored.
     pub(crate) fn ran() -> Self {
         Self { line: KEPT, number: 0 }
     }
@@ -69,18 +70,18 @@ impl Ticket {
     ///
     /// # Errors
     ///
-    /// As [`Switch::wait`].
+    /// The errors of [`Switch::wait`].
     pub(crate) fn settled(self, switch: &mut Switch) -> Result<(), WaitError> {
         if self == Self::ran() { Ok(()) } else { switch.wait(self).map(drop) }
     }
 }
 
-/// A result that will not come.
+/// The reason why a result will never come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitError {
-    /// The ticket is of another switch, or its result has been taken.
+    /// The ticket belongs to another switch, or its result has been taken.
     UnknownTicket,
-    /// The process was forked while the parent's partner ran the call: the parent gets the result.
+    /// The process was forked while the parent's partner ran the call, so only the parent gets the result.
     Forked,
 }
 
@@ -95,7 +96,7 @@ impl std::fmt::Display for WaitError {
 
 impl std::error::Error for WaitError {}
 
-/// 64 calls are outstanding: wait for one.
+/// 64 calls are outstanding; wait for one of them first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -108,7 +109,7 @@ impl std::fmt::Display for Full {
 impl std::error::Error for Full {}
 
 impl Switch {
-    /// Starts partners as wished, or as well as this host allows: [`Self::fallbacks`] says what is missing.
+    /// Starts partners as requested, or as far as this host allows; [`Self::fallbacks`] lists what is missing.
     pub fn open(options: &Options) -> Self {
         sys::uncancelled(|| Self::begin(options))
     }
@@ -148,7 +149,7 @@ impl Switch {
         }
     }
 
-    /// The cores to switch to, and all that are usable by the caller or for a switch.
+    /// The cores to switch to, and all cores that the caller or a switch can use.
     fn cores(&mut self, options: &Options) -> (CoreSet, CoreSet) {
         let mine = match sys::affinity() {
             Ok(mine) => mine,
@@ -182,7 +183,7 @@ impl Switch {
         (cores, usable)
     }
 
-    /// Starts the partners of a mechanism in place of those that there are.
+    /// Starts the partners of a mechanism, replacing the present ones.
     pub(crate) fn start(&mut self, mechanism: Mechanism, limit: u64, options: &Options) {
         self.stop();
         match self.try_start(mechanism, limit, options) {
@@ -200,7 +201,7 @@ impl Switch {
 
     /// # Errors
     ///
-    /// As for [`PartnerLink::open`].
+    /// The errors of [`PartnerLink::open`].
     pub(crate) fn try_start(
         &mut self,
         mechanism: Mechanism,
@@ -218,7 +219,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Ends the partners; calls that are outstanding are carried out first.
+    /// Ends the partners after completing their outstanding calls.
     pub(crate) fn stop(&mut self) {
         for mut line in std::mem::take(&mut self.lines) {
             let Some(witness) = &self.witness else { continue };
@@ -233,9 +234,10 @@ impl Switch {
         self.mechanism = Mechanism::Local;
     }
 
-    /// Runs a closure on another core and returns its result, as if it had been called here. A panic goes on here.
+    /// Runs a closure on another core and returns its result, as if it had been called locally. A panic of the
+    /// closure continues in the caller.
     ///
-    /// A closure of at most three words, with a result of at most three, travels in the line of its call.
+    /// A closure of at most three words, with a result of at most three, is stored in the cache line of its call.
     ///
     /// # Panics
     ///
@@ -259,11 +261,11 @@ impl Switch {
         frame.result()
     }
 
-    /// Runs a call whose closure can be taken once.
+    /// Runs a call whose closure can be consumed once.
     ///
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// The conditions of [`Self::call`].
     #[inline]
     unsafe fn call_closure(&mut self, line: Option<usize>, call: PostedCall) -> u64 {
         let settled = self.settled(line, call);
@@ -279,7 +281,7 @@ impl Switch {
     ///
     /// # Safety
     ///
-    /// `function(argument)` may run on another thread, and does not unwind.
+    /// `function(argument)` must be allowed to run on another thread, and must not unwind.
     #[inline]
     pub unsafe fn call(&mut self, function: Function, argument: *mut c_void) -> u64 {
         let call = PostedCall { function: function as usize, argument: argument.cast() };
@@ -289,7 +291,7 @@ impl Switch {
         unsafe { self.finish(line, call, settled) }
     }
 
-    /// The partner for a call by the policy of this switch, or `None` to do without.
+    /// The partner for a call by the policy of this switch, or `None` to run without one.
     #[inline]
     fn usual_line(&mut self) -> Option<usize> {
         // One partner, and no question to the policy: nothing is done before the call is on its way.
@@ -300,18 +302,18 @@ impl Switch {
         self.line_for(&os, flags)
     }
 
-    /// Has a call run by a partner.
+    /// Runs a call on a partner.
     #[inline]
     fn settled(&mut self, line: Option<usize>, call: PostedCall) -> Option<CallResolution> {
         self.lines.get_mut(line?)?.call(call, self.witness.as_ref()?)
     }
 
-    /// Runs a function on one of these cores, by this policy, and returns its result: `coreswitch(destcoreset, flags)` of
-    /// Strong et al., section 3.6. Only OS cores of the switch are considered.
+    /// Runs a function on one of these cores, chosen by this policy, and returns its result: `coreswitch(destcoreset,
+    /// flags)` of Strong et al., section 3.6. Only OS cores of the switch are considered.
     ///
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// The conditions of [`Self::call`].
     #[inline]
     pub unsafe fn call_on(
         &mut self,
@@ -330,11 +332,11 @@ impl Switch {
         unsafe { self.finish(Some(line), call, settled) }
     }
 
-    /// The result of a call; one that the partner does not run runs here.
+    /// The result of a call; a call that the partner does not run is run on the caller's thread.
     ///
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// The conditions of [`Self::call`].
     #[inline]
     unsafe fn finish(
         &mut self,
@@ -354,7 +356,7 @@ impl Switch {
     ///
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// The conditions of [`Self::call`].
     #[cold]
     unsafe fn finish_here(
         &mut self,
@@ -375,7 +377,7 @@ impl Switch {
         unsafe { run_here(call) }
     }
 
-    /// The partner for a call, or `None` to do without.
+    /// The partner for a call, or `None` to run without one.
     #[inline]
     fn line_for(&mut self, cores: &CoreSet, flags: Flags) -> Option<usize> {
         if self.witness.as_ref()?.forked() {
@@ -390,7 +392,7 @@ impl Switch {
         self.lines.iter().position(|line| line.core == core)
     }
 
-    /// Asks the policy. A partner is busy while it has calls of this switch.
+    /// Chooses a core by the policy. A partner counts as busy while it has calls of this switch.
     fn choose(&mut self, cores: &CoreSet, flags: Flags) -> CoreChoice {
         let mut busy = CoreSet::EMPTY;
         for line in self.lines.iter().filter(|line| line.busy()) {
@@ -406,11 +408,11 @@ impl Switch {
         select_os_core(flags, &view, &mut self.memory)
     }
 
-    /// Runs a call on the caller's thread: after a move of the thread (V1), or where it is.
+    /// Runs a call on the caller's thread, after migrating the thread (V1) or without moving.
     ///
     /// # Safety
     ///
-    /// As for [`Self::call`].
+    /// The conditions of [`Self::call`].
     unsafe fn without_partner(&mut self, cores: &CoreSet, flags: Flags, call: PostedCall) -> u64 {
         if self.mechanism == Mechanism::Affinity
             && let CoreChoice::Switch(core) = self.choose(cores, flags)
@@ -427,17 +429,17 @@ impl Switch {
         unsafe { run_here(call) }
     }
 
-    /// Begins a function on another core; [`Self::wait`] gives its result. Up to 64 calls may be outstanding.
+    /// Starts a function on another core; [`Self::wait`] returns its result. Up to 64 calls may be outstanding.
     ///
-    /// Without a partner the function runs now.
+    /// Without a partner the function runs immediately.
     ///
     /// # Errors
     ///
-    /// [`Full`].
+    /// [`Full`] if 64 calls are outstanding.
     ///
     /// # Safety
     ///
-    /// As for [`Self::call`], until the result has been taken or the switch is dropped.
+    /// The conditions of [`Self::call`], until the result has been taken or the switch is dropped.
     #[inline]
     pub unsafe fn submit(
         &mut self,
@@ -460,11 +462,11 @@ impl Switch {
         Ok(Ticket { line: KEPT, number })
     }
 
-    /// Waits for the result of a call that was submitted. The order is free.
+    /// Waits for the result of a submitted call. Results may be taken in any order.
     ///
     /// # Errors
     ///
-    /// The ticket is not of this switch, or the process was forked while the call ran.
+    /// An error if the ticket is not of this switch, or the process was forked while the call ran.
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
     pub fn wait(&mut self, ticket: Ticket) -> Result<u64, WaitError> {
@@ -495,23 +497,23 @@ impl Switch {
         }
     }
 
-    /// Wakes the partners ahead of need: the next call, if it comes soon, finds them polling (V5).
+    /// Wakes the partners in advance, so that an early next call finds them polling (V5).
     pub fn prepare(&self) {
         let forked = self.witness.as_ref().is_none_or(|it| it.forked());
         self.lines.iter().filter(|_| !forked).for_each(PartnerLink::wake);
     }
 
-    /// The mechanism of this switch.
+    /// Returns the mechanism of this switch.
     pub fn mechanism(&self) -> Mechanism {
         self.mechanism
     }
 
-    /// The cores that calls are switched to.
+    /// Returns the cores to which calls are switched.
     pub fn os_cores(&self) -> CoreSet {
         self.os
     }
 
-    /// The wishes that could not be met, and why.
+    /// Returns the options that could not be met, and why.
     pub fn fallbacks(&self) -> &[Fallback] {
         &self.fallbacks
     }
@@ -520,7 +522,7 @@ impl Switch {
         self.fallbacks.push(fallback);
     }
 
-    /// The measured cost of an empty call, in nanoseconds, if the mechanism was chosen by it.
+    /// Returns the measured costs of an empty call, in nanoseconds, if the mechanism was chosen by cost.
     pub fn costs(&self) -> &[(Mechanism, u64)] {
         &self.costs
     }
@@ -530,7 +532,7 @@ impl Switch {
         self.counts = CallPlaceCounts::default();
     }
 
-    /// The calls so far, by the place where they ran.
+    /// Returns the number of calls so far, by the core that ran them.
     pub fn counts(&self) -> CallPlaceCounts {
         self.counts
     }
@@ -546,8 +548,8 @@ fn slot(number: u64) -> usize {
     (number % SLOTS as u64) as usize
 }
 
-/// Returns the thread to its core, and gives it its cores back, however the call ends. A mask alone would leave the thread
-/// on the other core, and later calls would find themselves there already.
+/// Returns the thread to its core and restores its allowed cores, however the call ends. Restoring only the mask
+/// would leave the thread on the other core, and later calls would find it already there.
 struct Return {
     core: usize,
     cores: CoreSet,
@@ -561,7 +563,7 @@ impl Drop for Return {
     }
 }
 
-/// Whether a thread of this process may run on the core: a short-lived one tries.
+/// Tests with a short-lived thread whether threads of this process may run on the core.
 fn allowed(core: usize) -> io::Result<()> {
     let attempt = move || (sys::thread(), sys::set_affinity(&CoreSet::of(&[core])));
     let thread = sys::without_signals(|| thread::Builder::new().spawn(attempt))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Switches without partners, tickets, and the ends of partners.
+//! Tests of switches without partners, of tickets, and of the end of partners.
 
 use super::*;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Atomics and cells: the real ones, or those of the model checker; and the two halves of an asymmetric fence.
+//! Atomics and cells, either the real ones or those of the model checker, and the two halves of an asymmetric fence.
 //!
-//! [`light`] costs its thread nothing, and [`heavy`] costs an entry into the kernel. Between a light and a heavy half the
-//! order is that of two full fences: the kernel has every running thread of the process pass a full fence (membarrier), and
-//! a thread that does not run has passed one when it was switched out.
+//! [`light`] costs its thread nothing, and [`heavy`] costs a system call. A light and a heavy half together order
+//! memory like two full fences. The kernel makes every running thread of the process execute a full fence
+//! (membarrier), and a thread that does not run has executed one when it was switched out.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{
@@ -16,7 +16,7 @@ pub(crate) use loom::sync::atomic::{
     AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
 };
 
-/// A cell as the model checker has it, which sees two threads that open it at once.
+/// A cell with the interface of the model checker, which detects two threads that open it simultaneously.
 #[cfg(not(loom))]
 #[derive(Debug)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -33,7 +33,8 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// The half of a thread that is often here: keeps the order of its stores and loads against a [`heavy`] half.
+/// The half for the thread that executes it often; it keeps the order of its stores and loads relative to a [`heavy`]
+/// half.
 #[inline]
 pub(crate) fn light() {
     #[cfg(not(loom))]
@@ -43,21 +44,22 @@ pub(crate) fn light() {
     fence(Ordering::SeqCst);
 }
 
-/// The half of a thread that is seldom here. False if the kernel refused it.
+/// The half of the fence for the thread that executes the fence rarely. Returns false if the kernel refused the
+/// fence.
 #[cfg(not(loom))]
 pub(crate) fn heavy() -> bool {
     crate::sys::membarrier()
 }
 
-/// As above, in a model.
+/// The heavy half of the fence in a model.
 #[cfg(loom)]
 pub(crate) fn heavy() -> bool {
     fence(Ordering::SeqCst);
     true
 }
 
-/// Fetches the line of a value for writing. A poller that means to write there next asks once for what it would else ask
-/// for twice: the content, then the line for itself.
+/// Fetches the cache line of a value for writing. A polling thread that will write there next then needs one transfer
+/// instead of two: first the content, then exclusive access.
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn own<T>(value: &T) {
@@ -75,6 +77,6 @@ pub(crate) fn own<T>(value: &T) {
     let _ = address;
 }
 
-/// As above, in a model: nothing.
+/// Does nothing in a model.
 #[cfg(loom)]
 pub(crate) fn own<T>(_: &T) {}

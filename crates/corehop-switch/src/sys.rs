@@ -11,7 +11,7 @@ use crate::policy::CoreSet;
 ///
 /// # Errors
 ///
-/// If the system has more cores than a [`CoreSet`] holds.
+/// An error if the system has more cores than a [`CoreSet`] can name.
 pub(crate) fn affinity() -> io::Result<CoreSet> {
     let mut words = CoreSet::EMPTY.words();
     // SAFETY: the kernel writes at most the given number of bytes.
@@ -24,7 +24,7 @@ pub(crate) fn affinity() -> io::Result<CoreSet> {
 ///
 /// # Errors
 ///
-/// None of them is online and allowed.
+/// An error if none of them is online and allowed.
 pub(crate) fn set_affinity(cores: &CoreSet) -> io::Result<()> {
     let words = cores.words();
     // SAFETY: the kernel reads the given number of bytes.
@@ -36,14 +36,14 @@ fn checked(outcome: i32) -> io::Result<i32> {
     if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(outcome) }
 }
 
-/// The core of the calling thread, as of now.
+/// The current core of the calling thread.
 pub(crate) fn current_core() -> Option<usize> {
     // SAFETY: no arguments.
     usize::try_from(unsafe { libc::sched_getcpu() }).ok()
 }
 
-/// Whether [`membarrier`] works in this process from now on. The first question of a process with several threads takes
-/// some 10 ms: the kernel waits until every CPU has seen it.
+/// Whether [`membarrier`] works in this process from now on. In a process with several threads the first call takes
+/// some 10 ms, because the kernel waits until every CPU has noticed it.
 pub(crate) fn has_membarrier() -> bool {
     // SAFETY: no memory.
     unsafe {
@@ -52,7 +52,7 @@ pub(crate) fn has_membarrier() -> bool {
     }
 }
 
-/// Has every running thread of this process pass a full fence. False if the kernel refuses that.
+/// Makes every running thread of this process execute a full fence. Returns false if the kernel refuses.
 pub(crate) fn membarrier() -> bool {
     // SAFETY: no memory.
     unsafe {
@@ -60,31 +60,31 @@ pub(crate) fn membarrier() -> bool {
     }
 }
 
-/// Offers the core to other threads.
+/// Yields the core to other threads.
 #[inline]
 pub(crate) fn yield_now() {
     // SAFETY: no arguments.
     unsafe { libc::sched_yield() };
 }
 
-/// Sleeps for so many nanoseconds, or until a signal; no cancellation ends it.
+/// Sleeps for `nanoseconds`, or until a signal; thread cancellation does not end the sleep.
 pub(crate) fn pause(nanoseconds: u64) {
     futex_wait(&AtomicU32::new(0), 0, nanoseconds);
 }
 
-/// The number of this process.
+/// The ID of this process.
 pub(crate) fn process() -> i32 {
     // SAFETY: no arguments.
     unsafe { libc::getpid() }
 }
 
-/// The number of the calling thread.
+/// The ID of the calling thread.
 pub(crate) fn thread() -> i32 {
     // SAFETY: no arguments.
     unsafe { libc::gettid() }
 }
 
-/// Whether the kernel has this thread of the process no more: it keeps a thread for a moment after a join.
+/// Whether the kernel no longer has this thread of the process; the kernel keeps a thread for a moment after a join.
 pub(crate) fn is_gone(thread: i32) -> bool {
     // SAFETY: numbers alone. Signal 0 is never sent; a thread of another process that has the number now does not count.
     let outcome = unsafe { libc::syscall(libc::SYS_tgkill, process(), thread, 0) };
@@ -101,8 +101,8 @@ pub(crate) fn is_gone(thread: i32) -> bool {
     true
 }
 
-/// Waits until the kernel has this thread, which has been joined, no more: for a second at most, as its number may be
-/// another thread's by then.
+/// Waits until the kernel no longer has this joined thread, for at most a second because another thread may then have
+/// the ID.
 pub(crate) fn await_end(thread: i32) {
     let deadline = now() + 1_000_000_000;
     while !is_gone(thread) && now() < deadline {
@@ -112,28 +112,29 @@ pub(crate) fn await_end(thread: i32) {
 
 /// A thread that runs a function on borrowed memory.
 ///
-/// On its way out it frees nothing and takes no lock that another thread can hold: a signal handler can wait for its end,
-/// whatever the handler interrupted. A thread of the standard library frees memory of its creator.
+/// When the thread ends, it frees nothing and takes no lock that another thread can hold. So a signal handler can
+/// wait for its end, whatever the handler interrupted. A thread of the standard library would free memory of its
+/// creator.
 #[derive(Debug)]
 pub(crate) struct PosixThread(libc::pthread_t);
 
-/// The function of a thread.
+/// The function type of a thread.
 pub(crate) type ThreadFunction = extern "C" fn(*mut libc::c_void) -> *mut libc::c_void;
 
-/// The size of a thread's stack, in bytes, as the standard library has it.
+/// The size of a thread's stack in bytes, as in the standard library.
 const STACK: usize = 2 << 20;
 
 impl PosixThread {
-    /// Starts a thread that takes no signals. Under a real-time policy of the caller the thread has the usual one all the
-    /// same: polling ahead of everything else can stop a machine.
+    /// Starts a thread that receives no signals. If the caller has a real-time policy, the thread still gets the
+    /// ordinary policy, because polling with the highest priority can block a machine.
     ///
     /// # Errors
     ///
-    /// There is no thread or memory left.
+    /// An error if there is no thread or memory left.
     ///
     /// # Safety
     ///
-    /// The function may be run with this argument on another thread, until [`Self::join`] has returned.
+    /// The function must be safe to run with this argument on another thread, until [`Self::join`] has returned.
     pub(crate) unsafe fn start(
         function: ThreadFunction,
         argument: *mut libc::c_void,
@@ -178,8 +179,8 @@ unsafe extern "C" {
 
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
-/// Does something that waits. A `pthread_cancel` meanwhile takes effect later: a thread that goes away in the middle of it
-/// leaves others with memory that is gone.
+/// Runs work that waits. A `pthread_cancel` during the work takes effect later, because a thread that ended in the
+/// middle would leave other threads with freed memory.
 pub(crate) fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     let mut before = 0;
     // SAFETY: writes one word.
@@ -190,8 +191,8 @@ pub(crate) fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     outcome
 }
 
-/// Ends a child in which the function of a partner has returned: no caller is there to take its result. 127 is what a shell
-/// says of a child that could not begin.
+/// Ends a child process in which the function of a partner has returned, because no caller is there to take its
+/// result. The exit code is 127, which shells use for a child that could not begin.
 pub(crate) fn end_child() -> ! {
     // SAFETY: no memory; nothing of the parent's is flushed or destroyed.
     unsafe { libc::_exit(127) }
@@ -203,8 +204,9 @@ pub(crate) fn name(name: &std::ffi::CStr) {
     unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_ptr()) };
 }
 
-/// Lets SIGSYS reach the calling thread. A filter answers a call by it, and libpsx has each thread give up rights in its
-/// handler: a partner that blocked it would be killed by the one and keep its rights from the other.
+/// Unblocks SIGSYS in the calling thread. A filter answers calls by this signal, and libpsx makes each thread drop
+/// privileges in its handler. A partner that blocked the signal would be killed by the filter, or would keep its
+/// privileges in the case of libpsx.
 pub(crate) fn let_filters_answer() {
     // SAFETY: the set is initialised before it is read.
     unsafe {
@@ -215,7 +217,7 @@ pub(crate) fn let_filters_answer() {
     }
 }
 
-/// The monotonic clock, in nanoseconds.
+/// The time of the monotonic clock, in nanoseconds.
 #[inline]
 pub(crate) fn now() -> u64 {
     let mut time = timespec(0);
@@ -231,7 +233,7 @@ pub(crate) fn timespec(nanoseconds: u64) -> libc::timespec {
     }
 }
 
-/// Sleeps while the word has this value: until woken, for at most so many nanoseconds, or until a signal.
+/// Sleeps while the word has this value: until woken, for at most `nanoseconds`, or until a signal.
 pub(crate) fn futex_wait(word: &AtomicU32, value: u32, nanoseconds: u64) {
     let time = timespec(nanoseconds);
     // SAFETY: the word lives as long as the call; the kernel reads one timespec.
@@ -251,7 +253,7 @@ pub(crate) fn futex_wake(word: &AtomicU32) {
     futex_wake_at(word.as_ptr() as usize);
 }
 
-/// Wakes the thread that sleeps on the word at this address, if there is one. There need not be such a word any more.
+/// Wakes the thread that sleeps on the word at this address, if there is one. The word need not exist any more.
 pub(crate) fn futex_wake_at(address: usize) {
     // SAFETY: the kernel only uses the address.
     unsafe {
@@ -259,7 +261,7 @@ pub(crate) fn futex_wake_at(address: usize) {
     };
 }
 
-/// Keeps signals from the threads that `start` creates: handlers belong to the program's own threads.
+/// Blocks signals in the threads that `start` creates, because handlers belong to the program's own threads.
 pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are initialised before they are read.
     unsafe {
@@ -273,9 +275,9 @@ pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Notices a fork: the child has none of the partners.
+/// Detects a fork, because the child has none of the partners.
 ///
-/// A page of its own that the kernel clears in a child, however it was made.
+/// The sentinel is a separate page that the kernel clears in a child, however the child was created.
 #[derive(Debug)]
 pub(crate) struct ForkSentinel {
     page: ptr::NonNull<AtomicU32>,
@@ -291,7 +293,7 @@ const PAGE: usize = 4096;
 impl ForkSentinel {
     /// # Errors
     ///
-    /// No memory, or a kernel before 4.14.
+    /// An error if there is no memory, or with a kernel before 4.14.
     pub(crate) fn new() -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
@@ -307,7 +309,7 @@ impl ForkSentinel {
         Ok(witness)
     }
 
-    /// Whether this process was forked from the one that made the witness.
+    /// Whether this process was forked from the process that created the sentinel.
     #[inline]
     pub(crate) fn forked(&self) -> bool {
         // SAFETY: mapped as long as the witness lives.

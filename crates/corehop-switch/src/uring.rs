@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! io_uring by its system calls, as far as the library needs it: futex operations in pairs, and a polling kernel thread.
+//! The parts of io_uring that the library needs, by system calls: futex operations in pairs, and a polling kernel
+//! thread.
 
 use std::io;
 use std::ptr::{self, NonNull};
@@ -24,7 +25,7 @@ const SQE_SKIP_SUCCESS: u8 = 1 << 6;
 const OP_NOP: u8 = 0;
 const OP_FUTEX_WAIT: u8 = 51;
 const OP_FUTEX_WAKE: u8 = 52;
-/// A private futex of 32 bits.
+/// The flags of a private 32-bit futex.
 const FUTEX2_PRIVATE_U32: i32 = 128 | 2;
 const ANY_BIT: u64 = 0xffff_ffff;
 
@@ -109,7 +110,7 @@ struct WaitArgument {
     time: u64,
 }
 
-/// A mapping that ends with its owner.
+/// A mapping that is removed with its owner.
 #[derive(Debug)]
 struct RingMapping {
     start: NonNull<u8>,
@@ -127,7 +128,7 @@ impl RingMapping {
         Ok(Self { start, length })
     }
 
-    /// The word at an offset that the kernel gave.
+    /// The word at an offset that the kernel returned.
     fn word(&self, offset: u32) -> &AtomicU32 {
         debug_assert!(offset as usize + 4 <= self.length);
         // SAFETY: the kernel's offsets lie within the mapping and are aligned to four bytes.
@@ -181,7 +182,7 @@ impl UringQueues {
         Ok(Self { rings, entries, parameters, fd })
     }
 
-    /// Whether the kernel knows an operation.
+    /// Whether the kernel supports an operation.
     fn knows(&self, operation: u8) -> bool {
         // A head of 16 bytes, then 8 bytes for each operation: its flags are the second half-word.
         let mut probe = [0_u16; 8 + 4 * 256];
@@ -193,7 +194,7 @@ impl UringQueues {
         outcome >= 0 && probe[8 + 4 * usize::from(operation) + 1] & OP_SUPPORTED != 0
     }
 
-    /// Puts a request into the ring. The callers never have more than two of them there, of four.
+    /// Adds a request to the ring. The callers never use more than two of the four entries.
     fn push(&mut self, entry: SubmissionEntry) {
         let tail = self.rings.word(self.parameters.sq.tail);
         let at = tail.load(Ordering::Relaxed);
@@ -219,7 +220,7 @@ impl UringQueues {
         Some(completion)
     }
 
-    /// Submits, and waits for a completion for at most so many nanoseconds.
+    /// Submits requests, and waits for a completion for at most `nanoseconds`.
     fn enter(&self, submit: u32, nanoseconds: u64) -> io::Result<()> {
         let time = sys::timespec(nanoseconds);
         let time = &raw const time as u64;
@@ -234,10 +235,10 @@ impl UringQueues {
     }
 }
 
-/// Wakes one thread and sleeps, in one entry into the kernel.
+/// Wakes one thread and sleeps, in a single system call.
 pub(crate) struct Exchanger {
     ring: UringQueues,
-    /// A wait that outlived its time is still in the kernel; the next one on the same word is it.
+    /// Whether a wait that timed out is still in the kernel; the next wait on that word reuses it.
     armed: bool,
 }
 
@@ -250,7 +251,7 @@ impl std::fmt::Debug for Exchanger {
 impl Exchanger {
     /// # Errors
     ///
-    /// io_uring is forbidden or absent, or does not know futexes (before Linux 6.7).
+    /// An error if io_uring is forbidden or missing, or does not support futexes (before Linux 6.7).
     pub(crate) fn open() -> io::Result<Self> {
         let ring = UringQueues::open(UringParameters {
             flags: SETUP_COOP_TASKRUN,
@@ -263,8 +264,8 @@ impl Exchanger {
         }
     }
 
-    /// Wakes the thread that sleeps on `wake`, then sleeps while `word` has `value`: until woken, for at most so many
-    /// nanoseconds, or until a signal. All waits of one exchanger are on one word.
+    /// Wakes the thread that sleeps on `wake`, then sleeps while `word` has `value`: until woken, for at most
+    /// `nanoseconds`, or until a signal. All waits of one exchanger use one word.
     pub(crate) fn exchange(
         &mut self,
         wake: Option<&AtomicU32>,
@@ -303,7 +304,8 @@ fn futex(opcode: u8, word: &AtomicU32, value: u32) -> SubmissionEntry {
     }
 }
 
-/// A kernel thread that polls for requests on a core (SQPOLL): the peer of a polling partner, for system calls alone.
+/// A kernel thread that polls for requests on a core (SQPOLL), the counterpart of a polling partner for system calls
+/// only.
 pub struct KernelPoller {
     ring: UringQueues,
 }
@@ -315,11 +317,11 @@ impl std::fmt::Debug for KernelPoller {
 }
 
 impl KernelPoller {
-    /// Starts the kernel's thread on a core; it polls until nothing has come for `idle_ms`.
+    /// Starts the kernel thread on a core; it polls until no request has arrived for `idle_ms`.
     ///
     /// # Errors
     ///
-    /// io_uring is forbidden or absent, or the core is not allowed.
+    /// An error if io_uring is forbidden or missing, or the core is not allowed.
     pub fn open(core: usize, idle_ms: u32) -> io::Result<Self> {
         let parameters = UringParameters {
             flags: SETUP_SQPOLL | SETUP_SQ_AFF,
@@ -330,7 +332,8 @@ impl KernelPoller {
         Ok(Self { ring: UringQueues::open(parameters)? })
     }
 
-    /// Has the kernel's thread do nothing, and waits until it has. False if it did not within `nanoseconds`.
+    /// Sends an empty request to the kernel thread, and waits for its completion. Returns false if it was not
+    /// completed within `nanoseconds`.
     pub fn nop(&mut self, nanoseconds: u64) -> bool {
         self.ring.push(SubmissionEntry { opcode: OP_NOP, ..SubmissionEntry::default() });
         self.wake_thread();
@@ -348,7 +351,7 @@ impl KernelPoller {
         true
     }
 
-    /// Wakes the kernel's thread if it has stopped polling.
+    /// Wakes the kernel thread if it has stopped polling.
     fn wake_thread(&self) {
         std::sync::atomic::fence(Ordering::SeqCst);
         let flags = self.ring.rings.word(self.ring.parameters.sq.flags);

@@ -4,10 +4,10 @@
 use std::arch::x86_64::{__rdtscp, _mm_lfence, _rdtsc};
 use std::time::Duration;
 
-/// Ticks of the time-stamp counter. They become time only by a [`TickClock`].
+/// A number of ticks of the time-stamp counter. Only a [`TickClock`] converts ticks to time.
 pub type Ticks = u64;
 
-/// The counter now; earlier loads are complete.
+/// Returns the current counter value after all earlier loads are complete.
 pub fn now() -> Ticks {
     let mut processor = 0;
     // SAFETY: every x86-64 CPU of the last fifteen years has rdtscp; it only writes `processor`.
@@ -21,7 +21,7 @@ pub fn now() -> Ticks {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TickClock {
     ticks_per_ns: f64,
-    /// The largest error of the rate, relative.
+    /// The largest relative error of the rate.
     pub error: f64,
 }
 
@@ -31,33 +31,33 @@ impl TickClock {
         ClockComparison::begin().after(span)
     }
 
-    /// A clock of a known rate.
+    /// Creates a clock with a known rate.
     pub const fn of_rate(ticks_per_ns: f64) -> Self {
         Self { ticks_per_ns, error: 0.0 }
     }
 
-    /// The time of that many ticks, in nanoseconds.
+    /// Returns the duration of `ticks` ticks, in nanoseconds.
     pub fn nanos(&self, ticks: Ticks) -> f64 {
         ticks as f64 / self.ticks_per_ns
     }
 
-    /// The time between two stamps of one CPU, in nanoseconds; negative where `later` is earlier.
+    /// Returns the time between two stamps of one CPU, in nanoseconds; negative if `later` is the earlier stamp.
     pub fn between(&self, earlier: Ticks, later: Ticks) -> f64 {
         later.wrapping_sub(earlier).cast_signed() as f64 / self.ticks_per_ns
     }
 
-    /// The ticks in that many nanoseconds.
+    /// Returns the number of ticks in `nanos` nanoseconds.
     pub fn ticks(&self, nanos: f64) -> Ticks {
         (nanos * self.ticks_per_ns) as Ticks
     }
 
-    /// Ticks per second.
+    /// Returns the number of ticks per second.
     pub fn hertz(&self) -> f64 {
         self.ticks_per_ns * 1e9
     }
 }
 
-/// The comparison of the two clocks, from its beginning on: the longer it lasts, the smaller is the error of the rate.
+/// A running comparison of the two clocks. The longer the comparison lasts, the smaller is the error of the rate.
 #[derive(Debug, Clone, Copy)]
 pub struct ClockComparison {
     ticks: Ticks,
@@ -66,13 +66,14 @@ pub struct ClockComparison {
 }
 
 impl ClockComparison {
-    /// Reads both clocks.
+    /// Starts a comparison by reading both clocks.
     pub fn begin() -> Self {
         let (ticks, nanos, width) = bracket();
         Self { ticks, nanos, width }
     }
 
-    /// The clock by now; after less than `least` the calling thread sleeps for the rest.
+    /// Returns the clock as measured so far. If less than `least` has passed, the calling thread first sleeps for the
+    /// rest.
     pub fn after(&self, least: Duration) -> TickClock {
         let passed = u64::try_from(raw_nanos() - self.nanos).unwrap_or_default();
         std::thread::sleep(least.saturating_sub(Duration::from_nanos(passed)));
@@ -83,7 +84,7 @@ impl ClockComparison {
     }
 }
 
-/// The counter and the raw clock at one moment: the narrowest of some tries, with its width in ticks.
+/// The counter and the raw clock at one moment: the narrowest of several attempts, with its width in ticks.
 fn bracket() -> (Ticks, i64, Ticks) {
     let tries = (0..32).map(|_| {
         let before = now();
@@ -94,12 +95,12 @@ fn bracket() -> (Ticks, i64, Ticks) {
     tries.min_by_key(|&(.., width)| width).unwrap_or_default()
 }
 
-/// `CLOCK_MONOTONIC_RAW` in nanoseconds.
+/// The time of `CLOCK_MONOTONIC_RAW` in nanoseconds.
 fn raw_nanos() -> i64 {
     read(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// A kernel clock in nanoseconds.
+/// Returns the time of a kernel clock in nanoseconds.
 pub fn read(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes `time`; the clocks asked for here exist on every kernel.
@@ -107,7 +108,8 @@ pub fn read(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// The CPU time of all threads that a process has and had, in nanoseconds, to this instant. None of one that has ended.
+/// Returns the CPU time of all present and past threads of a process up to now, in nanoseconds. `None` if the process
+/// has ended.
 pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // The clock of a process by its number: clock_getcpuclockid(3).
@@ -117,7 +119,7 @@ pub fn process_cpu_ns(pid: u32) -> Option<u64> {
     known.then(|| (time.tv_sec * 1_000_000_000 + time.tv_nsec).cast_unsigned())
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds, as BPF programs and records of the kernel have it.
+/// Returns the time of `CLOCK_MONOTONIC` in nanoseconds, the clock of BPF programs and kernel records.
 pub fn monotonic_ns() -> u64 {
     read(libc::CLOCK_MONOTONIC).cast_unsigned()
 }
@@ -138,9 +140,9 @@ pub fn sleep_until(deadline: i64) {
     {}
 }
 
-/// A spin of a fixed number of dependent additions: its ticks show the core's clock rate.
+/// Executes a fixed number of dependent additions; the elapsed ticks show the core's clock rate.
 ///
-/// The additions touch no memory; an eighth of a microsecond or so at 3 GHz.
+/// The additions touch no memory and take about an eighth of a microsecond at 3 GHz.
 pub(crate) fn spin() -> Ticks {
     let start = now();
     // SAFETY: counts a register down.
@@ -156,12 +158,12 @@ pub(crate) fn spin() -> Ticks {
     now() - start
 }
 
-/// The shortest of some spins, so that an interruption does not look like a slow clock.
+/// Returns the shortest of several spins, so that an interruption does not look like a slow clock.
 pub fn clock_rate_spin() -> Ticks {
     (0..3).map(|_| spin()).min().unwrap_or_default()
 }
 
-/// The counter without any fence, for places where an early value does no harm.
+/// Returns the counter value without a fence, for uses where a slightly early value does no harm.
 pub fn roughly_now() -> Ticks {
     // SAFETY: reads a counter.
     unsafe { _rdtsc() }

@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks on files (flock(2)), which a file system or a sandbox may refuse.
 //!
-//! A host that refuses locks refuses them to every run: the file that one run would lock must not stay behind and block
-//! the next run. So the refusal is an answer beside "held" and "busy", and each caller decides what it means.
+//! A host that refuses locks refuses them to every run, so a lock file that cannot be locked must not stay and block
+//! the next run. So "refused" is a result beside "held" and "busy", and each caller decides how to treat it.
 
 use std::fs::{File, TryLockError};
 use std::io;
 
-/// The answer to the request for a lock.
+/// The result of requesting a lock.
 #[derive(Debug)]
 pub enum Locking {
-    /// The lock is held now, until the last copy of the open file is closed.
+    /// This process now holds the lock, until the last copy of the open file is closed.
     Held,
     /// Another process holds the lock.
     Busy,
-    /// There are no locks on this file: the kernel's answer.
+    /// The file cannot be locked, with the kernel's error.
     Refused(io::Error),
 }
 
 impl Locking {
-    /// Whether another process holds the lock.
+    /// Returns whether another process holds the lock.
     pub const fn is_busy(&self) -> bool {
         matches!(self, Self::Busy)
     }
 }
 
-/// Asks for the lock on a file.
+/// Tries to lock a file.
 pub fn try_lock(file: &File) -> Locking {
     match file.try_lock() {
         Ok(()) => Locking::Held,
@@ -34,7 +34,7 @@ pub fn try_lock(file: &File) -> Locking {
     }
 }
 
-/// Waits for the lock on a file; whether it is held then. Where locks are refused there is none to wait for.
+/// Waits for the lock on a file; returns whether it is then held. If locks are refused, the call returns immediately.
 pub(crate) fn wait(file: &File) -> bool {
     loop {
         match file.lock() {

@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use crate::proc::{lines, number};
 use crate::rights;
 
-/// The user's folder for data of this program (XDG Base Directory Specification): `$XDG_DATA_HOME/corehop`
-/// or `~/.local/share/corehop`; None for a user without a home. With lent rights the environment is not
-/// read, and the home is that of the system's list of users.
+/// Returns this program's data folder of the user (XDG Base Directory Specification): `$XDG_DATA_HOME/corehop` or
+/// `~/.local/share/corehop`; `None` for a user without a home. If the program has lent privileges, the environment is
+/// ignored, and the home comes from the system's list of users.
 pub fn data() -> Option<PathBuf> {
     if rights::are_lent() {
         // SAFETY: has no arguments and cannot fail.
@@ -21,7 +21,7 @@ pub fn data() -> Option<PathBuf> {
     below(std::env::var_os("XDG_DATA_HOME"), std::env::var_os("HOME"))
 }
 
-/// The folder in these two. A relative one is to be ignored.
+/// The folder derived from these two variables. Relative folders are ignored.
 fn below(data: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     let absolute = |it: Option<OsString>| it.map(PathBuf::from).filter(|path| path.is_absolute());
     let data = absolute(data).or_else(|| absolute(home).map(|home| home.join(".local/share")));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Linux as a process sees it: its own threads and signals, clocks, the text of `/proc`, the description of the host, and a way
-//! back from every change of the system. Nothing here measures.
+//! Linux as seen by a process: its own threads and signals, clocks, the text of `/proc`, the description of the host,
+//! and a way to revert every change to the system. This crate makes no measurements.
 
 pub mod proc;
 pub mod clock;

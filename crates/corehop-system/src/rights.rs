@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rights that the program file gives (setcap, setuid) beyond those of the user who starts it.
+//! Privileges that the executable file gives (setcap, setuid) beyond those of the user who starts it.
 //!
-//! The user then controls the environment, the arguments and the journals, but not the rights. What comes from
-//! the user must not be done with them: see SECURITY.md.
+//! The user controls the environment, the arguments and the journals, but does not have these privileges. So data
+//! from the user must not be processed with them: see SECURITY.md.
 
 use std::io;
 
-/// Whether this process has rights that the user who started it has not (`AT_SECURE`, getauxval(3)).
+/// Returns whether this process has privileges that the user who started it lacks (`AT_SECURE`, getauxval(3)).
 pub fn are_lent() -> bool {
     // SAFETY: getauxval takes an integer and reads what the kernel gave to this process.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
@@ -19,14 +19,15 @@ struct CapabilityHeader {
     pid: i32,
 }
 
-/// `_LINUX_CAPABILITY_VERSION_3`.
+/// The constant `_LINUX_CAPABILITY_VERSION_3`.
 const VERSION: u32 = 0x2008_0522;
 
-/// Gives up lent rights for good: the real user and group, and no capability. Does nothing for a process
-/// whose rights are the user's own. It holds for the calling thread and those that it starts.
+/// Permanently drops lent privileges: sets the real user and group, and removes all capabilities. The call has no
+/// effect if the process has no lent privileges. The change applies to the calling thread and the threads that it
+/// starts.
 ///
 /// # Errors
-/// When the kernel refuses; the caller must not go on then.
+/// An error if the kernel refuses; the caller must then not continue.
 pub fn give_up_lent() -> io::Result<()> {
     if !are_lent() {
         return Ok(());

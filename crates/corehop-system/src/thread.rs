@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calling thread: where it may run, under which policy, and what the kernel counts of it.
+//! The calling thread: its allowed CPUs, its policy, and the kernel's counts.
 
 use std::ffi::c_ulong;
 use std::fmt;
@@ -7,13 +7,15 @@ use std::io;
 
 use corehop_plan::units::{Cpu, CpuList};
 
-/// The real-time priority of a measured job: above everything that is not real-time, below all else.
+/// The real-time priority of a measured job, above all ordinary threads and below all other
+/// real-time threads.
 pub const FIFO_PRIORITY: i32 = 2;
 
-/// Runs `work` on a thread of its own. The CPUs and the policy that `work` takes end with the thread.
+/// Runs `work` in a new thread. The CPUs and the policy that `work` sets end with that thread.
 ///
 /// # Errors
-/// The system's if no thread can be started (`ulimit -u`, a denied clone3), and a panic of `work`.
+/// The system's error if no thread can be started (`ulimit -u`, a denied clone3), and a panic of
+/// `work`.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
@@ -24,29 +26,29 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
 /// Restricts the calling thread to `cpus`.
 ///
 /// # Errors
-/// As [`set_affinity_of`].
+/// The errors of [`set_affinity_of`].
 pub fn set_affinity(cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
     set_affinity_of(0, cpus)
 }
 
-/// The CPUs that the calling thread may run on.
+/// Returns the CPUs that the calling thread may use.
 ///
 /// # Errors
-/// None that a thread could bring about.
+/// No error that a thread can cause.
 pub fn affinity() -> io::Result<CpuList> {
     affinity_of(0)
 }
 
 const WORD: usize = c_ulong::BITS as usize;
-/// As many CPUs as [`CpuList`] can name.
+/// The number of CPUs that [`CpuList`] can name.
 const MOST_CPUS: usize = 65_536;
 
-/// Lets thread `tid` (0: the calling one) run on `cpus` alone (sched_setaffinity(2)). A migration is
-/// made of this: up to 1,024 CPUs it takes no memory.
+/// Restricts thread `tid` (0 for the calling thread) to `cpus` (sched_setaffinity(2)). Migrations
+/// use this call, so it allocates no memory for up to 1,024 CPUs.
 ///
 /// # Errors
-/// `EINVAL` where none of them is online and in the thread's cpuset, `ESRCH` where the thread is
-/// gone. A list of which some are allowed is not an error: ask [`affinity_of`] what came of it.
+/// `EINVAL` if none of the CPUs is online and in the thread's cpuset, `ESRCH` if the thread is
+/// gone. A partly allowed list is no error; check the result by [`affinity_of`].
 pub fn set_affinity_of(tid: i32, cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
     let mut first = [0 as c_ulong; 1024 / WORD];
     let mut all: Vec<c_ulong> = Vec::new();
@@ -69,10 +71,10 @@ pub fn set_affinity_of(tid: i32, cpus: impl IntoIterator<Item = Cpu>) -> io::Res
     set_mask(tid, &all)
 }
 
-/// Lets thread `tid` (0: the calling one) run wherever its cpuset allows, now and later.
+/// Allows thread `tid` (0 for the calling thread) all CPUs of its cpuset, now and later.
 ///
 /// # Errors
-/// `ESRCH` where the thread is gone, `EPERM` where it is another user's.
+/// `ESRCH` if the thread is gone, `EPERM` if it belongs to another user.
 pub fn set_affinity_everywhere(tid: i32) -> io::Result<()> {
     // The kernel takes of it what there is and the cpuset allows.
     set_mask(tid, &[c_ulong::MAX; 8_192 / WORD])
@@ -84,10 +86,10 @@ fn set_mask(tid: i32, mask: &[c_ulong]) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// The CPUs that thread `tid` (0: the calling one) may run on (sched_getaffinity(2)).
+/// Returns the CPUs that thread `tid` (0 for the calling thread) may use (sched_getaffinity(2)).
 ///
 /// # Errors
-/// `ESRCH` where the thread is gone.
+/// `ESRCH` if the thread is gone.
 pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
     let mut mask = vec![0 as c_ulong; MOST_CPUS / WORD];
     let size = size_of_val(mask.as_slice());
@@ -104,26 +106,26 @@ pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
     Ok(CpuList::new(bits.map(|cpu| Cpu(cpu as u32))))
 }
 
-/// The number of the calling thread.
+/// Returns the ID of the calling thread.
 pub fn current_tid() -> u32 {
     // SAFETY: has no arguments and cannot fail.
     unsafe { libc::gettid() }.cast_unsigned()
 }
 
-/// The CPU that the calling thread is on.
+/// Returns the CPU on which the calling thread runs.
 pub fn current_cpu() -> Cpu {
     // SAFETY: asks a number of the kernel.
     Cpu(unsafe { libc::sched_getcpu() }.cast_unsigned())
 }
 
-/// A scheduling policy of the kinds used here.
+/// The scheduling policies that corehop uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchedulingPolicy {
     /// `SCHED_FIFO` at this priority.
     Fifo(i32),
     /// `SCHED_OTHER` at this nice value.
     Other(i32),
-    /// `SCHED_IDLE`: gives way to every thread of another class.
+    /// The policy `SCHED_IDLE`, which yields to every thread of another class.
     Idle,
 }
 
@@ -166,9 +168,10 @@ pub fn set_policy(policy: SchedulingPolicy) -> io::Result<()> {
     Ok(())
 }
 
-/// The best policy that the calling thread may have for measuring, and why no better one.
+/// Sets and returns the best policy that the calling thread may have for measuring, and why it is
+/// not a better one.
 ///
-/// `real_time` says whether FIFO may be tried. The thread is under the policy afterwards.
+/// `real_time` says whether FIFO may be tried.
 pub fn best_policy(real_time: Result<(), String>) -> (SchedulingPolicy, Option<String>) {
     let why = match real_time {
         Ok(()) => match set_policy(SchedulingPolicy::Fifo(FIFO_PRIORITY)) {
@@ -185,8 +188,7 @@ pub fn best_policy(real_time: Result<(), String>) -> (SchedulingPolicy, Option<S
     (best_ordinary_policy(), Some(why))
 }
 
-/// The best policy that is not real-time, for what cannot be bounded. The thread is under it
-/// afterwards.
+/// Sets and returns the best policy that is not real-time, for work without a time bound.
 pub fn best_ordinary_policy() -> SchedulingPolicy {
     let other = [-20, 0]
         .map(SchedulingPolicy::Other)
@@ -195,8 +197,8 @@ pub fn best_ordinary_policy() -> SchedulingPolicy {
     other.unwrap_or(SchedulingPolicy::Other(0))
 }
 
-/// A second line of defence behind the walk's own deadline: the kernel ends a process whose real-time
-/// thread computes for a second without sleeping.
+/// Sets a limit beside the walk's own deadline: the kernel ends a process whose real-time thread
+/// computes for a second without sleeping.
 fn limit_real_time() {
     let limit = libc::rlimit { rlim_cur: 1_000_000, rlim_max: 1_000_000 };
     // SAFETY: reads the limit. A refusal leaves the first line of defence.
@@ -206,16 +208,16 @@ fn limit_real_time() {
 /// The kernel's counts for the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Page faults that needed no input or output, and those that did.
+    /// The number of page faults, with and without input or output.
     pub faults: u64,
-    /// Involuntary context switches.
+    /// The number of involuntary context switches.
     pub switches: u64,
-    /// Time on the CPU in nanoseconds, without what the hypervisor stole.
+    /// The CPU time in nanoseconds, without time that the hypervisor stole.
     pub cpu_ns: u64,
 }
 
 impl Usage {
-    /// Both together.
+    /// Returns the sum of both counts.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -225,7 +227,7 @@ impl Usage {
         }
     }
 
-    /// The increase since `earlier`, on the same thread; on another one, nothing.
+    /// Returns the increase since `earlier`, which must come from this thread; never negative.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -236,7 +238,7 @@ impl Usage {
     }
 }
 
-/// Reads the calling thread's counts: a third of a microsecond.
+/// Reads the calling thread's counts, in a third of a microsecond.
 pub fn usage() -> Usage {
     // SAFETY: an all-zero value of this plain struct is valid.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -249,7 +251,7 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Asks the kernel to wake the calling thread as punctually as it can.
+/// Requests that the kernel wakes the calling thread as punctually as possible.
 pub fn punctual() {
     // SAFETY: sets the thread's timer slack to a nanosecond.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A set that is asked about, with its charges: its own question, one test, or a survey of all.
+//! Asks about a set including its charges: its default question, one test, or a survey of all tests.
 
 use corehop_plan::platform::Platform;
 use corehop_plan::workload::scheduler::Scheduler;
@@ -20,23 +20,23 @@ use crate::failure::{Exit, Failure};
 
 type Tests = Vec<&'static Test>;
 
-/// The question to a set.
+/// The question that is asked about a set.
 #[derive(Debug)]
 pub enum SetQuestion {
-    /// Its own question, and the tests that can answer it.
+    /// The set's default question, and the tests that can answer it.
     Question(SchedulabilityQuestion, Vec<&'static Test>),
-    /// One test.
+    /// Whether a single test accepts the set.
     One(&'static Test),
-    /// All tests, and the question if a scheduler is named.
+    /// All tests, and the default question if a scheduler is named.
     Survey(Vec<&'static Test>, Option<(SchedulabilityQuestion, Vec<&'static Test>)>),
 }
 
 impl SetQuestion {
-    /// The question by the name of a test, `all`, or neither.
+    /// Creates the question from the name of a test, from `all`, or from neither.
     ///
     /// # Errors
-    /// Exit 2 for an unknown test, clusters that the machine does not have, and a scheduler without an analysis or beside the
-    /// name of a test.
+    /// Exit 2 for an unknown test, for clusters that the machine lacks, for a scheduler without an analysis, and for
+    /// a scheduler together with a test.
     pub fn of(
         set: &TaskSet,
         platform: Option<&Platform>,
@@ -87,51 +87,51 @@ fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> 
     Ok(vec![test(&name).map_err(|error| Failure::new(Exit::Usage, error))?])
 }
 
-/// A set, what is charged to it, and what the answer is to have beside the verdict.
+/// A set with its charges, and the requested additions to the verdict.
 #[derive(Debug)]
 pub struct AskedSet<'a> {
-    /// The set.
+    /// The task set in question.
     pub set: &'a TaskSet,
-    /// The machine.
+    /// The machine on which the set runs, if the user named one.
     pub platform: Option<&'a Platform>,
     /// The delays of preemptions and migrations.
     pub delays: ChargedDelays<'a>,
     /// The overheads of the operating system.
     pub overheads: Option<SystemOverheads>,
-    /// The supply of the CPUs, where they do not supply all of the time.
+    /// The supply of the CPUs; `None` if they are always available.
     pub supply: Option<&'a InUnits>,
-    /// Whether the largest cost seen is taken for a bound.
+    /// Whether the largest observed cost is accepted as a bound.
     pub accept_largest: bool,
-    /// The additions to the answer.
+    /// The requested additions to the answer.
     pub wishes: MarginRequest,
 }
 
 /// The answer about a set.
 #[derive(Debug)]
 pub enum SetAnswer {
-    /// To its own question, or of one test.
+    /// The answer to the default question, or of one test.
     One(Box<CheckedSet>),
-    /// Of all tests.
+    /// The answers of all tests.
     Survey(Box<SetSurvey>),
 }
 
-/// A verdict, with what follows from it.
+/// A verdict with its consequences.
 #[derive(Debug)]
 pub struct CheckedSet {
-    /// The verdict.
+    /// The verdict with the deciding test.
     pub answered: Answered,
-    /// The question of the set, if it was asked, and not one test.
+    /// The set's default question if that was asked, and `None` if the user named a test.
     pub question: Option<SchedulabilityQuestion>,
-    /// The parts that Linux does not run as analysed.
+    /// Sentences about differences between Linux and the analysis.
     pub limits: Vec<String>,
-    /// The distance from the other answer.
+    /// The distance of the answer from the opposite answer.
     pub margin: Margin,
 }
 
 /// The verdicts of all tests.
 #[derive(Debug)]
 pub struct SetSurvey {
-    /// The answer for the scheduler that is named, if one is.
+    /// The answer for the named scheduler, if a scheduler is named.
     pub named: Option<Answered>,
     /// Each test with its answer.
     pub answers: Vec<(&'static Test, ChargedAnswer)>,
@@ -142,10 +142,10 @@ pub(super) fn damaged(error: TaskError) -> Failure {
 }
 
 impl AskedSet<'_> {
-    /// Asks.
+    /// Runs the tests and returns the answer.
     ///
     /// # Errors
-    /// Exit 2 where the costs that are meant are not clear; exit 4 for a set that makes no sense, or whose working sets have no
+    /// Exit 2 if the selection of costs is ambiguous; exit 4 for an invalid set, or one whose working sets have no
     /// known costs.
     pub fn ask(&self, question: SetQuestion) -> Result<SetAnswer, Failure> {
         let delay = |set: &TaskSet| self.delays.of(set).ok();
@@ -177,14 +177,14 @@ impl AskedSet<'_> {
     }
 }
 
-/// The answer of one test with its sentence.
+/// The answer of one test, with its sentence.
 fn alone(set: &TaskSet, test: &'static Test, asked: ChargedAnswer) -> Answered {
     let asked = with_bounds(set, test, asked);
     let sentence = sentence(set, test.scheduler, test, &asked);
     Answered { test, asked, sentence }
 }
 
-/// The parts that Linux does not run as analysed.
+/// Sentences about differences between Linux and the analysis.
 fn limits(
     set: &TaskSet,
     answered: &Answered,
@@ -194,7 +194,7 @@ fn limits(
     deployment::limits(set, answered.test, scheduler, &answered.asked)
 }
 
-/// Every test, and the answer for the scheduler that was named, if one was.
+/// The answers of every test, and the answer for the named scheduler, if there is one.
 fn surveyed(
     set: &TaskSet,
     charged: &mut ChargedSet<'_>,
@@ -211,26 +211,26 @@ fn surveyed(
 }
 
 impl CheckedSet {
-    /// It as JSON, of the set that was asked about.
+    /// Returns the answer about the set as JSON.
     pub fn json(&self, set: &TaskSet) -> Value {
         let mut value = in_json(&self.answered, self.question, &self.limits);
         self.margin.put(set, &mut value);
         value
     }
 
-    /// Yes is 0; no and unknown are 1.
+    /// Returns the exit code: 0 for yes, 1 for no and unknown.
     pub fn exit(&self) -> Exit {
         exit(self.answered.asked.answer.verdict)
     }
 }
 
 impl SetSurvey {
-    /// A list of the answers.
+    /// Returns a list with the answer of each test.
     pub fn json(&self) -> Vec<Value> {
         self.answers.iter().map(|(test, asked)| answer_json(test, asked)).collect()
     }
 
-    /// A list of the answers, each as if its test were asked alone, but for the distance from the other answer.
+    /// Returns a list with the answer of each test, as detailed as for a single test except for the margin.
     pub fn json_at_length(self, set: &TaskSet) -> Vec<Value> {
         let each = |(test, asked): (&'static Test, ChargedAnswer)| {
             let answered = alone(set, test, asked);
@@ -239,13 +239,13 @@ impl SetSurvey {
         self.answers.into_iter().map(each).collect()
     }
 
-    /// That of the scheduler that was named; without one it was a survey, and is done.
+    /// Returns the exit code of the named scheduler's answer; for a survey without one, "done".
     pub fn exit(&self) -> Exit {
         self.named.as_ref().map_or(Exit::Done, |named| exit(named.asked.answer.verdict))
     }
 }
 
-/// An answer as JSON, with its sentence and what Linux does not run as analysed.
+/// An answer as JSON, with its sentence and the differences between Linux and the analysis.
 fn in_json(
     answered: &Answered,
     question: Option<SchedulabilityQuestion>,

@@ -19,45 +19,45 @@ use crate::failure::{Exit, Failure, refuse};
 use crate::input;
 use crate::voice::note;
 
-/// The scheduler that is asked about, and what is charged.
+/// The scheduler that is analysed, and the charges.
 #[derive(Debug, Clone)]
 pub struct ChargeRequest {
-    /// The scheduler; that of the set where none is named.
+    /// The scheduler; `None` selects the scheduler of the set.
     pub scheduler: Option<Scheduler>,
-    /// The delay of one preemption or migration, for each job.
+    /// The delay of one preemption or migration that each job is charged.
     pub delay: Option<Nanos>,
-    /// In its place: costs by working set.
+    /// Costs by working set, as an alternative to a fixed delay.
     pub costs: CostRequest,
-    /// Whether the largest cost seen is taken for a bound.
+    /// Whether the largest observed cost is accepted as a bound.
     pub accept_largest: bool,
-    /// The file of the overheads of the operating system.
+    /// The file with the overheads of the operating system.
     pub overheads: Option<PathBuf>,
     /// The time between two ticks.
     pub quantum: Nanos,
-    /// Whether a CPU beyond those of the set handles all releases.
+    /// Whether a dedicated CPU, beyond those of the set, handles all releases.
     pub dedicated: bool,
-    /// The file of the supply of CPUs that do not supply all of the time.
+    /// The file with the supply of CPUs that are not always available.
     pub supply: Option<PathBuf>,
-    /// Whether to leave aside on which CPUs the set puts its tasks.
+    /// Whether to ignore the CPUs to which the set assigns its tasks.
     pub ignore_cpus: bool,
 }
 
 /// The delays that are charged to any set.
 #[derive(Debug)]
 pub enum ChargedDelays<'a> {
-    /// None.
+    /// No delay is charged.
     Nothing,
-    /// The same to each job.
+    /// Every job is charged this delay.
     Each(Nanos),
-    /// By costs, and those of them that are meant.
+    /// Every job is charged by these costs, with the given selection.
     Costs(&'a CostSource, &'a Selection),
 }
 
 impl ChargedDelays<'_> {
-    /// The charge to each job of a set.
+    /// Returns the charge to each job of a set.
     ///
     /// # Errors
-    /// If the selection does not say which costs are meant.
+    /// An error if the selection of costs is ambiguous.
     pub fn of(&self, set: &TaskSet) -> Result<DelayCharge<'_>, SelectError> {
         Ok(match self {
             Self::Nothing => DelayCharge::Nothing,
@@ -71,12 +71,12 @@ impl ChargedDelays<'_> {
 }
 
 impl ChargeRequest {
-    /// The files that it reads.
+    /// The files that the charges read.
     pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         [self.overheads.as_deref(), self.costs.file(), self.supply.as_deref()].into_iter().flatten()
     }
 
-    /// The costs, if some are charged: those that are named; for a set with working sets those that this host kept.
+    /// The costs if any are charged: the named ones, or, for a set with working sets, the costs stored for this host.
     pub(super) fn source(&self, set: &TaskSet) -> Result<Option<CostSource>, Failure> {
         if self.delay.is_some() {
             self.costs.refuse_without_costs()?;
@@ -94,7 +94,7 @@ impl ChargeRequest {
         self.refuse_largest(chosen.source)
     }
 
-    /// Refuses to take the largest cost where there are no costs.
+    /// Rejects the option to accept the largest cost if there are no costs.
     fn refuse_largest(&self, source: Option<CostSource>) -> Result<Option<CostSource>, Failure> {
         let given = self.accept_largest && source.is_none();
         refuse(
@@ -141,7 +141,7 @@ impl ChargeRequest {
         Ok(Some(known))
     }
 
-    /// The supply of the CPUs, if they do not supply all of the time.
+    /// The supply of the CPUs; `None` if they are always available.
     pub(super) fn supply(&self, set: &TaskSet) -> Result<Option<InUnits>, Failure> {
         let Some(path) = &self.supply else { return Ok(None) };
         let supplies = input::supplies(path)?;
@@ -151,7 +151,7 @@ impl ChargeRequest {
     }
 }
 
-/// Nothing is charged; but a set with working sets needs their costs.
+/// The empty charge, which is an error for a set with working sets because it needs their costs.
 fn uncharged(set: &TaskSet) -> Result<ChargedDelays<'static>, Failure> {
     let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
         return Ok(ChargedDelays::Nothing);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way from a set to its threads on this host, and their bounds against what was seen.
+//! Deploys a task set on this host: from the set to running threads, whose responses are compared with their bounds.
 //!
-//! Each step is a command of its own, which is said and can be repeated by hand. A file that is there already is a step that is
-//! done, so that a run which was interrupted goes on where it ended.
+//! Each step is a separate command, which is printed and can be repeated by hand. If the file of a step already
+//! exists, the step is skipped, so an interrupted deployment continues where it ended.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -31,31 +31,31 @@ use crate::task_files;
 use crate::voice::note;
 use crate::words::counted;
 
-/// The load beside which a step measures costs, unless the request names one: the set also runs beside programs that pollute the
-/// caches.
+/// The background load under which costs are measured, unless the request names one: the set also runs beside
+/// programs that pollute the caches.
 const LOAD_OF_COSTS: &str = "constructed";
 
-/// The jobs above their bounds that are listed.
+/// The number of jobs above their bounds that are listed.
 const LISTED: usize = 20;
 
-/// A deployment of the set in a file.
+/// A request to deploy the set in a file.
 #[derive(Debug, Clone)]
 pub struct DeploymentRequest {
     /// The file of the set.
     pub file: PathBuf,
     /// The folder for the files of all steps.
     pub folder: PathBuf,
-    /// The charges; what no file is named for is measured.
+    /// The charges; charges without a named file are measured.
     pub charges: ChargeRequest,
     /// For how long the tasks run under each load.
     pub duration: Nanos,
-    /// Whether the run may switch off the load balancing of the machine.
+    /// Whether the run may switch off the machine's load balancing.
     pub allow_system: bool,
-    /// Whether to measure anew what is there.
+    /// Whether to repeat measurements whose files exist.
     pub force: bool,
-    /// The program that carries out the steps.
+    /// The program that executes the steps.
     pub program: PathBuf,
-    /// Whether the steps are to be quiet.
+    /// Whether the steps print no progress.
     pub quiet: bool,
     /// The layout of the text.
     pub layout: TerminalLayout,
@@ -67,10 +67,10 @@ type ArgumentVector = Vec<OsString>;
 /// The steps that fill the folder of a deployment.
 struct DeploymentSteps<'a>(&'a DeploymentRequest);
 
-/// Measures what is missing, asks, places, runs, and compares.
+/// Measures what is missing, analyses the set, places its tasks, runs them, and compares.
 ///
 /// # Errors
-/// Exit 2 for a request that makes no sense, exit 3 for a set that this host does not run, and the errors of the steps.
+/// Exit 2 for an invalid request, exit 3 for a set that this host cannot run, and the errors of the steps.
 pub fn deploy(request: &DeploymentRequest) -> Result<Answer, Failure> {
     let folder = request.folder.as_path();
     if request.file == Path::new("-") {
@@ -103,7 +103,7 @@ impl DeploymentSteps<'_> {
         self.0.folder.join(name)
     }
 
-    /// The answer with what this host costs: what is not given is measured.
+    /// The verdict with the costs of this host; costs that are not given are measured.
     fn verdict(&self, set: &TaskSet) -> Result<Value, Failure> {
         let mut words: ArgumentVector = vec!["check".into(), self.0.file.clone().into()];
         let supply = match &self.0.charges.supply {
@@ -142,7 +142,7 @@ impl DeploymentSteps<'_> {
             .map_err(|error| Failure::new(Exit::Failed, error).context(line_of(&words)))
     }
 
-    /// The overheads of as many threads as the set has tasks, under its scheduler.
+    /// The overheads for as many threads as the set has tasks, under its scheduler.
     fn overheads(&self, set: &TaskSet) -> Result<PathBuf, Failure> {
         let scheduler =
             SchedulabilityQuestion::of(set, self.0.charges.scheduler).scheduler.to_string();
@@ -154,7 +154,7 @@ impl DeploymentSteps<'_> {
         self.measured(&format!("overheads-{scheduler}-{count}.csv"), &words)
     }
 
-    /// The costs of preemptions for the working sets of a set, if it states any.
+    /// The costs of preemptions for the set's working sets, if it states any.
     fn costs(&self, set: &TaskSet) -> Result<Option<PathBuf>, Failure> {
         if let Some(file) = self.0.charges.costs.file() {
             return Ok(Some(file.to_owned()));
@@ -176,12 +176,12 @@ impl DeploymentSteps<'_> {
         self.measured("costs.parquet", &words).map(Some)
     }
 
-    /// Whether no option names costs, so that a step measures the costs.
+    /// Whether no option names costs, so that a step measures them.
     fn measures_costs(&self) -> bool {
         !self.0.charges.costs.is_given()
     }
 
-    /// A file that a step writes.
+    /// The file that a step writes.
     fn measured(&self, name: &str, words: &[&str]) -> Result<PathBuf, Failure> {
         let file = self.file(name);
         if file.exists() && !self.0.force {
@@ -194,7 +194,7 @@ impl DeploymentSteps<'_> {
         Ok(file)
     }
 
-    /// Runs corehop once more with these words, waits for its end, and returns what it printed.
+    /// Runs corehop again with these words, waits for its end, and returns its output.
     fn step(&self, words: &[OsString], expected: &[Exit]) -> Result<Vec<u8>, Failure> {
         let line = line_of(words);
         note(&line);
@@ -218,7 +218,7 @@ impl DeploymentSteps<'_> {
         Err(Failure::says(exit, format!("`{line}` ended {ended}; no later step ran")))
     }
 
-    /// The jobs of the placed set, which runs now.
+    /// Runs the placed set, and returns its jobs.
     fn jobs(&self) -> Result<Vec<TaskJob>, Failure> {
         let words = ["measure", "schedule-sensitive", "--task-set"];
         let mut words: ArgumentVector = words.iter().map(OsString::from).collect();
@@ -236,7 +236,7 @@ impl DeploymentSteps<'_> {
     }
 }
 
-/// The command line of a step, for reading.
+/// The command line of a step as text.
 fn line_of(words: &[OsString]) -> String {
     let shown = |word: &OsString| match shown::path(Path::new(word)).clone() {
         word if word.contains(' ') => format!("'{word}'"),
@@ -246,7 +246,7 @@ fn line_of(words: &[OsString]) -> String {
     format!("corehop {}", words.join(" "))
 }
 
-/// Refuses a set that uses more of a CPU than threads under real-time policies may here.
+/// Rejects a set that uses more of a CPU than real-time threads may use on this host.
 fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     let uses = |cpu: usize| -> f64 {
         let own = (0..placed.tasks().len()).filter(|&at| placed.cpus_of(at).contains(&cpu));
@@ -272,7 +272,7 @@ fn fits(placed: &TaskSet, folder: &Path) -> Result<(), Failure> {
     Err(Failure::says(Exit::NotPossible, what))
 }
 
-/// The bound of each task, by the answer.
+/// The bound of each task, from the answer.
 fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
     let all = answer["bounds_us"].as_array();
     let Some(all) = all.filter(|it| it.len() == placed.tasks().len()) else {
@@ -287,7 +287,7 @@ fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
     Ok(all.iter().enumerate().map(of).collect())
 }
 
-/// The outcome as a sentence.
+/// The result as a sentence.
 fn ran(kept: &BoundCheck) -> String {
     let (jobs, above) = (counted(kept.jobs(), "job"), kept.exceeding.len());
     let least = kept.tasks.iter().filter_map(|it| it.ratio).reduce(f64::min);
@@ -337,7 +337,7 @@ fn table(placed: &TaskSet, kept: &BoundCheck, page: TerminalLayout) -> String {
     text
 }
 
-/// A job above its bound, with the cause.
+/// A line about a job above its bound, with the cause.
 fn line(placed: &TaskSet, job: &Exceeding) -> String {
     let span = |us: f64| Tick::Nano.span(Tick::Nano.up(Nanos::new((us * 1e3).round() as u64)));
     format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance of an answer from the other one as text, and its schedule as a picture.
+//! Shows the margin of an answer as text, and its schedule as a picture.
 
 use corehop_plan::shown;
 use corehop_report::{schedule_svg, schedule_text};
@@ -10,12 +10,12 @@ use crate::failure::Failure;
 use crate::file::OutputFile;
 use crate::voice::note;
 
-/// The head of the line about the schedule.
+/// The heading of the line about the schedule.
 fn head(margin: &Margin) -> &'static str {
     if margin.is_accepted() { "busiest" } else { "miss" }
 }
 
-/// Heads and sentences, and the schedule as bars.
+/// Headings with sentences, and the schedule as bars.
 pub(super) fn lines(set: &TaskSet, margin: &Margin) -> Vec<(&'static str, String)> {
     let mut lines = margin.lines(set);
     if let Some(found) = &margin.schedule {
@@ -25,13 +25,13 @@ pub(super) fn lines(set: &TaskSet, margin: &Margin) -> Vec<(&'static str, String
     lines
 }
 
-/// The schedule as bars of so many columns, if there is one.
+/// The schedule as bars of `width` columns, if there is a schedule.
 pub(super) fn bars(set: &TaskSet, margin: &Margin, width: usize) -> Option<String> {
     let (schedule, _) = margin.schedule.as_ref()?.as_ref().ok()?.schedule.as_ref()?;
     Some(schedule_text::bars(set, schedule, width))
 }
 
-/// Writes the picture of the schedule, if there is one.
+/// Writes the picture of the schedule, if there is a schedule.
 pub(super) fn draw(
     file: &OutputFile,
     set: &TaskSet,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a task set meets its deadlines, with what its jobs are charged.
+//! Checks whether a task set meets its deadlines, including the charges to its jobs.
 
 mod asked;
 mod charges;
@@ -27,18 +27,18 @@ pub use asked::{AskedSet, CheckedSet, SetAnswer, SetQuestion, SetSurvey};
 pub use charges::{ChargeRequest, ChargedDelays};
 pub use deploy::{DeploymentRequest, deploy};
 
-/// A check of the set in a file.
+/// A request to check the task set in a file.
 #[derive(Debug, Clone)]
 pub struct CheckRequest {
-    /// The file of the set; `-` is standard input.
+    /// The file of the task set; `-` is standard input.
     pub file: PathBuf,
-    /// One test, or `all` as a survey; the tests for the scheduler where none is named.
+    /// The name of a test, or `all` for a survey; `None` for the tests of the scheduler.
     pub test: Option<String>,
-    /// The charges.
+    /// The charges to the jobs.
     pub charges: ChargeRequest,
-    /// The machine: a platform's name, or a file.
+    /// The machine: the name of a platform, or a file.
     pub platform: Option<String>,
-    /// The slack and the changes: always, never, or of sets of few tasks (None).
+    /// Whether to compute slack and changes: always, never, or only for sets of few tasks (`None`).
     pub slack: Option<bool>,
     /// The file for the picture of a schedule.
     pub gantt: Option<PathBuf>,
@@ -50,10 +50,10 @@ pub struct CheckRequest {
     pub layout: TerminalLayout,
 }
 
-/// Asks, writes the files that are wanted, and answers.
+/// Runs the check, writes the requested files, and returns the answer.
 ///
 /// # Errors
-/// Exit 2 for a request that makes no sense, exit 4 for a damaged file or set, exit 6 where the system failed.
+/// Exit 2 for an invalid request, exit 4 for a damaged file or set, exit 6 if the system failed.
 pub fn check(request: &CheckRequest) -> Result<Answer, Failure> {
     let charges = &request.charges;
     let [output, gantt] = request.output_files()?;
@@ -98,7 +98,8 @@ pub fn check(request: &CheckRequest) -> Result<Answer, Failure> {
     })
 }
 
-/// The answer of a survey of all tests. Its sentence is the verdict for the scheduler that the caller named, if any.
+/// The answer of a survey of all tests. The main sentence is the verdict for the scheduler that the caller named, if
+/// there is one.
 fn of_survey(survey: &SetSurvey, layout: TerminalLayout) -> Answer {
     let json = survey.json().into_iter().map(doubts::with).collect::<Value>();
     let (head, every) = (text::survey(survey), text::every(survey, layout));
@@ -110,7 +111,7 @@ fn of_survey(survey: &SetSurvey, layout: TerminalLayout) -> Answer {
 }
 
 impl CheckRequest {
-    /// The files for the set with its assignment, and for the picture of a schedule.
+    /// The output files for the set with its assignment, and for the picture of a schedule.
     fn output_files(&self) -> Result<[Option<OutputFile>; 2], Failure> {
         let set = [self.file.as_path()].into_iter();
         let inputs: Vec<&Path> = set.chain(self.charges.files()).collect();
@@ -118,7 +119,7 @@ impl CheckRequest {
         OutputFile::all_asked(paths, &inputs, self.force)
     }
 
-    /// Refuses files that need one answer, of a survey.
+    /// Rejects output files that need a single answer, in a survey.
     fn refuse_files_of_a_survey(&self) -> Result<(), Failure> {
         if self.test.as_deref() != Some("all") {
             return Ok(());
@@ -133,7 +134,7 @@ impl CheckRequest {
         Err(Failure::says(Exit::Usage, what))
     }
 
-    /// Refuses -o for a test that says nothing about where and how tasks run.
+    /// Rejects -o for a test that does not determine where and how tasks run.
     fn refuse_undeployable(&self, set: &TaskSet, test: &Test) -> Result<(), Failure> {
         if self.output.is_none() || test.deploys() || set.cpus() == 1 {
             return Ok(());

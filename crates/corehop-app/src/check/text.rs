@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verdict of a check as text for people.
+//! Writes the verdict of a check as text.
 
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::placement::{PlacedPiece, TaskPlacement};
@@ -10,7 +10,7 @@ use super::asked::{CheckedSet, SetSurvey};
 use super::margin;
 use crate::layout::{Paint, TerminalLayout};
 
-/// The CPUs of the cluster of a task; none where it has one CPU.
+/// The CPUs of the cluster of a task; `None` if the task has a single CPU.
 fn cpus_of(answer: &TestAnswer, task: usize) -> Option<CpuList> {
     match &answer.placement.as_ref()?[task] {
         TaskPlacement::Cpus(cpus) if cpus.len() > 1 => {
@@ -49,7 +49,7 @@ fn word(verdict: Verdict) -> (&'static str, Paint) {
     }
 }
 
-/// The head of a survey.
+/// The first line of a survey.
 pub(super) fn survey(of: &SetSurvey) -> String {
     let accepts = |asked: &ChargedAnswer| asked.answer.verdict.is_schedulable();
     let accepted_by = of.answers.iter().filter(|(_, asked)| accepts(asked)).count();
@@ -59,7 +59,7 @@ pub(super) fn survey(of: &SetSurvey) -> String {
     )
 }
 
-/// A line for each test that accepts; then the others, a line for each reason.
+/// Lists the accepting tests, one per line, and then the other tests, one line for each reason.
 pub(super) fn every(survey: &SetSurvey, page: TerminalLayout) -> String {
     let answers: Vec<(&Test, &TestAnswer)> =
         survey.answers.iter().map(|(test, asked)| (*test, &asked.answer)).collect();
@@ -96,7 +96,7 @@ pub(super) fn every(survey: &SetSurvey, page: TerminalLayout) -> String {
     text
 }
 
-/// The line of a test that accepts; names are that long.
+/// The line of an accepting test; `names` is the width of the longest name.
 fn accepted(page: TerminalLayout, test: &Test, answer: &TestAnswer, names: usize) -> String {
     let (verdict, paint) = word(answer.verdict);
     let verdict = page.paint(&format!("{verdict:<7}"), paint);
@@ -105,7 +105,7 @@ fn accepted(page: TerminalLayout, test: &Test, answer: &TestAnswer, names: usize
     format!("{:<names$}  {verdict}  {rest}\n", test.name)
 }
 
-/// One test at length.
+/// The detailed result of one test.
 pub(super) fn one(set: &TaskSet, checked: &CheckedSet, page: TerminalLayout) -> String {
     let CheckedSet { limits, margin, .. } = checked;
     let (test, asked) = (checked.answered.test, &checked.answered.asked);

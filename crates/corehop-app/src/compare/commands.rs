@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The commands that hyperfine timed, compared: the two of one export, or those of two exports by their names.
+//! Compares commands that hyperfine timed: the two commands of one export, or the commands of two exports by name.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::failure::{Exit, Failure};
 use crate::input;
 use crate::voice::note;
 
-/// The two commands of one export as two results; None where the file is no export of hyperfine.
+/// The two commands of one export as two results; `None` if the file is not a hyperfine export.
 pub(super) fn of_one_export(path: &Path) -> Result<Option<[Quantities; 2]>, Failure> {
     let Some(commands) = input::timed_commands(path)? else { return Ok(None) };
     let [a, b] = commands.as_slice() else {
@@ -28,7 +28,8 @@ pub(super) fn of_one_export(path: &Path) -> Result<Option<[Quantities; 2]>, Fail
     Ok(Some(one_by_one(path, path, a, b)))
 }
 
-/// Two exports of one command each as two results, whatever the commands; None of others, whose commands are compared by name.
+/// Two exports of one command each as two results, whatever the commands are; `None` for other exports, whose
+/// commands are compared by name.
 pub(super) fn of_two_exports(a: &Path, b: &Path) -> Result<Option<[Quantities; 2]>, Failure> {
     let commands = (input::timed_commands(a)?, input::timed_commands(b)?);
     let (Some(of_a), Some(of_b)) = commands else { return Ok(None) };
@@ -38,7 +39,7 @@ pub(super) fn of_two_exports(a: &Path, b: &Path) -> Result<Option<[Quantities; 2
     }
 }
 
-/// Two commands as two results with one cell, which has the names of both where they differ.
+/// Two commands as two results with one cell, named after both if the names differ.
 fn one_by_one(
     a: &Path,
     b: &Path,
@@ -57,14 +58,14 @@ fn one_by_one(
     })
 }
 
-/// Takes all commands of an export by their names.
+/// Adds all commands of an export by their names.
 pub(super) fn take_all(results: &mut Quantities, path: &Path, commands: &[HyperfineCommand]) {
     for command in commands {
         take(results, path, command, &command.command);
     }
 }
 
-/// Takes a command, and says which of its runs failed.
+/// Adds a command, and reports which of its runs failed.
 fn take(results: &mut Quantities, path: &Path, command: &HyperfineCommand, name: &str) {
     let runs = command.us.len();
     if let Some(failed) = command.failed.filter(|&failed| failed > 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The calls of a program by the place where they were made, as JSON and as text.
+//! Reports a program's calls by the core that executed them, as JSON and as text.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use corehop_shim::call::Call;
 use corehop_shim::tally::CallTally;
 use serde::Serialize;
 
-/// The answer.
+/// The answer about a program that ran with off-load.
 #[derive(Debug, Serialize)]
 pub struct OffloadAnswer {
     schema: &'static str,
@@ -24,21 +24,21 @@ pub struct OffloadAnswer {
     os_cores: CpuList,
     program_cpus: CpuList,
     mechanism: String,
-    /// Why all that follows is null.
+    /// The reason why all following fields are null.
     #[serde(skip_serializing_if = "Option::is_none")]
     unknown: Option<String>,
     #[serde(flatten)]
     counted: OffLoadCounts,
-    /// The answer in words, the main sentence first.
+    /// The answer as sentences, the main sentence first.
     sentences: Vec<String>,
 }
 
-/// The counts. All of them are null if the program changed the file of its counts.
+/// The counts of calls. All counts are null if the program changed the file of its counts.
 #[derive(Debug, Default, Serialize)]
 struct OffLoadCounts {
-    /// Calls of the list, of any size.
+    /// The number of calls on the list, of any size.
     calls: Option<u64>,
-    /// Those of the threshold's size or without a size.
+    /// The number of calls that reach the threshold size or have no size.
     qualifying: Option<u64>,
     offloaded: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,10 +52,10 @@ struct OffLoadCounts {
     by_call: Option<Vec<OfCall>>,
 }
 
-/// The calls that qualify by the kernel's count, and those of them that came to the library.
+/// The qualifying calls by the kernel's count, and how many of them reached the library.
 #[derive(Debug, Serialize)]
 struct Coverage {
-    /// Absent if there was no such call.
+    /// The share in percent; absent if there was no such call.
     #[serde(skip_serializing_if = "Option::is_none")]
     percent: Option<f64>,
     calls: u64,
@@ -74,17 +74,17 @@ struct CoverageOfCall {
 #[derive(Debug, Serialize)]
 struct GuardDecisions {
     turned_off: u64,
-    /// From the first call that qualified to the first time.
+    /// The time from the first qualifying call to the first time that a guard turned off-load off.
     #[serde(skip_serializing_if = "Option::is_none")]
     after_seconds: Option<f64>,
-    /// By how much the program's progress was less with off-load then.
+    /// By how much off-load reduced the program's progress at that time.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_percent: Option<f64>,
-    /// Times that it turned off-load off because the prediction kept nearly all calls.
+    /// The number of times that a guard turned off-load off because the prediction kept nearly all calls local.
     unused: u64,
-    /// Times that it sent all calls because that was faster.
+    /// The number of times that a guard sent all calls because that was faster.
     sent_all: u64,
-    /// By how much, the last time.
+    /// By how much sending all calls was faster, the last time.
     #[serde(skip_serializing_if = "Option::is_none")]
     gain_percent: Option<f64>,
 }
@@ -101,47 +101,47 @@ struct OfCall {
     guarded: u64,
     busy: u64,
     kept: u64,
-    /// The mean time of those that were timed on the caller's core.
+    /// The mean duration of the timed calls on the caller's core.
     #[serde(skip_serializing_if = "Option::is_none")]
     here_ns: Option<f64>,
-    /// The mean time of those that were timed on an OS core.
+    /// The mean duration of the timed calls on an OS core.
     #[serde(skip_serializing_if = "Option::is_none")]
     there_ns: Option<f64>,
 }
 
-/// A program that has ended, and what was counted of its calls.
+/// A program that has ended, and the counts of its calls.
 #[derive(Debug)]
 pub struct Offloaded<'a> {
-    /// The command.
+    /// The program's command line.
     pub command: &'a [OsString],
-    /// The OS cores.
+    /// The OS cores of the run.
     pub os_cores: &'a CpuList,
     /// The number of the mechanism.
     pub mechanism: u32,
-    /// The exit code.
+    /// The exit code of the program.
     pub code: u8,
     /// The counts, or why they are unknown.
     pub tally: Result<&'a CallTally, String>,
-    /// The CPUs that the program had while calls were off-loaded.
+    /// The CPUs that the program could use while calls were off-loaded.
     pub program_cpus: &'a CpuList,
-    /// Ticks of the time-stamp counter in a nanosecond.
+    /// The number of time-stamp counter ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// The calls that qualify by the kernel's count, if it was asked for and the library's is known.
+    /// The qualifying calls by the kernel's count, if requested and if the library's count is known.
     pub coverage: Option<Vec<KernelCoverage>>,
 }
 
-/// The calls of one kind that qualify, by both counts.
+/// The qualifying calls of one kind, by both counts.
 #[derive(Debug, Clone, Copy)]
 pub struct KernelCoverage {
-    /// The call.
+    /// The kind of system call.
     pub call: Call,
-    /// The calls that the kernel saw.
+    /// The number of calls that the kernel counted.
     pub by_kernel: u64,
-    /// Those that did not come to the library.
+    /// The number of calls that did not reach the library.
     pub missed: u64,
 }
 
-/// The answer about a program that has ended.
+/// Creates the answer about a program that has ended.
 pub fn of(ended: &Offloaded<'_>) -> OffloadAnswer {
     let coverage = ended.coverage.as_deref().map(Coverage::of);
     let counted = ended.tally.clone().map(|tally| counted(tally, ended.ticks_per_ns));
@@ -252,7 +252,7 @@ fn of_call(tally: &CallTally, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
     (it.calls > 0).then_some(it)
 }
 
-/// The answer for a terminal: the main sentence, and what it rests on: a table, and one sentence for each thing to know.
+/// Returns the answer for a terminal: the main sentence, and its evidence as a table with further sentences.
 pub fn words(answer: &OffloadAnswer) -> (&str, String) {
     let mut text =
         answer.counted.by_call.as_deref().map(table).as_ref().map(plain).unwrap_or_default();

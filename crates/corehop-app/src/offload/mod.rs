@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer of off-load: of a program that has run, and of a simulated machine.
+//! The answers of off-load: for a program that has run, and for a simulated machine.
 
 mod answer;
 mod simulated;

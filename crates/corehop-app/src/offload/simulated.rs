@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-load on a simulated machine: the policies side by side, and beside the same threads without off-load.
+//! Off-load on a simulated machine: compares the policies with each other, and with the threads running without
+//! off-load.
 
 use corehop_plan::platform::Platform;
 use corehop_plan::units::Nanos;
@@ -14,12 +15,12 @@ use serde::Serialize;
 use crate::answer::Answer;
 use crate::failure::{Exit, Failure};
 
-/// The calls that a core without off-load makes in the simulated time.
+/// The number of calls that a core without off-load makes in the simulated time.
 const SIMULATED_CALLS: u64 = 20_000;
-/// The longest simulated time: days, which are enough for any part of a loop.
+/// The longest simulated time: days, which suffice for any part of a loop.
 const LONGEST: Nanos = Nanos::new(1_000_000_000_000_000);
 
-/// The policies that differ from each other on some load, by the words of `--policy`.
+/// The policies that differ from each other on some load, with the values of `--policy`.
 const POLICIES: [(&str, u32); 7] = [
     ("in turns", 0),
     ("af", 2),
@@ -38,35 +39,35 @@ struct OffloadReport<'a> {
     platform: &'a str,
     load: &'a OffLoadWorkload,
     policies: Vec<ArmOutcome>,
-    /// The mean time of a switch to an OS core and of one back, in microseconds, if the target polls.
+    /// The mean time of a switch to an OS core and of a switch back, in microseconds, if the target polls.
     switch_us: [f64; 2],
-    /// The answer in words, the main sentence first.
+    /// The answer as sentences, the main sentence first.
     sentences: Vec<String>,
 }
 
 #[derive(Debug, Serialize)]
 struct ArmOutcome {
-    /// `unmodified`, `bound`, or the words of `--policy`.
+    /// The name of the arm: `unmodified`, `bound`, or the value of `--policy`.
     arm: String,
     #[serde(skip)]
     off_loads: bool,
-    /// The policy above that did the same in every call.
+    /// An earlier policy that decided every call in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     same_as: Option<String>,
     #[serde(flatten)]
     outcome: OffLoaded,
 }
 
-/// The simulated time that is enough for loops of this length.
+/// Returns the simulated time that suffices for loops of this length.
 pub fn simulated_time(compute: Nanos, call: Nanos) -> Nanos {
     let together = compute.get().saturating_add(call.get());
     Nanos::new(together.saturating_mul(SIMULATED_CALLS)).min(LONGEST)
 }
 
-/// Runs a load without off-load, and by one policy or by each, and answers.
+/// Runs a load without off-load, and with one policy or with each, and returns the answer.
 ///
 /// # Errors
-/// Exit 1 where the cost of the mechanism is unknown on the platform; errors of the simulation.
+/// Exit 1 if the mechanism's cost is unknown on the platform, and the errors of the simulation.
 pub fn simulate(
     platform: &Platform,
     load: &OffLoadWorkload,
@@ -88,7 +89,7 @@ pub fn simulate(
     })
 }
 
-/// Runs a load without off-load, and by one policy or by each.
+/// Runs a load without off-load, and with one policy or with each.
 fn simulated<'a>(
     platform: &'a Platform,
     load: &'a OffLoadWorkload,
@@ -118,7 +119,7 @@ fn simulated<'a>(
     })
 }
 
-/// The arms, by name: two without off-load, and one policy or each.
+/// The arms by name: two without off-load, and one policy or each policy.
 fn arms(policy: Option<(String, u32)>) -> Vec<(String, OffLoadArm)> {
     let policies = policy.map_or_else(
         || POLICIES.map(|(words, bits)| (words.to_owned(), bits)).to_vec(),
@@ -131,7 +132,7 @@ fn arms(policy: Option<(String, u32)>) -> Vec<(String, OffLoadArm)> {
     without.map(|(name, arm)| (name.to_owned(), arm)).into_iter().chain(policies).collect()
 }
 
-/// The answer: calls per second, energy, and the way there and back.
+/// The sentences of the answer: calls per second, energy, and the switches there and back.
 fn sentences(
     platform: &str,
     load: &OffLoadWorkload,
@@ -143,7 +144,7 @@ fn sentences(
     [throughput(platform, load, arms), energy(arms), Some(ways)].into_iter().flatten().collect()
 }
 
-/// The arms that off-load.
+/// The arms with off-load.
 fn tried(arms: &[ArmOutcome]) -> impl Iterator<Item = &ArmOutcome> {
     arms.iter().filter(|it| it.off_loads)
 }
@@ -153,7 +154,7 @@ fn named<'a>(arms: &'a [ArmOutcome], name: &str) -> Option<&'a ArmOutcome> {
     arms.iter().find(|it| !it.off_loads && it.arm == name)
 }
 
-/// The best policy against the same cores without off-load, and against fewer cores, by the calls per second.
+/// Compares, by calls per second, the best policy with these cores without off-load, and with fewer cores.
 fn throughput(platform: &str, load: &OffLoadWorkload, arms: &[ArmOutcome]) -> Option<String> {
     let rate = |it: &ArmOutcome| it.outcome.calls_per_second;
     // Of those that are alike the first.
@@ -175,7 +176,7 @@ fn against(rate: f64, other: f64) -> String {
     format!("{:.1} % {} than", gain.abs(), if gain < 0.0 { "fewer" } else { "more" })
 }
 
-/// The policy with the least energy for a call, beside the arms without off-load; None where a power is not known.
+/// Compares the policy with the least energy per call with the arms without off-load; `None` if a power is not known.
 fn energy(arms: &[ArmOutcome]) -> Option<String> {
     let of = |it: &ArmOutcome| it.outcome.microjoules;
     let known = tried(arms).filter_map(|it| Some((it, of(it)?)));
@@ -189,7 +190,7 @@ fn energy(arms: &[ArmOutcome]) -> Option<String> {
 }
 
 impl OffloadReport<'_> {
-    /// The main sentence.
+    /// The main sentence of the answer.
     fn sentence(&self) -> &str {
         self.sentences.first().map_or("", String::as_str)
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Should a program be pinned, and to which CPUs? The arms that its host offers, tried in rounds.
+//! Answers whether a program should be pinned, and to which CPUs. The arms that the host offers are tried in rounds.
 //!
-//! A command runs as a whole for each turn; a process that runs gets a stretch of time, and its progress is read. The rounds are
-//! the same for both.
+//! A command runs completely in each turn. A running process gets an interval of time, in which its progress is
+//! measured. The rounds for commands and for running processes are organised in one way.
 
 mod rounds;
 mod stretches;
@@ -27,33 +27,33 @@ use rounds::{TrialClock, tried};
 use stretches::Stretches;
 use whole::WholeRuns;
 
-/// The shortest trial.
+/// The shortest duration of a trial.
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Shows a trial under way.
+/// Shows a trial in progress.
 pub trait PinTrialView {
-    /// A turn begins.
+    /// Shows the beginning of a turn.
     fn turn(&mut self, line: &str);
 }
 
-/// A trial that is asked for.
+/// A request for a pinning trial.
 #[derive(Debug)]
 pub struct PinTrial<'a> {
-    /// The host.
+    /// The platform of the host.
     pub platform: &'a Platform,
     /// The time that the whole trial may take.
     pub duration: Duration,
-    /// The seed of the order within rounds.
+    /// The seed for the order within rounds.
     pub seed: u64,
-    /// Whether the trial has to end.
+    /// Tells whether the trial was stopped.
     pub stop: &'a Stop,
 }
 
 impl PinTrial<'_> {
-    /// Refuses a time in which nothing can be tried.
+    /// Rejects a duration that is too short for a trial.
     ///
     /// # Errors
-    /// Exit 2.
+    /// Exit 2 if the duration is too short.
     pub fn check(&self) -> Result<(), Failure> {
         if self.duration >= SHORTEST {
             return Ok(());
@@ -62,10 +62,12 @@ impl PinTrial<'_> {
         Err(Failure::says(Exit::Usage, what))
     }
 
-    /// Tries arms for a command, which `words` name as a shell takes them; `inherited` are the CPUs that it has if it is left alone.
+    /// Tries arms for a command, which `words` names in shell syntax; `inherited` are the CPUs that it has without
+    /// pinning.
     ///
     /// # Errors
-    /// Exit 2 for a command that cannot be run as a whole, the command's own status where it fails, exit 130 after an interrupt.
+    /// Exit 2 for a command that cannot be run completely, the command's own status if it fails, exit 130 after an
+    /// interrupt.
     pub fn command(
         &self,
         words: &str,
@@ -90,10 +92,10 @@ impl PinTrial<'_> {
         Ok(answered(&head))
     }
 
-    /// Tries arms for the processes that a host follows. They have their own CPUs again at the end.
+    /// Tries arms for the processes that a host follows. At the end, the processes get their own CPUs back.
     ///
     /// # Errors
-    /// Exit 1 where progress stands still or cannot be read, exit 3 where a thread cannot be moved, exit 6 where the host
+    /// Exit 1 if progress stands still or cannot be read, exit 3 if a thread cannot be moved, exit 6 if the host
     /// failed, exit 130 after an interrupt.
     pub fn process(
         &self,
@@ -116,7 +118,7 @@ impl PinTrial<'_> {
         Ok(answered(&head))
     }
 
-    /// The CPUs of these that are online.
+    /// The online CPUs among `own`.
     fn usable(&self, own: &CpuList) -> Result<CpuList, Failure> {
         let Platform { id, cpus, .. } = self.platform;
         let there = &cpus.value;
@@ -156,7 +158,7 @@ impl PinTrial<'_> {
         }
     }
 
-    /// The reason for which a first turn came to no end.
+    /// The reason why a first turn did not end.
     fn cut_short(&self) -> Failure {
         if self.stop.is_asked() {
             return interrupted();
@@ -179,7 +181,7 @@ fn answered(of: &PinAnswer) -> Answer {
     Answer { sentence: sentence(of), json, text: text(of), exit }
 }
 
-/// The answer where there is one CPU.
+/// The answer if there is only one CPU.
 fn one_cpu() -> Answer {
     let json = json!({"verdict": "one_cpu", "arms": []});
     Answer { sentence: ONE_CPU.to_owned(), json, text: String::new(), exit: Exit::No }
@@ -195,7 +197,7 @@ mod tests {
 
     use super::*;
 
-    /// A command whose runs take this time in milliseconds on these CPUs.
+    /// A simulated command whose runs take this time in milliseconds on these CPUs.
     struct MadeUp {
         times: fn(&CpuList) -> u64,
         runs: u64,

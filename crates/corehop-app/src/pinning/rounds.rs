@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rounds of turns until the contest is decided or the time is over.
+//! Runs rounds of turns until the contest is decided or the time is over.
 
 use std::time::{Duration, Instant};
 
@@ -11,18 +11,19 @@ use corehop_plan::stop::Stop;
 use super::{PinTrial, PinTrialView, interrupted};
 use crate::failure::Failure;
 
-/// The rounds that the time is divided for: the most that there can be, and some room.
+/// The number of rounds by which the time is divided: the largest possible number, with some reserve.
 const ROUNDS: u32 = 18;
 
-/// The length of a turn with which all rounds of so many arms fit into the time.
+/// The length of a turn with which all rounds of `arms` arms fit into the time.
 pub(super) fn turn_of(duration: Duration, arms: usize) -> Duration {
     let turns = u32::try_from(arms + 2).unwrap_or(u32::MAX);
     duration / ROUNDS.saturating_mul(turns)
 }
 
-/// A way to let a program have turns.
+/// Gives a program its turns.
 pub(super) trait ProgramTurns {
-    /// One turn in an arm, or left alone; None where the time is over, the user interrupts, or the program has ended.
+    /// Runs one turn in an arm, or unpinned; `None` if the time is over, the user interrupts, or the program has
+    /// ended.
     fn turn(
         &mut self,
         arm: Option<&PinArm>,
@@ -30,18 +31,18 @@ pub(super) trait ProgramTurns {
     ) -> Result<Option<TurnFigures>, Failure>;
 }
 
-/// The outcome of a turn.
+/// The result of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TurnFigures {
-    /// The whole runs of a command; 1 for a stretch.
+    /// The number of complete runs of a command; 1 for an interval of a process.
     pub(super) runs: usize,
-    /// The mean wall time in seconds, or the progress in a second.
+    /// The mean wall time in seconds, or the progress per second.
     pub(super) value: f64,
     /// The mean CPU time in seconds.
     pub(super) cpu_s: Option<f64>,
 }
 
-/// The time of a trial.
+/// The time budget of a trial.
 pub(super) struct TrialClock {
     begun: Instant,
     deadline: Instant,
@@ -54,7 +55,7 @@ impl TrialClock {
         Self { begun, deadline: begun + trial.duration, stop: trial.stop.clone() }
     }
 
-    /// The time that is left.
+    /// The time until the deadline.
     pub(super) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
@@ -63,19 +64,19 @@ impl TrialClock {
         self.begun.elapsed().as_secs_f64()
     }
 
-    /// Whether another so long does not fit.
+    /// Whether a turn of `next_s` seconds no longer fits.
     fn is_over(&self, next_s: f64) -> bool {
         self.stop.is_asked() || self.left().as_secs_f64() < next_s
     }
 }
 
-/// The turns of one contender.
+/// The sums over the turns of one contender.
 #[derive(Debug, Clone, Default)]
 struct TurnSums {
     turns: usize,
     runs: usize,
     value: f64,
-    /// None once it was not known of a turn.
+    /// The CPU time; `None` once it was unknown for a turn.
     cpu_s: Option<f64>,
 }
 
@@ -115,8 +116,8 @@ const fn place(turn: Contender) -> usize {
     }
 }
 
-/// Tries the arms of an answer that has no verdict so far. A round of which the last one's length, or at first `round_s`, does not
-/// fit into the time is not begun.
+/// Tries the arms of an answer without a verdict. A round begins only if the length of the previous round (at first
+/// `round_s`) fits into the remaining time.
 pub(super) fn tried(
     answer: &mut PinAnswer,
     turns: &mut dyn ProgramTurns,
@@ -152,7 +153,7 @@ pub(super) fn tried(
     Ok(())
 }
 
-/// One turn of each contender; None where one of them came to no end.
+/// Runs one turn of each contender; `None` if one of them did not end.
 fn one_round(
     contest: &ArmContest,
     arms: &[PinArm],

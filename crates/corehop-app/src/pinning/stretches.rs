@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns of a process that runs: stretches of time in which its threads are pinned, and its progress in them.
+//! The turns of a running process: intervals of time in which its threads are pinned, and its progress in them.
 //!
-//! A stretch is two windows. The first one is for the threads to settle, and only the second counts.
+//! An interval consists of two windows. In the first window the threads settle, and only the second window counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,35 +17,35 @@ use super::rounds::{ProgramTurns, TrialClock, TurnFigures, turn_of};
 use crate::failure::{Exit, Failure};
 use crate::voice::note;
 
-/// The window before the arms are known.
+/// The length of the window before the arms are known.
 const FIRST: Duration = Duration::from_millis(300);
-/// The shortest window and the longest.
+/// The shortest and the longest window.
 const WINDOW: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-/// The windows of a stretch.
+/// The number of windows in an interval.
 const WINDOWS: u32 = 2;
-/// A thread that uses this share of a CPU, or waits for one so long, wants a CPU.
+/// The share of a CPU that a thread must use or wait for to count as wanting a CPU.
 const WANTS: f64 = 0.02;
-/// Windows in a row whose progress cannot be read, before the trial is given up.
+/// The number of consecutive windows with unreadable progress after which the trial is given up.
 const MOST_UNREAD: u32 = 5;
 
-/// Stretches of a process that runs.
+/// Intervals of a running process.
 pub(super) struct Stretches<'a> {
     host: &'a mut dyn Host,
     stop: Stop,
     window: Duration,
-    /// The time by which the host makes a window longer: its looks take no more than a share of it.
+    /// The time by which the host lengthens a window, so that its looks take only a limited share of it.
     longer: Duration,
-    /// The CPUs that most threads have.
+    /// The CPUs that most threads may use.
     own: CpuList,
     /// The threads at the end of the last window.
     threads: Vec<ActiveThread>,
-    /// Threads that chose CPUs of their own, and keep them.
+    /// Threads that chose their own CPUs, and keep them.
     stay: BTreeSet<u32>,
     load: ProgramLoad,
 }
 
 impl<'a> Stretches<'a> {
-    /// Looks at the threads for a while, as they are.
+    /// Observes the unpinned threads for a while.
     pub(super) fn begin(
         host: &'a mut dyn Host,
         duration: Duration,
@@ -78,7 +78,7 @@ impl<'a> Stretches<'a> {
         Ok(found)
     }
 
-    /// The CPUs that most of the threads have.
+    /// The CPUs that most of the threads may use.
     pub(super) const fn own(&self) -> &CpuList {
         &self.own
     }
@@ -88,18 +88,18 @@ impl<'a> Stretches<'a> {
         self.load
     }
 
-    /// Chooses windows so that the rounds of so many arms fit into the time.
+    /// Chooses the window length so that the rounds of `arms` arms fit into the time.
     pub(super) fn divide(&mut self, duration: Duration, arms: usize) {
         let each = turn_of(duration, arms) / WINDOWS;
         self.window = each.clamp(WINDOW[0], WINDOW[1]);
     }
 
-    /// The time of a turn in seconds.
+    /// The length of a turn in seconds.
     pub(super) fn turn_s(&self) -> f64 {
         (WINDOWS * (self.window + self.longer)).as_secs_f64()
     }
 
-    /// One window; None where the process has ended.
+    /// Observes one window; `None` if the process has ended.
     fn window(&mut self) -> Result<Option<Activity>, Failure> {
         let seen = self.host.observe(self.window).map_err(failed)?;
         self.host.notes().iter().for_each(|it| note(it));
@@ -114,7 +114,7 @@ impl<'a> Stretches<'a> {
         Ok(Some(activity))
     }
 
-    /// The progress of a stretch in a second, and the CPU time in a second.
+    /// Measures an interval: the progress per second, and the CPU time per second.
     fn stretch(&mut self) -> Result<Option<TurnFigures>, Failure> {
         for _ in 0..MOST_UNREAD {
             let Some(before) = self.window()? else { return Ok(None) };
@@ -135,14 +135,14 @@ impl<'a> Stretches<'a> {
         Err(undecided(UndecidedReason::Unknown))
     }
 
-    /// Takes note of the threads that have neither the CPUs of most nor those of the arm that was in force.
+    /// Notes the threads whose CPUs are neither those of most threads nor those of the previous arm.
     fn leave_alone(&mut self, arm: Option<&PinArm>) {
         let is_of_arm = |it: &ActiveThread| arm.is_some_and(|arm| arm.cpus == it.allowed);
         let others = self.threads.iter().filter(|it| it.allowed != self.own && !is_of_arm(it));
         self.stay.extend(others.map(|it| it.tid));
     }
 
-    /// The moves of an arm. A thread with CPUs of its own choice is left alone.
+    /// The moves that pin the threads to an arm. A thread that chose its own CPUs is left alone.
     fn moves(&self, arm: &PinArm) -> Vec<Move> {
         let usual = self.threads.iter().filter(|it| !self.stay.contains(&it.tid));
         usual.map(|it| Move { tid: it.tid, cpus: arm.cpus.clone() }).collect()
@@ -172,7 +172,7 @@ impl ProgramTurns for Stretches<'_> {
     }
 }
 
-/// The CPUs that most threads have; of sets that are as frequent the largest.
+/// The CPUs that most threads may use; among equally frequent sets, the largest.
 fn usual(threads: &[ActiveThread]) -> CpuList {
     let mut counts: BTreeMap<Vec<Cpu>, usize> = BTreeMap::new();
     for it in threads {

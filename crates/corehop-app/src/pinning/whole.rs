@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Turns of a command: whole runs, timed.
+//! The turns of a command: complete, timed runs.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use super::rounds::{ProgramTurns, TrialClock, TurnFigures, turn_of};
 use crate::failure::{Exit, Failure};
 use crate::voice::note;
 
-/// A run shorter than this is mostly the start of a process.
+/// The duration below which a run consists mostly of process start-up.
 const SHORT_NS: u64 = 10_000_000;
 
-/// A command that is shorter than this runs several times in a turn, if there is time for that: the start of a process, and
-/// what else happens on the host, then weigh less.
+/// A command that is shorter than this runs several times per turn if the time allows, so that process start-up and
+/// other activity on the host weigh less.
 const TURN: Duration = Duration::from_millis(300);
 
-/// The whole runs of a command.
+/// The complete runs of a command.
 pub(super) struct WholeRuns<'a> {
     words: &'a str,
     runner: &'a mut dyn CommandRunner,
-    /// The least length of a turn.
+    /// The shortest length of a turn.
     turn: Duration,
 }
 
-/// The first run of a command, left alone.
+/// The first, unpinned run of a command.
 pub(super) struct FirstRun {
     pub(super) load: ProgramLoad,
     pub(super) wall_s: f64,
@@ -37,7 +37,7 @@ impl<'a> WholeRuns<'a> {
         Self { words, runner, turn: Duration::ZERO }
     }
 
-    /// Runs the command as it is, counts its threads, and tells where the run is too short for a good answer.
+    /// Runs the command unpinned, counts its threads, and reports if the run is too short for a good answer.
     pub(super) fn first(&mut self, clock: &TrialClock) -> Result<Option<FirstRun>, Failure> {
         let Some(run) = self.run(None, clock)? else { return Ok(None) };
         if run.wall_ns < SHORT_NS {
@@ -51,14 +51,14 @@ impl<'a> WholeRuns<'a> {
         Ok(Some(FirstRun { load, wall_s: run.wall_ns as f64 * 1e-9 }))
     }
 
-    /// Chooses a length of turns with which the rounds of so many arms fit into the time; the time of a turn in seconds, where a run
-    /// takes so long.
+    /// Chooses a length of turns with which the rounds of `arms` arms fit into the time; returns the length of a turn
+    /// in seconds, given the duration of a run.
     pub(super) fn divide(&mut self, duration: Duration, arms: usize, wall_s: f64) -> f64 {
         self.turn = turn_of(duration, arms).min(TURN);
         wall_s.max(self.turn.as_secs_f64())
     }
 
-    /// A run that was not ended early, of a command that succeeds.
+    /// Runs the command once; the run must not end early, and the command must succeed.
     fn run(
         &mut self,
         arm: Option<&PinArm>,

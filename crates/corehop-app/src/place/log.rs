@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The log of a placer under way, and the answer.
+//! The log of a running placer, and its answer.
 
 use std::io::Write as _;
 
@@ -11,10 +11,11 @@ use crate::failure::{Exit, Failure};
 use crate::file::Growing;
 use crate::voice::note;
 
-/// The log of a run.
+/// The log of a placing run.
 #[derive(Debug)]
 pub struct PlacementFile {
-    /// The file, line by line as things happen: what ends the placer does not take them away.
+    /// The log file, written line by line as events happen, so that lines survive the end of the
+    /// placer.
     file: Option<Growing>,
     /// The reason why the file ends before the placer does.
     torn: Option<std::io::Error>,
@@ -22,10 +23,10 @@ pub struct PlacementFile {
 }
 
 impl PlacementFile {
-    /// The log's file takes its name, and begins with what the placer knows.
+    /// Creates the log file with its name, beginning with the header.
     ///
     /// # Errors
-    /// Exit 6 where it cannot be written.
+    /// Exit 6 if the file cannot be written.
     pub fn begin(head: PlacementLogHeader, file: Option<Growing>) -> Result<Self, Failure> {
         let file = file.map(Growing::place).transpose()?;
         let mut log = Self { file, torn: None, answer: PlacementFindings::new(&head) };
@@ -45,45 +46,45 @@ impl PlacementFile {
         Ok(())
     }
 
-    /// Whether all of it was written.
+    /// Checks that the whole log was written.
     ///
     /// # Errors
-    /// Exit 6 where the file ends too early.
+    /// Exit 6 if the file ends too early.
     pub fn whole(self) -> Result<(), Failure> {
         self.torn.map_or(Ok(()), |error| Err(unwritten(error)))
     }
 
-    /// A window, and what the placer did in it.
+    /// Adds a window and the placer's actions in it.
     ///
     /// # Errors
-    /// Exit 6 where a line cannot be made.
+    /// Exit 6 if a line cannot be created.
     pub fn window(&mut self, window: Activity, actions: &[Action]) -> Result<(), Failure> {
         self.take(&PlacementLogEntry::Window { window, actions: actions.to_vec() })
     }
 
-    /// A move that the host refused.
+    /// Adds a move that the host refused.
     ///
     /// # Errors
-    /// As [`Self::window`].
+    /// The errors of [`Self::window`].
     pub fn refused(&mut self, error: &HostError) -> Result<(), Failure> {
         self.take(&PlacementLogEntry::Refused { refused: error.to_string() })
     }
 
-    /// The end, with the wake-ups that were made by interrupts.
+    /// Adds the end, with the number of wake-ups by interrupts.
     ///
     /// # Errors
-    /// As [`Self::window`].
+    /// The errors of [`Self::window`].
     pub fn end(&mut self, wakes_by_interrupts: u64) -> Result<(), Failure> {
         let windows = self.answer.windows;
         self.take(&PlacementLogEntry::End { end: End { windows, wakes_by_interrupts } })
     }
 
-    /// The windows so far.
+    /// Returns the number of windows so far.
     pub const fn windows(&self) -> u64 {
         self.answer.windows
     }
 
-    /// The answer so far.
+    /// Returns the findings so far.
     pub const fn answer(&self) -> &PlacementFindings {
         &self.answer
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placing the threads of a host, from window to window.
+//! Places the threads of a host, window by window.
 
 mod log;
 mod progress;
@@ -22,50 +22,50 @@ use corehop_plan::units::Nanos;
 use crate::failure::{Exit, Failure};
 use crate::voice::note;
 
-/// The time of evidence for advice.
+/// The time in which evidence for advice is collected.
 const ADVICE: Nanos = Nanos::from_millis(2_000);
-/// The time in which a placement to be written down has its verdict, unless another one is given.
+/// The time within which a placement for export must have its verdict, unless another time is given.
 const VERDICT: Nanos = Nanos::from_millis(60_000);
-/// The windows of evidence for advice at most.
+/// The largest number of windows with evidence for advice.
 const MOST_EVIDENCE: u32 = 20;
-/// The shortest window.
+/// The shortest length of a window.
 const SHORTEST: Nanos = Nanos::from_millis(10);
 
-/// The wishes of the caller of a placer.
+/// The settings that the caller of a placer chooses.
 #[expect(clippy::struct_excessive_bools, reason = "each is a wish of its own")]
 #[derive(Debug, Clone)]
 pub struct Placing {
-    /// Whether threads may be moved: there is a source of progress, and no dry run was asked for.
+    /// Whether threads may be moved, because there is a source of progress and no dry run was requested.
     pub may_move: bool,
-    /// Whether a program was started, which needs a placer to its end.
+    /// Whether a program was started, which is placed until it ends.
     pub starts_program: bool,
-    /// Whether to end with the first verdict, because the placement is to be written down.
+    /// Whether to end with the first verdict, because the placement is exported.
     pub ends_with_verdict: bool,
-    /// Whether to try placements that no evidence speaks for.
+    /// Whether to try placements without evidence in their favour.
     pub search: bool,
-    /// The CPUs that the threads are put on first.
+    /// The initial placement of the threads.
     pub start: Option<InitialPlacement>,
-    /// The time after which to end.
+    /// The time after which placing ends.
     pub duration: Option<Nanos>,
     /// The length of a window.
     pub window: Nanos,
 }
 
-/// Shows a placer under way.
+/// Shows a running placer.
 pub trait PlacingView {
-    /// A window has passed.
+    /// Shows a window that has passed.
     fn window(&mut self, activity: &Activity, actions: &[Action]);
-    /// Advice may have come.
+    /// Shows new advice, if there is any.
     fn advice(&self, answer: &PlacementFindings, actions: &[Action]);
-    /// Does `write`, which may write to the terminal, beside the view.
+    /// Calls `write`, which may write to the terminal, without disturbing the view.
     fn beside(&self, write: &mut dyn FnMut());
 }
 
 impl Placing {
-    /// Refuses windows and times that are too short.
+    /// Rejects windows and times that are too short.
     ///
     /// # Errors
-    /// Exit 2.
+    /// Exit 2 if a window or time is too short.
     pub fn check(&self) -> Result<(), Failure> {
         let usage = |why: String| Err(Failure::says(Exit::Usage, why));
         if self.window < SHORTEST {
@@ -81,7 +81,7 @@ impl Placing {
         usage(format!("--for {length} is too short: {windows} windows of {window} take {least}"))
     }
 
-    /// The settings of the placer, with what a move costs.
+    /// Returns the settings of the placer, including the cost of a move.
     pub fn settings(&self, move_cost_ns: f64) -> Settings {
         Settings {
             may_move: self.may_move,
@@ -93,13 +93,14 @@ impl Placing {
         }
     }
 
-    /// Whether nothing but advice comes of it: no thread is moved, and no program was started that needs a placer to its end.
+    /// Whether the run only gives advice: no thread is moved, and no started program is placed until it ends.
     const fn is_advice(&self) -> bool {
         !self.may_move && self.start.is_none() && !self.starts_program
     }
 
-    /// The windows before a proposal. Advice has no trial that could correct it: it takes the evidence of two seconds, or of
-    /// a quarter of the time that there is: windows are longer than asked for where others have the CPUs.
+    /// The number of windows before a proposal. Advice has no trial that could correct a wrong proposal. So advice
+    /// uses the evidence of two seconds, or of a quarter of the given time, because windows are longer than requested
+    /// if other threads have the CPUs.
     fn evidence_windows(&self) -> u32 {
         let least = Settings::default().evidence;
         if !self.is_advice() {
@@ -110,15 +111,15 @@ impl Placing {
         u32::try_from(windows).unwrap_or(u32::MAX).clamp(least, MOST_EVIDENCE)
     }
 
-    /// The windows after which it ends with its advice, unless a time was given.
+    /// Returns the number of windows after which the placer ends with its advice, unless a time was given.
     pub fn advises(&self, settings: &Settings) -> Option<u32> {
         (self.is_advice() && self.duration.is_none()).then_some(settings.evidence)
     }
 
-    /// From window to window, until the program or the time ends, or `stop` is asked. Everything is put back then.
+    /// Runs window by window until the program or the time ends, or `stop` is set. All threads are then put back.
     ///
     /// # Errors
-    /// Exit 6 where the host failed.
+    /// Exit 6 if the host failed.
     pub fn run(
         &self,
         host: &mut dyn Host,
@@ -167,17 +168,17 @@ impl Placing {
         Ok(None)
     }
 
-    /// Whether there is the verdict or the advice that was wanted.
+    /// Whether the requested verdict or advice exists.
     fn is_settled(&self, log: &PlacementFile, advises: Option<u32>) -> bool {
         let settled = self.ends_with_verdict && log.answer().is_settled(self.search);
         settled || advises.is_some_and(|it| log.windows() >= u64::from(it))
     }
 }
 
-/// The CPUs of a start are there.
+/// Checks that the CPUs of an initial placement exist.
 ///
 /// # Errors
-/// Exit 2.
+/// Exit 2 if a CPU does not exist.
 pub fn check_start(start: Option<&InitialPlacement>, terrain: &Terrain) -> Result<(), Failure> {
     let Some(InitialPlacement::List(cpus)) = start else { return Ok(()) };
     let there = terrain.cpus();

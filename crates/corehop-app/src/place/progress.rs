@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line that a running placer shows of its state; each window renews the line.
+//! The status line of a running placer, which is updated in each window.
 
 use corehop_decide::placer::Action;
 use corehop_plan::host::Activity;
 
-/// The windows so far, and the present step.
+/// The number of windows so far, and the current step.
 #[derive(Debug, Clone)]
 pub struct WindowLine {
     windows: u64,
-    /// The windows after which the placer ends with its advice.
+    /// The number of windows after which the placer ends with its advice.
     last: Option<u32>,
     step: &'static str,
 }
 
 impl WindowLine {
-    /// Before the first window.
+    /// Creates the line before the first window.
     pub const fn new(last: Option<u32>) -> Self {
         Self { windows: 0, last, step: "watching" }
     }
 
-    /// Whether the placer goes on after its advice.
+    /// Returns whether the placer continues after its advice.
     pub const fn goes_on(&self) -> bool {
         self.last.is_none()
     }
 
-    /// The line after a window.
+    /// Returns the line after a window.
     pub fn after(&mut self, activity: &Activity, actions: &[Action]) -> String {
         self.windows += 1;
         self.step = actions.iter().filter_map(step).next_back().unwrap_or(self.step);
@@ -32,7 +32,7 @@ impl WindowLine {
     }
 }
 
-/// The step of a placer after an action.
+/// The step of the placer after an action.
 fn step(action: &Action) -> Option<&'static str> {
     match action {
         Action::Advise(_) => Some("watching, advice is ready"),
@@ -43,7 +43,8 @@ fn step(action: &Action) -> Option<&'static str> {
     }
 }
 
-/// `window 7 of 20: 2 threads use 83 % of a CPU, 20512 wake-ups/s between them; watching`
+/// Formats, for example, `window 7 of 20: 2 threads use 83 % of a CPU, 20512 wake-ups/s between
+/// them; watching`.
 fn text(windows: u64, last: Option<u32>, activity: &Activity, state: &str) -> String {
     let of = last.map_or_else(String::new, |it| format!(" of {it}"));
     let threads = activity.threads.len();

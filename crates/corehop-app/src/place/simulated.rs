@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A placer on a simulated machine.
+//! Runs a placer on a simulated machine.
 
 use std::fmt::Write as _;
 
@@ -15,10 +15,10 @@ use super::check_start;
 use crate::answer::Answer;
 use crate::failure::{Exit, Failure};
 
-/// Places pairs of threads on a machine, so many or one for every two CPUs, and compares with leaving them alone.
+/// Places pairs of threads on a machine (by default one pair for every two CPUs), and compares with no placement.
 ///
 /// # Errors
-/// Exit 2 for CPUs that the machine does not have, exit 3 where it cannot be simulated.
+/// Exit 2 for CPUs that the machine lacks, exit 3 if the machine cannot be simulated.
 pub fn simulate(
     platform: &Platform,
     pairs: Option<u32>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The contents of a file: the kind of its rows, their provenance, how many are valid; its plan, or its rows.
+//! Shows the contents of a file: the kind of its rows, their provenance, the number of valid rows, its plan, or its
+//! rows.
 
 use std::path::Path;
 
@@ -21,20 +22,20 @@ use crate::{input, study};
 /// The form in which the contents of a file are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentsForm {
-    /// In words.
+    /// A description as text.
     Text,
-    /// With the meaning of every column and the whole provenance.
+    /// JSON with the meaning of every column and the whole provenance.
     Json,
-    /// The plan of the run.
+    /// The plan of the recorded run.
     Plan,
-    /// The first rows, so many at most, each as JSON.
+    /// The first rows, at most this many, each as JSON.
     Rows(usize),
 }
 
 /// Shows the contents of a file in a form.
 ///
 /// # Errors
-/// Exit 1 where the file has no plan, and those of all [readers](crate::input).
+/// Exit 1 if the file has no plan, and the errors of all [readers](crate::input).
 pub fn contents(
     path: &Path,
     form: ContentsForm,
@@ -78,7 +79,7 @@ fn plan(path: &Path) -> Result<ReportAnswer, Failure> {
     Ok(ReportAnswer { sentence, body: ReportBody::Data(format!("{plan:#}\n")) })
 }
 
-/// The log of a placer. Its rows are the rates of its windows.
+/// Shows the log of a placer. The rows of a log are the progress rates of its windows.
 fn placement_of(
     path: &Path,
     form: ContentsForm,
@@ -95,7 +96,7 @@ fn placement_of(
     Ok(either(sentence, form, || placement::json(log), || placement::log_text(log)))
 }
 
-/// An answer of off-load. Its rows are its calls, or its policies.
+/// Shows an answer of off-load. The rows of an answer are its calls, or its policies.
 fn off_load_of(
     path: &Path,
     form: ContentsForm,
@@ -111,7 +112,7 @@ fn off_load_of(
     Ok(either(of.sentence(), form, || of.json().clone(), || of.text()))
 }
 
-/// Prints rows as lines of JSON, of a file that has `all`.
+/// Prints rows as lines of JSON, from a file with `all` rows.
 fn some_rows(path: &Path, all: u64, rows: impl Iterator<Item = serde_json::Value>) -> ReportAnswer {
     let lines: Vec<String> = rows.map(|row| format!("{row}\n")).collect();
     let (file, shown) = (shown::path(path), lines.len());
@@ -119,7 +120,7 @@ fn some_rows(path: &Path, all: u64, rows: impl Iterator<Item = serde_json::Value
     ReportAnswer { sentence, body: ReportBody::Data(lines.concat()) }
 }
 
-/// The counts of a study.
+/// Shows the counts of a study.
 fn counts(
     path: &Path,
     form: ContentsForm,
@@ -144,7 +145,7 @@ fn counts(
     }
 }
 
-/// JSON or text.
+/// Returns JSON or text.
 fn either(
     sentence: String,
     form: ContentsForm,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Results as a table, a screen, data or a page; and the contents of one file.
+//! Reports results as a table, a screen, data or a page, and shows the contents of one file.
 
 mod bundle;
 mod contents;
@@ -26,24 +26,24 @@ use crate::voice::warn;
 use crate::{input, study};
 pub use contents::{ContentsForm, contents};
 
-/// A report of the results in files.
+/// A request to report the results in files.
 #[derive(Debug, Clone)]
 pub struct ReportRequest {
-    /// Files of rows with platform files, or one answer of another verb.
+    /// The input files: files of rows with platform files, or one answer of another verb.
     pub files: Vec<PathBuf>,
-    /// The form of the table; None for a page alone.
+    /// The form of the table; `None` for a page alone.
     pub form: Option<ReportForm>,
-    /// The values of columns, by which cells are selected for the table.
+    /// The column values by which cells are selected for the table.
     pub only: Vec<String>,
-    /// The file for a page.
+    /// The output file for a page.
     pub output: Option<PathBuf>,
-    /// The file for a bundle of the results.
+    /// The output file for a bundle of the results.
     pub bundle: Option<PathBuf>,
     /// Whether existing files may be replaced.
     pub force: bool,
-    /// The estimator of delays; the difference where none is named.
+    /// The estimator of delays; `None` selects the difference.
     pub estimator: Option<Estimator>,
-    /// The columns of a table.
+    /// The number of columns of a table.
     pub width: usize,
     /// The layout of text.
     pub layout: TerminalLayout,
@@ -52,21 +52,21 @@ pub struct ReportRequest {
 /// The form of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReportForm {
-    /// One screen.
+    /// A summary that fits on one screen.
     Screen,
     /// All cells as text.
     Text,
-    /// A statistic in each line, for other programs.
+    /// CSV with one statistic per line, for other programs.
     Csv,
     /// Tables in Markdown.
     Markdown,
     /// Tables in LaTeX.
     Latex,
-    /// Every cell with all its statistics.
+    /// JSON with every cell and all its statistics.
     Json,
 }
 
-/// A sentence, with text for people or data for programs.
+/// A sentence, with text for readers or data for programs.
 #[derive(Debug)]
 pub struct ReportAnswer {
     /// The answer in one sentence.
@@ -75,19 +75,19 @@ pub struct ReportAnswer {
     pub body: ReportBody,
 }
 
-/// The part of a report beside its sentence.
+/// The content of a report beside its sentence.
 #[derive(Debug)]
 pub enum ReportBody {
-    /// Text for people; may be empty.
+    /// Text for readers; may be empty.
     Text(String),
     /// Data for programs.
     Data(String),
 }
 
-/// Reports, and writes the page and the bundle that are wanted.
+/// Creates the report, and writes the requested page and bundle.
 ///
 /// # Errors
-/// Exit 2 for a request that makes no sense, and those of all [readers](crate::input).
+/// Exit 2 for an invalid request, and the errors of all [readers](crate::input).
 pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
     let form = args.form;
     if form.is_none() && !args.only.is_empty() {
@@ -137,8 +137,8 @@ pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
     Ok(ReportAnswer { sentence, body })
 }
 
-/// The cells; beside them the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have
-/// their tables.
+/// The cells, with the outcomes of task sets and the causes of the spread, if present. Other kinds of rows have their
+/// own tables.
 fn everything(data: &Results) -> Value {
     let cells = json!(data.jobs.summaries);
     let mut all = serde_json::Map::new();
@@ -157,7 +157,7 @@ fn everything(data: &Results) -> Value {
     all.into()
 }
 
-/// A table as a list of objects by column.
+/// A table as a list of objects with one field per column.
 fn as_rows(table: &FigureTable) -> Value {
     let row = |row: &Vec<String>| -> Value {
         let fields = table.head.iter().cloned().zip(row.iter().map(|it| json!(it)));
@@ -166,7 +166,7 @@ fn as_rows(table: &FigureTable) -> Value {
     json!({"caption": table.caption, "rows": table.rows.iter().map(row).collect::<Vec<_>>()})
 }
 
-/// Refuses a table of cells, or a choice among them, where the files have none.
+/// Rejects a table of cells, or a selection of cells, if the files contain none.
 fn of_cells(args: &ReportRequest, form: Option<ReportForm>, data: &Results) -> Result<(), Failure> {
     if !data.jobs.summaries.is_empty() {
         return Ok(());
@@ -185,7 +185,7 @@ fn of_cells(args: &ReportRequest, form: Option<ReportForm>, data: &Results) -> R
     Err(Failure::says(Exit::Usage, what))
 }
 
-/// The log of a placer: its page, or its answer.
+/// Reports the log of a placer as a page, or as its answer.
 fn placement_of(
     args: &ReportRequest,
     form: Option<ReportForm>,
@@ -198,7 +198,7 @@ fn placement_of(
     Ok(tell(&sentence, form, || placement::json(log), || placement::log_text(log)))
 }
 
-/// The counts of a study: its page, or its tables.
+/// Reports the counts of a study as a page, or as tables.
 fn counts(
     args: &ReportRequest,
     form: Option<ReportForm>,
@@ -215,7 +215,7 @@ fn counts(
     ))
 }
 
-/// Refuses options that select cells, of a file that has none, and writes the page of such a file where one is wanted.
+/// Rejects options that select cells for a file without cells, and writes the page of such a file if requested.
 fn without_cells(
     args: &ReportRequest,
     form: Option<ReportForm>,
@@ -237,7 +237,7 @@ fn without_cells(
     output.map_or(Ok(()), |file| file.write(page()))
 }
 
-/// An answer of off-load: its page, or its words.
+/// Reports an answer of off-load as a page, or as text.
 fn off_load_of(
     args: &ReportRequest,
     form: Option<ReportForm>,
@@ -249,7 +249,7 @@ fn off_load_of(
     Ok(tell(&of.sentence(), form, || of.json().clone(), || of.text()))
 }
 
-/// JSON or text, where a form is asked for.
+/// Returns JSON or text, if a form is requested.
 fn tell(
     sentence: &str,
     form: Option<ReportForm>,
@@ -264,7 +264,7 @@ fn tell(
     ReportAnswer { sentence: sentence.to_owned(), body }
 }
 
-/// The table of the cells; with the other contents of the files, unless cells were selected.
+/// The table of the cells, together with the other contents of the files unless cells were selected.
 fn text(data: &Results, whole: bool, width: usize) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
     let notes = if whole { sections::notes(data) } else { Vec::new() };
@@ -273,7 +273,8 @@ fn text(data: &Results, whole: bool, width: usize) -> String {
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
 }
 
-/// The tables to paste into another text: the cells, and the other contents of the files unless cells were selected.
+/// The tables for inclusion in another text: the cells, and the other contents of the files unless cells were
+/// selected.
 fn pasted(
     data: &Results,
     whole: bool,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run: executes blocks of plans on a machine until there are enough samples, and writes them immediately.
+//! A run executes blocks of plans on a machine until there are enough samples, and writes the samples immediately.
 
 mod outputs;
 mod view;
@@ -41,50 +41,50 @@ pub use tally::of_arms;
 /// The share of each CPU that real-time tasks may use on this host.
 pub const LIVE_SHARE: f64 = 0.5;
 
-/// The destination of the rows.
+/// The destination of a run's rows.
 #[derive(Debug, Clone)]
 pub enum Destination {
-    /// To this file, going on with what an interrupted run left of it, if asked to. Further kinds of rows
-    /// go to files beside it.
+    /// Rows go to this file; a resumed run continues the rows of an interrupted run. Further kinds of rows go to
+    /// separate files beside this file.
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// Whether to go on with an interrupted run.
+        /// Whether to continue an interrupted run.
         resume: bool,
-        /// Whether to replace a file that is there.
+        /// Whether to replace an existing file.
         force: bool,
     },
-    /// As an Arrow stream to stdout: the rows of this kind, or of the plan's first.
+    /// Rows go to stdout as an Arrow stream: the rows of this kind, or of the plan's first kind.
     Stdout(Option<String>),
 }
 
-/// Of the replicates asked for, one in so many may be added for the sake of classes.
+/// For this many requested replicates, one more may be added in order to reach all classes.
 const FURTHER: u32 = 5;
 
-/// The options of a run, apart from the experiment.
+/// The options of a run that do not belong to the experiment.
 #[derive(Debug)]
 pub struct RunOptions {
-    /// None if only the answer counts.
+    /// The destination of the rows; `None` if only the answer matters.
     pub destination: Option<Destination>,
-    /// The folder for the rows of a run that has no file, where they are read again after its end.
+    /// The folder for the temporary rows of a run without an output file, where they are read again after the run.
     pub spool: Option<PathBuf>,
-    /// The samples that are enough.
+    /// The number of samples that suffice.
     pub goal: Goal,
-    /// The number of replicates of a run of jobs.
+    /// The number of replicates in a run of jobs.
     pub replicates: u32,
     /// The time that the run may take.
     pub budget: Option<Duration>,
-    /// The view of the run while it is under way.
+    /// Creates the view of the run in progress.
     pub view: Opens,
-    /// The costs that the events of a recorded program are charged with.
+    /// The costs with which the events of a recorded program are charged.
     pub charge: Option<RecordingCharge>,
 }
 
-/// Replicates of a run by which a host is described, or its description is judged.
+/// The number of replicates in a run that describes a host or validates its description.
 const OF_A_HOST: u32 = 20;
 
 impl RunOptions {
-    /// A live run by which this host is described, or its description is judged.
+    /// Returns the options of a live run that describes this host or validates its description.
     pub fn of_host(path: PathBuf, resume: bool, force: impl Into<bool>, view: Opens) -> Self {
         Self {
             destination: Some(Destination::File { path, resume, force: force.into() }),
@@ -98,7 +98,7 @@ impl RunOptions {
     }
 }
 
-/// A run under way.
+/// A run in progress.
 struct Underway {
     outputs: Outputs,
     counter: RowCounter,
@@ -106,33 +106,33 @@ struct Underway {
     classes: ClassQuota,
     view: Box<dyn RunView>,
     deadline: Option<Instant>,
-    /// Rows that count: jobs, runs of gangs.
+    /// The number of rows that count: jobs, or runs of gangs.
     taken: u64,
     valid: u64,
     /// The other results, by the kind of the plan.
     tally: RunTally,
 }
 
-/// A run that has ended.
+/// The result of a run that has ended.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// Whether the run went to its end.
+    /// Whether the run was completed.
     pub exit: Exit,
-    /// The files, in the order of the kinds of rows.
+    /// The written files, in the order of the kinds of rows.
     pub files: Vec<PathBuf>,
-    /// The rows of the first kind, where they were asked for and have no file.
+    /// The rows of the first kind, if they were requested without an output file.
     pub spool: Option<File>,
     /// The provenance of the rows.
     pub provenance: Provenance,
     /// The results of the rows.
     pub tally: RunTally,
-    /// The cost of a recorded program's events, where the run was charged.
+    /// The cost of a recorded program's events, if the run was charged.
     pub charged: Option<ChargedRecording>,
     taken: u64,
     valid: u64,
 }
 
-/// The rows of one plan on their way to the files.
+/// Passes the rows of one plan to the files.
 struct PlanRows<'a> {
     underway: &'a mut Underway,
     projector: Projector<'a>,
@@ -153,7 +153,7 @@ impl Sink for PlanRows<'_> {
     }
 }
 
-/// The cause of an early end of a run with that deadline, if any.
+/// The reason why a run with that deadline ends early, if it does.
 fn stopped_by(deadline: Option<Instant>) -> Option<&'static str> {
     if interrupt::requested() {
         return Some("interrupt");
@@ -180,18 +180,18 @@ impl Underway {
         self.valid += u64::from(observation.valid);
     }
 
-    /// The number of jobs so far, by which those of the next block are numbered.
+    /// The number of jobs so far, from which the next block's jobs are numbered.
     fn jobs(&self) -> u64 {
         self.tally.jobs().unwrap_or(self.taken)
     }
 
-    /// The cause of an early end of the run, if any.
+    /// The reason why the run ends early, if it does.
     fn stopped_by(&self) -> Option<&'static str> {
         stopped_by(self.deadline)
     }
 
-    /// Takes so small a share in each replicate that all of them fit into the budget, as far as the
-    /// projected time of the whole is to be believed.
+    /// Reduces the share of each replicate so that all replicates fit into the budget, as far as the projected time
+    /// is accurate.
     fn keep_to(&mut self, budget: Option<Duration>, projected: Nanos) {
         if let Some(budget) = budget {
             let share = budget.as_nanos() as f64 / projected.get().max(1) as f64;
@@ -218,7 +218,7 @@ impl Underway {
 }
 
 impl Underway {
-    /// Turns the streams into files, each sample with its class.
+    /// Converts the streams to files, and gives each sample its class.
     fn keep(
         mut self,
         machine: &dyn Machine,
@@ -240,10 +240,10 @@ impl Underway {
 }
 
 impl RunOptions {
-    /// Takes the samples of an experiment, and answers.
+    /// Runs an experiment, and returns the answer.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub fn experiment(
         &self,
         machine: &mut dyn Machine,
@@ -253,10 +253,10 @@ impl RunOptions {
         self.answer(&self.carry_out(machine, experiment, seed)?)
     }
 
-    /// Takes the samples of an experiment, block by block, until its goal is reached.
+    /// Runs an experiment block by block until its goal is reached.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub fn carry_out(
         &self,
         machine: &mut dyn Machine,
@@ -310,10 +310,10 @@ impl RunOptions {
         quota.iter().any(|&more| more > 0).then_some(SamplingRound { replicate, quota })
     }
 
-    /// Runs a plan as it stands; a resumed one from where it was interrupted.
+    /// Runs a given plan, or resumes it where it was interrupted.
     ///
     /// # Errors
-    /// Those of the system.
+    /// The errors of the system.
     pub fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Answer, Failure> {
         let mut provenance = provenance::begin(machine, plan);
         provenance.parameters = json!({"plan": plan.digest()});
@@ -359,7 +359,7 @@ impl RunOptions {
         Ok(underway)
     }
 
-    /// Turns the streams into files, says what is missing, and decides the exit code.
+    /// Converts the streams to files, reports what is missing, and decides the exit code.
     fn end(
         &self,
         mut underway: Underway,
@@ -399,7 +399,7 @@ impl RunOptions {
         Ok(RunOutcome { exit, files, spool, provenance, tally, charged, taken, valid })
     }
 
-    /// The cost of a recorded program's events, which stays in the file.
+    /// The cost of a recorded program's events, which is stored in the file.
     fn charge(
         &self,
         tally: &RunTally,
@@ -412,10 +412,10 @@ impl RunOptions {
         Ok(Some(charged))
     }
 
-    /// The answer of a run.
+    /// Returns the answer of a run.
     ///
     /// # Errors
-    /// Exit 6 where the results cannot be told.
+    /// Exit 6 if the results cannot be computed.
     pub fn answer(&self, ended: &RunOutcome) -> Result<Answer, Failure> {
         let mut json = json!({
             "file": ended.files.first().map(|it| shown::value(it)),
@@ -434,7 +434,7 @@ impl RunOptions {
         })
     }
 
-    /// The place of the rows, the number of valid ones, and the next command.
+    /// Names the output file, the number of valid rows, and the next command.
     fn sentence(&self, ended: &RunOutcome) -> String {
         let (taken, noun) = (ended.taken, ended.tally.noun());
         let lacking = match ended.provenance.cells_lacking_samples {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of a run: `FILE.part` during the run, `FILE` after its end.
+//! The files of a run: `FILE.part` during the run, and `FILE` after its end.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, Write};
@@ -19,13 +19,13 @@ use crate::failure::{Exit, Failure};
 use crate::file::{Growing, OutputFile, Replaced, failed, lock};
 use crate::input;
 
-/// The rows of a run being written: a file for each kind.
+/// The rows of a run in progress, with one file for each kind.
 pub(super) struct Outputs {
     outputs: Vec<Output>,
     spool: Option<Spool>,
 }
 
-/// The rows of a plan's first kind in a file without a name: it is gone with the process, whatever ends it.
+/// The rows of a plan's first kind in an unnamed file, which disappears with the process in any case.
 struct Spool {
     part: BatchWriter<BufWriter<File>>,
     file: File,
@@ -41,7 +41,7 @@ impl Spool {
         begin().map_err(|error| written(folder, error))
     }
 
-    /// Ends the stream and gives the file, to be read from its beginning.
+    /// Ends the stream and returns the file, positioned at its beginning.
     fn end(self) -> Result<File, FileError> {
         let Self { part, mut file } = self;
         part.end()?;
@@ -50,16 +50,16 @@ impl Spool {
     }
 }
 
-/// The files of a run that has ended.
+/// The files of a completed run.
 pub(super) struct RunFiles {
-    /// Those with names, in the order of the kinds.
+    /// The named files, in the order of the kinds.
     pub(super) files: Vec<PathBuf>,
-    /// The file without a name.
+    /// The unnamed file with the rows of the plan's first kind.
     pub(super) spool: Option<File>,
 }
 
 impl Outputs {
-    /// Opens a file for each of `kinds`, if there is a destination; for a resumed run also gives the rows it
+    /// Opens a file for each of `kinds`, if there is a destination; for a resumed run, also returns the rows it
     /// already has.
     pub(super) fn begin(
         to: Option<&Destination>,
@@ -87,7 +87,7 @@ impl Outputs {
         Ok((outputs, earlier))
     }
 
-    /// Appends rows and hands them to the system.
+    /// Appends rows and passes them to the system.
     pub(super) fn append(&mut self, rows: &Rows) -> Result<(), SinkError> {
         if let Some(spool) = &mut self.spool {
             spool.part.append(rows).map_err(|error| format!("the rows for --trace: {error}"))?;
@@ -101,13 +101,13 @@ impl Outputs {
         Ok(())
     }
 
-    /// Gives up streams that hold nothing.
+    /// Removes empty streams.
     pub(super) fn discard(self) {
         self.outputs.into_iter().for_each(Output::discard);
     }
 
-    /// Ends the streams and turns each into Parquet, with the rows as `finish` leaves them: what only the
-    /// whole run can tell. The files, in the order of the kinds.
+    /// Ends the streams and converts each to Parquet. `finish` first changes the rows by information that only the
+    /// complete run provides. Returns the files, in the order of the kinds.
     pub(super) fn end(
         self,
         provenance: &Provenance,
@@ -122,17 +122,17 @@ impl Outputs {
     }
 }
 
-/// Rows of one kind being written.
+/// The rows of one kind that are being written.
 struct Output {
     part: BatchWriter<Box<dyn Write>>,
     place: Option<ResultFile>,
 }
 
-/// The file of the result, and the locked stream until then.
+/// The output file, and the locked stream until the run ends.
 struct ResultFile {
     file: OutputFile,
     stream: PathBuf,
-    /// Whether the stream has rows of an earlier run.
+    /// Whether the stream contains rows of an earlier run.
     resumes: bool,
     _lock: Growing,
 }
@@ -188,7 +188,7 @@ impl Output {
         Ok((Self { part, place: Some(ResultFile { file, stream, resumes, _lock: lock }) }, rows))
     }
 
-    /// Gives up a stream that holds nothing. One that an earlier run began stays.
+    /// Removes an empty stream. A stream that an earlier run began is kept.
     fn discard(self) {
         if let Some(place) = self.place.filter(|place| !place.resumes) {
             // A file that cannot be removed is empty, and the next run will say that it is there.
@@ -196,7 +196,7 @@ impl Output {
         }
     }
 
-    /// Ends the stream and turns it into Parquet, which takes the file's place at once or not at all.
+    /// Ends the stream and converts it to Parquet, which replaces the file atomically or not at all.
     fn end(
         self,
         provenance: &Provenance,
@@ -221,7 +221,7 @@ impl Output {
 }
 
 impl Destination {
-    /// The kinds of a plan's rows that are kept: all, or the one that is streamed.
+    /// The kinds of a plan's rows that are stored: all, or the kind that is streamed.
     fn kept(&self, kinds: &[RowKind]) -> Result<Vec<RowKind>, Failure> {
         let Self::Stdout(asked) = self else { return Ok(kinds.to_vec()) };
         let Some(asked) = asked else { return Ok(kinds[..1].to_vec()) };
@@ -235,7 +235,7 @@ impl Destination {
     }
 }
 
-/// The file that has the rows of `path` until the run is complete.
+/// Returns the file that contains the rows of `path` until the run is complete.
 pub fn stream_of(path: &Path) -> PathBuf {
     beside(path, "part")
 }
@@ -247,7 +247,7 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Refuses the stream of an interrupted run, or of one that is under way.
+/// Rejects the stream of an interrupted run, or of a run in progress.
 fn refuse_existing(stream: &Path) -> Result<(), Failure> {
     let Ok(about) = fs::symlink_metadata(stream) else { return Ok(()) };
     if about.is_file()
@@ -262,7 +262,7 @@ fn refuse_existing(stream: &Path) -> Result<(), Failure> {
     Err(Failure::says(Exit::Usage, what))
 }
 
-/// Writes the head of a stream and the rows it continues, and puts the file in its place.
+/// Writes the header of a stream and the rows it continues, and moves the file to its name.
 fn begin_stream(
     file: Growing,
     stream: &Path,
@@ -287,7 +287,7 @@ struct ResumeSource {
 }
 
 impl ResumeSource {
-    /// The stream before the result, and either before what an older corehop left while it resumed.
+    /// Prefers the stream over the result, and either over files of an older corehop that was resuming.
     fn find(path: &Path, stream: &Path) -> Result<Self, Failure> {
         let aside = beside(path, "earlier");
         let found = [stream, path, &aside].into_iter().find(|path| path.exists());
@@ -325,7 +325,7 @@ fn written(stream: &Path, error: FileError) -> Failure {
     Failure::from(error).context(format!("writing {}", shown::path(stream)))
 }
 
-/// The machine that a run was on: its id; what else is known of it may be told otherwise each time.
+/// The ID of the machine of a run; other known properties may differ between runs.
 fn machine_of(provenance: &Provenance) -> String {
     let platform = Platform::from_toml(&provenance.platform);
     platform.map_or_else(|_| "an unknown machine".to_owned(), |platform| platform.id)

@@ -12,7 +12,7 @@ pub(super) fn begin(machine: &dyn Machine, plan: &Plan) -> Provenance {
     of(machine, &plan.experiment, plan.seed)
 }
 
-/// The same, of an experiment by name.
+/// The provenance of a run of a named experiment that begins now.
 pub(super) fn of<M: Machine + ?Sized>(machine: &M, experiment: &str, seed: u64) -> Provenance {
     Provenance {
         corehop: env!("CARGO_PKG_VERSION").to_owned(),
@@ -27,7 +27,7 @@ pub(super) fn of<M: Machine + ?Sized>(machine: &M, experiment: &str, seed: u64) 
     }
 }
 
-/// This moment as UTC in ISO 8601, to the second.
+/// Returns the current time as UTC in ISO 8601, to the second.
 pub fn utc_now() -> String {
     utc(SystemTime::now())
 }
@@ -45,7 +45,7 @@ fn utc(time: SystemTime) -> String {
     )
 }
 
-/// The date of a day counted from 1970-01-01, in the Gregorian calendar.
+/// The Gregorian date of a day counted from 1970-01-01.
 fn civil(days: u64) -> (u64, u64, u64) {
     // Years are counted from March, so that the leap day is a year's last; 400 years have 146,097 days.
     let days = days + 719_468;

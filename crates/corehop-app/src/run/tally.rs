@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The results of a run beside the counts of its cells, by the kind of its plan.
+//! The results of a run in addition to the counts of its cells, by the kind of its plan.
 
 use std::collections::BTreeMap;
 
@@ -25,30 +25,30 @@ use super::RunOutcome;
 use super::tasks::{TaskTally, sentences};
 use crate::failure::{Exit, Failure};
 
-/// The results so far.
+/// The results of a run so far.
 #[derive(Debug)]
 pub enum RunTally {
-    /// Of jobs on working sets, or gangs: the cells say everything.
+    /// The results of jobs on working sets, or of gangs, which the cells describe completely.
     Cells {
         /// Whether the samples belong to classes of CPU pairs.
         of_jobs: bool,
     },
-    /// Of task sets.
+    /// The results of task sets.
     Tasks(TaskTally),
-    /// Of a recorded program.
+    /// The results of a recorded program.
     Program(Box<Recording>),
-    /// Of core switches: the batches, since their classes are decided at the end.
+    /// The batches of core switches, stored because their classes are decided at the end.
     Switches(Vec<SwitchBatch>),
-    /// Of CPUs that are watched.
+    /// The results of observed CPUs.
     Supply(ObservedSupply),
-    /// Of a program in which events are caused.
+    /// The results of a program in which events are caused.
     ProgramCosts(CausedBlocks),
-    /// Of a kernel's overheads.
+    /// The overheads of a kernel.
     Overheads { times: overheads::OverheadCollector, rows: u64, plan: Box<Overheads> },
 }
 
 impl RunTally {
-    /// Nothing yet of a plan of this kind.
+    /// An empty tally for plans of this kind.
     pub(super) fn of(plan: &Plan) -> Self {
         match &plan.body {
             Body::Jobs(_) => Self::Cells { of_jobs: true },
@@ -66,14 +66,14 @@ impl RunTally {
         }
     }
 
-    /// This plan runs next.
+    /// Announces the next plan.
     pub(super) fn begin(&mut self, plan: &Plan) {
         if let (Self::Tasks(tally), Some(tasks)) = (self, plan.tasks()) {
             tally.begin(tasks);
         }
     }
 
-    /// Takes the facts that the machine knows at the end of the run.
+    /// Adds the facts that the machine knows at the end of the run.
     pub(super) fn end(&mut self, provenance: &Provenance) {
         let facts = RecordingFacts::of(&provenance.machine);
         if let (Self::Program(recording), Some(facts)) = (&mut *self, facts) {
@@ -84,7 +84,7 @@ impl RunTally {
         }
     }
 
-    /// Gives batches of core switches their classes.
+    /// Assigns batches of core switches to classes.
     pub(super) fn classify(&mut self, classes: &Classes, platform: &Platform) {
         if let Self::Switches(batches) = self {
             for batch in batches {
@@ -112,7 +112,7 @@ impl RunTally {
         }
     }
 
-    /// Whether nothing that was asked for has an answer: no mechanism of core switching could be measured.
+    /// Whether nothing that was requested has an answer, because no mechanism of core switching could be measured.
     pub(super) fn is_unknown(&self) -> bool {
         let Self::Switches(batches) = self else { return false };
         let asked = |it: &&SwitchBatch| it.mechanism != SwitchMechanism::None;
@@ -120,7 +120,7 @@ impl RunTally {
         asked.peek().is_some() && asked.all(|it| it.not_measured.is_some())
     }
 
-    /// The rows that count, as a noun.
+    /// The noun for the rows that count.
     pub(super) const fn noun(&self) -> &'static str {
         match self {
             Self::Cells { of_jobs: true } => "sample",
@@ -137,7 +137,7 @@ impl RunTally {
         matches!(self, Self::Cells { of_jobs: true })
     }
 
-    /// The number of jobs so far, if it differs from that of the samples.
+    /// The number of jobs so far, if it differs from the number of samples.
     pub(super) fn jobs(&self) -> Option<u64> {
         match self {
             Self::Tasks(tally) => Some(tally.jobs()),
@@ -149,12 +149,12 @@ impl RunTally {
         }
     }
 
-    /// One line for people, at the end.
+    /// A line for readers, printed at the end.
     pub(super) fn line(&self) -> Option<String> {
         if let Self::Tasks(tally) = self { Some(tally.line()) } else { None }
     }
 
-    /// Adds the results to the one machine-readable answer.
+    /// Adds the results to the machine-readable answer.
     pub(super) fn answer(&self, answer: &mut Value, ended: &RunOutcome) -> Result<(), Failure> {
         match self {
             Self::Cells { .. } => {}
@@ -182,7 +182,7 @@ impl RunTally {
         Ok(())
     }
 
-    /// The results as text, if there are some.
+    /// The results as text, if there are any.
     pub(super) fn text(&self, ended: &RunOutcome) -> Result<Option<String>, Failure> {
         match self {
             Self::Cells { .. } => Ok(None),
@@ -205,12 +205,12 @@ impl RunTally {
         }
     }
 
-    /// The costs of events, if the plan caused some.
+    /// Returns the costs of events, if the plan caused events.
     pub fn program_costs(&self) -> Option<ProgramCostResults> {
         if let Self::ProgramCosts(blocks) = self { Some(blocks.results()) } else { None }
     }
 
-    /// The overheads, if the plan measured some.
+    /// Returns the overheads, if the plan measured any.
     pub fn overheads(&self) -> Vec<OverheadSummary> {
         match self {
             Self::Overheads { times, .. } => times.summaries(),
@@ -218,7 +218,7 @@ impl RunTally {
         }
     }
 
-    /// The recording of a program, and its machine.
+    /// Returns the recording of a program, and its machine.
     pub fn recording(&self, provenance: &Provenance) -> Result<(&Recording, Platform), Failure> {
         let Self::Program(recording) = self else {
             return Err(Failure::says(Exit::Failed, "this run recorded no program"));
@@ -227,11 +227,10 @@ impl RunTally {
     }
 }
 
-/// The comparison of the arms of a recording that has several, with what refilling cost in each run, if
-/// that is known.
+/// Compares the arms of a recording that has several, with the refill costs of each run if known.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn of_arms(
     recording: &Recording,
     refills: &BTreeMap<u64, CostBounds>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The summary of a run of task sets: jobs, deadlines, courses, and the effect of observation.
+//! Summarises a run of task sets: jobs, deadlines, outcomes, and the effect of observation.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure};
 
-/// The results of a run so far.
+/// The results of a run of task sets so far.
 #[derive(Debug, Default)]
 pub struct TaskTally {
     jobs: u64,
@@ -21,12 +21,12 @@ pub struct TaskTally {
     valid: u64,
     missed: u64,
     courses: BTreeMap<&'static str, u64>,
-    /// The counts of watched and unwatched runs of each set.
+    /// The counts of observed and unobserved runs of each set.
     pairs: Option<RecordingPairs>,
 }
 
 impl TaskTally {
-    /// These sets run next.
+    /// Announces the next sets.
     pub(super) fn begin(&mut self, tasks: &Tasks) {
         if tasks.runs.iter().any(|run| !run.watched) {
             self.pairs.get_or_insert_default();
@@ -48,7 +48,7 @@ impl TaskTally {
         self.jobs
     }
 
-    /// In one line, for people.
+    /// The summary in one line.
     pub(super) fn line(&self) -> String {
         format!(
             "{} jobs, {} missed their deadline; {} samples, {} of them valid",
@@ -56,16 +56,16 @@ impl TaskTally {
         )
     }
 
-    /// The effect of observation, if sets also ran without it.
+    /// The effect of observation, if sets also ran unobserved.
     pub(super) fn effect(&self) -> Result<Option<RecordingEffect>, Failure> {
         let effect = self.pairs.as_ref().map(RecordingPairs::effect).transpose();
         Ok(effect.map_err(|error| Failure::new(Exit::Failed, error))?.flatten())
     }
 
-    /// Adds it to the one machine-readable answer.
+    /// Adds the summary to the machine-readable answer.
     ///
     /// # Errors
-    /// See [`Self::effect`].
+    /// The errors of [`Self::effect`].
     pub(super) fn answer(&self, answer: &mut Value, jobs: Option<&PathBuf>) -> Result<(), Failure> {
         let count = |course: &JobOutcome| self.courses.get(course.word()).copied().unwrap_or(0);
         let courses = JobOutcome::ALL.iter().map(|it| (it.word().to_owned(), json!(count(it))));

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The view of a run that is under way, for a person who waits.
+//! The view of a run in progress, for a waiting user.
 
 use std::time::Instant;
 
 use corehop_plan::experiment::SamplingUnit;
 use corehop_stats::campaign::sampling::Campaign;
 
-/// Shows a run under way.
+/// Shows a run in progress.
 pub trait RunView {
-    /// Takes note of what a resumed run already has.
+    /// Shows what a resumed run already has.
     fn begin(&mut self, campaign: &Campaign);
-    /// Says a line about what was measured.
+    /// Shows a line about what was measured.
     fn say(&self, line: &str);
-    /// A block begins, which is to add `quota`.
+    /// Shows the beginning of a block that adds `quota` samples.
     fn block(&mut self, campaign: &Campaign, quota: &[u32]);
-    /// Rows have come.
+    /// Shows new rows.
     fn show(&mut self, campaign: &Campaign);
-    /// The run has ended, with what was asked for and is missing.
+    /// Shows the end of the run, with what was requested and is missing.
     fn end(&self, campaign: &Campaign, stopped_by: Option<&str>);
 }
 
-/// Makes the view of a run of these units that begins now and ends at the deadline.
+/// Creates the view of a run with these units that begins now and ends at the deadline.
 pub type Opens = fn(&[SamplingUnit], Option<Instant>) -> Box<dyn RunView>;
 
-/// No view: the terminal belongs to the program under measurement, or there is none.
+/// Returns an empty view, for runs whose terminal belongs to the measured program, and for runs
+/// without a terminal.
 pub fn silent(_units: &[SamplingUnit], _deadline: Option<Instant>) -> Box<dyn RunView> {
     Box::new(Silent)
 }

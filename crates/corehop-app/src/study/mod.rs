@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Studies of random task sets: counted, added up, shown.
+//! Studies of random task sets: counting, merging and showing.
 
 mod preemption;
 mod text;
@@ -25,33 +25,33 @@ use crate::layout::TerminalLayout;
 use crate::voice::warn;
 pub use text::{sentence, text};
 
-/// A study to count, or counts to show.
+/// A request to count a study, or to show counts.
 #[derive(Debug, Clone)]
 pub struct StudyRequest {
-    /// A study, its folder, or counts of an earlier run (`*.parquet`).
+    /// A study, its folder, or the counts of an earlier run (`*.parquet`).
     pub what: PathBuf,
-    /// The shard to count; all where none is named.
+    /// The shard to count; `None` counts all sets.
     pub shard: Option<Shard>,
-    /// The sets of each cap; the study's number where none is named.
+    /// The number of sets per cap; `None` selects the study's number.
     pub sets: Option<u64>,
-    /// The seed; the study's where none is named.
+    /// The random seed; `None` selects the study's seed.
     pub seed: Option<u64>,
-    /// The number of threads; one for each CPU where none is named.
+    /// The number of threads; `None` uses one per CPU.
     pub threads: Option<u32>,
-    /// The forms of the counts.
+    /// The output forms of the counts.
     pub forms: StudyForms,
 }
 
-/// The forms in which counts are wanted.
+/// The requested output forms of the counts.
 #[derive(Debug, Clone)]
 pub struct StudyForms {
-    /// The file for the counts.
+    /// The output file for the counts.
     pub output: Option<PathBuf>,
-    /// The costs by which delays become sizes of working sets.
+    /// The costs by which delays are converted to working set sizes.
     pub costs: CostRequest,
-    /// The file for a page.
+    /// The output file for a page.
     pub page: Option<PathBuf>,
-    /// The file for a drawing of the curves.
+    /// The output file for a drawing of the curves.
     pub picture: Option<PathBuf>,
     /// Whether existing files may be replaced.
     pub force: bool,
@@ -59,13 +59,14 @@ pub struct StudyForms {
     pub layout: TerminalLayout,
 }
 
-/// The files of counts, page and picture.
+/// The output files of counts, page and picture.
 type StudyFiles = [Option<OutputFile>; 3];
 
-/// Counts a study, or shows its counts. `begins` makes the progress of so many sets, which ends when it is dropped.
+/// Counts a study, or shows its counts. `begins` creates the progress display for a number of sets, which ends when
+/// it is dropped.
 ///
 /// # Errors
-/// Exit 2 for a request that makes no sense, exit 4 for a damaged study, exit 130 where the progress ends the work.
+/// Exit 2 for an invalid request, exit 4 for a damaged study, exit 130 if the progress display stops the work.
 pub fn count<P: Progress>(
     request: &StudyRequest,
     begins: impl FnOnce(u64) -> P,
@@ -77,10 +78,10 @@ pub fn count<P: Progress>(
     request.forms.answer(&request.counts(begins)?, files)
 }
 
-/// Adds up the counts of shards.
+/// Merges the counts of shards.
 ///
 /// # Errors
-/// Exit 2 for shards that do not belong together, exit 4 for damaged ones.
+/// Exit 2 for shards that do not belong together, exit 4 for damaged shards.
 pub fn merge(shards: &[PathBuf], forms: &StudyForms) -> Result<Answer, Failure> {
     let inputs: Vec<&Path> = shards.iter().map(PathBuf::as_path).collect();
     let files = forms.files(&inputs)?;
@@ -91,7 +92,7 @@ pub fn merge(shards: &[PathBuf], forms: &StudyForms) -> Result<Answer, Failure> 
 }
 
 impl StudyRequest {
-    /// The counts: read, or computed now.
+    /// The counts, read from a file or computed now.
     fn counts<P: Progress>(&self, begins: impl FnOnce(u64) -> P) -> Result<StudyCounts, Failure> {
         let what = &self.what;
         if what.extension().is_some_and(|extension| extension == "parquet") {
@@ -134,7 +135,7 @@ impl StudyForms {
         OutputFile::all_asked(paths, inputs, self.force)
     }
 
-    /// Writes the files, and prints the counts.
+    /// Writes the files, and returns the counts as the answer.
     fn answer(
         &self,
         outcome: &StudyCounts,
@@ -171,7 +172,7 @@ fn described(path: &Path) -> Result<SchedulabilityStudy, Failure> {
         .map_err(|error| Failure::new(Exit::Damaged, error).context(named))
 }
 
-/// The same for a study of costs.
+/// The study of preemption costs in a file, or in the `study.toml` of a folder; `None` for another study.
 fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
     if path.extension().is_some_and(|extension| extension == "parquet") {
         return Ok(None);
@@ -184,7 +185,7 @@ fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
     study.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
 }
 
-/// The text of a file, of the `study.toml` of a folder, or of a study that comes with the program; and the name.
+/// The text and the name of a study from a file, from the `study.toml` of a folder, or embedded in the program.
 fn description(path: &Path) -> Result<(String, String), Failure> {
     if !path.exists() && path.components().count() == 1 && path.extension().is_none() {
         let name = path.to_string_lossy().into_owned();

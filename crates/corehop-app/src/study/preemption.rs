@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A study of what preemptions cost: finer charges, and limited preemption.
+//! Runs a study of preemption costs: finer charges, and limited preemption.
 
 use corehop_report::cost_study;
 use corehop_sched::study::cost::{CostStudy, CostStudyError};
@@ -39,7 +39,7 @@ pub(super) fn run(args: &StudyRequest, study: CostStudy) -> Result<Answer, Failu
     Ok(Answer { sentence, json, text, exit: Exit::Done })
 }
 
-/// Options that do not apply to such a study.
+/// Rejects options that do not apply to a study of preemption costs.
 fn refuse(args: &StudyRequest) -> Result<(), Failure> {
     let given = [
         ("--shard", args.shard.is_some()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The counts of a study as a sentence, and as text for people.
+//! Shows the counts of a study as a sentence, and as text.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use corehop_stats::costs::Selected;
 
 use crate::layout::{Paint, TerminalLayout};
 
-/// Up to which delay one scheduler is preferable to another: the first such finding, or the best scheduler at the least and the
-/// greatest delay.
+/// Returns the first finding about the delay up to which one scheduler is preferable to another, or else the best
+/// scheduler at the smallest and the largest delay.
 pub fn sentence(outcome: &StudyCounts) -> String {
     let counted = format!("{} task sets a cap, seed {}", outcome.sets(), outcome.study.seed);
     let first = outcome.study.readings.iter().enumerate().find_map(|(at, reading)| {
@@ -29,7 +29,7 @@ pub fn sentence(outcome: &StudyCounts) -> String {
     first.or_else(best).unwrap_or_else(|| format!("{counted}: no scheduler was tested."))
 }
 
-/// `G-EDF at 500 us (0.6210 ±0.0040)`: the scheduler with the greatest W at a delay of the first reading.
+/// The scheduler with the largest W at a delay of the first reading, as `G-EDF at 500 us (0.6210 ±0.0040)`.
 fn most_weight(outcome: &StudyCounts, reading: &StudyReading, d: usize) -> Option<String> {
     let weighted =
         (0..reading.schedulers.len()).filter_map(|s| Some((outcome.weighted(0, s, d)?, s)));
@@ -41,7 +41,7 @@ fn most_weight(outcome: &StudyCounts, reading: &StudyReading, d: usize) -> Optio
     ))
 }
 
-/// A table of each reading, and up to which delay a scheduler is preferable.
+/// Returns a table for each reading, and the delays up to which a scheduler is preferable.
 pub fn text(outcome: &StudyCounts, costs: &[Selected<'_>], terminal: TerminalLayout) -> String {
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
@@ -74,7 +74,7 @@ pub fn text(outcome: &StudyCounts, costs: &[Selected<'_>], terminal: TerminalLay
     text
 }
 
-/// W by delay, a column for each scheduler.
+/// A table of W by delay, with a column for each scheduler.
 fn weights(outcome: &StudyCounts, at: usize, reading: &StudyReading) -> String {
     let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(14);
     let mut text = format!("  {:>8}", "D_c, us");

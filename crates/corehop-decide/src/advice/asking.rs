@@ -60,7 +60,7 @@ impl<'a> AdviceSubject<'a> {
     /// Prepares queries about absences in a company under a load.
     ///
     /// # Errors
-    /// [`NoAnswer::Several`] and [`NoAnswer::NoField`].
+    /// [`NoAnswer::Several`] or [`NoAnswer::NoField`].
     pub(super) fn new(
         model: &'a DelayModel,
         wanted: &'a AdviceQuery,

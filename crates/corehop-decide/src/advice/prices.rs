@@ -108,7 +108,7 @@ fn fewer(a: &AdviceChoice, b: &AdviceChoice) -> (usize, Option<usize>) {
     (a.n.min(b.n), a.replicates.zip(b.replicates).map(|(a, b)| a.min(b)))
 }
 
-/// Why the additional cost of a migration is not a constant; `None` if it is.
+/// The reason why the additional cost of a migration is not a constant; `None` if it is.
 fn why_withheld(extra: &Extra) -> Option<String> {
     let Extra { event, beyond, cost, n, replicates, .. } = extra;
     let what = format!("{event} less {beyond}");

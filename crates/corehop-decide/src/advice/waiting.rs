@@ -281,7 +281,7 @@ impl AdviceSubject<'_> {
         MIGRATIONS.into_iter().filter_map(measured).collect()
     }
 
-    /// Why no migration is available for comparison, and the command that measures one.
+    /// The reason why no migration is available for comparison, and the command that measures one.
     fn no_migration(&self) -> String {
         match self.classes() {
             none if none.is_empty() => "that machine has no other CPU to move to".to_owned(),

@@ -28,7 +28,7 @@ const NO_LENGTH: Nanos = Nanos::new(0);
 /// A calibrated description, with the uncertainty of each number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibrated {
-    /// The description.
+    /// The calibrated description.
     pub platform: Platform,
     /// The calibrated numbers, in the order in which they were determined.
     pub numbers: Vec<FactEstimate>,
@@ -52,7 +52,7 @@ pub struct FactEstimate {
     pub n: usize,
 }
 
-/// Why a description cannot be calibrated.
+/// The reason why a description cannot be calibrated.
 #[derive(Debug, thiserror::Error)]
 pub enum CalibrationError {
     /// The described machine cannot be simulated.
@@ -156,7 +156,7 @@ impl CalibrationFit {
             .push(format!("{fact}: fewer than {FEWEST} valid samples of {samples_of}; unchanged"));
     }
 
-    /// Those of `sizes` for which there are live samples.
+    /// The sizes in `sizes` for which there are live samples.
     fn seen(&self, event: Event, sizes: &[Bytes]) -> Vec<Bytes> {
         let seen = |wss: &Bytes| self.live.delay(event, *wss, NO_LENGTH).is_some();
         sizes.iter().copied().filter(seen).collect()

@@ -335,8 +335,8 @@ type RegressionRow = (f64, [f64; 2]);
 /// The two factors within bounds that minimise the squared differences to the target values, and the remaining sum of
 /// squares.
 ///
-/// The sum is convex. Its minimum is where both factors are free, or where one factor is at a bound and the other is
-/// free or at a bound.
+/// The sum is convex. The minimum of the sum is where both factors are free, or where one factor is at a bound and
+/// the other is free or at a bound.
 fn least_squares(rows: &[RegressionRow], bounds: [[f64; 2]; 2]) -> ([f64; 2], f64) {
     let sum = |of: &dyn Fn(&RegressionRow) -> f64| rows.iter().map(of).sum::<f64>();
     let squares = [0, 1].map(|at| sum(&|it| it.1[at] * it.1[at]));

@@ -3,21 +3,21 @@
 //! experiments.
 //!
 //! One live experiment, [`experiment`], contains the cells of the quick experiment and its own calibration cells.
-//! Both kinds are mixed in the same replicates, so a host that changes within minutes affects both. The calibration
-//! cells determine the numbers of the description ([`calibrate`]). Their sizes and lengths do not occur in the quick
-//! experiment, and they are not used for validation. The cells of the quick experiment validate the description
-//! ([`crate::validation::host`]).
+//! Both kinds of cells are mixed in the same replicates, so a host that changes within minutes affects both. The
+//! calibration cells determine the numbers of the description ([`calibrate`]). The sizes and lengths of the
+//! calibration cells do not occur in the quick experiment, and these cells are not used for validation. The cells of
+//! the quick experiment validate the description ([`crate::validation::host`]).
 //!
 //! Each number is chosen so that the simulated machine reproduces the live measurement, with the simulator in the
 //! search loop:
 //!
-//! | number | cells that give it |
+//! | number | cells from which the number follows |
 //! |---|---|
 //! | time of memory | flushes |
-//! | capacity of the second level, and how it replaces | warm touches near its stated size, on small and on huge pages |
-//! | capacity and hits of the last level, translations of the last TLB, walks of the page tables | warm touches from twice the second level to beyond the last one |
+//! | capacity of the second cache level, and its replacement policy | warm touches near its stated size, on small and on huge pages |
+//! | capacity and hits of the last level, translations of the last TLB, walks of the page tables | warm touches from twice the second level to beyond the last level |
 //! | time of a line from another core, by class | migrations that resume at once |
-//! | loss while away | absences of three lengths without a preemptor |
+//! | loss of cache lines while a job is away | absences of three lengths without a preemptor |
 //!
 //! A hypervisor may place the virtual CPUs of a guest on separate caches and on a shared cache again within seconds.
 //! Such a guest behaves like two machines, and each machine has its own description ([`States`]).

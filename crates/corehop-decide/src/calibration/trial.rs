@@ -131,7 +131,7 @@ fn told(values: &[f64], replicates: &[u64]) -> Option<MedianEstimate> {
 /// Simulates groups on a platform, with `samples` samples of each cell.
 ///
 /// # Errors
-/// If the platform cannot be simulated.
+/// An error if the platform cannot be simulated.
 pub(super) fn simulated(
     platform: &Platform,
     groups: Vec<SamplingGroup>,

@@ -3,7 +3,8 @@
 //!
 //! A comparison that could not have failed keeps a gate from passing, because the absence of a failure proves
 //! nothing. Two kinds of quantities could never fail, however often the run is repeated: quantities that a run
-//! measures only once by nature, and quantities that the run did not plan. These quantities are set aside.
+//! measures only once by nature, and quantities that the run did not plan. The comparison shows quantities of these
+//! two kinds without judging them.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +12,11 @@ use super::{ComparedQuantity, Quantity};
 use crate::gate::{first_level, least};
 use corehop_stats::replicates::FEWEST_REPLICATES;
 
-/// Why a quantity that its run measures once is not judged.
+/// The reason why a quantity that its run measures once is not judged.
 const ONCE: &str =
     "measured once in a run whose other cells have replicates, so its variation is unknown";
 
-/// Why a class of migrations that occurred only in a few replicates is not judged.
+/// The reason why a class of migrations that occurred only in a few replicates is not judged.
 const CHANCE: &str = "reached by chance: the CPUs were that far apart only in a few replicates. Most planned replicates have another class, which is judged";
 
 /// Sets aside the quantities that no number of replicates would let a gate judge.

@@ -43,7 +43,7 @@ pub enum TriedProgram {
 /// The complete answer to a pinning trial.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PinAnswer {
-    /// The program.
+    /// The program that was tried.
     pub program: TriedProgram,
     /// The identifier of the platform.
     pub platform: String,

@@ -34,7 +34,7 @@ words! {
 pub struct PinArm {
     /// The way in which the CPUs were chosen.
     pub kind: ArmKind,
-    /// The CPUs.
+    /// The CPUs of the set.
     pub cpus: CpuList,
 }
 

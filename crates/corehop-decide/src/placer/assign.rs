@@ -2,10 +2,10 @@
 //! Computes a placement from ties and loads: clusters of threads under capacity limits, innermost level first.
 //!
 //! Ties between threads are processed in the order of their rates. A tie first joins threads that fit onto one CPU
-//! together, then threads that fit below one cache. This is single-linkage clustering with a bound, as in Tam, Azimi
-//! and Stumm, "Thread Clustering", EuroSys 2007, section 4.4, on other evidence. Clusters go where most of their
-//! threads already are. A cluster moves to another cache if its ties to clusters there weigh more. A thread without a
-//! tie is not placed; the kernel continues to schedule it.
+//! together, then threads that fit below one cache. The method is single-linkage clustering with a bound, as in Tam,
+//! Azimi and Stumm, "Thread Clustering", EuroSys 2007, section 4.4, on other evidence. Clusters go where most of
+//! their threads already are. A cluster moves to another cache if its ties to clusters there weigh more. A thread
+//! without a tie is not placed; the kernel continues to schedule it.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ pub(super) use savings::{changes, gainful, savable};
 /// A thread that may be placed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CrowdMember {
-    /// The share of a CPU that it uses.
+    /// The share of a CPU that the thread uses.
     pub busy: f64,
     /// The thread's working set, in bytes; 0 if unknown.
     pub bytes: f64,
@@ -41,8 +41,8 @@ pub struct Bond {
     pub wakes: f64,
     /// The cache lines that one member takes over from the other without a wake-up, per second.
     pub lines: f64,
-    /// The distances at which both members ran; `None` if the host does not report CPUs. Then both are assumed to run
-    /// anywhere in their allowed CPUs.
+    /// The distances at which both members ran; `None` if the host does not report CPUs. Without reported CPUs, both
+    /// members are assumed to run anywhere in their allowed CPUs.
     pub ran: Option<Ran>,
 }
 
@@ -58,7 +58,7 @@ impl Bond {
 pub struct Crowd {
     /// Distinct lists of CPUs.
     pub lists: Vec<CpuList>,
-    /// The threads.
+    /// The threads of the crowd.
     pub members: Vec<CrowdMember>,
     /// The ties between the threads.
     pub bonds: Vec<Bond>,
@@ -69,7 +69,7 @@ pub struct Crowd {
 pub struct ThreadCluster {
     /// The indexes of the members, ascending.
     pub members: Vec<usize>,
-    /// The CPUs.
+    /// The CPUs on which the members should run.
     pub cpus: CpuList,
 }
 

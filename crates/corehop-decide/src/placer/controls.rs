@@ -22,14 +22,14 @@ pub(super) struct Controls {
 }
 
 impl Controls {
-    /// The states of the threads of these moves in each look that shows all of them. Empty if no look shows all
-    /// threads; then controls begin where the threads are.
+    /// The states of the threads of these moves in each look that shows all of them. The list is empty if no look
+    /// shows all threads; then controls begin where the threads are.
     pub(super) fn of(moves: &[Move], alone: &Looks) -> Self {
         let threads: Vec<u32> = moves.iter().map(|it| it.tid).collect();
         Self { states: alone.together(&threads), threads, begun: 0 }
     }
 
-    /// The next state.
+    /// Returns the moves to the next control state.
     pub(super) fn next(&mut self) -> Vec<Move> {
         if self.states.is_empty() {
             return Vec::new();

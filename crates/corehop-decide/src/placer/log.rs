@@ -75,7 +75,7 @@ pub struct End {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum PlacementLogEntry {
-    /// The first line.
+    /// The first line, with the targets and settings.
     Head(Box<PlacementLogHeader>),
     /// A window with the placer's actions.
     Window {
@@ -99,7 +99,7 @@ pub enum PlacementLogEntry {
 /// The end of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrialJudgement {
-    /// The verdict.
+    /// The verdict of the trial.
     #[serde(flatten)]
     pub verdict: TrialVerdict,
     /// Whether the threads kept their placed CPUs.
@@ -122,7 +122,7 @@ pub struct Together {
 /// The findings and the actions of a placer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PlacementFindings {
-    /// The targets.
+    /// The targets of the placer: processes, a cgroup, or a command.
     pub targets: Vec<String>,
     /// The costs of wake-ups.
     pub wake_costs: WakeCosts,
@@ -308,7 +308,7 @@ pub struct ProgressRate {
     pub placed: bool,
 }
 
-/// Why a file cannot be read as a log.
+/// The reason why a file cannot be read as a log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     /// The file does not begin like a log.

@@ -2,9 +2,9 @@
 //! Detects whether a program, or the host below it, has entered another phase, so that earlier judgements must be
 //! repeated.
 //!
-//! A phase is characterised by a rate of progress and a time per cache line. Both are medians over several windows,
-//! so one window changes nothing. A new phase begins when either value is more than twice or less than half its
-//! earlier value.
+//! A phase is characterised by a rate of progress and a time per cache line. The rate and the line time are medians
+//! over several windows, so one window changes nothing. A new phase begins when either value is more than twice or
+//! less than half its earlier value.
 
 use std::collections::VecDeque;
 

@@ -34,13 +34,13 @@ pub struct Pin {
 /// A placed thread and its CPUs in the trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PinnedThread {
-    /// The process ID.
+    /// The ID of the thread's process.
     pub pid: u32,
-    /// The thread ID.
+    /// The ID of the thread.
     pub tid: u32,
     /// The name of the thread.
     pub name: String,
-    /// The CPUs.
+    /// The CPUs on which the trial placed the thread.
     pub cpus: CpuList,
 }
 
@@ -116,7 +116,7 @@ pub struct PinEvidence {
 pub struct PinHost {
     /// The name of the platform.
     pub platform: String,
-    /// The kernel release.
+    /// The kernel release of the host.
     pub kernel: String,
     /// The load averages at the end of the trial.
     pub load: String,

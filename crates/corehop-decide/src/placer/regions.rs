@@ -10,7 +10,7 @@ use corehop_plan::units::{Cpu, CpuList};
 /// A list of CPUs, with the number of its CPUs in each cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CpuRegion {
-    /// The CPUs.
+    /// The CPUs of the region.
     pub cpus: CpuList,
     /// The number of the region's CPUs in each of [`Terrain::caches`].
     pub within: Vec<f64>,

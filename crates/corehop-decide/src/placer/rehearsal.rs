@@ -41,7 +41,7 @@ pub struct PairRehearsal {
     pub cpus: Vec<Cpu>,
 }
 
-/// Why a rehearsal is not possible.
+/// The reason why a rehearsal is not possible.
 #[derive(Debug, thiserror::Error)]
 pub enum RehearsalError {
     /// The machine cannot run the pairs.

@@ -27,13 +27,13 @@ pub struct Replay {
 pub struct ReplayDifference {
     /// The number of the window, from 1.
     pub window: u64,
-    /// The recorded actions.
+    /// The actions in the log.
     pub recorded: Vec<Action>,
     /// The actions that the placer takes in the replay.
     pub now: Vec<Action>,
 }
 
-/// Why a log cannot be replayed.
+/// The reason why a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The log cannot be read.
@@ -47,7 +47,7 @@ pub enum ReplayError {
 /// Replays a log as far as its actions agree, with the gain fitted on the machine, if given.
 ///
 /// # Errors
-/// [`ReplayError`]: it is none, is damaged, or is older.
+/// [`ReplayError`] if the text is not a log, is damaged, or comes from a version that did not record the CPUs.
 pub fn replay(log: impl BufRead, gain: Option<MachineGain>) -> Result<Replay, ReplayError> {
     let mut log = lines_of(log)?;
     let head = log.head.clone();

@@ -64,8 +64,8 @@ pub(super) fn groups<'a>(
 }
 
 /// All rounds of a tournament: each round pairs the threads, and every pair of threads occurs once. The first thread
-/// stays and the others rotate. With an odd number of threads, one thread pauses in each round. Empty for more than
-/// [`MOST_PAIRED`] threads.
+/// stays and the others rotate. With an odd number of threads, one thread pauses in each round. The list is empty for
+/// more than [`MOST_PAIRED`] threads.
 fn pairings<'a>(threads: &[MoveCandidate<'a>]) -> Vec<Vec<Vec<MoveCandidate<'a>>>> {
     let seats = threads.len().next_multiple_of(2);
     if !(3..=MOST_PAIRED).contains(&threads.len()) {

@@ -67,7 +67,7 @@ pub enum Action {
     Restore,
     /// Reports the result of a trial, and whether its placement stays.
     Judge {
-        /// The verdict.
+        /// The verdict of the trial.
         verdict: TrialVerdict,
         /// Whether the threads keep their placed CPUs.
         kept: bool,
@@ -101,8 +101,7 @@ const SHORT_REST: u64 = 50;
 const PHASE: u64 = 100;
 /// Outside trials, every n-th window with this n is observed closely.
 const CLOSELY: u64 = 10;
-/// The share of looks in which threads that run together must be seen together, because the kernel sometimes moves
-/// them briefly.
+/// The share of looks that must show threads together, because the kernel sometimes moves them briefly.
 const NEARLY_ALL: f64 = 0.9;
 /// The number of windows of the shortest trial with a result.
 const SHORTEST_TRIAL: f64 = 24.0;
@@ -412,8 +411,8 @@ impl Placer {
     /// Whether threads that should share CPUs ran as near to each other as the moves put them; `None` if the host
     /// does not report where threads ran.
     ///
-    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. That is
-    /// still a control. That counts as a control, even if another such pair was kept on the next CPU.
+    /// In a control the threads may have been nearer, because an earlier kept placement puts them on one CPU. Such an
+    /// interval is still a control, even if another such pair was kept on the next CPU.
     fn are_together(&self, arm: TrialArm, moves: &[Move], activity: &Activity) -> Option<bool> {
         let before: &[Move] = if arm == TrialArm::Before { &self.kept } else { &[] };
         let (moves, kept) = (by_thread(moves), by_thread(before));
@@ -542,7 +541,7 @@ impl Placer {
     }
 
     /// Whether threads that belong together ran as near as these moves put them, in nearly all looks. Without
-    /// measured progress nothing supports separating them.
+    /// measured progress nothing supports separating such threads.
     fn is_so_already(&self, moves: &[Move], ties: &[Tie]) -> bool {
         let to = by_thread(moves);
         let joined = |it: &&Tie| to.contains_key(&it.a) && to.get(&it.a) == to.get(&it.b);
@@ -555,7 +554,7 @@ impl Placer {
         joined.peek().is_some() && joined.all(is_so)
     }
 
-    /// The threads that may be placed, with the lower ends of their ties, and the thread ID of each.
+    /// The threads that may be placed, with the lower ends of their ties, and their thread IDs.
     fn crowd(&self, activity: &Activity) -> (Crowd, Vec<u32>) {
         let mut regions = Regions::new(&self.terrain);
         let mut places: HashMap<u32, usize> = HashMap::new();

@@ -31,7 +31,7 @@ enum Distance {
     Cache,
     /// The CPUs share a NUMA node.
     Node,
-    /// The CPUs share none of these.
+    /// The CPUs share no cache and no NUMA node.
     Remote,
 }
 
@@ -64,7 +64,7 @@ impl Ran {
         Self(pairs.map(|it| it / size))
     }
 
-    /// The shares, nearest distance first.
+    /// The shares by distance, nearest distance first.
     pub(super) fn shares(self) -> impl Iterator<Item = f64> {
         self.0.into_iter()
     }

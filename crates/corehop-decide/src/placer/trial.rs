@@ -4,8 +4,8 @@
 //!
 //! A pair consists of one interval of each kind. The order changes from pair to pair (ABBA), so that drift affects
 //! both kinds alike. The first window after a change does not count. The statistic is the ratio of the mean rates,
-//! with an interval from sign flips of the pairs ([`ratio_of_means`]). It compares long-run progress with and without
-//! the placement, even if either is fast in one interval and slow in the next.
+//! with an interval from sign flips of the pairs ([`ratio_of_means`]). The statistic compares long-run progress with
+//! and without the placement, even if either is fast in one interval and slow in the next.
 //!
 //! A window whose progress cannot be read is left out. A hypervisor may move its virtual CPUs during a trial. A pair
 //! of intervals in which the time of a line changed compares two different machines, and is set aside. A trial is
@@ -57,12 +57,12 @@ pub enum TrialVerdict {
     Same(TrialOutcome),
     /// The trial has no result, because progress stood still or ran backwards, or its conditions did not hold.
     Invalid {
-        /// The reason.
+        /// The reason why the trial has no result.
         why: UndecidedReason,
     },
 }
 
-/// Why a trial has no result.
+/// The reason why a trial has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UndecidedReason {
@@ -269,7 +269,7 @@ impl Trial {
         Some(self.fault().map_or(verdict, |why| TrialVerdict::Invalid { why }))
     }
 
-    /// Why the intervals are not what their kinds say, or `None` if they are.
+    /// The reason why the intervals are not what their kinds say, or `None` if they are.
     fn fault(&self) -> Option<UndecidedReason> {
         let placed = self.share_together(TrialArm::Placed);
         if placed.is_some_and(|it| it < 1.0 - TOGETHER) {

@@ -22,8 +22,8 @@ pub struct Waits {
     pub occupants: Vec<Occupant>,
     /// The part of the waiting time in which the CPU was idle and had to wake up, in nanoseconds; `None` if unknown.
     pub idle_ns: Option<u64>,
-    /// The time in which threads were not allowed to run, by cause. Some causes do not count as waiting. None if
-    /// unknown.
+    /// The time in which threads were not allowed to run, by cause. Some causes do not count as waiting. `None` if
+    /// the times are unknown.
     pub barred: Option<Bars>,
     /// The part of the waiting time in which the running thread is unknown, in nanoseconds; `None` if that part is
     /// not known.
@@ -44,7 +44,7 @@ pub struct Occupant {
 /// The cost to the threads of one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProcessCost {
-    /// The process ID.
+    /// The ID of the process.
     pub pid: u32,
     /// The name of the process's first thread.
     pub name: String,

@@ -138,7 +138,7 @@ impl ClassConcordance {
     }
 }
 
-/// Describes each error that exceeds these limits. An error that is not a number also exceeds them.
+/// Describes each error that exceeds these limits. An error that is not a number also exceeds the limits.
 pub(super) fn errors_beyond(
     errors: ErrorQuantiles,
     law: ErrorLaw,

@@ -108,7 +108,7 @@ words! {
 pub struct Saturates {
     /// The place of the claim in print.
     pub source: String,
-    /// The printed length.
+    /// The printed preemption length.
     pub printed: Nanos,
     /// Whether the printed length is only an upper bound.
     #[serde(default)]
@@ -239,7 +239,7 @@ impl PublishedStudy for ClaimStudy {
     }
 }
 
-/// The verdict that only task sets allow, about their size. `None` without task sets.
+/// The verdict that only task sets allow, about their size. `None` if there are no task sets.
 fn of_task_sets(task_sets: &[Rows]) -> Option<ClaimVerdict> {
     let mut runs = TaskRuns::default();
     for (number, rows) in task_sets.iter().enumerate() {

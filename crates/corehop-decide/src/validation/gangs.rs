@@ -127,7 +127,7 @@ pub struct GangRow {
     pub program: GangProgram,
     /// The quantity that is printed.
     pub quantity: GangQuantity,
-    /// The printed value.
+    /// The number in print.
     pub value: PrintedNumber,
 }
 

@@ -71,7 +71,7 @@ pub struct StudyHeading<'a> {
     pub platform: &'a str,
 }
 
-/// Why a study cannot be read.
+/// The reason why a study cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PublishedStudyError {
     /// The description of the study is invalid.
@@ -82,12 +82,12 @@ pub enum PublishedStudyError {
     Table {
         /// The number of the line, counted from 1.
         line: usize,
-        /// The problem.
+        /// The problem in the table.
         what: String,
     },
 }
 
-/// Why a study cannot be simulated.
+/// The reason why a study cannot be simulated.
 #[derive(Debug, thiserror::Error)]
 pub enum ValidationError {
     /// Another study that this study needs cannot be read.

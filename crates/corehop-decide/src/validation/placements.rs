@@ -35,7 +35,7 @@ pub struct PlacementStudy {
     pub limits: ErrorLimits,
     /// The CPUs that the default scheduler gives two threads.
     pub start: [Cpu; 2],
-    /// The benchmarks.
+    /// The benchmarks of the study.
     #[serde(rename = "benchmark")]
     pub benchmarks: Vec<Benchmark>,
 }

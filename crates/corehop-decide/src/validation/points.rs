@@ -52,12 +52,12 @@ pub struct PointStudy {
     /// The work on the CPUs that a point lists as polluters.
     #[serde(default)]
     pub polluter: Option<Polluter>,
-    /// The accepted errors.
+    /// The largest errors that the study accepts.
     pub limits: ErrorLimits,
     /// The points that do not judge the simulation, by name, with their roles.
     #[serde(default)]
     pub marked: Vec<MarkedRows<Vec<String>>>,
-    /// The printed values.
+    /// The printed values, each with its experiment.
     #[serde(rename = "point")]
     pub points: Vec<PrintedPoint>,
 }
@@ -75,7 +75,7 @@ pub struct PrintedPoint {
     /// The CPUs on which a polluter runs.
     #[serde(default)]
     pub polluters: CpuList,
-    /// The printed value.
+    /// The number in print.
     pub printed: PrintedNumber,
 }
 

@@ -11,7 +11,7 @@ use corehop_plan::words::words;
 /// A number in print. The printed digits show how precisely the number is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrintedNumber {
-    /// The number.
+    /// The value of the printed number.
     pub value: f64,
     /// The distance to the next number with this number of digits.
     pub step: f64,
@@ -45,7 +45,7 @@ words! {
         Relative = "relative",
         /// The larger number divided by the smaller number, minus 1.
         Factor = "factor",
-        /// The plain difference.
+        /// The error is the plain difference.
         Difference = "difference",
         /// For a ratio of times: the difference divided by the printed gain, which is 1 minus the ratio.
         Gain = "gain",

@@ -41,7 +41,7 @@ pub struct ValidationRow {
     pub what: PrintedQuantity,
     /// The name of the quantity with which the value is judged; `None` for values that are only shown.
     pub quantity: Option<&'static str>,
-    /// The printed value.
+    /// The value in print.
     pub printed: f64,
     /// The simulated value; `None` if the simulation had too few misses.
     pub simulated: Option<f64>,
@@ -136,7 +136,7 @@ words! {
     PrintedStatistic, "a statistic" {
         /// The mean of the delays.
         Average = "avg",
-        /// The largest delay.
+        /// The largest delay of the cell.
         Maximum = "max",
         /// The standard deviation of the delays.
         Deviation = "std",
@@ -149,11 +149,11 @@ words! {
 pub enum PrintedQuantity {
     /// A cell of a table of costs, in microseconds.
     Cost {
-        /// The event.
+        /// The event whose cost the cell states.
         event: Event,
         /// The label of the preemption length.
         preemption_length: String,
-        /// The statistic.
+        /// The statistic that the cell states.
         statistic: PrintedStatistic,
         /// The working-set size in KiB.
         wss_kib: u64,
@@ -261,7 +261,7 @@ pub struct QuantityErrors {
 }
 
 impl QuantityErrors {
-    /// A quantity without errors.
+    /// A quantity whose errors are not computed yet.
     pub(super) const fn new(
         word: &'static str,
         law: ErrorLaw,

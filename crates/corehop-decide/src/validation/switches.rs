@@ -33,7 +33,7 @@ pub struct SwitchStudy {
     pub platform: String,
     /// The number of layouts of the kernel's code over which each value is the median.
     pub samples: u32,
-    /// The accepted errors.
+    /// The largest errors that the study accepts.
     pub limits: ErrorLimits,
     /// The rows that do not judge the simulation, with their roles.
     #[serde(default)]
@@ -72,7 +72,7 @@ impl SwitchRows {
 pub struct SwitchRow {
     /// The platform ID of the row.
     pub platform: String,
-    /// The switching mechanism.
+    /// The mechanism of the switch.
     pub mechanism: SwitchMechanism,
     /// The wake-up time of every core, in cycles; `None` for the platform's own.
     pub wake_up: Option<u64>,

@@ -148,11 +148,11 @@ impl CostRows {
 /// One cell of a printed table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Printed {
-    /// The event.
+    /// The event whose cost the cell states.
     pub event: Event,
     /// The label of the preemption length.
     pub length: String,
-    /// The statistic.
+    /// The statistic that the cell states.
     pub statistic: PrintedStatistic,
     /// The working-set size in KiB.
     pub wss_kib: u64,

@@ -71,7 +71,7 @@ pub struct PrintedLoad {
     pub nic_gbps: u32,
     /// The shares of time by mode on one complex core.
     pub percent: ModeShares,
-    /// The time per unit of work on that core.
+    /// The time per unit of work on the complex core.
     pub unit: Nanos,
     /// The number of calls per unit that switch cores.
     pub calls: f64,
@@ -85,14 +85,14 @@ pub struct PrintedLoad {
     /// Whether calls consist of so many packets that each call takes the same time.
     #[serde(default)]
     pub steady: bool,
-    /// Why the core is idle for a part of the time.
+    /// The reason why the core is idle for a part of the time.
     pub idle: IdleTime,
     /// The number of units that the network carries in the window, if that is a limit.
     #[serde(default)]
     pub wire: Option<f64>,
 }
 
-/// Why a core is idle for a part of the time.
+/// The reason why a core is idle for a part of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IdleTime {
@@ -112,9 +112,9 @@ pub struct ModeShares {
     pub user: f64,
     /// The share of kernel work for the program.
     pub kernel: f64,
-    /// The share of interrupts.
+    /// The share of time in which the core serves interrupts.
     pub interrupt: f64,
-    /// The idle share.
+    /// The share of time in which the core is idle.
     pub idle: f64,
 }
 
@@ -143,7 +143,7 @@ pub struct ThroughputRow {
     pub platform: String,
     /// The network speed in Gbit/s; 0 without a network.
     pub nic_gbps: u32,
-    /// The kernel.
+    /// The kernel on which the throughput was measured.
     pub kernel: PrintedKernel,
     /// The number of units completed in the window.
     pub value: PrintedNumber,

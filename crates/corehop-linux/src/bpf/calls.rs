@@ -75,7 +75,7 @@ impl CallCounts {
     /// Starts counting calls with this number whose size is at least `threshold`.
     ///
     /// # Panics
-    /// For a number of 512 or more.
+    /// The call panics if a number is 512 or more.
     pub fn count(&self, number: u32, threshold: u64, size: CallSize) {
         let at = 2 * number as usize;
         self.wishes.word(at + 1).store(size as u64, Ordering::Relaxed);
@@ -93,7 +93,7 @@ impl CallCounts {
     /// Returns the number of calls with this number so far.
     ///
     /// # Panics
-    /// For a number of 512 or more.
+    /// The call panics if a number is 512 or more.
     pub fn of(&self, number: u32) -> u64 {
         assert!((number as usize) < NUMBERS, "the system call {number}");
         self.counts.word(number as usize).load(Ordering::Relaxed)

@@ -56,9 +56,9 @@ pub enum KernelEventKind {
     DeviceEnd,
     /// The softirq number `detail` is raised.
     SoftirqRaise,
-    /// The softirq starts.
+    /// The handler of a softirq starts.
     SoftirqBegin,
-    /// The softirq ends.
+    /// The handler of a softirq ends.
     SoftirqEnd,
 }
 

@@ -107,11 +107,11 @@ const PROBES: [(&str, InterruptCounter); 11] = [
 /// A counter, or a part of one, that this kernel does not provide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Skipped {
-    /// The missing tracepoint.
+    /// The tracepoint that the kernel lacks.
     pub tracepoint: &'static str,
     /// The counter that the tracepoint would feed.
     pub counter: InterruptCounter,
-    /// Why the tracepoint is not available.
+    /// The reason why the tracepoint is not available.
     pub reason: String,
 }
 

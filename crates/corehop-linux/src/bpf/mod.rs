@@ -39,7 +39,7 @@ pub use syscall::ProgramInfo;
 /// The file of the kernel's type information.
 pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Why the kernel does not run a BPF program.
+/// The reason why the kernel does not run a BPF program.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel's type information cannot be read.
@@ -227,7 +227,7 @@ pub struct RunTimeStatistics {
 }
 
 impl RunTimeStatistics {
-    /// Starts the counting. Dropping the value stops the counting, unless another user still needs it.
+    /// Starts the counting. Dropping the value stops the counting, unless another user still needs the counts.
     ///
     /// # Errors
     /// An error if the caller lacks `CAP_SYS_ADMIN`.

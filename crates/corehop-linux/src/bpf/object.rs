@@ -262,7 +262,7 @@ fn of_program(program: &str, tracepoint: &str, error: ProgramError) -> BpfError 
     }
 }
 
-/// Why the verifier rejected a program.
+/// The reason why the verifier rejected a program.
 pub(super) fn rejection(program: &str, source: io::Error, log: &str) -> BpfError {
     if let Some(libc::EPERM | libc::ENOSYS) = source.raw_os_error() {
         return BpfError::from_call(format!("loading the BPF program `{program}`"), source);

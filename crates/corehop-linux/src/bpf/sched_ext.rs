@@ -49,7 +49,7 @@ const SELECT_CPU_MEMBER: u32 = 0;
 /// The number in the object that stands for the number of the kernel's function.
 const TO_BE_REPLACED: i32 = i32::MAX;
 
-/// Why a scheduler cannot be loaded.
+/// The reason why a scheduler cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedExtError {
     /// The kernel was built without the class, or is too old.

@@ -144,7 +144,7 @@ impl WakeGraph {
     /// Selects the system calls, by number, that count as completed.
     ///
     /// # Panics
-    /// For a number of 512 or more.
+    /// The call panics if a number is 512 or more.
     pub fn wish_calls(&self, numbers: &[u32]) {
         for &number in numbers {
             assert!(number < NUMBERS, "the system call {number}");

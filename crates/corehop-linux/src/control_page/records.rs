@@ -26,7 +26,7 @@ impl ThreadSwitchRecords {
     /// Starts recording.
     ///
     /// # Errors
-    /// Why the kernel refuses, with the remedy.
+    /// The reason why the kernel refuses, with the remedy.
     pub fn of_this_thread() -> Result<Self, String> {
         let refused = |error: io::Error| {
             format!(

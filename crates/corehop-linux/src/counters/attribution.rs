@@ -4,9 +4,9 @@
 //!
 //! The time stamps inside a walk reveal a gap, but only the kernel can say what caused the gap. The better source
 //! uses the kernel's tracepoints, per CPU, at the cost of a few loads, and needs privileges. The other source uses
-//! values that every thread may query about itself. It sees switches, faults and often stolen time, but no
-//! interrupts. There is no intermediate source of perf records, because these cost some 470 ns per switch and show no
-//! more about a gap than the second source.
+//! values that every thread may query about itself. The second source sees switches, faults and often stolen time,
+//! but no interrupts. There is no intermediate source of perf records, because these cost some 470 ns per switch and
+//! show no more about a gap than the second source.
 
 use std::fmt::Write;
 
@@ -24,7 +24,7 @@ pub enum CounterSource {
     Bpf(InterruptCounters),
     /// The thread's own counts: getrusage(2) and CPU time.
     Rusage {
-        /// Why BPF is not available, with the remedy.
+        /// The reason why BPF is not available, with the remedy.
         because: String,
     },
 }

@@ -3,8 +3,8 @@
 //!
 //! corehop determines the events of a processor by trying to open them. Counters are read by `rdpmc` without a system
 //! call if the kernel allows that, and otherwise by read(2). Only user mode is counted, because misses of an
-//! interrupt do not belong to the walk. This needs no privilege with `kernel.perf_event_paranoid` 2. If a group had
-//! to share the processor's counters, its counts are scaled by the time for which it was counting.
+//! interrupt do not belong to the walk. Counting needs no privilege with `kernel.perf_event_paranoid` 2. If a group
+//! had to share the processor's counters, its counts are scaled by the time for which it was counting.
 
 use std::io;
 use std::marker::PhantomData;
@@ -141,7 +141,7 @@ pub(super) fn id_of(event: &OwnedFd) -> io::Result<u64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
 }
 
-/// Why an event cannot be counted, derived from the kernel's error. `paranoid` is the value of
+/// The reason why an event cannot be counted, derived from the kernel's error. `paranoid` is the value of
 /// `kernel.perf_event_paranoid`, if known.
 fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterError {
     let level = paranoid.map_or(String::from("unknown"), |level| level.to_string());
@@ -172,7 +172,7 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
     CounterError::unavailable(event, error, reason, remedy)
 }
 
-/// Why the event of this name cannot be counted on this host.
+/// The reason why the event of this name cannot be counted on this host.
 pub(super) fn refused(event: &str, error: &io::Error) -> CounterError {
     refusal(&format!("hardware counter `{event}`"), error, paranoid_level())
 }
@@ -181,7 +181,7 @@ fn paranoid_level() -> Option<i32> {
     proc::value("/proc/sys/kernel/perf_event_paranoid")
 }
 
-/// An open event.
+/// An event that is being counted.
 #[derive(Debug)]
 struct OpenCounter {
     event: HardwareEvent,

@@ -10,7 +10,7 @@ pub mod threads;
 pub mod traffic;
 pub mod attribution;
 
-/// Why a counter cannot be read.
+/// The reason why a counter cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
     /// This host does not offer the counter, or not to this user.

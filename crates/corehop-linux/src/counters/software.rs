@@ -236,7 +236,7 @@ fn row(line: &str, cpus: usize) -> Option<(String, Vec<u64>)> {
 const MSR_SMI_COUNT: u64 = 0x34;
 
 /// Reads the number of system management interrupts (SMIs) of one CPU. SMIs stop all software, and no tracepoint and
-/// no counter of the kernel sees them.
+/// no counter of the kernel sees SMIs.
 #[derive(Debug)]
 pub struct SmiCounter {
     msr: File,

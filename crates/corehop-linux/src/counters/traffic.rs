@@ -3,7 +3,7 @@
 //! loads by Wächtler's Tables 5.1 and 5.2: loads, stores and misses per second, hit rate, refill
 //! time.
 //!
-//! These counters belong to CPUs, not threads. They need CAP_PERFMON or
+//! These counters belong to CPUs, not threads. Counters of CPUs need CAP_PERFMON or
 //! `kernel.perf_event_paranoid` 0, and a processor that counts the events. Some processors do not
 //! count stores.
 
@@ -45,7 +45,7 @@ pub struct LlcCounts {
 }
 
 impl LlcCounters {
-    /// Starts counting on `cpus`.
+    /// Starts counting loads, stores and misses on `cpus`.
     ///
     /// # Errors
     /// An error if loads and their misses cannot be counted, because such counters or the privilege

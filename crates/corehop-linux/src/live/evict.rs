@@ -76,9 +76,9 @@ pub(super) fn buffer_size(platform: &Platform) -> Bytes {
     size(platform.largest_private_cache(), platform.llc_size())
 }
 
-/// One and a half times the last-level cache, at least twice the largest private cache, at most
-/// [`MOST`]: firmware and hypervisors claim caches of hundreds of megabytes, of which a machine of
-/// few CPUs has a share, if that.
+/// One and a half times the last-level cache, but at least twice the largest private cache and at
+/// most [`MOST`]. The limit exists because firmware and hypervisors claim caches of hundreds of
+/// megabytes, of which a machine with few CPUs has at most a share.
 fn size(largest_private: Option<Bytes>, llc: Option<Bytes>) -> Bytes {
     let llc = llc.map_or(MOST.get(), |llc| llc.get() / 2 * 3);
     let private = largest_private.map_or(0, |size| size.get() * 2);

@@ -3,7 +3,7 @@
 //!
 //! A guest sees the size of a cache that it may share with invisible neighbours. The probe fills a
 //! buffer of that size, then reads some of its lines individually. A line that arrives in the time
-//! of the last level was still cached; a line that takes memory latency was not. This is
+//! of the last level was still cached; a line that takes memory latency was not. The method is
 //! Prime+Probe over the whole cache (Osvik, Shamir and Tromer, CT-RSA 2006). CacheX (Tofigh et al.,
 //! arXiv 2511.09956) uses eviction sets instead. A probe takes some milliseconds, and never more
 //! than [`MOST_NS`].

@@ -74,7 +74,7 @@ const BATCH: Duration = Duration::from_millis(100);
 /// The options of the live machine that are not part of the plan.
 #[derive(Debug, Clone, Default)]
 pub struct LiveMachineOptions {
-    /// Why the measured thread must not be real-time; `None` if it may be.
+    /// The reason why the measured thread must not be real-time; `None` if it may be.
     pub no_real_time: Option<String>,
     /// Whether settings that affect the whole machine may be changed for some seconds.
     pub allow_system: bool,
@@ -160,8 +160,8 @@ impl LiveMachine {
         }
     }
 
-    /// Opens the counters when they are first needed. They are not opened earlier, because their BPF programs cost
-    /// time at each interrupt and switch.
+    /// Opens the counters when they are first needed. The counters are not opened earlier, because their BPF programs
+    /// cost time at each interrupt and switch.
     fn open_counters(&mut self) {
         if !self.counters.is_open() {
             self.counters = Arc::new(HostCounters::open(&self.platform));

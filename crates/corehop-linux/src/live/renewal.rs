@@ -46,7 +46,7 @@ pub(super) struct Renewal {
     replicates: u64,
     frames: u64,
     reused: u64,
-    /// Why frames could not be inspected or retained.
+    /// The reason why frames could not be inspected or retained.
     no_look: Option<&'static str>,
     short_of_memory: bool,
     /// Whether a job is the user's own, whose library may hold memory that corehop cannot renew.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that continue from one phase to the next: load, preemptors and measured threads.
 //!
-//! A phase without a condition restarts all of them. A phase with a condition keeps the threads
-//! whose random choices are those of the previous phase, also across plans. The machine ends the
-//! threads when it is dropped.
+//! A phase without a condition restarts all these threads. A phase with a condition keeps the
+//! threads whose random choices are those of the previous phase, also across plans. The machine
+//! ends the threads when it is dropped.
 
 use std::collections::BTreeMap;
 

@@ -68,7 +68,7 @@ impl LiveMachine {
     }
 }
 
-/// The observing thread.
+/// The thread that observes a CPU.
 struct Watcher<'a> {
     plan: &'a Watch,
     clock: TickClock,

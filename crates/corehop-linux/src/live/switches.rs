@@ -2,9 +2,9 @@
 //! Runs batches of calls that another CPU executes.
 //!
 //! A batch has a calling thread on the application core and, for mechanisms that need one, a partner on the OS core.
-//! Both end with the batch, so no partner polls during another batch. A second worker may make its own calls
-//! simultaneously. Each batch makes its calls twice: once without time stamps in between, for the mean, and once with
-//! a time stamp per call, for the percentiles.
+//! The caller and the partner end with the batch, so no partner polls during another batch. A second worker may make
+//! its own calls simultaneously. Each batch makes its calls twice: once without time stamps in between, for the mean,
+//! and once with a time stamp per call, for the percentiles.
 
 mod way;
 mod workers;
@@ -208,7 +208,7 @@ fn pairs(plan: &Switches, cells: &[usize]) -> Vec<CpuPair> {
     pairs
 }
 
-/// Why a batch was not measured.
+/// The reason why a batch was not measured.
 #[derive(Debug, thiserror::Error)]
 enum CallError {
     /// The mechanism is not available.

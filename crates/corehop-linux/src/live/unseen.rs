@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Interrupts without tracepoints that stop all software: system management interrupts, and NMIs.
-//! They are counted over a whole run, if the processor and the kernel count them.
+//! The interrupts are counted over a whole run, if the processor and the kernel count them.
 
 use corehop_plan::units::{Cpu, CpuList};
 use serde_json::{Value, json};

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's own account of threads and of switches, in `/proc` (proc(5)).
+//! The kernel's accounting of threads and of context switches, in `/proc` (proc(5)).
 
 use crate::bpf::control::ThreadTimes;
 use corehop_system::proc::{self, ProcEntry};
 
-/// The times of a thread since it began: the time it had a CPU, and the time it waited for one. None if there is no
-/// such thread, or it never ran, or the kernel keeps no account (`CONFIG_SCHED_INFO`).
+/// The times of a thread since it began: its CPU time, and its waiting time. `None` if there is no such thread, it
+/// never ran, or the kernel keeps no accounting (`CONFIG_SCHED_INFO`).
 pub(super) fn times(pid: u32, tid: u32) -> Option<ThreadTimes> {
     let account = ProcEntry::thread(pid, tid).schedstat()?;
     let times = ThreadTimes { cpu_ns: account.cpu_ns, waited_ns: account.waited_ns };
     (account.turns > 0).then_some(times)
 }
 
-/// Whether there is no such thread, or its process waits to be collected.
+/// Whether the thread no longer exists, or its process is a zombie.
 pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
     ProcEntry::thread(pid, tid).stat().map_or(true, |stat| stat.is_dead())
 }
 
-/// Switches between threads on this machine since it started.
+/// The number of context switches on this machine since it started.
 pub(super) fn switches() -> Option<u64> {
     let text = proc::text("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("ctxt "))?.trim().parse().ok()

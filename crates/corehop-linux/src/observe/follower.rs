@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Followers of a program's threads: the control pages, or records of switches.
+//! Follows a program's threads, by the control pages or by records of context switches.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -17,21 +17,21 @@ use crate::control_page::{AbsenceMethod, following};
 use corehop_system::proc::ProcEntry;
 use corehop_system::thread::{current_cpu, current_tid};
 
-/// The time for threads that have ended to leave their CPUs, in milliseconds.
+/// The time for ended threads to leave their CPUs, in milliseconds.
 const LEAVING_MS: u32 = 20;
 
-/// One of the two ways.
+/// The method by which threads are followed.
 #[derive(Debug)]
 pub(super) enum AbsenceFollower {
-    /// [`AbsenceMethod::Bpf`]; with the number of the thread that starts the command: its own absences are not the
-    /// program's.
+    /// The method [`AbsenceMethod::Bpf`], with the ID of the thread that starts the command, whose own absences do
+    /// not belong to the program.
     Pages(Arc<ControlPages>, Option<u32>),
-    /// [`AbsenceMethod::Records`]
+    /// The method [`AbsenceMethod::Records`].
     Records(Box<SwitchRecords>),
 }
 
 impl AbsenceFollower {
-    /// The one at `method`, or the best there is; and why it is none above.
+    /// Follows with `method`, or with the best available method, and says why no better method is used.
     pub(super) fn at(
         method: Option<AbsenceMethod>,
     ) -> Result<(Self, Option<String>), ObserveError> {
@@ -60,7 +60,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Does `start` on the calling thread so that what it starts is followed from its first instruction.
+    /// Calls `start` on the calling thread such that everything it starts is followed from the first instruction.
     pub(super) fn starting<T>(&mut self, start: impl FnOnce() -> T) -> Result<T, ObserveError> {
         match self {
             Self::Pages(pages, starter) => {
@@ -75,7 +75,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Follows thread `tid` of process `pid`, and what it starts.
+    /// Follows thread `tid` of process `pid`, and the threads that it starts.
     pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
         match self {
             Self::Pages(pages, ..) => {
@@ -93,7 +93,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Hands on the absences since the last time; `all` of them, once no more are to come.
+    /// Passes on the absences since the last call; with `all`, also the absences that are not yet sorted.
     pub(super) fn absences(&mut self, all: bool, mut take: impl FnMut(Absence)) {
         match self {
             Self::Pages(pages, starter) => pages.absences(|absence| {
@@ -118,7 +118,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Their processes.
+    /// The processes of the followed threads.
     pub(super) fn pids(&self) -> BTreeSet<u32> {
         match self {
             Self::Pages(pages, ..) => pages.all().iter().map(|counts| counts.pid).collect(),
@@ -126,7 +126,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Absences, or records of switches, that found no room; and threads.
+    /// The number of lost absences or switch records, and the number of threads that are not followed.
     pub(super) fn lost(&self) -> (u64, u64) {
         match self {
             Self::Pages(pages, ..) => (pages.lost(), pages.unfollowed()),
@@ -134,7 +134,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Waits until threads that have ended have left their CPUs: their last counts come then.
+    /// Waits until ended threads have left their CPUs, when their last counts arrive.
     pub(super) fn settle(&self) {
         let Self::Pages(pages, ..) = self else { return };
         let is_leaving = |it: &AbsenceCounts| !it.has_ended && has_ended(it.pid, it.tid);
@@ -146,15 +146,15 @@ impl AbsenceFollower {
         }
     }
 
-    /// The time that others had CPUs that threads of the program waited for, and the time that they waited
-    /// for idle CPUs, in nanoseconds; None if unknown.
+    /// The time that other threads had CPUs for which threads of the program waited, and the time that they waited
+    /// for idle CPUs, in nanoseconds; `None` if unknown.
     pub(super) fn held(&self) -> Option<(Vec<CpuHoldTime>, u64)> {
         let Self::Pages(pages, ..) = self else { return None };
         let held = |(name, held_ns)| CpuHoldTime { name: text(&name), held_ns };
         Some((pages.others().into_iter().map(held).collect(), pages.idle_ns()))
     }
 
-    /// The time that threads of the program had each CPU, where they had any.
+    /// The time that threads of the program had each CPU, for CPUs with any such time.
     pub(super) fn ran(&self) -> Vec<(Cpu, u64)> {
         match self {
             Self::Pages(pages, ..) => pages.ran(),
@@ -162,7 +162,7 @@ impl AbsenceFollower {
         }
     }
 
-    /// Ends the following, and measures how much longer switches took; None if unknown. `all` is the number of
+    /// Stops following, and measures how much longer switches took; `None` if unknown. `all` is the number of context
     /// switches on this machine meanwhile, if known.
     pub(super) fn end(self, all: Option<u64>) -> Option<SwitchesTook> {
         let Self::Pages(pages, ..) = self else { return None };
@@ -177,7 +177,7 @@ impl AbsenceFollower {
     }
 }
 
-/// The program's threads. The slot of the thread that started the program is empty again.
+/// The counts of the program's threads. The slot of the thread that started the program is left out.
 fn followed(pages: &ControlPages) -> Vec<AbsenceCounts> {
     pages.all().into_iter().filter(|counts| counts.tid > 0).collect()
 }
@@ -199,7 +199,7 @@ fn told(absence: &control::AbsenceRecord) -> Absence {
     }
 }
 
-/// A thread with its times, if they are known.
+/// A thread with its times, if known.
 fn thread(counts: &AbsenceCounts, account: Option<ThreadTimes>) -> ObservedThread {
     let name = || ProcEntry::thread(counts.pid, counts.tid).name().unwrap_or_default();
     let ended = text(&counts.name);
@@ -223,8 +223,8 @@ fn thread(counts: &AbsenceCounts, account: Option<ThreadTimes>) -> ObservedThrea
     }
 }
 
-/// The CPU time of a thread and the time it waited since it is followed. The programs see a living thread
-/// when it leaves its CPU; the kernel's account goes on.
+/// The CPU time and the waiting time of a thread since it is followed. The BPF programs see a living thread only when
+/// it leaves its CPU, so the kernel's accounting may be ahead.
 fn account(counts: &AbsenceCounts) -> ThreadTimes {
     let at_last_leave = ThreadTimes { cpu_ns: counts.cpu_ns, waited_ns: counts.waited_ns };
     if counts.has_ended {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live host: follows the threads of a target, and moves them with a way back.
+//! The live host, which follows the threads of a target and moves them reversibly.
 
 use std::time::Duration;
 
@@ -22,31 +22,31 @@ use corehop_system::thread::affinity_of;
 #[derive(Debug)]
 pub struct LiveHost {
     pub(super) follower: AbsenceFollower,
-    /// Why they are not followed by BPF.
+    /// The reason why the threads are not followed by BPF.
     pub(super) why_not_bpf: Option<String>,
     pub(super) followed: ObservedTarget,
     pub(super) working_sets: Option<WorkingSetSampler>,
-    /// The limits of the control groups, and the number of windows so far.
+    /// The limits of the control groups.
     pub(super) limits: LimitsOver,
     windows: u64,
-    /// The CPUs that the threads were allowed to run on, together, when looked at.
+    /// The CPUs that the threads together were allowed to use at the last check.
     pub(super) allowed: Option<CpuList>,
     moves: Moves,
 }
 
-/// The control groups are looked at in each of so many windows, since a program may have entered another group before it
-/// began.
+/// The number of first windows in which the control groups are read each time, because a program may enter another
+/// group before it begins.
 const FIRST_LOOKS: u64 = 10;
-/// Later in one of so many.
+/// After the first windows, the control groups are read in one of this many windows.
 const LOOK_EVERY: u64 = 10;
-/// The processes of which the groups are looked at, those that came last.
+/// The largest number of processes whose groups are read, the newest first.
 const MOST_GROUPED: usize = 8;
 
 impl LiveHost {
-    /// Starts `target`, or finds it, and follows its threads.
+    /// Starts or finds `target`, and follows its threads.
     ///
     /// # Errors
-    /// [`ObserveError`], if there is no such target or no method is available.
+    /// [`ObserveError`] if there is no such target or no method is available.
     pub fn begin(target: &Target, how: &How) -> Result<Self, ObserveError> {
         let (mut follower, why_not_bpf) = AbsenceFollower::at(how.method)?;
         let followed = ObservedTarget::begin(target, how.to_stderr, &mut follower)?;
@@ -66,7 +66,7 @@ impl LiveHost {
         })
     }
 
-    /// Looks at the control groups and the CPUs of the processes, where it is time to.
+    /// Reads the control groups and allowed CPUs of the processes in the windows that require it.
     fn look_at_groups(&mut self) {
         self.windows += 1;
         if self.windows <= FIRST_LOOKS || self.windows.is_multiple_of(LOOK_EVERY) {
@@ -79,13 +79,13 @@ impl LiveHost {
         }
     }
 
-    /// The threads so far with their counts, in the order in which they were noticed.
+    /// Returns the threads so far with their counts, in the order in which they were noticed.
     pub fn threads(&self) -> Vec<ObservedThread> {
         self.follower.threads()
     }
 }
 
-/// The CPUs that each thread of a process may run on, those of its first threads.
+/// The allowed CPUs of each of a process's first threads.
 fn allowed_in(pid: u32) -> impl Iterator<Item = CpuList> {
     let tids = ProcEntry::process(pid).threads().into_iter().flatten().take(MOST_GROUPED);
     tids.filter_map(|tid| affinity_of(tid.cast_signed()).ok())

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording an unmodified program: the preemptions and migrations of its threads, with lengths and
-//! preempters.
+//! Records the preemptions and migrations of an unmodified program's threads, with lengths and preempting threads.
 //!
-//! The control pages follow its threads from the first one on ([`PagePurpose::Follow`]). Without BPF, records of
-//! switches follow them and do not name the preempter. This thread empties their rings and waits.
+//! The control pages follow the program's threads from the first one on ([`PagePurpose::Follow`]). Without BPF,
+//! records of context switches follow the threads but do not name the preempting thread. The calling thread empties
+//! the rings and waits.
 //!
 //! [`PagePurpose::Follow`]: crate::bpf::control::PagePurpose::Follow
 
@@ -35,30 +35,30 @@ pub use target::check_command;
 pub(crate) use target::{cgroup, command_of, exit_code, members, pass_on, reap_child};
 pub use working_set::WINDOW;
 
-/// Why a program is not recorded.
+/// The reason why a program cannot be recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ObserveError {
-    /// The kernel does not run the programs that it takes.
+    /// The kernel does not run the required BPF programs.
     #[error("recording a program by BPF: {0}")]
     Bpf(#[from] BpfError),
-    /// The kernel gives no records of switches.
+    /// The kernel provides no records of context switches.
     #[error(
         "recording a program by perf_event_open(2): {0}; the call needs `sysctl kernel.perf_event_paranoid=2` or lower, \
          and a descriptor for each thread of the program and each CPU (`ulimit -n`)"
     )]
     Records(#[source] io::Error),
-    /// Neither is available.
+    /// Neither BPF nor switch records are available.
     #[error(
         "recording a program needs BPF: {bpf}; or perf_event_open(2): {records}, which \
          `sysctl kernel.perf_event_paranoid=2` allows"
     )]
     Neither {
-        /// Why not the one.
+        /// The reason why BPF is not available.
         bpf: BpfError,
-        /// Why not the other.
+        /// The reason why switch records are not available.
         records: io::Error,
     },
-    /// There is nothing of that name to be recorded.
+    /// The target does not exist.
     #[error("{what}: {source}")]
     NoTarget {
         /// The target as named.
@@ -66,7 +66,7 @@ pub enum ObserveError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// It is there, and the kernel does not let it be followed.
+    /// The target exists, but the kernel does not allow following it.
     #[error("following {what}: {source}")]
     NotFollowed {
         /// The target as named.
@@ -74,7 +74,7 @@ pub enum ObserveError {
         /// The kernel's answer, with the remedy.
         source: io::Error,
     },
-    /// The host failed.
+    /// A step of the recording failed on this host.
     #[error("{what}: {source}")]
     Failed {
         /// The step that failed.
@@ -90,27 +90,27 @@ pub enum ObserveError {
 /// The options of a recording.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct How {
-    /// Whether to sample the pages that the processes touch, at their expense.
+    /// Whether to sample the pages that the processes touch, which slows them down.
     pub estimate_wss: bool,
-    /// Whether the output of a command goes to stderr, because stdout is for an answer.
+    /// Whether the output of a command goes to stderr, because stdout is reserved for the answer.
     pub to_stderr: bool,
-    /// The method; None for the best available one.
+    /// The method of detection; `None` selects the best available one.
     pub method: Option<AbsenceMethod>,
 }
 
-/// The time between two readings of the buffer, which holds some 50,000 absences.
+/// The time between two readings of the buffer, which has room for some 50,000 absences.
 const PERIOD: Duration = Duration::from_millis(50);
-/// The time for an interrupted program to end.
+/// The time that an interrupted program has to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The receiver of records; it tells whether to go on.
+/// Receives the records, and returns whether to continue.
 pub type ProgramReceiver<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
 
-/// Records until the target ends or `take` asks for the end. It is called after each window, and once more at
-/// the end with the counts of the threads.
+/// Records until the target ends or `take` returns false. `take` is called after each window, and once more at the
+/// end with the counts of the threads.
 ///
 /// # Errors
-/// [`ObserveError`], if the target does not exist or no method is available, or `take` fails.
+/// [`ObserveError`] if the target does not exist, no method is available, or `take` fails.
 pub fn record(
     target: &Target,
     how: &How,
@@ -157,7 +157,7 @@ pub fn record(
     Ok((facts, end))
 }
 
-/// Hands absences on, window by window, until the threads end or `take` asks for the end.
+/// Passes absences on, window by window, until the threads end or `take` returns false.
 fn watch(
     host: &mut LiveHost,
     take: &mut ProgramReceiver<'_>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Moves of threads, and the way back of each.
+//! Moves threads, and records how to revert each move.
 
 use std::collections::HashMap;
 use std::io;
@@ -11,11 +11,11 @@ use corehop_system::discover::cpuset_of;
 use corehop_system::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};
 use corehop_system::thread::{affinity_of, set_affinity_of};
 
-/// Moves in force. Dropped, they are taken back; the supervisor does so if this process is killed.
+/// The moves in force. Dropping the value reverts the moves; the supervisor reverts them if this process is killed.
 #[derive(Debug)]
 pub(crate) struct Moves {
     guard: Guard,
-    /// By the number of a receipt, how to take each of its moves back, and where to.
+    /// For each receipt number, how to revert each of its moves, and the target of the move.
     made: HashMap<u64, Vec<(UndoId, Move)>>,
     receipts: u64,
 }
@@ -25,24 +25,25 @@ impl Moves {
         Self { guard, made: HashMap::new(), receipts: 0 }
     }
 
-    /// Makes sure that the supervisor of the moves does its work.
+    /// Checks that the supervisor of the moves works.
     ///
     /// # Errors
-    /// If it is stopped: nothing would take the moves back if this process died.
+    /// An error if the supervisor is stopped, because nothing would revert the moves if this process died.
     pub(crate) fn check(&self) -> Result<(), HostError> {
         self.guard.check().map_err(unwatched)
     }
 
-    /// Makes sure of the supervisor as [`Self::check`] does, and tells it that this process is at work. After the first call
-    /// the supervisor expects one every few seconds.
+    /// Checks the supervisor like [`Self::check`], and tells it that this process is alive. After the first call, the
+    /// supervisor expects a call every few seconds.
     ///
     /// # Errors
-    /// As [`Self::check`], and if this process was silent for so long that its moves are taken back.
+    /// The errors of [`Self::check`], and an error if this process was silent for so long that its moves were
+    /// reverted.
     pub(crate) fn beat(&self) -> Result<(), HostError> {
         self.guard.beat().map_err(unwatched)
     }
 
-    /// Makes one move. It is written down first how to take it back.
+    /// Makes one move. The way to revert the move is written to the journal first.
     fn move_one(&self, it: &Move) -> Result<(UndoId, Move), String> {
         let tid = it.tid.cast_signed();
         let gone = |error: io::Error| format!("{error}; the thread may have ended");
@@ -69,7 +70,7 @@ impl Moves {
         Err(refused)
     }
 
-    /// Takes moves back, the last one first; the first failure.
+    /// Reverts moves, the last one first; returns the first failure.
     fn take_back(&self, moves: &[(UndoId, Move)]) -> Result<(), HostError> {
         let mut first = Ok(());
         for (id, Move { tid, cpus }) in moves.iter().rev() {
@@ -82,7 +83,8 @@ impl Moves {
         first
     }
 
-    /// All of these, or none. Threads that have ended meanwhile need no move, unless no other is left.
+    /// Makes all of these moves, or none. Threads that have ended meanwhile are skipped, unless no other thread is
+    /// left.
     pub(crate) fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError> {
         let (mut made, mut ended) = (Vec::new(), None);
         for it in moves {
@@ -109,13 +111,14 @@ impl Moves {
         Ok(Receipt { number: self.receipts, before })
     }
 
-    /// Puts back what the receipt tells of. Nothing the second time.
+    /// Reverts the moves of a receipt. A second call has no effect.
     pub(crate) fn revert(&mut self, receipt: &Receipt) -> Result<(), HostError> {
         let made = self.made.remove(&receipt.number).unwrap_or_default();
         self.take_back(&made)
     }
 
-    /// A thread that was started by a moved one has its CPUs: it will be put `home` with the moves of `receipt`.
+    /// Registers a thread that a moved thread started and that inherited its CPUs. The thread is put back to `home`
+    /// with the moves of `receipt`.
     pub(crate) fn adopt(&mut self, receipt: &Receipt, tid: u32, home: CpuList) {
         let Some(made) = self.made.get_mut(&receipt.number) else { return };
         // One that has ended needs nothing.
@@ -126,7 +129,7 @@ impl Moves {
         }
     }
 
-    /// Takes back the moves of one thread before the others'.
+    /// Reverts the moves of one thread before the others.
     pub(crate) fn release(&mut self, receipt: &Receipt, tid: u32) -> Result<(), HostError> {
         let Some(made) = self.made.get_mut(&receipt.number) else { return Ok(()) };
         let its: Vec<(UndoId, Move)> = made.extract_if(.., |(_, it)| it.tid == tid).collect();
@@ -138,13 +141,13 @@ fn unwatched(error: SupervisorError) -> HostError {
     HostError::Observe { what: "the supervisor of the moves", source: io::Error::other(error) }
 }
 
-/// Whether the kernel gave a thread some of the CPUs that it was to have, and not all. Others it has chosen itself in the
-/// meantime: it was moved, and goes its own way.
+/// Whether the kernel gave a thread only some of the requested CPUs. If the thread has other CPUs, it has chosen them
+/// itself meanwhile: the move worked, and the thread is left alone.
 fn is_curtailed(has: &CpuList, given: &CpuList) -> bool {
     has != given && has.is_within(given)
 }
 
-/// The way to put a thread back that might run on `cpus`, and is given others.
+/// The change that puts back a thread that was allowed on `cpus` and gets `given`.
 pub(crate) fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
     let anywhere = cpuset_of(thread.pid).is_some_and(|it| it == cpus);
     Undo::SetAffinity { thread, cpus, given: Some(given), anywhere }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Following a program's threads by records of their switches, where BPF is not available.
+//! Follows a program's threads by records of their context switches, if BPF is not available.
 //!
-//! A ring for each CPU takes the records of all threads on it, so those of one thread lie in several: they are
-//! put in the order of their times first, and told then.
+//! Each CPU has a ring for the records of all threads on it, so the records of one thread are in several rings. The
+//! records are sorted by time before they are evaluated.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -18,28 +18,28 @@ use corehop_system::clock::monotonic_ns;
 use corehop_system::proc::{self, ProcEntry};
 use corehop_system::thread::current_tid;
 
-/// 256 KiB hold 6,500 records for each CPU: as many as come between two looks.
+/// The number of pages per ring: 256 KiB have room for 6,500 records per CPU, as many as come between two reads.
 const PAGES: usize = 64;
-/// Records older than this are there, whichever ring they lie in.
+/// The age in ns from which records are complete in all rings.
 const SETTLED_NS: u64 = 1_000_000;
 
-/// The rings, and what their records have told so far.
+/// The rings, and the state derived from their records.
 #[derive(Debug)]
 pub(super) struct SwitchRecords {
     cpus: CpuList,
     rings: Vec<SwitchRing>,
-    /// Of threads beyond the first.
+    /// The events of threads other than the first.
     events: Vec<OwnedFd>,
-    /// Threads that are followed by themselves, with their times until then.
+    /// The threads that are followed individually, with their times at the start.
     watched: HashMap<u32, ThreadTimes>,
     history: History,
 }
 
 impl SwitchRecords {
-    /// Opens the records, if the kernel lets the caller have records of itself.
+    /// Opens the records, if the kernel allows the caller to record itself.
     ///
     /// # Errors
-    /// The answer of the kernel otherwise.
+    /// The kernel's error otherwise.
     pub(super) fn new() -> io::Result<Self> {
         let _possible = SwitchRing::of_this_thread(1)?;
         let online = proc::text("/sys/devices/system/cpu/online")?;
@@ -48,13 +48,13 @@ impl SwitchRecords {
         Ok(Self { cpus, rings, events, watched, history: History::default() })
     }
 
-    /// Follows what the calling thread starts from now on.
+    /// Follows the threads and processes that the calling thread starts from now on.
     pub(super) fn follow_own_children(&mut self) -> io::Result<()> {
         self.history.ignored.insert(current_tid());
         self.follow(0)
     }
 
-    /// Follows thread `tid` of process `pid`, and what it starts.
+    /// Follows thread `tid` of process `pid`, and the threads that it starts.
     pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
         self.follow(tid).map_err(|error| {
             let remedy = match error.raw_os_error() {
@@ -88,12 +88,12 @@ impl SwitchRecords {
         Ok(())
     }
 
-    /// Whether the thread is one of those followed, and not for being started by another alone.
+    /// Whether the thread is followed individually, and not only because a followed thread started it.
     pub(super) fn watches(&self, tid: u32) -> bool {
         self.watched.contains_key(&tid) || self.history.threads.contains_key(&tid)
     }
 
-    /// Hands on the absences since the last time; `all` of them, once no more are to come.
+    /// Passes on the absences since the last call; with `all`, also the absences that are not yet sorted.
     pub(super) fn absences(&mut self, all: bool, take: impl FnMut(Absence)) {
         let settled = if all { u64::MAX } else { monotonic_ns().saturating_sub(SETTLED_NS) };
         for ring in &mut self.rings {
@@ -102,7 +102,7 @@ impl SwitchRecords {
         self.history.tell(settled, take);
     }
 
-    /// The threads so far, in the order in which they were noticed. The kernel keeps no account of those that
+    /// The threads so far, in the order in which they were noticed. The kernel keeps no accounting of threads that
     /// have ended.
     pub(super) fn threads(&self) -> Vec<ObservedThread> {
         let mut all = self.history.observed();
@@ -125,15 +125,15 @@ impl SwitchRecords {
     }
 }
 
-/// The contents of the records so far.
+/// The state derived from the records so far.
 #[derive(Debug, Default)]
 struct History {
-    /// Not told yet, as earlier ones may come; each with its time.
+    /// Records that are not evaluated yet because earlier records may still arrive, each with its time.
     pending: Vec<(u64, SwitchLogRecord)>,
     threads: HashMap<u32, AbsenceTracker>,
     order: Vec<u32>,
     names: HashMap<u32, String>,
-    /// Threads that are not the program's.
+    /// Threads that do not belong to the program.
     ignored: HashSet<u32>,
     /// The time that the threads had each CPU.
     ran: BTreeMap<u32, u64>,
@@ -145,7 +145,7 @@ struct AbsenceTracker {
     counts: ObservedThread,
     left: Option<ThreadSwitch>,
     back_ns: Option<u64>,
-    /// The CPU time until it left last.
+    /// The CPU time up to the last departure.
     cpu_ns: u64,
 }
 
@@ -167,7 +167,7 @@ impl History {
         })
     }
 
-    /// Tells what happened before `settled_ns`, in order.
+    /// Evaluates the records before `settled_ns`, in order.
     fn tell(&mut self, settled_ns: u64, mut take: impl FnMut(Absence)) {
         self.pending.sort_by_key(|(ns, _)| *ns);
         let end = self.pending.partition_point(|(ns, _)| *ns < settled_ns);
@@ -199,7 +199,7 @@ impl History {
 }
 
 impl AbsenceTracker {
-    /// The time that it had the CPU which it leaves with this switch; 0 where that is not known.
+    /// The time that the thread had the CPU that it leaves with this switch; 0 if unknown.
     fn ran_until(&mut self, switch: &ThreadSwitch) -> u64 {
         let back_ns = self.back_ns.filter(|_| switch.out && self.left.is_none());
         let ran_ns = back_ns.map_or(0, |back_ns| switch.ns.saturating_sub(back_ns));
@@ -207,7 +207,7 @@ impl AbsenceTracker {
         ran_ns
     }
 
-    /// The absence that ends with it, where it was a preemption or a migration.
+    /// The absence that ends with this switch, if it was a preemption or a migration.
     fn switch(&mut self, switch: ThreadSwitch) -> Option<Absence> {
         if switch.out {
             let kind = if switch.preempted {

@@ -60,7 +60,7 @@ impl ObservedTarget {
         }
     }
 
-    /// Its end, if it has ended.
+    /// The exit of the target, if it has ended.
     pub(super) fn ended(
         &mut self,
         follower: &mut AbsenceFollower,
@@ -93,7 +93,8 @@ impl ObservedTarget {
         }
     }
 
-    /// Waits for so long, or until a command has ended: its wall time does not depend on the wait.
+    /// Waits for at most `most`, or until a command has ended, so that the measured wall time does not depend on the
+    /// wait.
     pub(super) fn wait(&self, most: Duration) {
         let Self::Command { end: Some(end), .. } = self else { return std::thread::sleep(most) };
         let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
@@ -101,7 +102,7 @@ impl ObservedTarget {
         unsafe { libc::poll(&raw mut poll, 1, most.as_millis() as i32) };
     }
 
-    /// Passes a signal on to the command. Whether it is going to end by it.
+    /// Passes a signal on to the command. Returns whether the command will end because of the signal.
     pub(super) fn pass_on(&self, signal: i32) -> bool {
         let Self::Command { child, .. } = self else { return false };
         pass_on(child, signal)
@@ -116,8 +117,8 @@ impl ObservedTarget {
     }
 }
 
-/// Passes a signal on to a child that this process has not waited for. Ctrl-C on a terminal has reached it already. Whether
-/// it is going to end by it.
+/// Passes a signal on to a child that this process has not yet waited for. Ctrl-C on a terminal has already reached
+/// the child. Returns whether the child will end because of the signal.
 pub(crate) fn pass_on(child: &Child, signal: i32) -> bool {
     if signal == libc::SIGINT && io::stdin().is_terminal() {
         return true;
@@ -126,7 +127,7 @@ pub(crate) fn pass_on(child: &Child, signal: i32) -> bool {
     unsafe { libc::kill(child.id().cast_signed(), signal) == 0 }
 }
 
-/// The command of these words; None where there is none.
+/// The command with these words; `None` if there are no words.
 pub(crate) fn command_of(words: &[Argument], to_stderr: bool) -> Option<Command> {
     let (program, arguments) = words.split_first()?;
     let of = |word: &Argument| OsStr::from_bytes(word.bytes()).to_owned();
@@ -138,7 +139,8 @@ pub(crate) fn command_of(words: &[Argument], to_stderr: bool) -> Option<Command>
     Some(command)
 }
 
-/// Starts the command from a thread that is followed itself, so that it is from its first instruction on.
+/// Starts the command from a thread that is followed itself, so that the command is followed from its first
+/// instruction.
 fn spawn(
     words: &[Argument],
     to_stderr: bool,
@@ -150,12 +152,12 @@ fn spawn(
     apart(|| follower.starting(|| command.spawn())).unwrap_or_else(|error| Ok(Err(error)))
 }
 
-/// The exit code, or 128 plus the signal, as shells say it.
+/// The exit code, or 128 plus the signal number as in shells.
 pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 
-/// Registers every thread that a process has, until there is no new one.
+/// Registers every thread of a process, until no new thread appears.
 fn follow_tasks(pid: u32, follower: &mut AbsenceFollower) -> io::Result<()> {
     loop {
         let mut found = false;
@@ -176,15 +178,15 @@ fn follow_tasks(pid: u32, follower: &mut AbsenceFollower) -> io::Result<()> {
     }
 }
 
-/// The numbers by which statfs(2) names the file systems of control groups, of version 1 and of version 2.
+/// The numbers with which statfs(2) identifies cgroup file systems, of version 1 and of version 2.
 const KINDS: [i64; 2] = [0x0027_e0eb, 0x6367_7270];
-/// The usual mounts of control groups; the second one is that of version 2 beside version 1.
+/// The usual mount points of control groups; the second is version 2 beside version 1.
 const MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// The cgroup's directory: as it is named, or below a usual mount.
+/// The directory of a cgroup: the given path, or that path below a usual mount point.
 ///
-/// A plain folder is refused, whatever its files are called: a placer that follows such a folder waits for processes that
-/// the kernel never enters there.
+/// A plain folder is rejected whatever files it contains, because a placer would wait for processes that the kernel
+/// never enters there.
 pub(crate) fn cgroup(path: &Path) -> io::Result<PathBuf> {
     let within = path.strip_prefix("/").unwrap_or(path);
     let all = || [path.to_owned()].into_iter().chain(MOUNTS.map(|it| Path::new(it).join(within)));
@@ -206,7 +208,7 @@ pub(crate) fn cgroup(path: &Path) -> io::Result<PathBuf> {
     ))
 }
 
-/// Whether the kernel shows a cgroup in this folder (statfs(2)).
+/// Whether the folder is in a cgroup file system (statfs(2)).
 fn is_cgroup(path: &Path) -> bool {
     let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return false };
     // SAFETY: `name` ends with a zero byte, and `about` is filled by the call or stays as it is.
@@ -219,7 +221,7 @@ fn is_cgroup(path: &Path) -> bool {
     kind.is_some_and(|it| KINDS.contains(&it))
 }
 
-/// The processes of a cgroup and of those below it, by its directory.
+/// The processes of a cgroup and of the groups below it, by its directory.
 pub(crate) fn members(path: &Path) -> io::Result<Vec<u32>> {
     let text = proc::text(path.join("cgroup.procs"))?;
     let mut all: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
@@ -232,7 +234,7 @@ pub(crate) fn members(path: &Path) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// Registers what the cgroup holds and is not followed yet; its processes.
+/// Registers the processes of the cgroup that are not followed yet; returns all its processes.
 fn follow_cgroup(path: &Path, follower: &mut AbsenceFollower) -> io::Result<Vec<u32>> {
     let pids = members(path)?;
     for &pid in &pids {
@@ -251,7 +253,7 @@ fn peak_rss(pid: u32) -> Option<u64> {
     ProcEntry::process(pid).status().ok()?.bytes("VmHWM")
 }
 
-/// The end of a child of this process and what it used, if it has ended (wait4(2)).
+/// The exit status of a child of this process and its resource use, if it has ended (wait4(2)).
 fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
     let mut status = 0;
     // SAFETY: all-zero is a valid rusage; the kernel fills both.
@@ -267,8 +269,8 @@ fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
     }
 }
 
-/// The exit code of a child of this process and its CPU time in nanoseconds, with that of the children that it waited for; None
-/// while it runs.
+/// The exit code of a child of this process and its CPU time in nanoseconds, including the children for which it
+/// waited; `None` while the child runs.
 ///
 /// # Errors
 /// The kernel's answer.
@@ -276,7 +278,7 @@ pub(crate) fn reap_child(pid: u32) -> io::Result<Option<(i32, u64)>> {
     Ok(reap(pid)?.map(|(status, usage)| (exit_code(status), cpu_ns(&usage))))
 }
 
-/// User and system time.
+/// The sum of user and system time.
 fn cpu_ns(usage: &libc::rusage) -> u64 {
     let ns = |time: libc::timeval| {
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
@@ -285,11 +287,11 @@ fn cpu_ns(usage: &libc::rusage) -> u64 {
     ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
-/// Whether a command's program is there, so that the last of several commands is known to start before the
-/// first one runs.
+/// Checks that a command's program exists, so that the last of several commands is known to start before the first
+/// one runs.
 ///
 /// # Errors
-/// [`ObserveError::NoTarget`] if it is not.
+/// [`ObserveError::NoTarget`] if the program does not exist.
 pub fn check_command(target: &Target) -> Result<(), ObserveError> {
     let Target::Command(words) = target else { return Ok(()) };
     let name = words.first().map_or(&b""[..], Argument::bytes);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The working set of an unknown program: the pages that it touches in a while.
+//! Samples the working set of an unknown program: the pages that it touches within some time.
 //!
-//! `clear_refs` makes the kernel forget which pages of a process were touched, and `smaps_rollup` says a
-//! while later which were (proc(5)). Both walk the page tables, and the process fills its TLB anew: it
-//! pays some for being asked. A page counts whole, however little of it was touched.
+//! `clear_refs` makes the kernel forget which pages of a process were touched, and `smaps_rollup` later reports the
+//! pages touched since then (proc(5)). Both files make the kernel walk the page tables, and the process must refill
+//! its TLB, so sampling slows the process down a little. A touched page counts as a whole.
 
 use std::time::{Duration, Instant};
 
 use super::follower::AbsenceFollower;
 use corehop_system::proc::{ProcEntry, Status};
 
-/// The while in which touched pages are counted: a preemption length of the usual kind.
+/// The time for which touched pages are counted, a typical preemption length.
 pub const WINDOW: Duration = Duration::from_millis(10);
 
 /// The time between two samples.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// Processes that are asked at a time, those that came last.
+/// The largest number of processes sampled at a time, the newest first.
 const MOST: usize = 8;
 
-/// Takes samples of what the processes of the followed threads touch.
+/// Takes samples of the memory that the processes of the followed threads touch.
 #[derive(Debug)]
 pub(super) struct WorkingSetSampler {
     next: Instant,
-    /// In bytes; processes that touched nothing left out, as they did not run.
+    /// The samples in bytes. Processes that touched nothing are left out, because they did not run.
     pub(super) samples: Vec<u64>,
 }
 
@@ -32,7 +32,7 @@ impl WorkingSetSampler {
         Self { next: Instant::now() + EVERY / 4, samples: Vec::new() }
     }
 
-    /// Takes a sample of each process that is followed, where it is time to: that takes [`WINDOW`].
+    /// Takes a sample of each followed process when the next sample is due, which takes [`WINDOW`].
     pub(super) fn look(&mut self, follower: &AbsenceFollower) {
         if Instant::now() < self.next {
             return;
@@ -47,7 +47,7 @@ impl WorkingSetSampler {
     }
 }
 
-/// Makes the kernel forget what a process has touched; whether it did.
+/// Makes the kernel forget what a process has touched; returns whether that worked.
 pub(crate) fn forget(pid: u32) -> bool {
     ProcEntry::process(pid).write("clear_refs", "1").is_ok()
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The folder of a board: made under a random name, locked while this process runs, removed at its end.
+//! The folder of a board: created under a random name, locked while this process runs, and removed when it ends.
 //!
-//! A board whose command was killed stays until the next run, which finds the board unlocked and removes it.
+//! If the command is killed, its board stays until the next run, which finds it unlocked and removes it.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, ErrorKind};
@@ -16,30 +16,30 @@ use super::{OffloadError, RefusedPath};
 use corehop_system::{folders, rights};
 
 const PREFIX: &str = "board-";
-/// Another run that ends, or cleans up, may remove what was just made.
+/// The number of attempts, because another run that ends or cleans up may remove a new folder.
 const ATTEMPTS: usize = 16;
 
 /// The board of a running program.
 #[derive(Debug)]
 pub(super) struct OwnBoard {
     folder: PathBuf,
-    /// Open, and locked as far as the file system has locks.
+    /// The open folder, locked if the file system supports locks.
     _lock: File,
 }
 
 impl OwnBoard {
-    /// Makes a board with these wishes.
+    /// Creates a board with these settings.
     pub(super) fn create(wishes: &OffloadSettings, readers: Readers) -> Result<Self, OffloadError> {
         let failed = |source| OffloadError::Failed { what: "giving up lent rights", source };
         as_the_user(|| first_of(&bases(), wishes, readers)).map_err(failed)?
     }
 
-    /// The path of the board, for the program.
+    /// The path of the board, which is passed to the program.
     pub(super) fn path(&self) -> &Path {
         &self.folder
     }
 
-    /// The counts until now.
+    /// The counts so far.
     pub(super) fn tally(&self, limits: &TallyLimits) -> Result<CallTally, Unknown> {
         CallTally::of(&self.folder, limits)
     }
@@ -52,7 +52,7 @@ impl Drop for OwnBoard {
     }
 }
 
-/// The folders in which boards can be, the best first: a file system in memory writes nothing back.
+/// The folders in which boards can be created, the best first: a file system in memory writes nothing to disk.
 fn bases() -> Vec<PathBuf> {
     let user = own_user();
     if user == 0 {
@@ -99,7 +99,7 @@ fn create_in(base: &Path, wishes: &OffloadSettings, readers: Readers) -> Result<
     Err("is removed again and again by other processes".to_owned())
 }
 
-/// Makes and fills one board. None, or not found, if another run took the board for a stale one before it was locked.
+/// Creates and fills one board. `None` or "not found" if another run removed the board as stale before it was locked.
 fn create_new(
     base: &Path,
     wishes: &OffloadSettings,
@@ -133,7 +133,8 @@ fn is_at(file: &File, path: &Path) -> bool {
     now.is_some() && now == place(file.metadata())
 }
 
-/// Removes the boards whose commands are dead. Programs that count there go on, for no one to read.
+/// Removes the boards whose commands have ended. Programs that still count on such a board continue, but nobody reads
+/// their counts.
 fn clean(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let is_board = entry.file_name().to_string_lossy().starts_with(PREFIX);
@@ -146,7 +147,7 @@ fn clean(base: &Path) {
     }
 }
 
-/// Removes a board, and the folder of all boards if that is empty now.
+/// Removes a board, and the parent folder of all boards if it is empty then.
 fn remove(folder: &Path) {
     fs::remove_dir_all(folder).ok();
     if let Some(base) = folder.parent() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The library's count of calls beside the kernel's.
+//! Compares the library's count of calls with the kernel's count.
 
 use corehop_shim::board::{CallFate, OffloadSettings};
 use corehop_shim::call::Call;
@@ -8,25 +8,27 @@ use corehop_shim::tally::CallTally;
 use crate::bpf::BpfError;
 use crate::bpf::calls::{CallCounts, CallSize};
 
-/// The calls of one entry of the kernel's table that qualify, by both counts.
+/// The qualifying calls of one entry in the kernel's system call table, by both counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallCoverage {
-    /// The call. `open` is counted with `openat`, `stat` with `fstatat`: libc makes the one by the other.
+    /// The system call. `open` is counted with `openat`, and `stat` with `fstatat`, because libc implements the
+    /// former by the latter.
     pub call: Call,
-    /// The calls that the kernel saw.
+    /// The number of calls that the kernel counted.
     pub by_kernel: u64,
-    /// Those that came to the library.
+    /// The number of calls that reached the library.
     pub by_library: u64,
 }
 
 impl CallCoverage {
-    /// The calls that did not come to the library: of the loader and of libc itself, or made without libc.
+    /// Returns the number of calls that did not reach the library: calls of the loader and of libc itself, or calls
+    /// made without libc.
     pub fn missed(&self) -> u64 {
         self.by_kernel.saturating_sub(self.by_library)
     }
 }
 
-/// Begins to count the calls of programs that this process starts.
+/// Starts counting the calls of programs that this process starts.
 pub(super) fn begin(wishes: &OffloadSettings) -> Result<CallCounts, BpfError> {
     let counts = CallCounts::open()?;
     for call in Call::ALL {
@@ -51,7 +53,7 @@ fn size(call: Call) -> CallSize {
     }
 }
 
-/// Both counts of each call that the kernel saw.
+/// Both counts of each call that the kernel counted.
 pub(super) fn of(counts: &CallCounts, tally: &CallTally) -> Vec<CallCoverage> {
     let families = Call::ALL.into_iter().filter(|&call| head(call) == call);
     let all = families.map(|call| {
@@ -66,7 +68,7 @@ pub(super) fn of(counts: &CallCounts, tally: &CallTally) -> Vec<CallCoverage> {
     all.filter(|it| it.by_kernel > 0).collect()
 }
 
-/// The call under which it is counted.
+/// The call under whose name this call is counted.
 fn head(call: Call) -> Call {
     match call {
         Call::Open => Call::Openat,
@@ -75,7 +77,7 @@ fn head(call: Call) -> Call {
     }
 }
 
-/// The calls that qualify, whatever became of them.
+/// The number of qualifying calls, executed on either core.
 fn qualifying(tally: &CallTally, call: Call) -> u64 {
     // Of a call without a size the small ones are those that are never off-loaded: the kernel's count has them under
     // the name of its family.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of the library: at a path that leads to the same library for as long as a descendant of the program lives.
+//! The file of the library, at a path that leads to this library for as long as a descendant of the program lives.
 //!
-//! The path is in the environment of all descendants, each of which loads the library at its exec, also as another user
-//! and after this process has ended. So the path is trusted for good, all users whom the program can become can read
-//! the file, and the file stays.
+//! The path is in the environment of all descendants. Each descendant loads the library at its exec, also as another
+//! user and after this process has ended. So the path must be permanently trusted, all users that the program can
+//! become must be able to read the file, and the file is never removed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,20 +16,20 @@ use super::{OffloadError, RefusedPath};
 use crate::mapped::Mapped;
 use corehop_system::folders;
 
-/// The library; nothing where it was not there when this program was built.
+/// The bytes of the library; empty if the library did not exist when this program was built.
 #[cfg(carries_shim)]
 static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/corehop_shim.so"));
 #[cfg(not(carries_shim))]
 static LIBRARY: &[u8] = &[];
 
-/// The name of an installed library beside the program.
+/// The file name of an installed library beside the program.
 const INSTALLED: &str = "corehop_shim.so";
-/// The folder of root's library, which other users may use as well.
+/// The folder of root's library, which other users may use too.
 const ROOTS: &str = "/var/lib/corehop";
-/// The folder where `/var/lib` cannot be written.
+/// The folder for root's library if `/var/lib` cannot be written.
 const ROOTS_SECOND: &str = "/run/corehop-library";
 
-/// The path of the library's file, which is made if there is none.
+/// The path of the library's file, which is created if missing.
 pub(super) fn path(readers: Readers) -> Result<PathBuf, OffloadError> {
     if LIBRARY.is_empty() {
         return Err(OffloadError::NotCarried);
@@ -38,8 +38,8 @@ pub(super) fn path(readers: Readers) -> Result<PathBuf, OffloadError> {
     as_the_user(|| find(&installed(), &folders(), readers)).map_err(failed)?
 }
 
-/// The places where an installed library may be: beside the program, as packages put libraries, and where root's corehop
-/// left the library.
+/// The possible places of an installed library: beside the program, where packages install libraries, and where
+/// root's corehop wrote it.
 fn installed() -> Vec<PathBuf> {
     let program = std::env::current_exe().ok();
     let folder = program.as_deref().and_then(Path::parent);
@@ -49,7 +49,7 @@ fn installed() -> Vec<PathBuf> {
     beside.chain([Path::new(ROOTS).join(name())]).collect()
 }
 
-/// The folders where this user's library can be put.
+/// The folders in which this user's library can be written.
 fn folders() -> Vec<PathBuf> {
     match own_user() {
         0 => [ROOTS, ROOTS_SECOND].map(PathBuf::from).into(),
@@ -78,14 +78,15 @@ fn find(
     Err(OffloadError::NoLibrary(refused))
 }
 
-/// The name by content, so that two versions of corehop are beside each other (FNV-1a; the bytes are compared as well).
+/// The file name, derived from the content (FNV-1a), so that two versions of corehop can coexist; the bytes are
+/// compared as well.
 fn name() -> String {
     let mix = |sum: u64, &byte: &u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let sum = LIBRARY.iter().fold(0xcbf2_9ce4_8422_2325, mix);
     format!("corehop_shim-{sum:016x}.so")
 }
 
-/// The path without links of a library that can be preloaded from there.
+/// The link-free path of a library that can be preloaded from there.
 fn usable(path: &Path, readers: Readers) -> Result<PathBuf, String> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("has no folder".to_owned());
@@ -109,7 +110,7 @@ fn usable(path: &Path, readers: Readers) -> Result<PathBuf, String> {
     }
 }
 
-/// Puts the library into a folder, unless the folder has the library.
+/// Writes the library into a folder, unless it is already there.
 fn put(folder: &Path, readers: Readers) -> Result<PathBuf, String> {
     let folder = trusted::prepare(folder, 0o755, readers, Lasting::Always)?;
     let path = folder.join(name());
@@ -125,7 +126,7 @@ fn put(folder: &Path, readers: Readers) -> Result<PathBuf, String> {
     usable(&path, readers).map_err(|why| format!("{}: {why}", name()))
 }
 
-/// Writes the library under a temporary name, then gives the library its own.
+/// Writes the library under a temporary name, then renames it.
 fn write(folder: &Path, path: &Path) -> io::Result<()> {
     let unfinished = folder.join(format!(".{INSTALLED}-{}", trusted::random_name()?));
     let mut how = File::options();
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
 
-    /// A folder that is trusted for good, which one in `/tmp` is not; None where there is none.
+    /// A permanently trusted folder, which excludes folders in `/tmp`; `None` if there is none.
     fn folder() -> Option<tempfile::TempDir> {
         let base = if own_user() == 0 { PathBuf::from("/var/lib") } else { folders::data()? };
         let folder = tempfile::Builder::new().prefix("corehop-test").tempdir_in(base).ok()?;

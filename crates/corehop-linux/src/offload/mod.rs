@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-loading: runs a program whose system calls go to other cores.
+//! Runs a program whose system calls execute on other cores (off-load).
 //!
-//! The program is started with a library before libc (crate `corehop-shim`), which this one carries with it. The `library`
-//! has a file that only its owner can write and that stays; the `board` has a folder that is removed at the end.
-//! `trusted` says which paths both may have.
+//! The program is started with a library preloaded before libc (crate `corehop-shim`), which is embedded in this
+//! crate. The `library` is written to a permanent file that only its owner can change, and the `board` has a folder
+//! that is removed at the end. `trusted` decides which paths both may use.
 
 mod boards;
 mod coverage;
@@ -27,14 +27,14 @@ use crate::bpf::BpfError;
 pub use coverage::CallCoverage;
 pub use started::OffLoadOutcome;
 
-/// A place for a file, and why the file cannot be there.
+/// A path for a file, and why the file cannot be there.
 #[derive(Debug)]
 pub struct RefusedPath {
     place: PathBuf,
     why: String,
 }
 
-/// The places in a row, for the end of a sentence.
+/// The refused paths as a list for the end of a sentence.
 struct RefusalList<'a>(&'a [RefusedPath]);
 
 impl fmt::Display for RefusalList<'_> {
@@ -47,38 +47,38 @@ impl fmt::Display for RefusalList<'_> {
     }
 }
 
-/// Why a program cannot be run this way.
+/// The reason why a program cannot be run with off-load.
 #[derive(Debug, thiserror::Error)]
 pub enum OffloadError {
-    /// The program was built without the library.
+    /// This build of corehop does not contain the library.
     #[error(
         "this corehop was built without the library that programs preload: in a checkout, `cargo shim` builds the \
          library, and `cargo build --release -p corehop` a program that carries it"
     )]
     NotCarried,
-    /// There is no such program.
+    /// The program does not exist.
     #[error("`{program}` cannot be started: {source}")]
     NoProgram {
-        /// The program, as it was typed.
+        /// The program, as the user typed it.
         program: String,
-        /// The reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The loader would not preload a library into it.
+    /// The loader would not preload a library into the program.
     #[error("the calls of `{program}` cannot be off-loaded: {why}")]
     NotPreloaded {
-        /// The program's file.
+        /// The file of the program.
         program: String,
-        /// The reason, and what to do.
+        /// The reason, and the remedy.
         why: &'static str,
     },
-    /// The file of corehop is set-user-ID or set-group-ID.
+    /// The executable of corehop is set-user-ID or set-group-ID.
     #[error(
         "corehop is set-user-ID or set-group-ID, and the loader preloads nothing into the programs that such a \
          process starts: start corehop as that user, or remove the bit (chmod ug-s)"
     )]
     SetId,
-    /// No path that is right for the library.
+    /// No path is acceptable for the library.
     #[error(
         "the library of off-load has no place that all users of the program can read and only its owner can change: {}. \
          Change one of these places (owner, chmod go-w, a mount without noexec), or install the library for all users in \
@@ -86,24 +86,24 @@ pub enum OffloadError {
         RefusalList(.0)
     )]
     NoLibrary(Vec<RefusedPath>),
-    /// No path that is right for the board.
+    /// No path is acceptable for the board.
     #[error(
         "the counts of off-load have no place that only this user can change: {}. Change one of these places (owner, \
          chmod go-w), or name a folder of your own in XDG_RUNTIME_DIR",
         RefusalList(.0)
     )]
     NoBoard(Vec<RefusedPath>),
-    /// A core that is offline, or not allowed to this process.
+    /// A core is offline, or not allowed for this process.
     #[error(
         "CPU {cpu} cannot be an OS core ({reason}): name a CPU that is online and in this process's cpuset"
     )]
     NoCore {
-        /// The core.
+        /// The number of the core.
         cpu: u32,
         /// The system's answer.
         reason: io::Error,
     },
-    /// All cores would be OS cores.
+    /// All cores would be OS cores, so none is left for the program.
     #[error(
         "no CPU is left for the program, because all usable CPUs ({usable}) are OS cores. Name fewer OS cores (--os-cores), or allow \
          the program more CPUs (taskset, cpuset)"
@@ -112,39 +112,39 @@ pub enum OffloadError {
         /// The CPUs that this process may use.
         usable: CpuList,
     },
-    /// The kernel cannot count.
+    /// The kernel cannot count system calls.
     #[error("the kernel cannot count the program's calls for --coverage: {0}")]
     NoCount(BpfError),
-    /// The host refused.
+    /// The host refused a request.
     #[error("{what} failed: {source}")]
     Failed {
-        /// The request.
+        /// The refused request.
         what: &'static str,
-        /// The reason.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// A program and where its calls go.
+/// A program, and how its system calls are off-loaded.
 #[derive(Debug, Clone)]
 pub struct Offload {
     /// The program and its arguments.
     pub command: Vec<OsString>,
-    /// The OS cores.
+    /// The cores that execute the calls.
     pub os_cores: CpuList,
-    /// The other wishes; its cores are set from `os_cores`.
+    /// The other settings; their core list is overwritten by `os_cores`.
     pub wishes: OffloadSettings,
     /// Whether the program's output goes to stderr.
     pub output_to_stderr: bool,
-    /// Whether the kernel counts the calls, too.
+    /// Whether the kernel also counts the calls.
     pub coverage: bool,
 }
 
 impl Offload {
-    /// Runs the program to its end.
+    /// Runs the program until it ends.
     ///
     /// # Errors
-    /// If it cannot be run, or not this way.
+    /// [`OffloadError`] if the program cannot be run, or not with off-load.
     pub fn run(&self) -> Result<OffLoadOutcome, OffloadError> {
         started::run(self)
     }

@@ -12,12 +12,12 @@ use corehop_plan::shown;
 
 use super::OffloadError;
 
-/// Scripts that name scripts: the kernel follows four.
+/// The largest nesting of scripts whose interpreter is a script; the kernel follows four.
 const MOST_SCRIPTS: u32 = 4;
-/// More than any program's headers take.
+/// A size larger than the headers of any program.
 const HEAD: u64 = 64 << 10;
 
-/// Refuses a program into which the loader preloads nothing.
+/// Rejects a program into which the loader preloads no library.
 pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
     // SAFETY: no arguments.
     let is_set_id =
@@ -56,7 +56,7 @@ pub(super) fn check(program: &OsStr) -> Result<(), OffloadError> {
     Ok(())
 }
 
-/// The file of a program, as execvp(3) finds it.
+/// The file of a program, searched like execvp(3).
 fn find(program: &OsStr) -> io::Result<PathBuf> {
     if program.as_bytes().contains(&b'/') {
         return Ok(PathBuf::from(program));
@@ -83,7 +83,7 @@ fn interpreter_of_script(head: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(word)))
 }
 
-/// Whether it runs with other rights than its caller's.
+/// Whether the program runs with other privileges than its caller.
 fn changes_rights(path: &Path) -> io::Result<bool> {
     let status = fs::metadata(path)?;
     // SAFETY: no arguments.
@@ -112,7 +112,7 @@ enum Linking {
     Other,
 }
 
-/// The linking of a program: a dynamic one names its loader.
+/// The linking of the program; a dynamically linked program names its loader.
 fn linking(head: &[u8]) -> Linking {
     const INTERPRETER: u32 = 3;
     const X86_64: u16 = 62;

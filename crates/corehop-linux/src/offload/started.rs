@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program under way: it is started on the cores that are left to it, signals are passed on, its end is awaited.
+//! A running program: started on the cores left to it, receiving passed-on signals until it ends.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -24,26 +24,26 @@ use crate::observe::exit_code;
 use corehop_system::clock::ClockComparison;
 use corehop_system::thread;
 
-/// The end of a program, and the counts of its calls.
+/// The exit of a program, and the counts of its calls.
 #[derive(Debug)]
 pub struct OffLoadOutcome {
-    /// The exit code, or 128 plus the signal, as shells say it.
+    /// The exit code, or 128 plus the signal number as in shells.
     pub code: u8,
-    /// The counts, or why they are unknown.
+    /// The counts of calls, or why they are unknown.
     pub tally: Result<CallTally, Unknown>,
-    /// The CPUs that the program had while calls were off-loaded.
+    /// The CPUs that the program could use while calls were off-loaded.
     pub program_cpus: CpuList,
-    /// Ticks of the time-stamp counter in a nanosecond.
+    /// The number of time-stamp counter ticks per nanosecond.
     pub ticks_per_ns: f64,
-    /// The calls that qualify by the kernel's count, if it was asked for and the library's is known.
+    /// The qualifying calls by the kernel's count, if requested and if the library's count is known.
     pub coverage: Option<Vec<CallCoverage>>,
 }
 
-/// The least time over which the clocks are compared before the program begins: the rate is good to a few parts in ten
-/// thousand then. The times of the answer come from a comparison over the whole run.
+/// The shortest time over which the clocks are compared before the program begins, which gives a rate accurate to a
+/// few parts in ten thousand. The times in the answer use a comparison over the whole run.
 const PACE: Duration = Duration::from_millis(1);
 
-/// Signals that a program is told when its wrapper is.
+/// The signals that are passed on to the program.
 const PASSED_ON: [i32; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 
@@ -116,14 +116,15 @@ fn cores(os_cores: &CpuList, usable: &CpuList) -> Result<CpuList, OffloadError> 
     Ok(left)
 }
 
-/// A set of CPUs, as the board has it.
+/// A set of CPUs in the format of the board.
 fn words(cpus: &CpuList) -> [u64; 16] {
     let cores: Vec<usize> = cpus.iter().map(|Cpu(cpu)| cpu as usize).collect();
     CoreSet::of(&cores).words()
 }
 
-/// The libraries to preload: those that are asked for already stand before ours, as they see every call and ours makes
-/// some without libc. Ours is there already if this command is off-loaded itself.
+/// The list of libraries to preload. Libraries that the user requested come before corehop's, because they must see
+/// every call and corehop's library makes some calls without libc. corehop's library is already in the list if this
+/// command is off-loaded itself.
 fn after_others(library: &Path) -> OsString {
     let mut all = std::env::var_os("LD_PRELOAD").filter(|it| !it.is_empty()).unwrap_or_default();
     let mut names = all.as_bytes().split(|byte| b" :".contains(byte));
@@ -148,7 +149,7 @@ fn begin_with(command: &mut Command, cpus: &CpuList, signals: libc::sigset_t) {
     unsafe { command.pre_exec(begin) };
 }
 
-/// Signals that are taken one by one instead of ending this process.
+/// Blocks signals so that they are received one by one instead of ending this process.
 struct SignalMask {
     set: libc::sigset_t,
     before: libc::sigset_t,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Folders and files that no other user can change: what the library and the board need from the file system.
+//! Checks that no other user can change the folders and files of the library and the board.
 //!
-//! A path is trusted if each folder from `/` on belongs to root or to this user and can be written by its owner alone. The
-//! next processes that open the path then find what this process found.
+//! A path is trusted if each folder from `/` on belongs to root or to this user and only its owner can write to it.
+//! Later processes that open the path then find the file that this process found.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, Metadata};
@@ -15,21 +15,21 @@ use corehop_plan::shown;
 
 use corehop_system::rights;
 
-/// The capability to become another user, and the kernel's name for "is it passed on".
+/// The number of the capability to become another user, and of the request whether it is inherited.
 const CAP_SETUID: libc::c_ulong = 7;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// The users who must be able to open a path.
+/// The users who must be able to read a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Readers {
-    /// All: the program may become any of them.
+    /// All users, because the program may become any of them.
     All,
-    /// This user: the program cannot become another one.
+    /// Only this user, because the program cannot become another user.
     Own,
 }
 
 impl Readers {
-    /// The users that a program of this process can become. Rights that the program file lends are not passed on.
+    /// The users that a program of this process can become. Privileges of the executable file are not inherited.
     pub(super) fn of_programs() -> Self {
         // SAFETY: numbers only.
         let passed_on = unsafe {
@@ -39,12 +39,12 @@ impl Readers {
     }
 }
 
-/// The time for which a path has to lead to the same file.
+/// The time for which a path must lead to its file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lasting {
-    /// For good: what a clean-up of a folder like `/tmp` removes, any user could make again under the same name.
+    /// Permanently: if a clean-up of a folder like `/tmp` removes the file, any user could create the name again.
     Always,
-    /// While this process runs: only the owner of a file removes the file from a sticky folder.
+    /// While this process runs: only the owner of a file can remove it from a sticky folder.
     WhileUsed,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn own_user() -> u32 {
     unsafe { libc::getuid() }
 }
 
-/// Does something with the rights of the user who started this process, and no right that the program file lends.
+/// Runs `what` with the privileges of the user who started this process, without privileges of the executable file.
 pub(super) fn as_the_user<T: Send>(what: impl FnOnce() -> T + Send) -> io::Result<T> {
     let thread = std::thread::Builder::new();
     std::thread::scope(|scope| {
@@ -64,7 +64,7 @@ pub(super) fn as_the_user<T: Send>(what: impl FnOnce() -> T + Send) -> io::Resul
     })
 }
 
-/// Makes a folder of this mode if there is none, and checks the path; returns the path without links.
+/// Creates a folder with this mode if it is missing, and checks the path; returns the link-free path.
 pub(super) fn prepare(
     folder: &Path,
     mode: u32,
@@ -97,22 +97,22 @@ fn make(folder: &Path, mode: u32) -> io::Result<()> {
     }
 }
 
-/// Refuses a link in place of a folder that corehop makes: corehop makes no links.
+/// Rejects a symbolic link in place of a folder that corehop creates, because corehop creates no links.
 fn check_last(folder: &Path) -> Result<(), String> {
     let of = fs::symlink_metadata(folder).map_err(|error| error.to_string())?;
     if of.is_symlink() { Err("is a symbolic link".to_owned()) } else { Ok(()) }
 }
 
-/// Checks that a folder and all folders above it can be changed by root and this user alone, and entered by `readers`;
-/// returns the path without links.
+/// Checks that only root and this user can change a folder and all folders above it, and that `readers` can enter
+/// them; returns the link-free path.
 pub(super) fn check(folder: &Path, readers: Readers, lasting: Lasting) -> Result<PathBuf, String> {
     let folder = folder.canonicalize().map_err(|error| error.to_string())?;
     check_parts(&folder, Some(&folder), readers, lasting)?;
     Ok(folder)
 }
 
-/// Checks a folder and those above it, none of which is a link; `used` is the one in which files are put, and which may not
-/// be a sticky folder.
+/// Checks a link-free folder and the folders above it; `used` is the folder in which files are created, which must
+/// not be sticky.
 fn check_parts(
     folder: &Path,
     used: Option<&Path>,
@@ -149,7 +149,8 @@ fn check_owner(of: &Metadata, sticky: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that a file of a trusted folder is a regular one that `readers` can read and only root or this user can write.
+/// Checks that a file in a trusted folder is a regular file that `readers` can read and only root or this user can
+/// write.
 pub(super) fn check_file(path: &Path, readers: Readers) -> Result<(), String> {
     let of = fs::symlink_metadata(path).map_err(|error| error.to_string())?;
     if !of.is_file() {
@@ -168,8 +169,8 @@ pub(super) fn check_file(path: &Path, readers: Readers) -> Result<(), String> {
     }
 }
 
-/// Takes the lock of an open file or folder. False: another process holds the lock. A file system without locks refuses,
-/// and then this process is alone as far as can be known.
+/// Locks an open file or folder. Returns false if another process holds the lock. A file system without locks
+/// refuses; then this process is assumed to be alone.
 pub(super) fn lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
         Ok(()) => Ok(true),
@@ -178,7 +179,7 @@ pub(super) fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// A name that no one can guess.
+/// A name that nobody can guess.
 pub(super) fn random_name() -> io::Result<String> {
     let mut bytes = [0_u8; 16];
     // SAFETY: a buffer of this length.
@@ -194,7 +195,7 @@ pub(super) mod tests {
     use super::*;
     use std::os::unix::fs::{chown, symlink};
 
-    /// A folder below `/tmp` that others can enter but not write, whatever the umask.
+    /// A folder below `/tmp` that others can enter but not write, whatever the umask is.
     pub(in super::super) fn home() -> tempfile::TempDir {
         let home = tempfile::tempdir().unwrap();
         mode(home.path(), 0o755);

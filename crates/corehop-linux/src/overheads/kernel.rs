@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling overheads of the kernel, from its own tracepoints.
+//! Measures the kernel's scheduling overheads from its own tracepoints.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::live::offsets::Offsets;
 use corehop_system::clock::TickClock;
 use corehop_system::proc;
 
-/// The tracepoints of each quantity.
+/// The tracepoints that each quantity needs.
 const NEEDS: [(&str, &[&str]); 4] = [
     ("SCHEDULE and CXS", &["sched_entry_tp", "sched_switch", "sched_exit_tp"]),
     (
@@ -32,15 +32,15 @@ const NEEDS: [(&str, &[&str]); 4] = [
     ("IPI-LATENCY", &["ipi_send_cpu", "reschedule_entry", "call_function_single_entry"]),
 ];
 
-/// Task sets to measure under.
+/// The task sets under which overheads are measured.
 pub(super) struct MeasuredTaskSets<'a> {
-    /// The sets, by their numbers of tasks.
+    /// The task sets, identified by their numbers of tasks.
     pub(super) tasks: &'a Tasks,
-    /// Runs some of them.
+    /// Runs some of the sets.
     pub(super) run: &'a mut RunSets<'a>,
 }
 
-/// Measures while task sets run, or while two threads provoke what is measured.
+/// Measures while task sets run, or while two threads cause the events.
 pub(super) fn measure(
     cpus: &CpuList,
     sets: Option<MeasuredTaskSets<'_>>,
@@ -67,20 +67,20 @@ pub(super) fn measure(
     Ok((observation, RunEnd::Complete))
 }
 
-/// The times by the number of tasks and the replicate, the number of lost events, and how the measurement ended. A replicate is a
-/// run of a set, whose threads it started anew.
+/// The times by number of tasks and replicate, the number of lost events, and how the measurement ended. A replicate
+/// is one run of a set with newly started threads.
 type KernelTimesResult = (BTreeMap<(u32, u32), Durations>, u64, RunEnd);
 
-/// The recorder of events, with other facts of the kernel.
+/// The recorder of events, with other facts about the kernel.
 struct Recorder {
     events: Arc<Events>,
     offsets: Offsets,
     known: KernelFacts,
-    /// Whether the run has to end.
+    /// Tells whether the run was stopped.
     stop: Stop,
 }
 
-/// Keeps no job: only the kernel's times count.
+/// Discards job records, because only the kernel's times count.
 struct NoJobs<'a, 'b> {
     take: &'a mut OverheadReceiver<'b>,
     stop: Stop,
@@ -120,7 +120,8 @@ impl Recorder {
         Ok((BTreeMap::from([((threads::TASKS, 0), found)]), lost, RunEnd::Complete))
     }
 
-    /// Pairs of CPUs interrupt each other first: few of them do in a set that is small, or in partitions.
+    /// Measures under task sets. Pairs of CPUs first interrupt each other, because such interrupts are rare in small
+    /// or partitioned sets.
     fn of_sets(
         &self,
         cpus: &CpuList,
@@ -193,7 +194,7 @@ impl Recorder {
     }
 }
 
-/// The records of the times of a replicate with this number of tasks on `cpus`.
+/// The records of one replicate with this number of tasks on `cpus`.
 fn records(
     found: Durations,
     (tasks, replicate): (u32, u32),
@@ -224,8 +225,8 @@ fn records(
     all.map(record).collect()
 }
 
-/// The lower half of the address of the tick's handler, from the kernel's list of symbols, which shows no
-/// addresses to those who may not see them.
+/// The lower half of the address of the tick's handler, from the kernel's list of symbols, which hides addresses from
+/// unprivileged users.
 fn tick_handler(symbols: &str) -> Option<u32> {
     symbols.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -253,7 +254,7 @@ mod tests {
     use super::*;
     use corehop_system::discover::{SysRoot, discover};
 
-    /// A recorder whose events the test counts by hand, for the first CPU that is usable.
+    /// A recorder whose events the test counts by hand, for the first usable CPU.
     fn by_hand() -> Option<(Recorder, CpuList)> {
         let cpus = CpuList::new(discover(&SysRoot::live()).unwrap().usable().first());
         let events = match Events::by_hand(&cpus, 3) {
@@ -269,7 +270,7 @@ mod tests {
         Some((Recorder { events, offsets, known, stop: Stop::default() }, cpus))
     }
 
-    /// Sets of these numbers of tasks, in this order.
+    /// Task sets with these numbers of tasks, in this order.
     fn sets(counts: &[usize]) -> Tasks {
         let platform = discover(&SysRoot::live()).unwrap();
         let of = |count: usize| {

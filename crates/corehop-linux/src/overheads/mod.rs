@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling overheads of the kernel: the inputs of overhead-aware analysis.
+//! Measures the kernel's scheduling overheads, which are the inputs of overhead-aware analysis.
 //!
-//! Measured in the kernel, between its own tracepoints (`kernel`), and from threads, which needs no
-//! rights but says less (`threads`).
+//! The measurement uses the kernel's tracepoints (`kernel`), or threads (`threads`), which need no privileges but
+//! show less.
 
 mod kernel;
 mod streams;
@@ -21,16 +21,16 @@ use crate::bpf::control::{ControlPages, PagePurpose};
 use crate::bpf::events::Events;
 use crate::control_page::overhead;
 
-/// The reason why nothing was measured.
+/// The reason why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KernelTimingError {
     /// A measuring thread could not be started or pinned.
     #[error("a measuring thread: {0}")]
     Threads(#[from] io::Error),
-    /// A task set does not run.
+    /// A task set cannot be run.
     #[error(transparent)]
     Sets(#[from] MachineError),
-    /// The kernel does not run corehop's programs.
+    /// The kernel does not run corehop's BPF programs.
     #[error(transparent)]
     NoBpf(#[from] BpfError),
 }
@@ -46,18 +46,19 @@ impl From<KernelTimingError> for MachineError {
     }
 }
 
-/// The receiver of records; it tells whether to go on. Without records it is only asked that.
+/// Receives the records, and returns whether to continue. Calls without records only query whether to continue.
 pub(crate) type OverheadReceiver<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bool, SinkError> + 'a;
 
-/// Runs task sets, and lets these events begin with each.
+/// Runs task sets, and starts recording these events at each start.
 pub(crate) type RunSets<'a> =
     dyn FnMut(&Tasks, &Arc<Events>, &mut dyn Sink) -> Result<RunEnd, MachineError> + 'a;
 
-/// Measures the overheads of a plan: below five seconds from threads, and a fifth for each pair of CPUs;
-/// in the kernel, while `run` runs the task sets, or while two threads provoke what is measured.
+/// Measures the overheads of a plan. From threads this takes less than five seconds, plus a fifth of a second for
+/// each pair of CPUs. In the kernel it measures while `run` runs the task sets, or while two threads cause the
+/// events.
 ///
 /// # Errors
-/// [`MachineError`], if a thread cannot be pinned, a task set does not run, or `take` fails.
+/// [`MachineError`] if a thread cannot be pinned, a task set cannot be run, or `take` fails.
 pub(crate) fn overheads(
     plan: &Overheads,
     run: &mut RunSets<'_>,
@@ -89,7 +90,7 @@ pub(crate) fn overheads(
     Ok((facts, if goes_on { RunEnd::Complete } else { RunEnd::Stopped }))
 }
 
-/// Rounds of handing over a byte: one second in total.
+/// The number of rounds in which a byte is handed over, one second in total.
 const GOES: u32 = 20;
 
 fn control_page(plan: &Overheads, facts: &mut OverheadFacts) {

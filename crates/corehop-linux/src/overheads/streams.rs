@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Computes durations from the observed events of each CPU.
+//! Computes durations from the recorded events of each CPU.
 //!
-//! Time that lies within something else, an interrupt within a switch for instance, is taken from it, and so is
-//! the time of the programs that note events down. An end whose begin was not seen says nothing, and a
-//! begin whose end was not seen is forgotten as soon as that is plain; both are counted.
+//! Time within a nested activity, such as an interrupt during a switch, is subtracted, and so is the time of the BPF
+//! programs that record events. An end without a recorded begin is ignored, and a begin without a recorded end is
+//! discarded as soon as that is certain. The ignored ends and the discarded begins are counted.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use corehop_plan::units::Cpu;
 
 use crate::bpf::events::{BpfEvent, KernelEventKind};
 
-/// The process, and other facts of the kernel.
+/// The observed process, and other facts about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelFacts {
     /// The process whose threads count.
@@ -20,29 +20,29 @@ pub(super) struct KernelFacts {
     pub(super) tick: Option<u32>,
 }
 
-/// Times in nanoseconds.
+/// The measured durations in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Durations {
-    /// From entering the scheduler to its decision, where one of the threads is left, taken or kept.
+    /// The times from entering the scheduler to its decision, if one of the threads is left, chosen or kept.
     pub(super) scheduling: Vec<f64>,
-    /// From there to leaving it in the other thread.
+    /// The times from the decision to leaving the scheduler in the other thread.
     pub(super) switch: Vec<f64>,
-    /// The tick's handler, its interrupt and the softirqs that it raised.
+    /// The times of the tick's handler, its interrupt and the softirqs that it raised.
     pub(super) tick: Vec<f64>,
-    /// The handler of a timer that woke one of the threads, with its interrupt.
+    /// The times of a timer handler that woke one of the threads, including its interrupt.
     pub(super) release: Vec<f64>,
-    /// From when such a timer was due to the begin of its interrupt.
+    /// The times from the due time of such a timer to the begin of its interrupt.
     pub(super) event_latency: Vec<f64>,
-    /// From sending an interrupt to its begin on the other CPU, by pair.
+    /// The times from sending an interrupt to its begin on the other CPU, by pair.
     pub(super) interprocessor: BTreeMap<(Cpu, Cpu), Vec<f64>>,
     /// The times to record one event.
     pub(super) noting: Vec<f64>,
-    /// Ends without begins, and begins without ends.
+    /// The number of ends without begins, and of begins without ends.
     pub(super) unmatched: u64,
 }
 
 impl Durations {
-    /// Puts those of another time with these.
+    /// Adds the durations of another measurement.
     pub(super) fn append(&mut self, mut other: Self) {
         self.scheduling.append(&mut other.scheduling);
         self.switch.append(&mut other.switch);
@@ -57,7 +57,8 @@ impl Durations {
     }
 }
 
-/// The durations in the events of all CPUs; `offset` is how far the clock of a CPU is ahead, in nanoseconds.
+/// Computes the durations from the events of all CPUs; `offset` is how far the clock of a CPU is ahead, in
+/// nanoseconds.
 pub(super) fn durations(
     streams: &[(Cpu, Vec<BpfEvent>)],
     known: KernelFacts,
@@ -77,31 +78,31 @@ pub(super) fn durations(
     found
 }
 
-/// Something begun.
+/// An activity that has begun.
 #[derive(Debug, Clone, PartialEq)]
 struct ActivityFrame {
     what: FrameKind,
-    /// The event that began it.
+    /// The event that began the activity.
     begin: BpfEvent,
-    /// The time within that is not its own, in nanoseconds.
+    /// The time of nested activities, in nanoseconds.
     within: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum FrameKind {
-    /// Deciding.
+    /// The scheduler selects the next thread.
     Scheduling,
-    /// Switching to another thread.
+    /// The scheduler switches to another thread.
     Switching { ours: bool },
-    /// The local timer's interrupt, with the handlers that have ended, and the softirqs that it raised.
+    /// The local timer's interrupt, with its finished handlers and the softirqs that it raised.
     Timer { handlers: Vec<HandlerSpan>, raised: u32 },
     /// A timer's handler, and whether it woke one of the threads.
     Handler { woke: bool },
-    /// Anything else.
+    /// Any other activity.
     Other,
 }
 
-/// A handler that has ended.
+/// A timer's handler that has ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct HandlerSpan {
     begin: BpfEvent,
@@ -109,11 +110,11 @@ struct HandlerSpan {
     woke: bool,
 }
 
-/// One CPU's events, gone through in order.
+/// Replays one CPU's events in order.
 struct EventReplay<'a> {
     known: KernelFacts,
     stack: Vec<ActivityFrame>,
-    /// The tick that raised softirqs which have not run yet, by its place, and their bits.
+    /// The index of the tick whose softirqs have not run yet, and these softirqs as bits.
     raised: Option<(usize, u32)>,
     found: &'a mut Durations,
 }
@@ -162,8 +163,8 @@ impl EventReplay<'_> {
         self.stack.push(ActivityFrame { what, begin: *event, within: 0 });
     }
 
-    /// Ends what began with `kind`: it, and the time that was its own. What was begun within and has no end
-    /// is forgotten.
+    /// Ends the activity that began with `kind`; returns the activity and its own time. Nested activities without an
+    /// end are discarded.
     fn pop(&mut self, kind: KernelEventKind, end: &BpfEvent) -> Option<(ActivityFrame, u64)> {
         let Some(at) = self.stack.iter().rposition(|frame| frame.begin.kind == kind) else {
             self.found.unmatched += 1;
@@ -177,14 +178,14 @@ impl EventReplay<'_> {
         Some((frame.clone(), length.saturating_sub(frame.within)))
     }
 
-    /// So much is not the innermost open one's own time.
+    /// Excludes this time from the innermost open activity.
     fn is_within(&mut self, ns: u64) {
         if let Some(frame) = self.stack.last_mut() {
             frame.within += ns;
         }
     }
 
-    /// The event of one moment.
+    /// Processes an event without duration.
     fn note(&mut self, event: &BpfEvent) {
         self.is_within(event.end_ns - event.begin_ns);
         for frame in self.stack.iter_mut().rev() {
@@ -202,7 +203,7 @@ impl EventReplay<'_> {
         }
     }
 
-    /// The decision is made.
+    /// Processes the scheduler's decision.
     fn switch(&mut self, event: &BpfEvent) {
         let Some((frame, ns)) = self.pop(KernelEventKind::ScheduleBegin, event) else { return };
         let process = self.known.process;
@@ -267,7 +268,7 @@ impl EventReplay<'_> {
         self.known.tick == Some(handler.begin.detail)
     }
 
-    /// Enters a handler, with so much of its interrupt, which began at `began_ns`.
+    /// Records a handler, with its share of the interrupt that began at `began_ns`.
     fn handled(&mut self, handler: &HandlerSpan, interrupt: u64, began_ns: u64) {
         let ns = (handler.ns + interrupt) as f64;
         if self.is_tick(handler) {
@@ -291,7 +292,7 @@ impl EventReplay<'_> {
     }
 }
 
-/// The softirq of an event, as a bit.
+/// The softirq of an event as a bit.
 const fn bit(event: &BpfEvent) -> u32 {
     1 << (event.detail & 31)
 }
@@ -300,15 +301,15 @@ const fn of_process(event: &BpfEvent, process: u32) -> bool {
     (event.argument >> 32) as u32 == process
 }
 
-/// An interrupt that is sent, or begins.
+/// The sending or the begin of an interrupt.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Signal {
-    /// In nanoseconds, by the clock of all.
+    /// The time in nanoseconds, on a clock common to all CPUs.
     at: f64,
-    /// The sender; nothing where it begins.
+    /// The sender; `None` for a begin.
     from: Option<Cpu>,
     to: Cpu,
-    /// To schedule; otherwise to run a function.
+    /// Whether the interrupt requests scheduling; otherwise it requests a function call.
     reschedule: bool,
 }
 
@@ -334,7 +335,7 @@ impl Signal {
     }
 }
 
-/// The times from sending to begin. Several that were sent meanwhile are one interrupt: the first counts.
+/// The times from sending to begin. Several sends before a begin are one interrupt; the first counts.
 fn pairs(mut signals: Vec<Signal>) -> BTreeMap<(Cpu, Cpu), Vec<f64>> {
     signals.sort_by(|a, b| a.at.total_cmp(&b.at));
     let mut waiting: BTreeMap<(Cpu, bool), Signal> = BTreeMap::new();

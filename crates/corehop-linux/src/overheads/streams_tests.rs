@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hand-made streams: process 7 is corehop's, the tick's handler is 99; recording an event takes 1 ns.
+//! Tests with hand-made event streams: process 7 is corehop's, the tick's handler is 99, and recording an event takes
+//! 1 ns.
 
 use super::*;
 
@@ -25,7 +26,7 @@ fn of(events: Vec<BpfEvent>) -> Durations {
     durations(&[(Cpu(0), events)], KNOWN, |_| 0.0)
 }
 
-/// Entered at 100, decided at 150, left at 220.
+/// A switch that is entered at 100, decided at 150, and left at 220.
 fn a_switch(from: u64, to: u64) -> Vec<BpfEvent> {
     vec![
         event(KernelEventKind::ScheduleBegin, 100, 0, from),
@@ -105,8 +106,8 @@ fn later(event: BpfEvent, by: u64) -> BpfEvent {
     BpfEvent { begin_ns: event.begin_ns + by, end_ns: event.end_ns + by, ..event }
 }
 
-/// An interrupt from 1000 to 1100, whose handler runs from 1020 to 1070 and was due at 900; it may wake a
-/// thread, which is noted at 1050.
+/// An interrupt from 1000 to 1100. The interrupt's handler runs from 1020 to 1070 and was due at 900; it may wake a
+/// thread at 1050.
 fn an_expiry(handler: u32, wakes: Option<u64>) -> Vec<BpfEvent> {
     let mut events = vec![
         plain(KernelEventKind::TimerBegin, 1000),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scheduling overheads of the kernel, measured from threads.
+//! Measures the kernel's scheduling overheads from threads.
 //!
-//! Every quantity is the time that a thread misses, so each holds what it cannot be told apart from. No
+//! Every quantity is the time that a thread loses, so it includes everything that cannot be separated from it. No
 //! thread is real-time, and none computes for longer than half a second.
 
 use std::hint::spin_loop;
@@ -19,19 +19,20 @@ use corehop_system::thread::{apart, punctual, set_affinity, usage};
 
 const SLEEPS: u32 = 400;
 const GOES: u32 = 400;
-/// Yields in one go.
+/// The number of yields in one pass.
 const YIELDS: u32 = 50;
 const IPIS: u32 = 2_000;
 const TICKS_FOR: Duration = Duration::from_millis(400);
 
-/// Two threads, as everywhere here.
+/// The number of threads that every measurement uses.
 pub(super) const TASKS: u32 = 2;
 
-/// So many times all is measured anew, each time with threads of its own: what a thread draws when it starts is drawn again.
+/// The number of times that everything is measured again with new threads, so that what a thread draws when it starts
+/// is drawn again.
 const REPLICATES: u32 = 10;
 
-/// Measures all of it on `cpus`: below two seconds and a tenth for each pair, until `stop` is asked. What could not be
-/// measured is in `missing`, with the reason.
+/// Measures all quantities on `cpus` until `stop` is set; takes less than two seconds, plus a tenth for each pair.
+/// Quantities that could not be measured are in `missing`, with the reason.
 pub(super) fn measure(
     cpus: &CpuList,
     missing: &mut Vec<String>,
@@ -55,7 +56,7 @@ pub(super) fn measure(
     Ok(found)
 }
 
-/// Measures all of it once, with its share of the repetitions.
+/// Measures all quantities once, with its share of the repetitions.
 fn measure_once<E: std::fmt::Display>(
     cpus: &CpuList,
     (clock, counters): (&TickClock, &Result<InterruptCounters, E>),
@@ -96,7 +97,7 @@ fn measure_once<E: std::fmt::Display>(
     Ok(found)
 }
 
-/// Has threads do what the kernel's times are measured of: yield, alone and in turns, sleep, compute through
+/// Makes threads cause the events whose kernel times are measured: yield, alone and in turns, sleep, compute through
 /// ticks, and interrupt each other.
 pub(super) fn exercise(cpus: &CpuList, stop: &Stop) -> io::Result<()> {
     let clock = TickClock::calibrate(Duration::from_millis(20));
@@ -108,7 +109,7 @@ pub(super) fn exercise(cpus: &CpuList, stop: &Stop) -> io::Result<()> {
     Ok(())
 }
 
-/// Has threads on each two CPUs interrupt each other.
+/// Makes threads on each pair of CPUs interrupt each other.
 pub(super) fn interrupt_each_other(cpus: &CpuList, stop: &Stop) {
     let clock = TickClock::calibrate(Duration::from_millis(20));
     for (from, to) in pairs(cpus).take_while(|_| !stop.is_asked()) {
@@ -117,7 +118,7 @@ pub(super) fn interrupt_each_other(cpus: &CpuList, stop: &Stop) {
     }
 }
 
-/// Sleeps often, and shortly, on `cpu`.
+/// Sleeps often and briefly on `cpu`.
 pub(super) fn sleep_often(cpu: Cpu) {
     let _any_cpu_will_do = on(cpu, || releases(SLEEPS));
 }
@@ -126,7 +127,7 @@ fn first(cpus: &CpuList) -> io::Result<Cpu> {
     cpus.first().ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
 }
 
-/// Every pair of different CPUs, both ways.
+/// Every pair of different CPUs, in both directions.
 fn pairs(cpus: &CpuList) -> impl Iterator<Item = (Cpu, Cpu)> + '_ {
     cpus.iter().flat_map(|from| cpus.iter().filter(move |&to| to != from).map(move |to| (from, to)))
 }
@@ -138,7 +139,7 @@ fn compute(time: Duration) {
     }
 }
 
-/// Runs on a thread of its own, on `cpu`.
+/// Runs `run` in a new thread on `cpu`.
 fn on<T: Send>(cpu: Cpu, run: impl FnOnce() -> T + Send) -> io::Result<T> {
     apart(move || set_affinity([cpu]).map(|()| run()))?
 }
@@ -148,7 +149,7 @@ fn yield_now() {
     unsafe { libc::sched_yield() };
 }
 
-/// Per yield alone, and what a switch takes beyond that.
+/// The time per yield alone, and the additional time of a switch.
 fn yields(cpu: Cpu, clock: &TickClock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)> {
     let go = |yields: u32| {
         let begin = now();
@@ -190,7 +191,7 @@ fn voluntary_or_not() -> u64 {
     crate::counters::software::ThreadCounts::read().switches()
 }
 
-/// The lateness of the end of a sleep of 200 µs.
+/// The delays with which sleeps of 200 µs end.
 fn releases(sleeps: u32) -> Vec<f64> {
     punctual();
     let late = |_| {
@@ -201,7 +202,7 @@ fn releases(sleeps: u32) -> Vec<f64> {
     (0..sleeps).map(late).filter(|&late| late >= 0.0).collect()
 }
 
-/// Holes that one timer interrupt and nothing else made.
+/// The lengths of holes that a single timer interrupt caused.
 fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &TickClock, during: Duration) -> Vec<f64> {
     let (threshold, end) = (clock.ticks(300.0), now() + clock.ticks(during.as_nanos() as f64));
     let mut found = Vec::new();
@@ -226,7 +227,7 @@ fn ticks(cpu: Cpu, counters: &InterruptCounters, clock: &TickClock, during: Dura
     found
 }
 
-/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and its registration.
+/// The command `MEMBARRIER_CMD_PRIVATE_EXPEDITED` and its registration.
 const EXPEDITED: i32 = 1 << 3;
 const REGISTER: i32 = 1 << 4;
 
@@ -236,7 +237,7 @@ fn membarrier(command: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A barrier on `from` while a thread of this process computes on `to`, less the time of one that
+/// The time of a barrier on `from` while a thread of this process computes on `to`, minus the time of a barrier that
 /// interrupts no CPU.
 fn ipis(from: Cpu, to: Cpu, clock: &TickClock, count: u32) -> io::Result<Vec<f64>> {
     membarrier(REGISTER)?;

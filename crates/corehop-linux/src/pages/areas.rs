@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of a process that can be sampled, from the text of `/proc/PID/maps`.
+//! Finds the memory areas of a process that can be sampled, from the text of `/proc/PID/maps`.
 
 use corehop_system::proc::{lines, number, words};
 
-/// A range of addresses, from its first byte to behind its last one.
+/// An address range, from its first byte to just after its last byte.
 pub(super) type Range = (u64, u64);
 
-/// The largest mapping without rights before a stack that is a guard, and not the rest of a heap.
+/// The largest inaccessible mapping before a stack that counts as a guard, and not as the rest of a heap.
 const GUARD: u64 = 64 << 10;
 
 fn address(digits: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
-/// A line of the file.
+/// A line of the maps file.
 struct MapsEntry<'a> {
     range: Range,
     rights: &'a [u8],
@@ -22,7 +22,7 @@ struct MapsEntry<'a> {
 }
 
 impl<'a> MapsEntry<'a> {
-    /// `START-END RIGHTS OFFSET DEVICE INODE NAME`.
+    /// Parses `START-END RIGHTS OFFSET DEVICE INODE NAME`.
     fn parse(text: &'a [u8]) -> Option<Self> {
         let mut words = words(text);
         let mut range = words.next()?.split(|&byte| byte == b'-').map(address);
@@ -31,7 +31,8 @@ impl<'a> MapsEntry<'a> {
         Some(Self { range, rights, inode, name: words.next().unwrap_or_default() })
     }
 
-    /// Anonymous or shared memory that may be written: heaps, mappings, `/dev/shm`. Stacks and huge pages are left out.
+    /// Whether the area is writable anonymous or shared memory: heaps, mappings, `/dev/shm`. Stacks and huge pages
+    /// are left out.
     fn is_data(&self) -> bool {
         let writable = self.rights.starts_with(b"rw");
         let shared = self.rights.ends_with(b"s");
@@ -45,7 +46,7 @@ impl<'a> MapsEntry<'a> {
     }
 }
 
-/// The areas that can be sampled, ascending.
+/// The areas that can be sampled, in ascending order.
 pub(super) fn areas(maps: &[u8]) -> Vec<Range> {
     let lines: Vec<MapsEntry> = lines(maps).filter_map(MapsEntry::parse).collect();
     let guarded = |at: usize| {

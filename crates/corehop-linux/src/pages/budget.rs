@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The faults that sampling may cause: so many a second for each thread, and for all threads together.
+//! The budget of faults that sampling may cause per second, for each thread and for all threads together.
 
 use std::collections::HashMap;
 
-/// The purpose of a fault. Each has one half of a thread's faults, so that neither starves.
+/// The purpose of a fault. Each purpose gets one half of a thread's faults, so that neither starves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// To find pages that are written, and by which threads.
+    /// The fault finds pages that are written, and the threads that write them.
     Explore,
-    /// To look again at pages that several threads write.
+    /// The fault looks again at a page that several threads write.
     Watch,
 }
 
-/// All threads together may cause so many faults a second.
+/// The largest number of faults per second for all threads together.
 const ALL_PER_SECOND: f64 = 1_000.0;
-/// Faults that were not used add up to those of so many seconds.
+/// Unused faults accumulate up to the number for this many seconds.
 const DEPTH_S: f64 = 0.1;
 
-/// Faults that are left, and when that was so.
+/// A number of remaining faults, and the time at which it was valid.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     left: f64,
@@ -29,7 +29,7 @@ impl Bucket {
         Self { left: depth(per_second), at_ns: now_ns }
     }
 
-    /// The faults that are left now. Less than zero: too many were made.
+    /// The number of remaining faults now. A negative number means that too many faults were made.
     fn left(&self, per_second: f64, now_ns: u64) -> f64 {
         let passed_s = now_ns.saturating_sub(self.at_ns) as f64 * 1e-9;
         (self.left + passed_s * per_second).min(depth(per_second))
@@ -45,23 +45,23 @@ fn depth(per_second: f64) -> f64 {
     (per_second * DEPTH_S).max(2.0)
 }
 
-/// The faults of threads.
+/// The fault budgets of threads.
 #[derive(Debug)]
 pub(super) struct FaultBudget {
-    /// For one purpose of one thread.
+    /// The faults per second for one purpose of one thread.
     per_second: f64,
     threads: HashMap<u32, [Bucket; 2]>,
     all: Bucket,
 }
 
 impl FaultBudget {
-    /// At most `faults_per_second` for each thread, both purposes together.
+    /// Allows at most `faults_per_second` faults for each thread, both purposes together.
     pub(super) fn new(faults_per_second: u32, now_ns: u64) -> Self {
         let per_second = f64::from(faults_per_second) / 2.0;
         Self { per_second, threads: HashMap::new(), all: Bucket::full(ALL_PER_SECOND, now_ns) }
     }
 
-    /// Whether this thread, and all together, may cause one more fault.
+    /// Whether this thread, and all threads together, may cause one more fault.
     pub(super) fn allows(&self, tid: u32, purpose: Purpose, now_ns: u64) -> bool {
         let own = self.threads.get(&tid).map(|it| it[purpose as usize]);
         own.is_none_or(|it| it.left(self.per_second, now_ns) >= 1.0) && self.all_left(now_ns)
@@ -77,7 +77,7 @@ impl FaultBudget {
         self.all.left(ALL_PER_SECOND, now_ns) >= 1.0
     }
 
-    /// Enters faults of a thread; fewer than none gives back what was entered beforehand.
+    /// Charges faults to a thread; a negative number returns faults that were charged in advance.
     pub(super) fn charge(&mut self, tid: u32, purpose: Purpose, faults: f64, now_ns: u64) {
         let rate = self.per_second;
         let buckets = self.threads.entry(tid).or_insert([Bucket::full(rate, now_ns); 2]);
@@ -85,12 +85,12 @@ impl FaultBudget {
         self.all.charge(faults, ALL_PER_SECOND, now_ns);
     }
 
-    /// The time after which a thread that may cause no fault may cause one.
+    /// The time until a thread with an empty budget may cause a fault.
     pub(super) fn wait_ns(&self) -> u64 {
         (1e9 / self.per_second.max(0.1)) as u64
     }
 
-    /// Forgets threads whose faults are as those of a new one: they may have ended.
+    /// Removes threads whose budget equals that of a new thread, because they may have ended.
     pub(super) fn forget(&mut self, now_ns: u64) {
         let (rate, full) = (self.per_second, depth(self.per_second));
         self.threads.retain(|_, it| it.iter().any(|it| it.left(rate, now_ns) < full));
@@ -103,7 +103,7 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// The faults that a thread may cause if it tries so many times a second.
+    /// The number of faults that a thread may cause if it tries this often per second.
     fn caused(
         budget: &mut FaultBudget,
         tids: &[u32],

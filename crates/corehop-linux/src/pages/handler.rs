@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process that answers faults. It alone has the descriptor, so that its death lifts all protection.
+//! The process that handles faults. Only this process has the descriptor, so its death removes all protection.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -15,16 +15,16 @@ use super::threads::NamespaceThreads;
 use super::uffd::{PAGE, Uffd};
 use corehop_system::supervisor::{READY, enter_helper};
 
-/// The argument that makes the program a handler.
+/// The command-line argument that starts the program as a handler.
 pub(crate) const ROLE: &str = "__pages";
-/// From one report to the next.
+/// The time between two reports.
 pub(super) const REPORT: Duration = Duration::from_millis(100);
-/// From one look for pages that are written to the next.
+/// The time between two searches for pages that are written.
 const ROUND: Duration = Duration::from_millis(20);
-/// From one look at the process's areas to the next, at least; looks take at most one hundredth of the time.
+/// The shortest time between two reads of the process's areas; reading takes at most one hundredth of the time.
 const REFRESH: Duration = Duration::from_millis(300);
 
-/// The handler's `main`: samples the process `pid`, with at most so many faults a second for each thread.
+/// The handler's `main`, which samples the process `pid` with at most `faults` faults per second for each thread.
 pub(crate) fn handle(pid: &OsStr, faults: &OsStr) -> io::Result<()> {
     let mut socket = enter_helper(c"corehop-pages")?;
     socket.write_all(READY)?;
@@ -43,7 +43,7 @@ pub(crate) fn handle(pid: &OsStr, faults: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Threads wait for this one: it goes before others where it may, and its timers are exact.
+/// Raises the handler's priority if allowed and makes its timers exact, because suspended threads wait for it.
 fn be_prompt() {
     // SAFETY: the calls take integers. If they fail, threads wait a little longer.
     unsafe {
@@ -59,7 +59,7 @@ struct PageFaultHandler {
     threads: NamespaceThreads,
     sampler: PageSampler,
     begun: Instant,
-    /// The times of the next round, report and refresh, in nanoseconds since the beginning.
+    /// The times of the next round, report and refresh, in nanoseconds since the start.
     round_ns: u64,
     report_ns: u64,
     refresh_ns: u64,
@@ -87,7 +87,7 @@ impl PageFaultHandler {
         self.begun.elapsed().as_nanos() as u64
     }
 
-    /// Until the placer is gone.
+    /// Runs until the placer has ended.
     fn run(&mut self) -> io::Result<()> {
         while self.wait() {
             self.answer()?;
@@ -112,7 +112,7 @@ impl PageFaultHandler {
         Ok(())
     }
 
-    /// Waits for a fault or the time of something else; false if the placer is gone.
+    /// Waits for a fault or for the next scheduled time; returns false if the placer has ended.
     fn wait(&mut self) -> bool {
         let next = [self.round_ns, self.report_ns, self.refresh_ns].into_iter();
         let next_ns = next.chain(self.sampler.next_ns()).min().unwrap_or(0);
@@ -135,7 +135,7 @@ impl PageFaultHandler {
         }
     }
 
-    /// Lets the threads go on that wait at protected pages.
+    /// Resumes the threads that are suspended at protected pages.
     fn answer(&mut self) -> io::Result<()> {
         loop {
             let faults = self.uffd.faults()?;
@@ -155,7 +155,7 @@ impl PageFaultHandler {
         }
     }
 
-    /// Protects pages that are to be looked at again.
+    /// Protects the pages that are due for another look.
     fn look_again(&mut self) -> io::Result<()> {
         for page in self.sampler.take_due(self.now_ns()) {
             match self.uffd.protect((page, page + PAGE)) {
@@ -167,7 +167,7 @@ impl PageFaultHandler {
         Ok(())
     }
 
-    /// Sends what was seen, as a line. It also tells that the handler answers.
+    /// Sends the evidence as a line. The line also shows that the handler is alive.
     fn report(&mut self, gone: bool) -> io::Result<()> {
         // A placer that does not read is told more later.
         if self.unsent.is_empty() {

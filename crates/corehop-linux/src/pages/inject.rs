@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A program that is started with a descriptor of its memory taken from it before its first instruction.
+//! Starts a program and obtains a descriptor of its memory before its first instruction.
 //!
-//! Such a descriptor is always of the process that asks for it. So the program asks: it is stopped after exec
-//! (ptrace(2)), two system calls are made in its place, and it goes on as if nothing had been. No library is loaded into
-//! it, and it may be a static one.
+//! Such a descriptor always belongs to the process that requests it. So the program itself must request it: it is
+//! stopped after exec (ptrace(2)), two system calls are executed in its place, and it continues unaffected. No
+//! library is loaded into the program, and it may be statically linked.
 
 use std::ffi::c_void;
 use std::io;
@@ -14,14 +14,15 @@ use std::process::{Child, Command};
 use super::uffd::FLAGS;
 use corehop_system::supervisor::pidfd;
 
-/// `syscall; int3`, and what stands behind them.
+/// The instructions `syscall; int3`, and the following bytes.
 const CALL: u64 = 0xcc_050f;
 const CALL_BITS: u64 = 0xff_ffff;
 
-/// Starts the command; also the descriptor, or why there is none. The program runs in both cases.
+/// Starts the command; returns it with the descriptor, or with the reason why there is none. The program runs in both
+/// cases.
 ///
 /// # Errors
-/// As [`Command::spawn`].
+/// The errors of [`Command::spawn`].
 pub(super) fn start(command: &mut Command) -> io::Result<(Child, io::Result<OwnedFd>)> {
     // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0, 0, 0).map(drop)) };
@@ -40,16 +41,16 @@ fn ptrace(request: u32, pid: i32, address: u64, data: u64) -> io::Result<i64> {
     if answer == -1 { Err(io::Error::last_os_error()) } else { Ok(answer) }
 }
 
-/// A program before its first instruction.
+/// A program that is stopped before its first instruction.
 struct StoppedTracee {
     pid: i32,
     registers: libc::user_regs_struct,
-    /// A signal that came meanwhile, for later.
+    /// A signal that arrived meanwhile and is delivered later.
     signal: i32,
 }
 
 impl StoppedTracee {
-    /// Waits for the end of exec.
+    /// Waits until exec is complete.
     fn wait(pid: i32) -> io::Result<Self> {
         stop(pid)?;
         let kill_it_with_us = u64::from(libc::PTRACE_O_EXITKILL.cast_unsigned());
@@ -68,7 +69,7 @@ impl StoppedTracee {
         taken
     }
 
-    /// Makes one system call in the program's place.
+    /// Executes one system call in the program's place.
     fn call(&mut self, number: i64, argument: u64) -> io::Result<u64> {
         let at = self.registers.rip;
         let text = self.text(at)?;
@@ -83,7 +84,7 @@ impl StoppedTracee {
         }
     }
 
-    /// The eight bytes there. They may be those of -1, which is no error then.
+    /// The eight bytes at address `at`. The bytes may equal -1 without being an error.
     fn text(&self, at: u64) -> io::Result<u64> {
         let mut word = 0_u64;
         // SAFETY: the raw call, unlike the library's, writes the word to a live local.
@@ -116,13 +117,14 @@ impl StoppedTracee {
         ptrace(libc::PTRACE_SETREGS, self.pid, 0, std::ptr::from_ref(registers) as u64).map(drop)
     }
 
-    /// Lets the program run by itself.
+    /// Lets the program continue on its own.
     fn go_on(&self) -> io::Result<()> {
         ptrace(libc::PTRACE_DETACH, self.pid, 0, self.signal as u64).map(drop)
     }
 }
 
-/// Waits until the program stops; the signal. Its end is left to the one who waits for that.
+/// Waits until the program stops; returns the signal. The exit status remains available for the caller that waits for
+/// it.
 fn stop(pid: i32) -> io::Result<i32> {
     let for_what = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::__WALL;
     loop {
@@ -145,7 +147,7 @@ fn stop(pid: i32) -> io::Result<i32> {
     Ok(libc::WSTOPSIG(status))
 }
 
-/// A copy of the program's descriptor (pidfd_getfd(2)).
+/// Copies the program's descriptor (pidfd_getfd(2)).
 fn take(pid: i32, fd: i32) -> io::Result<OwnedFd> {
     let process = pidfd(pid).ok_or_else(io::Error::last_os_error)?;
     // SAFETY: takes integers.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The memory of the sampled process: its areas, and the pages of them that are protected to explore.
+//! The memory of the sampled process: its areas, and the pages that are protected for exploration.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::File;
@@ -11,34 +11,34 @@ use super::sampler::PageSampler;
 use super::uffd::{PAGE, Uffd, populated};
 use corehop_system::proc::ProcEntry;
 
-/// Pages are looked up and protected in places of this length: a huge page.
+/// The length of the regions in which pages are looked up and protected: a huge page.
 const PLACE: u64 = 2 << 20;
-/// Protecting pages takes at most so long at a time.
+/// The longest time for protecting pages in one step.
 const ROUND: Duration = Duration::from_micros(200);
-/// The most places with protected pages: 256 MiB.
+/// The largest number of regions with protected pages: 256 MiB.
 const MOST: usize = 128;
 
-/// The memory of a process.
+/// The memory of a sampled process.
 #[derive(Debug)]
 pub(super) struct ProcessMemory {
     pid: u32,
     pagemap: File,
     /// The areas in which pages can be protected.
     areas: Vec<Range>,
-    /// Those, and others that the kernel refused.
+    /// All areas seen, including those that the kernel refused.
     known: HashSet<Range>,
-    /// Protected runs of pages, by place, and the places in the order in which that was done.
+    /// The protected runs of pages by region, and the regions in the order of their protection.
     protected: HashMap<u64, Vec<Range>>,
     order: VecDeque<u64>,
-    /// Places of which a page was written since.
+    /// Regions in which a page was written since their protection.
     written: HashSet<u64>,
 }
 
 impl ProcessMemory {
-    /// That of a process, of which nothing is known yet.
+    /// The memory of a process, without any areas yet.
     ///
     /// # Errors
-    /// If it cannot be looked into.
+    /// An error if the process cannot be inspected.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
         let pagemap = ProcEntry::process(pid).open("pagemap")?;
         Ok(Self {
@@ -52,10 +52,10 @@ impl ProcessMemory {
         })
     }
 
-    /// Registers areas that are new.
+    /// Registers new areas.
     ///
     /// # Errors
-    /// `ESRCH` where the process has ended or runs another program.
+    /// `ESRCH` if the process has ended or runs another program.
     pub(super) fn refresh(&mut self, uffd: &Uffd) -> io::Result<()> {
         uffd.check()?;
         // The number may have become another process's since the check. Its areas are refused by the kernel then, or
@@ -77,10 +77,10 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Protects pages at random places.
+    /// Protects pages in random regions.
     ///
     /// # Errors
-    /// `ESRCH` where the process has ended or runs another program.
+    /// `ESRCH` if the process has ended or runs another program.
     pub(super) fn explore(&mut self, uffd: &Uffd, sampler: &mut PageSampler) -> io::Result<()> {
         let begun = Instant::now();
         for _ in 0..MOST / 2 {
@@ -106,7 +106,8 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// A place, and the number of its area. Small areas are as likely as large ones half of the time.
+    /// A random region, and the index of its area. In half of the cases, small areas are as likely
+    /// as large ones.
     fn place(&self, sampler: &mut PageSampler) -> (usize, Range) {
         let number = if sampler.below(2) == 0 {
             sampler.below(self.areas.len() as u64) as usize
@@ -120,7 +121,7 @@ impl ProcessMemory {
         (number, (place.max(start), (place + PLACE).min(end)))
     }
 
-    /// The area with this byte, counted through all of them.
+    /// The area that contains this byte, counted through all areas.
     fn area_at(&self, mut byte: u64) -> usize {
         let within = |(start, end): &Range| {
             let length = end - start;
@@ -131,7 +132,7 @@ impl ProcessMemory {
         self.areas.iter().position(within).unwrap_or(0)
     }
 
-    /// Whether all runs could be protected.
+    /// Protects these runs; returns whether all could be protected.
     fn protect(&mut self, place: u64, runs: Vec<Range>, uffd: &Uffd) -> io::Result<bool> {
         let mut all = true;
         for &run in &runs {
@@ -147,7 +148,7 @@ impl ProcessMemory {
         Ok(all)
     }
 
-    /// A page at this address was written, and is not protected any more.
+    /// Notes that a page at this address was written and is no longer protected.
     pub(super) fn written(&mut self, address: u64) {
         self.written.extend(self.place_of(address));
     }
@@ -157,10 +158,10 @@ impl ProcessMemory {
         self.order.iter().copied().filter(near).max()
     }
 
-    /// Lifts all protection that is there to explore, around an address first.
+    /// Removes all protection for exploration, starting around an address.
     ///
     /// # Errors
-    /// `ESRCH` where the process has ended or runs another program.
+    /// `ESRCH` if the process has ended or runs another program.
     pub(super) fn release_all(
         &mut self,
         address: u64,
@@ -176,7 +177,7 @@ impl ProcessMemory {
         Ok(())
     }
 
-    /// Pages that are looked at by plan meanwhile keep their protection.
+    /// Removes the protection of a region, except for pages with a planned look.
     fn release(&mut self, place: u64, uffd: &Uffd, sampler: &PageSampler) -> io::Result<()> {
         self.written.remove(&place);
         let runs = self.protected.remove(&place).unwrap_or_default().into_iter();
@@ -184,7 +185,7 @@ impl ProcessMemory {
     }
 }
 
-/// The parts of a run of pages that are not looked at by plan.
+/// The parts of a run of pages without a planned look.
 fn unplanned((start, end): Range, sampler: &PageSampler) -> Vec<Range> {
     let mut parts: Vec<Range> = Vec::new();
     for page in (start..end).step_by(PAGE as usize).filter(|it| !sampler.plans(*it)) {

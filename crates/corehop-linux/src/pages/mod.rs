@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Page sampling: which threads of a program write to the same pages.
+//! Page sampling finds threads of a program that write to common pages.
 //!
-//! Pages are write-protected (userfaultfd(2)). The kernel tells which thread writes to one and lets it wait; a handler
-//! lifts the protection, and protects the page again soon after, so that the next writer shows itself.
-//! [The concept](../../../docs/concepts/page-sampling.md) has the blind spots and the costs.
+//! Pages are write-protected (userfaultfd(2)). The kernel reports which thread writes to a protected page, and
+//! suspends that thread. A handler removes the protection and soon protects the page again, so that the next writer
+//! is found. [The concept](../../../docs/concepts/page-sampling.md) describes the blind spots and the costs.
 //!
-//! The handler is a process of its own and has the only descriptor: whatever kills it, the kernel then lifts all
-//! protection. If it hangs, it is killed. `budget`, `page`, `sampler` and `areas` make no system calls.
+//! The handler is a separate process with the only descriptor: if it is killed, the kernel removes all protection. If
+//! the handler hangs, it is killed. `budget`, `page`, `sampler` and `areas` make no system calls.
 
 mod areas;
 mod budget;
@@ -37,15 +37,15 @@ use corehop_system::supervisor::start_helper;
 
 pub(crate) use handler::{ROLE, handle};
 
-/// The most faults a second that sampling causes to a thread, unless something else is asked for.
+/// The default for the largest number of faults per second that sampling causes to a thread.
 pub const FAULTS_PER_SECOND: u32 = 100;
-/// A handler that has said nothing for so long does not answer any more. It reports ten times as often.
+/// The silence after which a handler counts as hanging. The handler reports ten times as often.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// Why pages cannot be sampled, or not any more.
+/// The reason why pages cannot be sampled, or can no longer be sampled.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PagesError {
-    /// The kernel refuses, or lacks something.
+    /// The kernel refuses, or lacks a feature.
     #[error(
         "the kernel denies write protection of the program's pages ({0}): page sampling needs root, or CAP_SYS_PTRACE in the program itself, or `sysctl vm.unprivileged_userfaultfd=1`"
     )]
@@ -70,7 +70,7 @@ pub(crate) enum PagesError {
         "the process that handles page faults was ended from outside; the program's pages are as before"
     )]
     Died,
-    /// The handler hangs.
+    /// The handler of faults does not answer.
     #[error(
         "the process that handles page faults did not answer for {} s, so corehop ended it; the program's pages are as before",
         SILENCE.as_secs()
@@ -81,18 +81,18 @@ pub(crate) enum PagesError {
     Gone,
 }
 
-/// A message of the handler.
+/// A message from the handler.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct HandoverReport {
-    /// Pairs of threads, their new hand-overs, and their rate.
+    /// Pairs of threads, their new hand-overs, and their rate of hand-overs.
     pairs: Vec<(u32, u32, u64, f64)>,
-    /// All faults so far.
+    /// The number of faults so far.
     faults: u64,
-    /// Whether the memory is gone: exec, or the end.
+    /// Whether the memory is gone because of exec or process exit.
     gone: bool,
 }
 
-/// News of the handler since the last time.
+/// The handler's reports since the last call.
 #[derive(Debug, Default)]
 struct HandlerReport {
     pairs: BTreeMap<(u32, u32), (u64, f64)>,
@@ -100,7 +100,7 @@ struct HandlerReport {
     lost: Option<PagesError>,
 }
 
-/// Sampling under way. It ends when this is dropped; nothing is protected then.
+/// A running page sampling. Dropping the value stops the sampling and removes all protection.
 #[derive(Debug)]
 pub(crate) struct PageSampling {
     handler: Child,
@@ -109,7 +109,7 @@ pub(crate) struct PageSampling {
     reader: Option<JoinHandle<()>>,
 }
 
-/// Whether pages can be sampled here.
+/// Checks whether pages can be sampled on this host.
 ///
 /// # Errors
 /// [`PagesError`] with the remedy.
@@ -125,21 +125,21 @@ pub(crate) fn check() -> Result<(), PagesError> {
     }
 }
 
-/// Starts a command, and takes a descriptor of its memory, of which it notices nothing. If that fails, the command runs all the
-/// same.
+/// Starts a command, and obtains a descriptor of its memory without its notice. If no descriptor can be obtained, the
+/// command still runs.
 ///
 /// # Errors
-/// As [`Command::spawn`].
+/// The errors of [`Command::spawn`].
 pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Result<OwnedFd, PagesError>)> {
     let (child, descriptor) = inject::start(command)?;
     Ok((child, descriptor.map_err(PagesError::NotTaken)))
 }
 
 impl PageSampling {
-    /// Samples the process `pid`, of which `descriptor` is, until it runs another program.
+    /// Samples the process `pid` by its `descriptor`, until the process runs another program.
     ///
     /// # Errors
-    /// If there is no handler.
+    /// An error if there is no handler.
     pub(crate) fn begin(
         pid: u32,
         descriptor: OwnedFd,
@@ -174,10 +174,10 @@ impl PageSampling {
         }
     }
 
-    /// The threads that were seen at the same pages since the last time.
+    /// Returns the threads that were seen writing to common pages since the last call.
     ///
     /// # Errors
-    /// Why nothing more will be seen.
+    /// The reason why sampling has ended.
     pub(crate) fn take(&mut self) -> Result<Vec<DataSharing>, PagesError> {
         let mut heard = locked(&self.heard);
         if let Some(why) = heard.lost.take() {
@@ -214,7 +214,7 @@ fn locked(heard: &Mutex<HandlerReport>) -> MutexGuard<'_, HandlerReport> {
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Takes reports until there are no more. A handler that is silent is killed, so that the program goes on at once,
+/// Receives reports until there are no more. A silent handler is killed, so that the program continues immediately,
 /// whatever the placer does meanwhile.
 fn listen(socket: UnixStream, handler: i32, heard: &Mutex<HandlerReport>) {
     let mut lines = BufReader::new(socket);

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One page: the threads that were seen writing to it, and how often it went from one to another.
+//! The history of one page: the threads that were seen writing to it, and how often it passed from one thread to
+//! another.
 
-/// Lines that are remembered of a thread.
+/// The number of remembered lines per thread.
 const LINES: usize = 16;
-/// Threads that are remembered of a page.
+/// The number of remembered threads per page.
 const WRITERS: usize = 6;
-/// Writes in a row of one thread after which a page is that thread's own.
+/// The number of consecutive writes by one thread after which a page counts as private to that thread.
 const OWN_AFTER: u32 = 4;
-/// The same for a page that several threads wrote.
+/// The number of consecutive writes by one thread after which a page that several threads wrote counts as private.
 const LEFT_AFTER: u32 = 12;
-/// Hand-overs of a pair from which on they are told. One or two are left of how threads begin and end.
+/// The number of hand-overs from which a pair is reported. One or two hand-overs come from how threads begin and end.
 const TOLD_FROM: f64 = 3.0;
-/// Writes after which older ones count half.
+/// The number of writes after which older writes count half.
 const MANY: u32 = 64;
 
-/// A thread that wrote to the page, and the lines that it wrote to last.
+/// A thread that wrote to the page, and the lines that it last wrote.
 #[derive(Debug, Clone)]
 struct Writer {
     tid: u32,
     lines: Vec<u8>,
 }
 
-/// Hand-overs, and the time in which they were seen.
+/// A number of hand-overs, and the time in which they were seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct HandoverRate {
     handovers: f64,
@@ -42,38 +43,40 @@ impl HandoverRate {
 /// A write to a page.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Write {
-    /// The thread.
+    /// The thread that wrote.
     pub(super) tid: u32,
-    /// The number of the line in the page.
+    /// The index of the line in the page.
     pub(super) line: u8,
     pub(super) at_ns: u64,
-    /// Whether the page was protected again at once after the write before.
+    /// Whether the page was protected again immediately after the previous write.
     pub(super) quick: bool,
 }
 
-/// A page as far as it is known.
+/// The known history of a page.
 #[derive(Debug, Default)]
 pub(super) struct PageHistory {
     writers: Vec<Writer>,
     last: Option<Write>,
-    /// Writes of the last one in a row.
+    /// The number of consecutive writes by the last thread.
     in_a_row: u32,
-    /// Writes that count.
+    /// The number of writes that count.
     writes: u32,
-    /// Seen soon after a write, and after a rest. Both are lower bounds.
+    /// The rates of hand-overs seen soon after a write, and after a pause. Both rates are lower bounds.
     soon: HandoverRate,
     late: HandoverRate,
-    /// Hand-overs by pair of threads: all that count, and those that were not taken yet.
+    /// Hand-overs by pair of threads: all that count, and those not yet reported.
     pairs: Vec<(HandoverPair, f64, u64)>,
 }
 
-/// Two threads, the one with the lower number first.
+/// Two threads, the lower thread ID first.
 pub(super) type HandoverPair = (u32, u32);
 
 impl PageHistory {
-    /// Takes a write. True if it hands the page over: another thread wrote before, and this one before that.
+    /// Adds a write. Returns true if the write hands the page over: another thread wrote before, and this thread
+    /// wrote before that.
     ///
-    /// A page that passes to a thread for good is handed over by none: data that one thread prepares for another.
+    /// A page that passes to a thread permanently does not count as handed over, because one thread may prepare data
+    /// for another.
     pub(super) fn take(&mut self, write: Write) -> bool {
         let returns = self.writers.iter().any(|it| it.tid == write.tid);
         let before = self.last.replace(write);
@@ -131,31 +134,33 @@ impl PageHistory {
         self.pairs.retain(|it| it.1 >= 0.25 || it.2 > 0);
     }
 
-    /// The thread that wrote last.
+    /// The last write to the page.
     pub(super) fn last(&self) -> Option<Write> {
         self.last
     }
 
-    /// Whether several threads write to it, as far as is known.
+    /// Whether several threads are known to write to the page.
     pub(super) fn is_shared(&self) -> bool {
         self.writers.len() > 1
     }
 
-    /// The number of writes in a row of the thread that wrote last.
+    /// The number of consecutive writes by the last thread.
     pub(super) fn in_a_row(&self) -> u32 {
         self.in_a_row
     }
 
-    /// Whether there is nothing more to see: it is one thread's own, or its threads write to lines of their own.
+    /// Whether further looks are useless, because the page is private to one thread or its threads write to separate
+    /// lines.
     pub(super) fn is_own(&self) -> bool {
         let alone = self.in_a_row >= if self.is_shared() { LEFT_AFTER } else { OWN_AFTER };
         alone || (!self.pairs.is_empty() && self.pairs.iter().all(|it| self.apart(it.0)))
     }
 
-    /// Whether the threads of this pair write to lines of their own, so that the page is all that they share.
+    /// Whether the threads of this pair write to separate lines, so that they share only the page.
     ///
-    /// If both drew from the same lines, writes of one and the other would meet in a line as often as two writes of one.
-    /// They are apart if they never meet where at least five meetings are expected (probability below 1 %).
+    /// If both chose from common lines, writes of different threads would meet in a line as often as two writes of
+    /// one thread. The threads count as separate if they never meet where at least five meetings are expected
+    /// (probability below 1 %).
     fn apart(&self, (a, b): HandoverPair) -> bool {
         let lines = |tid: u32| self.writers.iter().find(|it| it.tid == tid).map(|it| &it.lines);
         let (Some(a), Some(b)) = (lines(a), lines(b)) else { return false };
@@ -168,7 +173,7 @@ impl PageHistory {
         pairs > 0.0 && (a.len() * b.len()) as f64 * met / pairs >= 5.0
     }
 
-    /// The pairs with hand-overs that were not taken yet: their number, and the page's share of the pair's rate.
+    /// The pairs with unreported hand-overs: their number, and the page's share of the pair's rate.
     pub(super) fn pairs(&mut self) -> Vec<(HandoverPair, u64, f64)> {
         let rate = self.soon.per_second().max(self.late.per_second());
         let all: f64 = self.pairs.iter().map(|it| it.1).sum();
@@ -182,7 +187,7 @@ impl PageHistory {
     }
 }
 
-/// Pairs of writes that met in a line.
+/// The number of pairs of writes that met in a line.
 fn met(lines: &[u8]) -> usize {
     let pairs = |at: usize| (at + 1..lines.len()).map(move |other| (at, other));
     (0..lines.len()).flat_map(pairs).filter(|&(a, b)| lines[a] == lines[b]).count()
@@ -192,7 +197,7 @@ fn met(lines: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// A page after these writes, each a microsecond after the one before.
+    /// A page after these writes, which follow each other by a microsecond.
     fn page(writes: impl IntoIterator<Item = (u32, u8)>) -> PageHistory {
         let mut page = PageHistory::default();
         for (at, (tid, line)) in writes.into_iter().enumerate() {

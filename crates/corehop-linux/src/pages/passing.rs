@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A descriptor goes from one process to another (unix(7), `SCM_RIGHTS`).
+//! Passes a descriptor from one process to another (unix(7), `SCM_RIGHTS`).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// Room for a header and one descriptor, aligned as the header wants it.
+/// Space for a header and one descriptor, with the alignment of the header.
 #[derive(Default)]
 #[repr(C, align(8))]
 struct ControlMessage([u8; 24]);
 
-/// A message of one byte, and what it points to.
+/// Calls `work` with a message of one byte and the space for its descriptor.
 fn with_message<T>(control: &mut ControlMessage, work: impl FnOnce(&mut libc::msghdr) -> T) -> T {
     let mut byte = 0_u8;
     let mut part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
@@ -26,7 +26,7 @@ fn with_message<T>(control: &mut ControlMessage, work: impl FnOnce(&mut libc::ms
 /// Sends a copy of `fd`.
 ///
 /// # Errors
-/// Those of sendmsg(2).
+/// The errors of sendmsg(2).
 pub(super) fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut control = ControlMessage::default();
     with_message(&mut control, |message| {
@@ -46,7 +46,7 @@ pub(super) fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Waits for a descriptor.
 ///
 /// # Errors
-/// Those of recvmsg(2), and if something else comes.
+/// The errors of recvmsg(2), and an error if something else arrives.
 pub(super) fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     let mut control = ControlMessage::default();
     with_message(&mut control, |message| {

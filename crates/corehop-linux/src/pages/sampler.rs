@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The choice of pages and of the times at which they are protected: no system calls, no clock.
+//! Decides which pages are protected and when, without system calls and without a clock.
 //!
-//! Many pages are protected at once, at random places: the pages that are written most show themselves first, and those
-//! that are not written cost nothing. A page that shows itself twice is looked at a few times more. If one thread alone
-//! writes to it, it is let go. If several do, it is looked at again and again, each time with a few looks that follow
-//! at once upon a write. The budget limits all of it.
+//! Many pages are protected together, at random places: the pages that are written most show up first, and pages that
+//! are never written cost nothing. A page that shows up twice is looked at a few more times. If only one thread
+//! writes to the page, the sampler drops it. If several threads write to the page, the sampler looks at it
+//! repeatedly, each time with a few looks immediately after a write. The fault budget limits all looks.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -14,65 +14,65 @@ use corehop_plan::workload::draw::DrawStream;
 use super::budget::{FaultBudget, Purpose};
 use super::page::{HandoverPair, PageHistory, Write};
 
-/// From a write to the look that follows at once.
+/// The time from a write to an immediate look.
 const QUICK_NS: u64 = 50_000;
-/// Looks that follow at once upon each other.
+/// The number of consecutive immediate looks.
 const QUICK: u32 = 4;
-/// From a write to the next look at a page that several threads write, on average.
+/// The average time from a write to the next look at a page that several threads write.
 const REST_NS: u64 = 8_000_000;
-/// From a page's second write to a look at it. The rest before the next look is four times as long.
+/// The time from a page's second write to a look at it. The pause before each further look is four times as long.
 const FIRST_REST_NS: u64 = 3_000_000;
-/// A page that was not written for so long is forgotten.
+/// The time without a write after which a page is dropped.
 const FORGET_NS: u64 = 5_000_000_000;
-/// The most pages that are known at a time.
+/// The largest number of known pages.
 const MOST: usize = 4_096;
 
-/// A page that showed itself.
+/// A page that showed up.
 #[derive(Debug, Default)]
 struct SampledPage {
     page: PageHistory,
-    /// The thread whose budget pays for the protection in force, and from which half.
+    /// The thread whose budget pays for the current protection, and the purpose.
     paid: Option<(u32, Purpose)>,
-    /// Whether it was protected at once after the last write.
+    /// Whether the page was protected immediately after the last write.
     quick: bool,
-    /// The look to come: whether it follows at once.
+    /// The planned look: whether it is immediate.
     planned: Option<bool>,
-    /// Looks that will follow at once.
+    /// The number of further immediate looks.
     more: u32,
 }
 
-/// The protection after a fault.
+/// The sampler's decision about the protection after a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// It stays.
+    /// The protection stays for all pages.
     GoOn,
-    /// Too many faults: unprotect whatever was protected to explore.
+    /// There were too many faults: remove all protection for exploration.
     Stop,
 }
 
-/// The evidence of two threads.
+/// The evidence about two threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PairEvidence {
     pub(super) pair: HandoverPair,
-    /// Hand-overs since the last time.
+    /// The number of hand-overs since the last report.
     pub(super) seen: u64,
-    /// Their rate, at least.
+    /// A lower bound on the rate of hand-overs, per second.
     pub(super) per_second: f64,
 }
 
-/// Pages, and when to look at them.
+/// The known pages, and when to look at them.
 #[derive(Debug)]
 pub(super) struct PageSampler {
     draw: DrawStream,
     budget: FaultBudget,
     pages: HashMap<u64, SampledPage>,
-    /// The looks to come.
+    /// The planned times of the next looks, each with its page.
     due: BinaryHeap<Reverse<(u64, u64)>>,
     faults: u64,
 }
 
 impl PageSampler {
-    /// A sampler that causes at most so many faults a second for each thread.
+    /// Creates a sampler that causes at most `faults_per_second` faults for each thread.
     pub(super) fn new(faults_per_second: u32, seed: u64, now_ns: u64) -> Self {
         Self {
             draw: DrawStream::new(seed, 0),
@@ -83,7 +83,7 @@ impl PageSampler {
         }
     }
 
-    /// Takes the fault of a thread at an address.
+    /// Processes the fault of a thread at an address.
     pub(super) fn fault(&mut self, address: u64, tid: u32, now_ns: u64) -> After {
         self.faults += 1;
         let (number, line) = (address & !0xfff, (address >> 6 & 63) as u8);
@@ -173,33 +173,33 @@ impl PageSampler {
         pages
     }
 
-    /// Whether more pages may be protected to explore.
+    /// Whether more pages may be protected for exploration.
     pub(super) fn may_explore(&self, now_ns: u64) -> bool {
         self.budget.allows_each(Purpose::Explore, now_ns)
     }
 
-    /// Whether a page is looked at by plan.
+    /// Whether a page has a planned look.
     pub(super) fn plans(&self, number: u64) -> bool {
         self.pages.get(&number).is_some_and(|it| it.planned.is_some() || it.paid.is_some())
     }
 
-    /// A number below `bound`, to choose a place at random.
+    /// A random number below `bound`, for choosing a place.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
         self.draw.below(bound)
     }
 
-    /// Forgets a page that cannot be protected any more.
+    /// Drops a page that can no longer be protected.
     pub(super) fn forget(&mut self, number: u64) {
         self.pages.remove(&number);
     }
 
-    /// All faults so far.
+    /// The number of faults so far.
     pub(super) fn faults(&self) -> u64 {
         self.faults
     }
 
-    /// The pairs with new hand-overs. Pages that turned out to be one thread's own are forgotten, and those that are not
-    /// written any more: they may not be mapped any more.
+    /// The pairs with new hand-overs. Pages that are private to one thread are dropped, and so are pages that are no
+    /// longer written, because they may be unmapped.
     pub(super) fn report(&mut self, now_ns: u64) -> Vec<PairEvidence> {
         let mut pairs: BTreeMap<HandoverPair, (u64, f64)> = BTreeMap::new();
         for known in self.pages.values_mut() {
@@ -227,13 +227,13 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
     const ROUND_NS: u64 = 20_000_000;
 
-    /// Threads that write all the time to private pages, and now and then to a page with their partner.
+    /// Threads that always write to private pages, and sometimes to a page shared with their partner.
     struct World {
         sampler: PageSampler,
         draw: DrawStream,
         threads: u32,
         private: u64,
-        /// One write of so many is to the shared page.
+        /// One of this many writes goes to the shared page.
         shared_one_of: u64,
         protected: HashSet<u64>,
         to_explore: HashSet<u64>,
@@ -256,7 +256,8 @@ mod tests {
             }
         }
 
-        /// Threads 1 and 2 share page 0, threads 3 and 4 page 1, and so on; private pages follow.
+        /// The page that a thread writes. Threads 1 and 2 share page 0, threads 3 and 4 page 1, and so on; private
+        /// pages follow.
         fn page(&mut self, tid: u32) -> u64 {
             if self.shared_one_of > 0 && self.draw.below(self.shared_one_of) == 0 {
                 return u64::from((tid - 1) / 2) * PAGE;
@@ -281,7 +282,7 @@ mod tests {
             self.protected.extend(self.sampler.take_due(now_ns));
         }
 
-        /// Protects a part of all pages.
+        /// Protects some of all pages.
         fn explore(&mut self, now_ns: u64) {
             let all = u64::from(self.threads) * (self.private + 1);
             if self.sampler.may_explore(now_ns) {

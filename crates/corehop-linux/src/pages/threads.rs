@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The numbers of threads: a fault has that of the thread's own namespace.
+//! Translates thread IDs, because a fault contains the ID in the thread's own PID namespace.
 
 use std::collections::HashMap;
 
 use corehop_system::proc::{ProcEntry, Status};
 
-/// From numbers in a process's namespace to those that this one sees.
+/// Maps thread IDs in a process's namespace to IDs in this process's namespace.
 #[derive(Debug)]
 pub(super) struct NamespaceThreads {
     pid: u32,
-    /// None where they are the same.
+    /// The map; `None` if both namespaces have the same IDs.
     numbers: Option<HashMap<u32, u32>>,
 }
 
 impl NamespaceThreads {
-    /// Those of a process.
+    /// The map for a process.
     pub(super) fn of(pid: u32) -> Self {
         let status = ProcEntry::process(pid).status().ok();
         let differ = status.and_then(|it| numbers(&it)).is_some_and(|(seen, own)| seen != own);
         Self { pid, numbers: differ.then(HashMap::new) }
     }
 
-    /// The number of a thread here; None if it has ended.
+    /// The thread ID in this namespace; `None` if the thread has ended.
     pub(super) fn seen(&mut self, own: u32) -> Option<u32> {
         let Some(numbers) = &mut self.numbers else { return Some(own) };
         if !numbers.contains_key(&own) {
@@ -31,14 +31,15 @@ impl NamespaceThreads {
     }
 }
 
-/// The threads of a process: the number that each has in its own namespace, and the one here.
+/// The threads of a process: the ID of each in its own namespace, and in this namespace.
 fn all(pid: u32) -> Vec<(u32, u32)> {
     let tids = ProcEntry::process(pid).threads().into_iter().flatten();
     let status = tids.filter_map(|tid| ProcEntry::thread(pid, tid).status().ok());
     status.filter_map(|it| numbers(&it)).map(|(seen, own)| (own, seen)).collect()
 }
 
-/// The first number of `NSpid`, which is the one seen here, and the last, which is the thread's own.
+/// The first number of `NSpid`, which is valid in this namespace, and the last, which is valid in
+/// the thread's own.
 fn numbers(status: &Status) -> Option<(u32, u32)> {
     let numbers: Vec<u32> = status.numbers("NSpid");
     Some((*numbers.first()?, *numbers.last()?))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kernel's interface: write protection that tells who wrote (userfaultfd(2)), and which pages there are
-//! (`PAGEMAP_SCAN`, Linux 6.7).
+//! The kernel interfaces for sampling: write protection that reports the writer (userfaultfd(2)), and the list of
+//! present pages (`PAGEMAP_SCAN`, Linux 6.7).
 //!
 //! <https://docs.kernel.org/admin-guide/mm/userfaultfd.html>, <https://docs.kernel.org/admin-guide/mm/pagemap.html>
 
@@ -17,7 +17,7 @@ const UFFDIO_WAKE: libc::c_ulong = 0x8010_aa02;
 const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
 const REGISTER_WRITE_PROTECTION: u64 = 1 << 1;
 const PROTECT: u64 = 1 << 0;
-/// `UFFD_FEATURE_PAGEFAULT_FLAG_WP`, `_THREAD_ID`, `_EXACT_ADDRESS`, `_WP_HUGETLBFS_SHMEM`.
+/// The features `UFFD_FEATURE_PAGEFAULT_FLAG_WP`, `_THREAD_ID`, `_EXACT_ADDRESS`, `_WP_HUGETLBFS_SHMEM`.
 const FEATURES: u64 = 1 << 0 | 1 << 8 | 1 << 11 | 1 << 12;
 const EVENT_FAULT: u8 = 0x12;
 /// The length of a page.
@@ -28,7 +28,7 @@ const PRESENT: u64 = 1 << 3;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
 
-/// A write to a protected page. The thread waits until the page is unprotected.
+/// The kernel's message about a write to a protected page. The thread waits until the page is unprotected.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C, packed)]
 struct Message {
@@ -40,32 +40,32 @@ struct Message {
     _unused: u32,
 }
 
-/// A fault: the address, and the thread in the numbers of its own namespace.
+/// A fault: its address, and the thread ID in the thread's own namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageFault {
     pub(super) address: u64,
     pub(super) tid: u32,
 }
 
-/// The descriptor. The memory that was registered with it is released when its last copy is closed.
+/// A userfaultfd descriptor. The registered memory is released when the last copy of the descriptor is closed.
 #[derive(Debug)]
 pub(super) struct Uffd(OwnedFd);
 
 impl Uffd {
-    /// The one of a process that it was taken from. Asks for the features that sampling needs.
+    /// Prepares a descriptor that was obtained from a process. The call requests the features that sampling needs.
     ///
     /// # Errors
-    /// `EINVAL` where the kernel lacks one.
+    /// `EINVAL` if the kernel lacks a feature.
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
         let mut words = [API, FEATURES, 0];
         call(&fd, UFFDIO_API, words.as_mut_ptr())?;
         Ok(Self(fd))
     }
 
-    /// One of this process, to see whether it is to be got at all.
+    /// Opens a descriptor of this process, to test whether that is possible.
     ///
     /// # Errors
-    /// `EPERM` without the right, `EINVAL` or `ENOSYS` where the kernel lacks it.
+    /// `EPERM` without the privilege, `EINVAL` or `ENOSYS` if the kernel lacks support.
     pub(super) fn own() -> io::Result<Self> {
         // SAFETY: takes an integer.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, FLAGS) };
@@ -76,27 +76,27 @@ impl Uffd {
         Self::new(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     }
 
-    /// Allows pages of this range to be protected.
+    /// Allows pages in this range to be protected.
     ///
     /// # Errors
-    /// `EINVAL` where the kernel cannot, or the range is not mapped any more.
+    /// `EINVAL` if the kernel cannot protect the range, or it is no longer mapped.
     pub(super) fn register(&self, (start, end): Range) -> io::Result<()> {
         let mut words = [start, end - start, REGISTER_WRITE_PROTECTION, 0];
         call(&self.0, UFFDIO_REGISTER, words.as_mut_ptr())
     }
 
-    /// Protects the pages of a range that are there.
+    /// Protects the present pages of a range.
     ///
     /// # Errors
-    /// `ENOENT` where it is not mapped any more, `ESRCH` where the process has ended or runs another program.
+    /// `ENOENT` if the range is no longer mapped, `ESRCH` if the process has ended or runs another program.
     pub(super) fn protect(&self, range: Range) -> io::Result<()> {
         self.set(range, PROTECT)
     }
 
-    /// Lifts the protection, and wakes the threads that wait.
+    /// Removes the protection, and wakes the waiting threads.
     ///
     /// # Errors
-    /// `ESRCH` where the process has ended or runs another program. Elsewhere no thread waits after it.
+    /// `ESRCH` if the process has ended or runs another program. After any other error no thread waits.
     pub(super) fn release(&self, range: Range) -> io::Result<()> {
         match self.set(range, 0) {
             // It was unmapped meanwhile: who waits has to find out.
@@ -105,10 +105,10 @@ impl Uffd {
         }
     }
 
-    /// Nothing, as long as the process runs the program of which the descriptor is.
+    /// Checks that the process still runs the program to which the descriptor belongs.
     ///
     /// # Errors
-    /// `ESRCH` where it has ended or runs another program.
+    /// `ESRCH` if the process has ended or runs another program.
     pub(super) fn check(&self) -> io::Result<()> {
         // Only calls that protect and release tell that the memory is gone. This address is the lowest that may be mapped.
         match self.set((1 << 16, (1 << 16) + PAGE), 0) {
@@ -132,10 +132,10 @@ impl Uffd {
         call(&self.0, UFFDIO_WAKE, words.as_mut_ptr())
     }
 
-    /// The faults that wait.
+    /// The faults that wait for handling.
     ///
     /// # Errors
-    /// Those of read(2).
+    /// The errors of read(2).
     pub(super) fn faults(&self) -> io::Result<Vec<PageFault>> {
         let mut messages = [Message::default(); 32];
         let bytes = size_of_val(&messages);
@@ -159,10 +159,11 @@ impl AsRawFd for Uffd {
     }
 }
 
-/// Faults in the kernel are told too: without that, read(2) into a protected page would fail.
+/// The flags of the descriptor. Faults in kernel code are reported too; otherwise read(2) into a protected page would
+/// fail.
 pub(super) const FLAGS: i32 = libc::O_CLOEXEC | libc::O_NONBLOCK;
 
-/// One of the calls above.
+/// Executes one of the ioctl calls above.
 fn call<T>(fd: &impl AsRawFd, number: libc::c_ulong, argument: *mut T) -> io::Result<()> {
     // SAFETY: each caller gives a live local of the size that the call's number holds.
     match unsafe { libc::ioctl(fd.as_raw_fd(), number, argument) } {
@@ -189,7 +190,7 @@ struct PagemapScan {
     told: u64,
 }
 
-/// Pages that follow each other.
+/// A range of adjacent pages.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 struct PageRange {
@@ -198,10 +199,10 @@ struct PageRange {
     _categories: u64,
 }
 
-/// The pages of a range that are there, in runs, huge ones left out; the first 64 runs.
+/// The present pages of a range as runs, without huge pages; only the first 64 runs.
 ///
 /// # Errors
-/// `ENOTTY` before Linux 6.7; `ESRCH` or nothing at all where the process has ended.
+/// `ENOTTY` before Linux 6.7; `ESRCH` or an empty list if the process has ended.
 pub(super) fn populated(pagemap: &File, (start, end): Range) -> io::Result<Vec<Range>> {
     let mut regions = [PageRange::default(); 64];
     let mut scan = PagemapScan {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Finished system calls that stand for progress.
+//! Counts completed system calls as a proxy for progress.
 //!
-//! While they are counted, every system call of the host takes longer. Where there are few, all are counted. Where there
-//! are many, they are counted at the end of each window and stand for all of it: for as long as costs a hundredth of the
-//! host's CPU time. While a placement is tried all are counted, in both arms alike: what falls into a gap would be noise.
+//! While calls are counted, every system call on the host takes longer. If the host makes few calls, all calls are
+//! counted. If there are many, calls are counted only at the end of each window and extrapolated. The counted part is
+//! so short that counting costs a hundredth of the host's CPU time. While a placement is tried, all calls are counted
+//! in both arms, because uncounted gaps would add noise.
 
 use std::mem;
 use std::sync::Arc;
@@ -13,35 +14,36 @@ use crate::bpf::object::Attachment;
 use crate::bpf::sharing::{Calls, WakeGraph};
 use crate::bpf::{BpfError, configured_cpus};
 
-/// The share of the host's CPU time that counting may take while nothing is tried.
+/// The share of the host's CPU time that counting may take outside trials.
 const COST: f64 = 0.01;
-/// Seconds that counting adds to a system call (`place/progress-call-ns` of `make bench-place`, rounded up).
+/// The time that counting adds to a system call, in seconds (`place/progress-call-ns` of `make bench-place`, rounded
+/// up).
 const PER_CALL: f64 = 200e-9;
-/// Seconds of CPU time in which counting is begun and ended (`place/progress-switch-us`).
+/// The CPU time to start and stop counting, in seconds (`place/progress-switch-us`).
 const SWITCH: f64 = 700e-6;
-/// The share of a window from which on all of it is counted.
+/// The counted share of a window above which the whole window is counted.
 const WHOLE: f64 = 0.5;
-/// The least share of a window.
+/// The smallest counted share of a window.
 const LEAST: f64 = 0.05;
-/// A count of less time says nothing about the rest of a window, nor about the rate.
+/// The shortest useful counting time. A shorter one shows neither the rate nor the rest of a window.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Counts of some windows.
+/// The counts of some windows.
 #[derive(Debug)]
 pub(crate) struct CallCount {
     graph: Arc<WakeGraph>,
     counting: Option<CallCounting>,
-    /// Those of the host. Asking for their number reads a file: not in every window.
+    /// The number of the host's CPUs. The number is stored because reading it opens a file.
     cpus: usize,
     /// Whether a placement is tried.
     closely: bool,
-    /// Calls of the host per second.
+    /// The host's system calls per second.
     rate: f64,
     progress: f64,
     looked: Instant,
 }
 
-/// Under way.
+/// A count of calls in progress.
 #[derive(Debug)]
 struct CallCounting {
     _attachment: Attachment,
@@ -50,7 +52,7 @@ struct CallCounting {
 }
 
 impl CallCount {
-    /// Counts the calls of these numbers, all of them in the first window.
+    /// Starts counting calls with these numbers, all of them in the first window.
     pub(super) fn begin(graph: Arc<WakeGraph>, numbers: &[u32]) -> Result<Self, BpfError> {
         graph.wish_calls(numbers);
         let counting = Some(CallCounting::begin(&graph)?);
@@ -58,17 +60,17 @@ impl CallCount {
         Ok(Self { graph, counting, cpus, closely: false, rate: 0.0, progress: 0.0, looked })
     }
 
-    /// Whether a placement is tried in the next window.
+    /// Sets whether a placement is tried in the next window.
     pub(super) const fn look_closely(&mut self, closely: bool) {
         self.closely = closely;
     }
 
-    /// The share of a window that is counted.
+    /// The counted share of a window.
     fn share(&self, window: Duration) -> f64 {
         if self.closely { 1.0 } else { share(self.rate, self.cpus, COST, window) }
     }
 
-    /// The time from the begin of a window at which counting is to begin.
+    /// The time from the start of a window after which counting starts.
     pub(super) fn begins_after(&self, window: Duration) -> Duration {
         if self.counting.is_some() {
             Duration::ZERO
@@ -77,7 +79,7 @@ impl CallCount {
         }
     }
 
-    /// Counts from now on, if it does not already.
+    /// Starts counting if it is not running.
     pub(super) fn count(&mut self) {
         if self.counting.is_none() {
             // What cannot be counted is not told at the end of the window.
@@ -85,7 +87,7 @@ impl CallCount {
         }
     }
 
-    /// The calls since the begin, as far as is known; None where they were not counted in this window.
+    /// The estimated number of calls since the start; `None` if none were counted in this window.
     pub(super) fn now(&mut self) -> Option<f64> {
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
@@ -119,7 +121,7 @@ impl CallCounting {
     }
 }
 
-/// The share of a window in which calls are counted, at this rate of them.
+/// The counted share of a window at this rate of calls.
 fn share(per_second: f64, cpus: usize, cost: f64, window: Duration) -> f64 {
     let all = per_second * PER_CALL;
     if cost * cpus as f64 >= WHOLE * all {
@@ -155,19 +157,20 @@ mod tests {
         is(500_000.0, 64, 1.0);
     }
 
-    /// Writes of this process for some windows.
+    /// Writes by this process in some windows.
     #[derive(Debug)]
     struct Counted {
-        /// Those that were made before and after the last look.
+        /// The number of writes made before and after the last look.
         made: [f64; 2],
-        /// Those that the last look told.
+        /// The number of writes that the last look reported.
         told: f64,
-        /// The share of a window that is counted from then on.
+        /// The counted share of a window from then on.
         share: f64,
     }
 
     impl Counted {
-        /// Whether every write was told, and no other. One may be under way at either look at the writer.
+        /// Whether every write was reported, and no other write. One write may be in progress at either look at the
+        /// writer.
         fn is_exact(&self) -> bool {
             (self.made[0] - 1.0..=self.made[1] + 1.0).contains(&self.told)
         }
@@ -177,7 +180,7 @@ mod tests {
         }
     }
 
-    /// One count at a time: the calls of all threads of this process are counted.
+    /// Serialises the tests, because the calls of all threads in this process are counted.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn counted(pause: Duration, closely: bool) -> Option<Counted> {
@@ -221,7 +224,7 @@ mod tests {
         Some(Counted { made, told, share: count.share(window) })
     }
 
-    /// One block ends where the next one begins: a count of everything is known however little time has passed.
+    /// In the test one block ends where the next begins, so a complete count is known however little time has passed.
     #[test]
     fn a_look_right_after_another_is_told_where_everything_is_counted() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -249,7 +252,7 @@ mod tests {
         assert!(counted.told > 20.0, "{counted:?}");
     }
 
-    /// If others make many calls meanwhile, a part of the few is counted.
+    /// If other processes make many calls meanwhile, only some of the few calls are counted.
     #[test]
     fn few_calls_are_told_exactly_where_others_make_few() {
         for attempt in 1..=ATTEMPTS {
@@ -264,7 +267,7 @@ mod tests {
         eprintln!("skipped: the calls of others on this host are many");
     }
 
-    /// If others have the CPU, the calls of the last window are few, or the windows no sample of each other.
+    /// If other processes use the CPU, the last window has few calls, or the windows are not comparable.
     #[test]
     fn many_calls_are_told_nearly_by_a_part_of_each_window() {
         let mut seen = Vec::new();

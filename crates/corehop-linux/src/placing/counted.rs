@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Hardware counters of the followed threads, the busiest ones.
+//! Hardware counters of the busiest followed threads.
 
 use std::cmp::Reverse;
 
@@ -8,7 +8,7 @@ use corehop_plan::host::{Activity, Evidence};
 use super::sources::{EvidenceSource, Off};
 use crate::counters::threads::{MOST, ThreadCounters};
 
-/// Counters of threads that ran lately.
+/// The counters of threads that ran recently.
 #[derive(Debug)]
 pub(super) struct RecentCounters {
     by_thread: ThreadCounters,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The distance of CPUs while programs are placed: lines exchanged between a pair with a cache in common and a pair without.
+//! Measures the distance of CPUs during placement: lines are exchanged between a pair with a common cache and a pair
+//! without.
 //!
-//! A host moves the virtual CPUs of its guests every few seconds, and what a guest's topology says is not true then. An
-//! exchange takes tens of microseconds where both CPUs are free, some milliseconds where they are not.
+//! A hypervisor moves the virtual CPUs of its guests every few seconds, so the guest's topology may be wrong. An
+//! exchange takes tens of microseconds if both CPUs are free, and some milliseconds otherwise.
 
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// Parks them. None where one CPU is usable, or the system starts no more threads: distances stay unknown then.
+    /// Parks the threads. `None` if only one CPU is usable, or the system starts no more threads; then distances stay
+    /// unknown.
     pub(super) fn park(platform: &Platform) -> Option<Self> {
         let cpus = platform.usable();
         let pair = |affinities: &[Affinity]| {
@@ -37,7 +39,7 @@ impl Distances {
         Some(Self { partners, near, far })
     }
 
-    /// The times now. None where no pair has met.
+    /// Measures the current line times. `None` if no pair could exchange lines.
     pub(super) fn now(&self) -> Option<LineTimes> {
         let time = |pair: Option<CpuPair>| self.partners.exchange(pair?);
         let times = LineTimes { shared_cache_ns: time(self.near), separate_ns: time(self.far) };

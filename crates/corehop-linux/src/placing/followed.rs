@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The processes whose threads are looked at, with those that they start.
+//! The followed processes, including the processes that they start.
 //!
-//! The kernel enters children as they are started, and takes out what has ended, where the wake graph runs. Without
-//! it `/proc` tells of children at each look; a process whose parent ends between two looks is not found then.
+//! If the wake graph runs, the kernel adds children as they are started, and removes ended processes. Otherwise
+//! `/proc` shows children at each look, and a process whose parent ends between two looks is not found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -15,23 +15,23 @@ use crate::observe::{cgroup, members};
 use corehop_system::proc::ProcEntry;
 use corehop_system::supervisor::ProcessId;
 
-/// Processes, looked up again and again.
+/// The followed processes, updated at each look.
 #[derive(Debug)]
 pub(crate) struct ProcessTracker {
-    /// The kernel's table.
+    /// The kernel's table of processes.
     kernel: Option<Arc<WakeGraph>>,
     cgroups: Vec<PathBuf>,
-    /// Processes that were found, by number, so that a number that became another's is not followed.
+    /// The found processes by process ID, with their start times, so that a reused ID is not followed.
     known: BTreeMap<u32, ProcessId>,
 }
 
 impl ProcessTracker {
-    /// None so far.
+    /// Creates a tracker without processes.
     pub(crate) fn new(kernel: Option<Arc<WakeGraph>>) -> Self {
         Self { kernel, cgroups: Vec::new(), known: BTreeMap::new() }
     }
 
-    /// Whether one of the cgroups is still there.
+    /// Whether one of the cgroups still exists.
     pub(crate) fn has_cgroup(&self) -> bool {
         self.cgroups.iter().any(|it| it.exists())
     }
@@ -39,7 +39,7 @@ impl ProcessTracker {
     /// Follows a process and its descendants.
     ///
     /// # Errors
-    /// If it is no process of a program's.
+    /// An error if there is no such user process.
     pub(crate) fn process(&mut self, pid: u32) -> Result<(), PlacingError> {
         let what = format!("process {pid}");
         let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
@@ -62,10 +62,10 @@ impl ProcessTracker {
         self.tree(pid).map_err(no_target)
     }
 
-    /// Follows the processes of a cgroup, also those that come to it later.
+    /// Follows the processes of a cgroup, including processes that enter it later.
     ///
     /// # Errors
-    /// If there is none.
+    /// An error if the cgroup does not exist.
     pub(crate) fn cgroup(&mut self, path: &Path) -> io::Result<()> {
         let path = cgroup(path)?;
         self.members(&path)?;
@@ -73,10 +73,10 @@ impl ProcessTracker {
         Ok(())
     }
 
-    /// Follows what `start` starts, from its first instruction on.
+    /// Follows the processes that `start` starts, from their first instruction on.
     ///
     /// # Errors
-    /// If the kernel does not follow.
+    /// An error if the kernel cannot follow the processes.
     pub(crate) fn child<T>(&mut self, start: impl FnOnce() -> T) -> io::Result<T> {
         let Some(kernel) = &self.kernel else { return Ok(start()) };
         let own = std::process::id();
@@ -86,13 +86,13 @@ impl ProcessTracker {
         Ok(started)
     }
 
-    /// Enters a process that was started, for the case that the kernel does not follow.
+    /// Adds a started process, in case the kernel does not follow it.
     pub(crate) fn started(&mut self, pid: u32) {
         // One that has ended has no threads.
         let _gone = self.enter(pid);
     }
 
-    /// Enters a process. The look after the kernel's entry makes sure that its end is seen there.
+    /// Adds a process. The check after the kernel's entry ensures that the kernel sees the process end.
     fn enter(&mut self, pid: u32) -> io::Result<()> {
         if let Some(kernel) = &self.kernel {
             kernel.follow(pid)?;
@@ -122,7 +122,7 @@ impl ProcessTracker {
         Ok(())
     }
 
-    /// Enters what the cgroup holds and is not followed yet.
+    /// Adds the processes of the cgroup that are not followed yet.
     fn members(&mut self, path: &Path) -> io::Result<BTreeSet<u32>> {
         let inside: BTreeSet<u32> = members(path)?.into_iter().collect();
         let mut new: Vec<u32> = inside.iter().copied().collect();
@@ -138,7 +138,7 @@ impl ProcessTracker {
         Ok(inside)
     }
 
-    /// The processes now, ascending.
+    /// The current processes, in ascending order.
     pub(crate) fn now(&mut self) -> Vec<u32> {
         // A cgroup that is gone has no processes.
         let paths = self.cgroups.clone();
@@ -158,7 +158,7 @@ impl ProcessTracker {
         self.known.keys().copied().collect()
     }
 
-    /// Takes out what has left the cgroups. A process that was started just now is entered again at the next look.
+    /// Removes processes that have left the cgroups. A process that was just started is added again at the next look.
     fn leave_outside(&mut self, inside: &BTreeSet<u32>) {
         let outside = self.known.keys().filter(|it| !inside.contains(it));
         for pid in outside.copied().collect::<Vec<u32>>() {
@@ -179,7 +179,7 @@ impl ProcessTracker {
         }
     }
 
-    /// Takes out what has ended, and enters children that are new.
+    /// Removes ended processes, and adds new children.
     fn look(&mut self) {
         self.known.retain(|_, it| lives(*it));
         let mut pending: Vec<u32> = self.known.keys().copied().collect();
@@ -191,7 +191,7 @@ impl ProcessTracker {
     }
 }
 
-/// Whether a thread of the process runs; its first one may have ended.
+/// Whether a thread of the process runs, even if its first thread has ended.
 fn lives(process: ProcessId) -> bool {
     let task = ProcEntry::process(process.pid);
     let threads = || task.threads().map_or(0, Iterator::count);
@@ -207,7 +207,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
-    /// With the kernel's table, where there is BPF, and without.
+    /// One tracker with the kernel's table, if BPF is available, and one without.
     fn both() -> Vec<ProcessTracker> {
         let kernel = WakeGraph::open().map(Arc::new);
         let kernel = kernel.inspect_err(|error| eprintln!("skipped: {error}")).ok();
@@ -215,7 +215,7 @@ mod tests {
         with.into_iter().chain([ProcessTracker::new(None)]).collect()
     }
 
-    /// A shell that does this, and then reads a line.
+    /// A shell that runs `script`, and then reads a line.
     fn shell(script: &str) -> Child {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{script}; echo; read x")]);
@@ -229,7 +229,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// A process with this number, if the kernel gives it; it sleeps until it is killed.
+    /// A process with this process ID, if the kernel assigns it; it sleeps until it is killed.
     fn of_number(pid: u32) -> Option<u32> {
         // clone3(2), version 1: the numbers are at words 8 and 9.
         let numbers = [pid.cast_signed()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The live host that placing acts on.
+//! The live host on which a placer acts.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::process::Child;
@@ -26,10 +26,10 @@ use crate::counters::software::thread_cpu_time;
 use crate::observe::{Moves, command_of, exit_code, pass_on};
 use corehop_system::supervisor::{Guard, WholeHost, interrupt};
 
-/// Processes whose threads are looked at and moved.
+/// Processes whose threads are observed and moved.
 #[derive(Debug)]
 pub struct PlacingHost {
-    /// The kernel's programs, where they run.
+    /// The kernel's BPF programs, if they run.
     graph: Option<Arc<WakeGraph>>,
     followed: ProcessTracker,
     sources: Sources,
@@ -38,49 +38,49 @@ pub struct PlacingHost {
     distances: Option<Distances>,
     /// Whether the distances are measured at the end of a window.
     closely: bool,
-    /// None on a host with one cache.
+    /// The working sets of the processes; `None` on a host with one cache.
     working_sets: Option<ProcessWorkingSets>,
     progress: Option<ProgressFeed>,
-    /// Whether placing goes on without any evidence.
+    /// Whether placing continues without any evidence.
     search: bool,
     moves: Moves,
-    /// No other placer moves threads meanwhile.
+    /// The lock that keeps other placers from moving threads.
     _alone: Option<WholeHost>,
-    /// The moves in force, and the CPUs that each of its threads had before.
+    /// The moves in force, and the former CPUs of each moved thread.
     in_force: Option<(Receipt, BTreeMap<u32, CpuList>)>,
     looked: Instant,
     /// The CPU time of the last looks.
     look_times: [Duration; 3],
 }
 
-/// The wishes of the one who places.
+/// The settings of a placer on this host.
 #[derive(Debug, Clone, Copy)]
 pub struct PlacerSettings<'a> {
-    /// The host.
+    /// The platform of this host.
     pub platform: &'a Platform,
-    /// The place to read progress from.
+    /// The source of the program's progress.
     pub progress: Option<&'a ProgressSource>,
-    /// The sources of evidence; wake-ups are counted in any case, where the host lets them be.
+    /// The requested sources of evidence; wake-ups are counted in any case if the host allows it.
     pub evidence: &'a [Evidence],
-    /// The faults a second that page sampling may cause to a thread.
+    /// The number of faults per second that page sampling may cause to a thread.
     pub page_faults: u32,
-    /// Whether placing goes on without any evidence.
+    /// Whether placing continues without any evidence.
     pub search: bool,
     /// Whether threads will be moved.
     pub moves: bool,
     /// Whether a command's output goes to stderr.
     pub to_stderr: bool,
 }
-/// A window takes so many times the CPU time of a look, and a third of that while a placement is tried.
+/// The length of a window as a multiple of the CPU time of a look; while a placement is tried, a third of that.
 const LOOK_SHARE: u32 = 300;
 /// The time that a command has to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 impl PlacingHost {
-    /// Finds the targets, or starts the command among them, and begins to count.
+    /// Finds the targets, or starts the command among them, and begins counting.
     ///
     /// # Errors
-    /// [`PlacingError`]: there is no such target, or the host lacks what this needs.
+    /// [`PlacingError`] if a target does not exist, or the host lacks evidence, progress or privileges.
     pub fn begin(targets: &[Target], wishes: PlacerSettings<'_>) -> Result<Self, PlacingError> {
         let guard = Guard::new();
         let alone = wishes.moves.then(|| guard.lock_whole_host()).transpose()?;
@@ -123,17 +123,18 @@ impl PlacingHost {
         })
     }
 
-    /// The sources of evidence under way.
+    /// Returns the running sources of evidence.
     pub fn sources(&self) -> Vec<Evidence> {
         self.sources.words()
     }
 
-    /// Wake-ups by interrupts so far: they are not in the graph.
+    /// Returns the number of wake-ups by interrupts so far, which are not in the wake graph.
     pub fn from_interrupts(&self) -> u64 {
         self.graph.as_ref().map_or(0, |it| it.from_interrupts())
     }
 
-    /// Puts back threads that are followed no more: their processes have left the cgroup, or they have ended.
+    /// Puts back threads that are no longer followed, because their processes have left the cgroup or the threads
+    /// have ended.
     fn release(&mut self, threads: &[ActiveThread]) {
         let Some((receipt, homes)) = &mut self.in_force else { return };
         let followed: HashSet<u32> = threads.iter().map(|it| it.tid).collect();
@@ -169,7 +170,7 @@ impl PlacingHost {
         window
     }
 
-    /// Threads that placed ones have started have their CPUs, and will be put back with them.
+    /// Registers threads that placed threads have started, which inherited their CPUs and must be put back with them.
     fn adopt(&mut self, threads: &[ActiveThread]) {
         let Some((receipt, homes)) = &mut self.in_force else { return };
         let moved: HashMap<(u32, &CpuList), CpuList> = threads
@@ -185,7 +186,7 @@ impl PlacingHost {
         }
     }
 
-    /// The end of the targets, if they have ended.
+    /// The exit of the targets, if they have ended.
     fn ended(&mut self, threads: &[ActiveThread]) -> io::Result<Option<ProgramExit>> {
         if let Some(child) = &mut self.child {
             let status = child.try_wait()?;
@@ -195,8 +196,8 @@ impl PlacingHost {
         Ok((threads.is_empty() && !there).then(ProgramExit::default))
     }
 
-    /// Waits for the end of the command; its exit code. A signal that this process gets is passed on, and ends the wait
-    /// some seconds later.
+    /// Waits for the end of the command; returns its exit code. Signals to this process are passed on, and end the
+    /// wait some seconds later.
     pub fn end(&mut self) -> Option<i32> {
         let child = self.child.as_mut()?;
         // The threads are back, and the program gets the signal too.
@@ -215,10 +216,10 @@ impl PlacingHost {
         None
     }
 
-    /// Waits until then, or until the command ends or this is to end.
+    /// Waits until `end`, until the command ends, or until this process is asked to stop.
     ///
     /// # Errors
-    /// As [`Moves::beat`].
+    /// The errors of [`Moves::beat`].
     fn wait(&mut self, end: Instant) -> Result<(), HostError> {
         self.moves.beat()?;
         while !interrupt::requested() && !self.command_ended() {
@@ -314,7 +315,7 @@ pub(crate) fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '
     |source| PlacingError::NoTarget { what: target.to_string(), source }
 }
 
-/// Starts the command so that it is followed from its first instruction on.
+/// Starts the command such that it is followed from its first instruction.
 fn start(
     words: &[Argument],
     to_stderr: bool,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A host that loses what it stands on: BPF in the middle, threads that end, numbers that become others'.
+//! Tests of a host that loses its foundations: BPF fails, threads end, and thread IDs are reused.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use super::*;
 use corehop_system::discover::{SysRoot, discover};
 use std::process::{Command, Stdio};
 
-/// A process that sleeps, killed with this.
+/// A process that sleeps until this value is dropped.
 struct Sleeper(Child);
 
 impl Sleeper {
@@ -38,7 +38,7 @@ fn begin(sleeper: &Sleeper, search: bool) -> Result<PlacingHost, PlacingError> {
     PlacingHost::begin(&[Target::Process(sleeper.0.id())], wishes)
 }
 
-/// From now on the kernel refuses bpf(2) to the calling thread.
+/// Makes the kernel refuse bpf(2) to the calling thread from now on.
 fn lose_bpf() {
     // seccomp(2): the number of the call is the first word; RET_ERRNO with EPERM, or RET_ALLOW.
     let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
@@ -57,7 +57,7 @@ fn lose_bpf() {
     assert!(done, "{}", io::Error::last_os_error());
 }
 
-/// In a thread of its own, whose filter ends with it.
+/// Runs a test in a separate thread, whose system call filter ends with it.
 fn apart(test: fn()) {
     std::thread::spawn(test).join().unwrap();
 }
@@ -136,7 +136,7 @@ fn a_thread_that_is_not_followed_or_has_ended_is_not_moved() {
     });
 }
 
-/// A window of a host whose last looks took so long, with the time that it lasted.
+/// A window of a host whose last looks took these times, and the duration of the window.
 fn window_after(looks: [u64; 3], closely: bool) -> (Duration, PlacingHost, Sleeper) {
     let sleeper = Sleeper::begin();
     let mut host = begin(&sleeper, true).unwrap();
@@ -146,8 +146,8 @@ fn window_after(looks: [u64; 3], closely: bool) -> (Duration, PlacingHost, Sleep
     (Duration::from_nanos(activity.span_ns), host, sleeper)
 }
 
-/// Looking has a limit to its cost: of a look of 1 ms, at the median of three, a window is at least 300 ms long, and a third
-/// of that while a placement is tried.
+/// The test checks the limit on the cost of looks: with a median look of 1 ms over three, a window lasts at least 300
+/// ms, and a third of that while a placement is tried.
 #[test]
 fn a_window_is_as_long_as_the_usual_look_makes_it() {
     let ms = Duration::from_millis;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Futex calls: locks that one thread holds when another wants them.
+//! Detects, from futex calls, locks that one thread holds when another wants them.
 //!
-//! While they are counted, every system call of the host takes longer. So they are counted in one window of ten.
+//! While futex calls are counted, every system call on the host takes longer. So futex calls are counted in only one
+//! window of ten.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -15,15 +16,15 @@ use crate::bpf::BpfError;
 use crate::bpf::object::Attachment;
 use crate::bpf::sharing::WakeGraph;
 
-/// Windows from one that is counted to the next.
+/// The number of windows from one counted window to the next.
 pub const ONE_IN: u64 = 10;
 
-/// Counts in one window of ten, the first among them.
+/// Counts in every tenth window, starting with the first.
 #[derive(Debug)]
 pub(super) struct LockSampler {
     graph: Arc<WakeGraph>,
     windows: u64,
-    /// In a window that is counted, with its begin.
+    /// The attachment in a counted window, with its start time.
     counting: Option<(Attachment, Instant)>,
 }
 
@@ -68,10 +69,10 @@ mod tests {
     use std::sync::{Mutex, mpsc};
     use std::time::Duration;
 
-    /// Threads with a lock each: by their number, the number of the lock.
+    /// The index of each thread's lock, by thread ID.
     type Gangs = BTreeMap<u32, usize>;
 
-    /// Whether the pairs are those with one lock in common, all of them and no other.
+    /// Checks that the reported pairs are exactly the pairs with a common lock.
     fn judge(shared: &[DataSharing], gangs: &Gangs) -> Result<(), String> {
         let ours = shared.iter().filter(|it| [it.a, it.b].iter().all(|it| gangs.contains_key(it)));
         let found: BTreeSet<(u32, u32)> = ours.map(|it| (it.a, it.b)).collect();
@@ -80,7 +81,7 @@ mod tests {
         if found == true_ones { Ok(()) } else { Err(format!("{found:?}, not {true_ones:?}")) }
     }
 
-    /// Runs threads, each at the lock of its number, until `watch` has seen enough of them.
+    /// Runs threads, each using the lock with its index, until `watch` returns.
     fn run(locks: &[usize], hold: Duration, watch: impl FnOnce(&Gangs)) {
         let mutexes: Vec<Mutex<u64>> = locks.iter().map(|_| Mutex::new(0)).collect();
         let end = AtomicBool::new(false);

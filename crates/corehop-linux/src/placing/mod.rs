@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs whose threads are looked at and moved: processes, a cgroup, a command.
+//! Observes and moves the threads of programs: processes, a cgroup, or a command.
 //!
-//! A window costs a look at each thread in `/proc`, and what the sources of evidence take. Nothing is done at the
-//! threads themselves.
+//! A window costs one look at each thread in `/proc`, plus the cost of the evidence sources. Nothing is changed in
+//! the threads themselves.
 
 mod calls;
 mod counted;
@@ -35,38 +35,38 @@ pub use wake_costs::WakeTimes;
 
 use corehop_system::supervisor::SupervisorError;
 
-/// Why a program cannot be placed.
+/// The reason why a program cannot be placed.
 #[derive(Debug, thiserror::Error)]
 pub enum PlacingError {
-    /// There is no such process, cgroup or program.
+    /// The process, cgroup or program does not exist.
     #[error("{what}: {source}")]
     NoTarget {
-        /// The target.
+        /// The name of the target.
         what: String,
-        /// The reason.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A thread of the kernel's own.
+    /// The process is a kernel thread.
     #[error(
         "process {pid} is a thread of the kernel, and the kernel places its own threads: name a process of a program"
     )]
     Kernel {
-        /// Its number.
+        /// The ID of the process.
         pid: u32,
     },
-    /// Without evidence there is nothing to go by.
+    /// No evidence source is available.
     #[error("no source of evidence shows which threads share data: {}", reasons.join("; "))]
     NoEvidence {
-        /// Why, for each source.
+        /// The reason for each source.
         reasons: Vec<String>,
     },
     /// Progress cannot be read.
     #[error(transparent)]
     Progress(#[from] ProgressError),
-    /// Threads cannot be moved with a way back.
+    /// Threads cannot be moved reversibly.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
-    /// The host failed.
+    /// A step failed on this host.
     #[error("{what}: {source}")]
     Failed {
         /// The step that failed.

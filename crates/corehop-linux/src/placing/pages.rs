@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages that several threads write, of a command that is started with them.
+//! Samples pages that several threads of a command write.
 
 use std::collections::HashSet;
 use std::io;
@@ -11,24 +11,25 @@ use corehop_plan::host::{Activity, Evidence};
 use super::sources::{EvidenceSource, Off};
 use crate::pages::{PageSampling, PagesError, check, start};
 
-/// Page sampling, from before the start of the command on.
+/// The state of page sampling, starting before the command does.
 #[derive(Debug)]
 pub(super) enum PageSamplingState {
-    /// Nothing is started; so many faults a second it may cause to a thread.
+    /// The command is not started; sampling may cause this many faults per second to a thread.
     Ready(u32),
-    /// The command runs, this is its memory, and so many faults.
+    /// The command runs; its process ID, the descriptor of its memory, and the allowed faults per
+    /// second.
     Taken(u32, OwnedFd, u32),
-    /// Sampling is under way.
+    /// Pages of the command are being sampled.
     Sampled(PageSampling),
-    /// It failed.
+    /// Sampling failed, with the error.
     Off(PagesError),
 }
 
 impl PageSamplingState {
-    /// Ready for a command, whose threads take at most so many faults a second.
+    /// Prepares sampling for a command, with at most `faults` faults per second for each thread.
     ///
     /// # Errors
-    /// The thing that the host lacks.
+    /// The capability that the host lacks.
     pub(super) fn ready(faults: u32) -> Result<Self, PagesError> {
         check()?;
         Ok(Self::Ready(faults))

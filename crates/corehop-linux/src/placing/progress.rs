@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The progress of a program: a count that a file holds, that a socket tells, or that system calls stand for.
+//! The progress of a program: a count from a file or a socket, or a number of system calls.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -16,19 +16,19 @@ use corehop_plan::shown;
 use super::calls::CallCount;
 use super::sources::Kernel;
 
-/// A place to read progress from.
+/// A source of the program's progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ProgressSource {
-    /// A file that holds one number, written anew as it grows.
+    /// A file that contains one number and is rewritten as the number grows.
     File(PathBuf),
-    /// A Unix socket that sends lines, each of them a number; the last one counts.
+    /// A Unix socket that sends lines with one number each; the last number counts.
     Socket(PathBuf),
-    /// Finished system calls of the program, by number: a proxy.
+    /// Completed system calls of the program, by number, as a proxy for progress.
     Calls(Vec<u32>),
 }
 
 impl ProgressSource {
-    /// The file or socket, if it is one.
+    /// Returns the path of the file or socket, if the source has one.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::File(path) | Self::Socket(path) => Some(path),
@@ -37,17 +37,17 @@ impl ProgressSource {
     }
 }
 
-/// Why progress cannot be read.
+/// The reason why progress cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgressError {
-    /// The file or socket.
+    /// The file or socket cannot be read.
     #[error(
         "{path} has no progress (the file has to exist, with a number, before the placement starts): {source}"
     )]
     Unreadable {
-        /// The file or socket.
+        /// The path of the file or socket.
         path: String,
-        /// The reason.
+        /// The error of the system.
         source: io::Error,
     },
     /// Calls cannot be counted.
@@ -55,7 +55,7 @@ pub enum ProgressError {
     NoCount(Arc<crate::bpf::BpfError>),
 }
 
-/// Calls that can stand for progress.
+/// The system calls that can stand for progress.
 const CALLS: [(&str, i64); 14] = [
     ("read", libc::SYS_read),
     ("write", libc::SYS_write),
@@ -74,7 +74,7 @@ const CALLS: [(&str, i64); 14] = [
 ];
 
 impl fmt::Display for ProgressSource {
-    /// As the source is written on a command line.
+    /// Writes the source in the form of the command line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(path) => f.write_str(&shown::path(path)),
@@ -92,7 +92,7 @@ impl fmt::Display for ProgressSource {
 impl FromStr for ProgressSource {
     type Err = String;
 
-    /// `FILE`, `unix:SOCKET` or `syscalls:write,sendmsg`.
+    /// Parses `FILE`, `unix:SOCKET` or `syscalls:write,sendmsg`.
     fn from_str(text: &str) -> Result<Self, String> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Self::Socket(path.into()));
@@ -111,14 +111,14 @@ impl FromStr for ProgressSource {
     }
 }
 
-/// Reads from a socket in one look.
+/// The largest number of socket reads in one look.
 const MOST_READS: usize = 256;
-/// The bytes of a file that are read: no number is longer.
+/// The largest number of bytes read from a file; no number is longer.
 const MOST_DIGITS: u64 = 64;
-/// Looks at a file that is empty.
+/// The number of looks at an empty file.
 const TRIES: usize = 250;
 
-/// Progress under way.
+/// An open source of progress.
 #[derive(Debug)]
 pub(crate) enum ProgressFeed {
     File(PathBuf),
@@ -127,7 +127,7 @@ pub(crate) enum ProgressFeed {
 }
 
 impl ProgressFeed {
-    /// Begins to read; the kernel is asked for calls alone.
+    /// Opens a source; the kernel counts only if the source is system calls.
     pub(crate) fn open(
         source: &ProgressSource,
         kernel: impl FnOnce() -> Kernel,
@@ -154,26 +154,26 @@ impl ProgressFeed {
         }
     }
 
-    /// The time from the begin of a window at which [`begin`](Self::begin) is due.
+    /// The time from the start of a window at which [`begin`](Self::begin) is due.
     pub(crate) fn begins_after(&self, window: Duration) -> Duration {
         if let Self::Calls(count) = self { count.begins_after(window) } else { Duration::ZERO }
     }
 
-    /// Whether a placement is tried in the next window.
+    /// Sets whether a placement is tried in the next window.
     pub(crate) const fn look_closely(&mut self, closely: bool) {
         if let Self::Calls(count) = self {
             count.look_closely(closely);
         }
     }
 
-    /// Counts what is counted for some part of a window.
+    /// Starts counting for sources that count only in a part of a window.
     pub(crate) fn begin(&mut self) {
         if let Self::Calls(count) = self {
             count.count();
         }
     }
 
-    /// The count now; None where it is not told any more.
+    /// The current count; `None` if the source no longer provides it.
     pub(crate) fn now(&mut self) -> Option<f64> {
         match self {
             Self::File(path) => number_in(path).ok(),
@@ -228,11 +228,11 @@ fn number_in(path: &Path) -> io::Result<f64> {
     number(&text).ok_or_else(damaged)
 }
 
-/// The text of a regular file, as far as a number is long.
+/// The text of a regular file, up to the length of a number.
 ///
-/// The program owns the file, and may put anything in its place at any time: a named pipe, which would wait for a writer, a
-/// device without an end, or one that does something when it is opened. So a look at the file comes before its opening
-/// (`O_PATH` opens nothing), and regular files of the kernel that wait for their content do not wait here.
+/// The program owns the file and may replace it at any time: by a named pipe, which would wait for a writer, by an
+/// endless device, or by a device that acts when it is opened. So the file is checked before it is opened (`O_PATH`
+/// opens nothing), and kernel files that wait for content do not block here.
 fn text_in(path: &Path) -> io::Result<String> {
     let opened = |flags, path: &Path| {
         let mut options = std::fs::OpenOptions::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The surroundings of processes, for what is written down about a placement: the service, the cgroup, the threads.
+//! The environment of processes for the description of a placement: service, cgroup and threads.
 
 use std::path::{Component, Path};
 
@@ -9,7 +9,7 @@ use crate::limits::folders;
 use corehop_system::discover::SysRoot;
 use corehop_system::proc::{self, CgroupEntry, ProcEntry, shown};
 
-/// The surroundings of processes, as far as they still live.
+/// Returns the environment of the processes that still live.
 pub fn residences(pids: &[u32]) -> Vec<Residence> {
     pids.iter().filter_map(|&pid| residence(pid)).collect()
 }
@@ -25,7 +25,7 @@ fn residence(pid: u32) -> Option<Residence> {
     Some(Residence { pid, name, unit, cgroup, cpuset, threads })
 }
 
-/// The service, the path of the cgroup that holds CPUs, and its folder, by the text of a `cgroup` file.
+/// The service, the path of the cgroup that restricts CPUs, and its folder, from the text of a `cgroup` file.
 fn of_groups(text: &[u8]) -> (Option<String>, Option<String>, Option<String>) {
     let unit = proc::groups(text).find_map(|it| service(it.path));
     let own = proc::groups(text).find(|it| !it.is_unified() && it.has("cpuset"));
@@ -38,7 +38,7 @@ fn of_groups(text: &[u8]) -> (Option<String>, Option<String>, Option<String>) {
     (unit, Some(name(group.path)), folder.map(|it| name(&it)))
 }
 
-/// The innermost service in the path of a cgroup. A name that systemd would not give is none.
+/// The innermost service in the path of a cgroup. A name that systemd would not assign does not count.
 fn service(path: &Path) -> Option<String> {
     let plain =
         |it: char| it.is_ascii_alphanumeric() || matches!(it, ':' | '_' | '.' | '@' | '-' | '\\');
@@ -52,7 +52,7 @@ fn service(path: &Path) -> Option<String> {
     words.rfind(is_one).map(str::to_owned)
 }
 
-/// The release of the kernel, and the load averages.
+/// Returns the kernel release and the load averages.
 pub fn kernel_and_load() -> [String; 2] {
     let text = |path: &str| proc::text(path).map(|it| it.trim().to_owned()).unwrap_or_default();
     let load = text("/proc/loadavg");

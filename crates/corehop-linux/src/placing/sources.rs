@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sources of evidence: each adds to a window what it saw in it.
+//! The sources of evidence; each adds its observations to a window.
 //!
-//! A source that the host does not give is off, with the reason; so is one that fails later. Placing goes on with the
-//! others. To add one: implement [`EvidenceSource`], and open it in [`open`].
+//! A source that the host does not offer is disabled with the reason, and so is a source that fails later. Placing
+//! continues with the other sources. To add a source, implement [`EvidenceSource`] and open the source in [`open`].
 
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -20,55 +20,56 @@ use crate::bpf::sharing::WakeGraph;
 use crate::counters::CounterError;
 use crate::pages::PagesError;
 
-/// A source of evidence under way.
+/// A running source of evidence.
 pub(super) trait EvidenceSource: fmt::Debug {
-    /// Its word.
+    /// The kind of evidence from this source.
     fn evidence(&self) -> Evidence;
 
-    /// Starts the command, if the source has to be there from its start.
+    /// Starts the command, if the source must be present at the command's start.
     fn start(&mut self, _command: &mut Command) -> Option<io::Result<Child>> {
         None
     }
 
-    /// The command was started, and what is started from now on is none of its processes.
+    /// Tells the source that the command was started; processes started from now on do not belong to the command.
     fn started(&mut self) {}
 
-    /// Adds what it saw since the last time. The length of the window and the threads are there already.
+    /// Adds the observations since the last call. The window already contains its length and the threads.
     ///
     /// # Errors
-    /// Why it sees nothing any more.
+    /// The reason why the source no longer works.
     fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
 
-    /// Makes ready for the next window, after one with these threads. What that takes is no part of what every look takes.
+    /// Prepares the next window, after a window with these threads. The time for this is not part of the cost of a
+    /// look.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// The errors of [`take`](Self::take).
     fn prepare(&mut self, _window: &Activity) -> Result<(), Off> {
         Ok(())
     }
 
-    /// News of it for the user, each once.
+    /// A message from the source for the user, reported once.
     fn note(&mut self) -> Option<String> {
         None
     }
 }
 
-/// The kernel's programs, which several sources and the list of processes share, or why they do not run.
+/// The kernel's BPF programs, shared by several sources and the list of processes, or why they do not run.
 pub(crate) type Kernel = Result<Arc<WakeGraph>, Arc<BpfError>>;
 
-/// Why a source is off.
+/// The reason why a source is disabled.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Off {
-    /// The kernel does not run its programs.
+    /// The kernel does not run the source's programs.
     #[error("{0}")]
     Kernel(Arc<BpfError>),
-    /// The processor's counters do not count.
+    /// The processor's counters are not available.
     #[error(transparent)]
     Counters(#[from] CounterError),
-    /// It fails in the middle.
+    /// The source failed while running.
     #[error("the source failed: {0}")]
     Lost(#[from] std::io::Error),
-    /// Pages are not sampled, or not any more.
+    /// Pages cannot be sampled, or can no longer be sampled.
     #[error(transparent)]
     Pages(#[from] PagesError),
     /// There is no command to start.
@@ -76,17 +77,17 @@ pub(super) enum Off {
     NotStarted,
 }
 
-/// The sources under way.
+/// The sources of evidence that are in use.
 #[derive(Debug)]
 pub(super) struct Sources {
     all: Vec<Box<dyn EvidenceSource>>,
-    /// The reasons of those that are off, until they are told.
+    /// The reasons of disabled sources that are not yet reported.
     notes: Vec<String>,
 }
 
 impl Sources {
-    /// Opens those that are asked for; wake-ups are counted in any case. Page sampling may cause so many faults a second
-    /// to a thread.
+    /// Opens the requested sources; wake-ups are counted in any case. Page sampling may cause at most `page_faults`
+    /// faults per second to a thread.
     pub(super) fn open(asked: &[Evidence], page_faults: u32, kernel: &Kernel) -> Self {
         let (mut all, mut off) = (Vec::new(), Vec::<(String, String)>::new());
         for &evidence in Evidence::ALL {
@@ -110,10 +111,10 @@ impl Sources {
         Self { all, notes: off.into_iter().map(note).collect() }
     }
 
-    /// Nothing, if there is a source.
+    /// Checks that at least one source runs.
     ///
     /// # Errors
-    /// The reasons, if all are off.
+    /// The reasons if all sources are disabled.
     pub(super) fn some(&mut self) -> Result<(), PlacingError> {
         if self.all.is_empty() {
             return Err(PlacingError::NoEvidence { reasons: std::mem::take(&mut self.notes) });
@@ -121,31 +122,31 @@ impl Sources {
         Ok(())
     }
 
-    /// Starts the command, with the source that has to be there from its start.
+    /// Starts the command with the source that must be present at its start.
     ///
     /// # Errors
-    /// As [`Command::spawn`].
+    /// The errors of [`Command::spawn`].
     pub(super) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
         let started = self.all.iter_mut().find_map(|it| it.start(command));
         started.unwrap_or_else(|| command.spawn())
     }
 
-    /// The command was started, and what is started from now on is none of its processes.
+    /// Tells the sources that the command was started; processes started from now on do not belong to the command.
     pub(super) fn started(&mut self) {
         self.all.iter_mut().for_each(|it| it.started());
     }
 
-    /// The words of those under way.
+    /// The kinds of evidence from the running sources.
     pub(super) fn words(&self) -> Vec<Evidence> {
         self.all.iter().map(|it| it.evidence()).collect()
     }
 
-    /// Adds what they saw. One that fails is off from now on.
+    /// Adds the observations of all sources. A source that fails is disabled from then on.
     pub(super) fn take(&mut self, window: &mut Activity) {
         self.each(|source| source.take(window));
     }
 
-    /// Makes them ready for the next window.
+    /// Prepares all sources for the next window.
     pub(super) fn prepare(&mut self, window: &Activity) {
         self.each(|source| source.prepare(window));
     }
@@ -164,13 +165,13 @@ impl Sources {
         });
     }
 
-    /// Why sources are off, once.
+    /// The reason why sources are disabled, reported once.
     pub(super) fn notes(&mut self) -> Vec<String> {
         std::mem::take(&mut self.notes)
     }
 }
 
-/// Begins with one source.
+/// Opens one source.
 fn open(
     evidence: Evidence,
     page_faults: u32,

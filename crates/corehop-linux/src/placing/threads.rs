@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of processes: their CPU time and their CPUs, from `/proc`.
+//! The threads of processes with their CPU time and their CPUs, from `/proc`.
 
 use std::collections::HashMap;
 
@@ -9,37 +9,37 @@ use corehop_plan::units::Cpu;
 use corehop_system::proc::{ProcEntry, Schedstat};
 use corehop_system::thread::affinity_of;
 
-/// A thread as it was looked at last.
+/// The state of a thread at the last look.
 #[derive(Debug)]
 struct ThreadSnapshot {
     pid: u32,
     name: String,
     cpu_ns: u64,
     waited_ns: u64,
-    /// The CPU that it ran on last.
+    /// The CPU on which the thread ran last.
     cpu: Option<Cpu>,
-    /// The number of the look.
+    /// The number of the last look that found the thread.
     seen: u64,
-    /// The number of the first look at it.
+    /// The number of the first look that found the thread.
     first: u64,
 }
 
-/// Threads, looked at again and again.
+/// Threads that are read from `/proc` repeatedly.
 #[derive(Debug)]
 pub(crate) struct ThreadTable {
-    /// The most that are looked at.
+    /// The largest number of threads that are read.
     most: usize,
     known: HashMap<u32, ThreadSnapshot>,
     looks: u64,
-    /// Threads that were left out at the last look.
+    /// The number of threads left out at the last look.
     left_out: usize,
     told: bool,
 }
 
-/// Looks after which a name is not read again: a program gives its threads names when it has started.
+/// The number of looks after which a name is not read again, because programs name their threads soon after start.
 const NAMING: u64 = 20;
 
-/// The most threads that are looked at.
+/// The largest number of threads that are read.
 const MOST: usize = 10_000;
 
 impl Default for ThreadTable {
@@ -54,7 +54,7 @@ impl ThreadTable {
     }
 
     /// The threads of these processes, with the CPU time since the last look. A thread that is seen for the first
-    /// time has used none.
+    /// time has no CPU time yet.
     pub(crate) fn look(&mut self, processes: &[u32]) -> Vec<ActiveThread> {
         self.looks += 1;
         self.left_out = 0;
@@ -70,7 +70,7 @@ impl ThreadTable {
         all
     }
 
-    /// News for the user, once.
+    /// A message for the user, reported once.
     pub(crate) fn note(&mut self) -> Option<String> {
         if self.left_out == 0 || self.told {
             return None;
@@ -82,7 +82,7 @@ impl ThreadTable {
         ))
     }
 
-    /// Whether the thread was there at the last look, and is one of the same process still.
+    /// Whether the thread existed at the last look, and still belongs to the same process.
     pub(crate) fn has(&self, tid: u32) -> bool {
         self.known.get(&tid).is_some_and(|it| ProcEntry::thread(it.pid, tid).exists())
     }

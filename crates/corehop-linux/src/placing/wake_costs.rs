@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The times of waking a thread on one CPU and on two, as the placer predicts with.
+//! The times of waking a thread on one CPU and on two CPUs, which the placer uses for predictions.
 
 use corehop_plan::host::wakes::{WakeArm, WakeBatches};
 
-/// Times from a wake-up until the other thread has answered with one, halved, in nanoseconds; None where the host has no
-/// such pair of CPUs.
+/// Half the time from a wake-up until the other thread has answered with a wake-up, in nanoseconds; `None` if the
+/// host has no such pair of CPUs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct WakeTimes {
-    /// On one CPU.
+    /// The time between threads on one CPU.
     pub same_cpu_ns: f64,
-    /// On two CPUs with a cache in common.
+    /// The time between two CPUs with a common cache.
     pub shared_cache_ns: Option<f64>,
-    /// On two CPUs without.
+    /// The time between two CPUs without a common cache.
     pub separate_ns: Option<f64>,
 }
 
 impl WakeTimes {
-    /// Assumed where nothing could be measured: usual times of a server, a switch and an interrupt.
+    /// The assumed times if nothing could be measured: typical values of a server, for a switch and an interrupt.
     pub const ASSUMED: Self =
         Self { same_cpu_ns: 2_000.0, shared_cache_ns: Some(8_000.0), separate_ns: None };
 
-    /// The times that batches show; None if they have none on one CPU.
+    /// Computes the times from batches; `None` if no batch ran on one CPU.
     pub fn of(all: &WakeBatches) -> Option<Self> {
         let separate_ns = quartile(all, WakeArm::Separate);
         Some(Self {
@@ -31,7 +31,7 @@ impl WakeTimes {
     }
 }
 
-/// The lower quartile of a condition's batches: programs that run meanwhile make some of them longer.
+/// The lower quartile of a condition's batches, because other programs make some batches longer.
 fn quartile(all: &WakeBatches, arm: WakeArm) -> Option<f64> {
     let mut times: Vec<f64> =
         all.batches.iter().filter(|it| it.arm == arm).map(|it| it.ns).collect();

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wake-ups, the evidence that is always there where BPF is.
+//! Wake-ups, the evidence that is available wherever BPF is.
 //!
-//! Each wake-up of the host costs some tens of nanoseconds while wake-ups are counted. Who wakes whom changes rarely, so that after
-//! the first two seconds one window in twenty is counted, and a few in a row where a new thread is at work. In the other windows
-//! the kernel's programs are not attached, and cost nothing.
+//! While wake-ups are counted, each wake-up on the host costs some tens of nanoseconds. The pairs of threads that
+//! wake each other change rarely. So after the first two seconds only one window in twenty is counted, and a few
+//! consecutive windows when a new thread runs. In the other windows the BPF programs are not attached and cost
+//! nothing.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,34 +15,34 @@ use super::sources::{EvidenceSource, Off};
 use crate::bpf::BpfError;
 use crate::bpf::sharing::{WakeGraph, WakeUpAttachment};
 
-/// The first windows, of which all are counted.
+/// The number of first windows, all of which are counted.
 const FIRST: u64 = 20;
-/// Of the later windows one in so many is counted.
+/// After the first windows, one in this many is counted.
 const EVERY: u64 = 20;
-/// Windows that are counted where a new thread is at work, at most once in [`EVERY`].
+/// The number of windows that are counted when a new thread runs, at most once in [`EVERY`] windows.
 const FRESH: u64 = 5;
 
-/// The kernel's counts of wake-ups, and what they were at the last look.
+/// The kernel's counts of wake-ups, and their values at the last look.
 #[derive(Debug)]
 pub(super) struct Wakes {
     graph: Arc<WakeGraph>,
     counts: HashMap<(u32, u32), u64>,
-    /// None in a window that is not counted.
+    /// The attachment; `None` in a window that is not counted.
     counted: Option<WakeUpAttachment>,
     turns: WakeWindows,
 }
 
-/// The windows that are counted.
+/// The schedule of counted windows.
 #[derive(Debug, Default)]
 struct WakeWindows {
     window: u64,
-    /// The windows before this one are counted.
+    /// The windows before this number are counted.
     fresh: u64,
     known: HashSet<u32>,
 }
 
 impl WakeWindows {
-    /// Whether the next window is counted, after one with these threads.
+    /// Whether the next window is counted, after a window with these threads.
     fn next(&mut self, window: &Activity) -> bool {
         self.window += 1;
         let busy = window.threads.iter().filter(|it| it.busy_ns > 0).map(|it| it.tid);
@@ -57,13 +58,13 @@ impl WakeWindows {
 }
 
 impl Wakes {
-    /// Counts from now on.
+    /// Starts counting.
     pub(super) fn begin(graph: Arc<WakeGraph>) -> Result<Self, BpfError> {
         let counted = Some(graph.count_wakes()?);
         Ok(Self { graph, counts: HashMap::new(), counted, turns: WakeWindows::default() })
     }
 
-    /// The wake-ups since the counts were read last.
+    /// The wake-ups since the counts were last read.
     fn read(&mut self, window: &mut Activity) -> Result<(), Off> {
         let alive: HashSet<u32> = window.threads.iter().map(|it| it.tid).collect();
         let mut ended = HashSet::new();
@@ -117,7 +118,7 @@ mod tests {
 
     use super::*;
 
-    /// The windows that are counted of so many, where a new thread is at work from the window `begun` on.
+    /// The counted windows among `windows`, if a new thread runs from window `begun` on.
     fn counted(windows: u64, begun: u64) -> Vec<u64> {
         let mut turns = WakeWindows::default();
         let of = |at: u64| {

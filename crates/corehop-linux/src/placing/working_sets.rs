@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The data of threads, so that a cache is not given more of them than it holds: the working sets of their processes, in
-//! equal shares.
+//! The working sets of processes, in equal shares per thread, so that a cache is not assigned more data than fits.
 //!
-//! Asking costs a process a walk through its page tables and a part of its TLB. It is done only where there is more than one
-//! cache to choose from, now and then, and of a few busy processes.
+//! A sample makes the kernel walk the process's page tables and costs the process a part of its TLB. So samples are
+//! taken only if there are several caches to choose from, rarely, and of a few busy processes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -12,12 +11,12 @@ use corehop_plan::host::ActiveThread;
 
 use crate::observe::working_set::{self, WINDOW};
 
-/// The time between two looks.
+/// The time between two samples.
 const EVERY: Duration = Duration::from_secs(10);
-/// Processes that are asked at a time: those that use the most CPU time.
+/// The largest number of processes sampled at a time, those with the most CPU time.
 const MOST: usize = 8;
 
-/// Working sets of processes, as they were found last.
+/// The last samples of processes' working sets.
 #[derive(Debug, Default)]
 pub(super) struct ProcessWorkingSets {
     bytes: HashMap<u32, u64>,
@@ -25,7 +24,7 @@ pub(super) struct ProcessWorkingSets {
 }
 
 impl ProcessWorkingSets {
-    /// Fills in each thread's share of its process's working set, looking again where it is time to, for [`WINDOW`].
+    /// Sets each thread's share of its process's working set; takes new samples over [`WINDOW`] when they are due.
     pub(super) fn take(&mut self, threads: &mut [ActiveThread]) {
         if self.next.is_none_or(|next| Instant::now() >= next) {
             self.look(threads);

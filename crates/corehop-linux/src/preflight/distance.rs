@@ -12,7 +12,7 @@ use super::CheckFinding;
 pub(super) const ID: &str = "distance";
 pub(super) const WHY: &str = "A hypervisor may move the virtual CPUs of a guest: one declared class of migration then has two costs, and an average of the two costs describes neither.";
 
-/// The doctor's finding about `distances` that were found in a watch of this length.
+/// Returns the doctor's finding about the `distances` that were measured over the time `long`.
 pub fn distance(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> Finding {
     super::finding(ID, WHY, verdict(platform, distances, long))
 }
@@ -62,7 +62,7 @@ fn part(level: &DistanceLevel) -> String {
     format!("{ns} ns {:.0} % of the time", f64::from(level.share) / 10.0)
 }
 
-/// Whole nanoseconds; an exchange is measured in time.
+/// A line time in whole nanoseconds.
 fn nanos(level: &DistanceLevel) -> Option<String> {
     match level.exchange {
         Latency::Picos(picos) => Some(format!("{:.0}", picos as f64 / 1e3)),

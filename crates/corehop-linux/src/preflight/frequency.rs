@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU frequencies and sleep states.
+//! Checks of CPU frequencies and idle states.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) const CONCERNS: &[Concern] = &[
 
 pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
-/// The content of each usable CPU's `cpufreq/FILE`, with the CPUs that have it.
+/// The contents of the usable CPUs' `cpufreq/FILE`, each with the CPUs that have it.
 fn by_setting(host: &PreflightHost, file: &str) -> BTreeMap<String, CpuList> {
     let mut settings: BTreeMap<String, Vec<Cpu>> = BTreeMap::new();
     for cpu in host.platform.usable().iter() {

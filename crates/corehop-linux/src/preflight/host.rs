@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The inputs of the checks: files, the platform, the results of system calls, the processes.
+//! The inputs of the checks: files, the platform, the results of system calls, and the processes.
 
 use std::cell::OnceCell;
 use std::fmt::Display;
@@ -22,36 +22,36 @@ pub(super) struct PreflightHost<'a> {
     processes: OnceCell<Vec<ProcessStat>>,
 }
 
-/// A process, as its `stat` file has it (proc_pid_stat(5)).
+/// A process with the values of its `stat` file (proc_pid_stat(5)).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ProcessStat {
     pub(super) pid: u32,
     pub(super) name: String,
-    /// `R` is running, or waiting for a CPU.
+    /// The state; `R` means running, or waiting for a CPU.
     pub(super) state: char,
     pub(super) parent: u32,
-    /// Time on a CPU so far, in ticks of 10 ms.
+    /// The CPU time so far, in ticks of 10 ms.
     pub(super) ticks: u64,
-    /// When it started, in such ticks since the host did.
+    /// The start time, in ticks since the host started.
     pub(super) start: u64,
 }
 
-/// kthreadd: the parent of the kernel's own threads.
+/// The process ID of kthreadd, the parent of the kernel's own threads.
 pub(super) const KTHREADD: u32 = 2;
 
 impl<'a> PreflightHost<'a> {
     pub(super) fn new(root: &'a SysRoot, platform: &'a Platform, probes: &'a Probes) -> Self {
         Self { root, platform, probes, processes: OnceCell::new() }
     }
-    /// The content of a file, trimmed.
+    /// The content of a file without surrounding white space.
     pub(super) fn text(&self, path: impl AsRef<Path>) -> Option<String> {
         Some(self.root.read(path)?.trim().to_owned())
     }
-    /// The content of a file as a value; nothing where it is not one.
+    /// The content of a file as a value; `None` if it cannot be parsed.
     pub(super) fn value<T: FromStr>(&self, path: impl AsRef<Path>) -> Option<T> {
         self.text(path)?.parse().ok()
     }
-    /// A file that lists CPUs; an empty list where it says that there are none.
+    /// A file that lists CPUs; an empty list if the file lists none.
     pub(super) fn cpus(&self, path: &str) -> Option<CpuList> {
         let text = self.text(path)?;
         if text.is_empty() || text == "(null)" {
@@ -59,7 +59,7 @@ impl<'a> PreflightHost<'a> {
         }
         text.parse().ok()
     }
-    /// The bytes of a file in which there are names.
+    /// The bytes of a file that contains names.
     pub(super) fn bytes(&self, path: &str) -> Option<Vec<u8>> {
         self.root.bytes(path)
     }
@@ -76,7 +76,7 @@ impl<'a> PreflightHost<'a> {
         let mut values = lines.filter(|(name, _)| name.trim() == key);
         values.next().map(|(_, value)| value.trim().to_owned())
     }
-    /// The value of a parameter on the kernel's command line; empty where it has none.
+    /// The value of a parameter on the kernel's command line; empty if the parameter has no value.
     pub(super) fn boot_parameter(&self, name: &str) -> Option<String> {
         let line = self.text("proc/cmdline")?;
         line.split_whitespace().find_map(|word| {
@@ -87,7 +87,7 @@ impl<'a> PreflightHost<'a> {
     pub(super) fn is_guest(&self) -> bool {
         self.platform.hypervisor.is_some()
     }
-    /// Whether the process runs as root (of its own namespace).
+    /// Whether the process runs as root of its own namespace.
     pub(super) fn is_root(&self) -> bool {
         let uids = self.line("proc/self/status", "Uid").unwrap_or_default();
         uids.split_whitespace().nth(1) == Some("0")
@@ -100,7 +100,8 @@ impl<'a> PreflightHost<'a> {
     pub(super) fn write(&self, value: impl Display, path: &str) -> String {
         format!("echo {value} | {}tee {path}", self.sudo())
     }
-    /// The command that writes `value` into a file below the root, whose name may be any bytes.
+    /// The command that writes `value` into a file below the root, whose name may contain any
+    /// bytes.
     pub(super) fn write_below(&self, value: impl Display, file: &Path) -> String {
         self.write(value, &format!("/{}", shown(file.as_os_str().as_bytes())))
     }
@@ -108,32 +109,32 @@ impl<'a> PreflightHost<'a> {
     pub(super) fn sysctl(&self, setting: &str, value: impl Display) -> String {
         format!("{}sysctl {setting}={value}", self.sudo())
     }
-    /// The CPUs that the kernel keeps other work away from.
+    /// The CPUs that the kernel keeps free of other work.
     pub(super) fn isolated(&self) -> CpuList {
         let files = ["sys/devices/system/cpu/isolated", "sys/fs/cgroup/cpuset.cpus.isolated"];
         let lists = files.into_iter().filter_map(|file| self.cpus(file));
         CpuList::new(lists.flat_map(|list| list.iter().collect::<Vec<_>>()))
     }
-    /// The CPUs that one would measure on: the isolated ones, or where there are none, all usable.
+    /// The CPUs suited for measurements: the isolated CPUs, or all usable CPUs if there are none.
     pub(super) fn measured(&self) -> CpuList {
         let usable = self.platform.usable();
         let isolated = usable.intersection(&self.isolated());
         if isolated.is_empty() { usable } else { isolated }
     }
-    /// A CPU for everything else: the first that is not isolated.
+    /// A CPU for all other work: the first that is not isolated.
     pub(super) fn housekeeping(&self) -> Cpu {
         let isolated = self.isolated();
         let mut online = self.platform.online().iter();
         online.find(|&cpu| !isolated.contains(cpu)).unwrap_or(Cpu(0))
     }
-    /// Every process that can be seen.
+    /// Every visible process.
     pub(super) fn processes(&self) -> &[ProcessStat] {
         self.processes.get_or_init(|| {
             let pids = self.numbered("proc", "").into_iter();
             pids.filter_map(|pid| process(&self.root.bytes(format!("proc/{pid}/stat"))?)).collect()
         })
     }
-    /// This process.
+    /// The record of this process.
     pub(super) fn own_process(&self) -> Option<ProcessStat> {
         process(&self.bytes("proc/self/stat")?)
     }
@@ -152,19 +153,19 @@ fn process(text: &[u8]) -> Option<ProcessStat> {
     })
 }
 
-/// `LIST` as prose: "CPU 3" or "CPUs 0-3".
+/// Formats a CPU list as "CPU 3" or "CPUs 0-3".
 pub(super) fn cpus_in_words(cpus: &CpuList) -> String {
     let noun = if cpus.len() == 1 { "CPU" } else { "CPUs" };
     format!("{noun} {cpus}")
 }
 
-/// The word in brackets of a setting that shows its choices: `always [madvise] never`.
+/// The word in brackets in a setting that lists its choices: `always [madvise] never`.
 pub(super) fn chosen(text: &str) -> &str {
     let inside = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
     inside.map_or(text, |(word, _)| word)
 }
 
-/// `part` of `whole` in per cent: "97", "3.5", "less than 0.1".
+/// Formats `part` of `whole` in per cent: "97", "3.5", "less than 0.1".
 pub(super) fn percent(part: f64, whole: f64) -> String {
     let percent = 100.0 * part / whole;
     if percent > 0.0 && percent < 0.1 {

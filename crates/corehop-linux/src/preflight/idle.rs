@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wait of an idle CPU for work, by the files of the host, and the one setting that would make wake-ups cheaper.
+//! The way in which an idle CPU waits for work, according to the host's files, and the one setting that would make
+//! wake-ups cheaper.
 
 use corehop_plan::host::wakes::{IdleWait, Setting};
 use corehop_plan::units::Cpu;
@@ -8,32 +9,32 @@ use super::CheckFinding;
 use super::frequency::CPUS;
 use super::host::PreflightHost;
 
-/// A state that takes longer to leave may keep less than the caches.
+/// The exit latency in µs above which an idle state may lose more than the caches.
 const SHALLOW_US: u32 = 10;
 /// The file with the time for which an idle CPU of a guest polls before it halts.
 const HALT_POLL: &str = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
-/// The kernel's own default for that file.
+/// The kernel's default for that file.
 const POLL_NS: u64 = 200_000;
 
-/// A way of sleeping that is enabled.
+/// An enabled idle state.
 struct IdleState {
     number: u32,
     name: String,
     latency_us: u32,
 }
 
-/// The files of the kernel about idle CPUs.
+/// The kernel's files about idle CPUs.
 struct Idle {
     driver: Option<String>,
     governor: Option<String>,
-    /// The states that are enabled on some usable CPU, by number.
+    /// The idle states that are enabled on some usable CPU, by number.
     states: Vec<IdleState>,
     /// The time for which an idle CPU polls before it halts, in ns; `None` without that file.
     halt_poll_ns: Option<u64>,
 }
 
 impl Idle {
-    /// `None` where the host has none of the files.
+    /// Reads the files; `None` if the host has none of them.
     fn of(host: &PreflightHost) -> Option<Self> {
         let mut states: Vec<IdleState> =
             host.platform.usable().iter().flat_map(|cpu| states(host, cpu)).collect();
@@ -52,19 +53,19 @@ impl Idle {
         })
     }
 
-    /// Whether idle CPUs poll for a while before they halt, by a governor of guests.
+    /// Whether idle CPUs poll for a while before they halt, under a governor for guests.
     fn is_haltpoll(&self) -> bool {
         self.governor.as_deref() == Some("haltpoll")
     }
 
-    /// `driver D, governor G`, as far as they are known.
+    /// The text `driver D, governor G`, as far as both are known.
     fn by(&self) -> String {
         let part = |what: &str, name: &Option<String>| Some(format!("{what} {}", name.as_ref()?));
         let both = [part("driver", &self.driver), part("governor", &self.governor)];
         both.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// The states that take long to leave, the deepest last.
+    /// The idle states with a long exit latency, the deepest last.
     fn deep(&self) -> Vec<&IdleState> {
         let mut deep: Vec<_> = self.states.iter().filter(|it| it.latency_us > SHALLOW_US).collect();
         deep.sort_by_key(|it| it.latency_us);
@@ -84,7 +85,7 @@ fn states(host: &PreflightHost, cpu: Cpu) -> Vec<IdleState> {
     host.numbered(&folder, "state").into_iter().filter_map(state).collect()
 }
 
-/// The wait of an idle CPU. `None` where the host does not say.
+/// The way in which an idle CPU waits. `None` if the host's files do not show the way.
 pub(super) fn wait(host: &PreflightHost) -> Option<IdleWait> {
     let idle = Idle::of(host)?;
     let fixed = |how: String| IdleWait { how, setting: None };
@@ -140,7 +141,7 @@ fn haltpoll(host: &PreflightHost, idle: &Idle) -> IdleWait {
     }
 }
 
-/// Deep states off: the shallow ones stay.
+/// The setting that disables deep idle states and keeps the shallow ones.
 fn without_deep(host: &PreflightHost, idle: &Idle, deepest: &IdleState) -> Setting {
     let shallow = idle.states.iter().map(|it| it.latency_us).filter(|&us| us <= SHALLOW_US).max();
     Setting {
@@ -155,7 +156,7 @@ fn without_deep(host: &PreflightHost, idle: &Idle, deepest: &IdleState) -> Setti
     }
 }
 
-/// A limit on the time of a wake-up, as long as a program holds the file open: idle CPUs poll.
+/// The setting that limits the wake-up latency while a program keeps the file open, so that idle CPUs poll.
 fn latency_limit(host: &PreflightHost) -> Setting {
     let held = "exec 3> /dev/cpu_dma_latency; printf '\\0\\0\\0\\0' >&3; sleep infinity";
     Setting {
@@ -187,7 +188,7 @@ fn without_states(host: &PreflightHost) -> IdleWait {
     }
 }
 
-/// The command that switches idle states off.
+/// The command that disables idle states.
 fn switch_off(host: &PreflightHost, deep: &[&IdleState]) -> String {
     let mut numbers: Vec<_> = deep.iter().map(|state| state.number.to_string()).collect();
     numbers.sort_unstable();
@@ -199,7 +200,7 @@ fn switch_off(host: &PreflightHost, deep: &[&IdleState]) -> String {
     host.write(1, &format!("/{CPUS}/cpu*/cpuidle/state{numbers}/disable"))
 }
 
-/// The concern `idle-states`.
+/// The check of the concern `idle-states`.
 pub(super) fn idle_states(host: &PreflightHost) -> Option<CheckFinding> {
     let idle = Idle::of(host)?;
     if idle.states.is_empty() {
@@ -217,7 +218,8 @@ pub(super) fn idle_states(host: &PreflightHost) -> Option<CheckFinding> {
     }
 }
 
-/// A guest whose idle CPUs halt at once: the state has no latency of its own, and each end of a halt is a visit to the host.
+/// The finding for a guest whose idle CPUs halt immediately: the state has no latency of its own, but each exit from
+/// a halt involves the hypervisor.
 fn halting(host: &PreflightHost, idle: &Idle) -> Option<CheckFinding> {
     let at_once = idle.is_haltpoll() && idle.halt_poll_ns == Some(0);
     let IdleWait { how, setting } = at_once.then(|| haltpoll(host, idle))?;

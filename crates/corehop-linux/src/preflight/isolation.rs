@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPU isolation: isolated CPUs, no tick, callbacks and interrupts elsewhere.
+//! Checks of CPU isolation: isolated CPUs, no tick, and callbacks and interrupts on other CPUs.
 
 use corehop_plan::units::CpuList;
 
@@ -35,14 +35,14 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
 ];
 
-/// The CPUs to isolate: all that are online but those of the first core.
+/// The CPUs to isolate: all online CPUs except those of the first core.
 fn candidates(host: &PreflightHost) -> CpuList {
     let online = host.platform.online();
     let first = host.platform.cores.value.containing(host.housekeeping());
     CpuList::new(online.iter().filter(|&cpu| first.is_none_or(|core| !core.contains(cpu))))
 }
 
-/// The addition to the kernel's command line, `LIST` standing for the CPUs.
+/// The addition to the kernel's command line, where `LIST` stands for the CPUs.
 fn at_boot(host: &PreflightHost, parameters: &str) -> String {
     let cpus = candidates(host);
     if cpus.is_empty() {
@@ -108,13 +108,13 @@ fn rcu_callbacks(host: &PreflightHost) -> Option<CheckFinding> {
     Some(CheckFinding::note(found).remark(at_boot(host, "rcu_nocbs=LIST")))
 }
 
-/// An interrupt line of a device.
+/// A device's interrupt line.
 struct Interrupt {
     name: String,
     count: u64,
 }
 
-/// The device interrupts that `cpus` may get, the busiest first.
+/// The device interrupts that `cpus` may receive, the busiest first.
 fn reaching(host: &PreflightHost, cpus: &CpuList) -> Option<Vec<Interrupt>> {
     let text = host.text("proc/interrupts")?;
     let columns = text.lines().next()?.split_whitespace().count();

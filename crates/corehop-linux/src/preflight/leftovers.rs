@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes left by a run that was killed together with its supervisor.
+//! Checks for changes left by a run that was killed together with its supervisor.
 
 use corehop_plan::finding::Finding;
 
@@ -8,10 +8,10 @@ use corehop_system::supervisor::{Leftover, REMEDY};
 
 /// The name of the finding.
 pub(super) const ID: &str = "left-behind";
-/// Why it matters.
+/// The reason why the finding matters.
 pub(super) const WHY: &str = "A setting that a dead run changed, or a load that it started, makes every result wrong; `measure` does not start until the change is undone.";
 
-/// The finding about `left`; None where nothing is.
+/// The finding about `left`; `None` if nothing is left.
 pub(super) fn of(left: &[Leftover]) -> Option<Finding> {
     let lines: Vec<String> = left.iter().map(ToString::to_string).collect();
     let found = format!("still to do after a run that was killed: {}", lines.join("; "));

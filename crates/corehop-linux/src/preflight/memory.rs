@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Page management of the kernel: huge pages, merging, swapping, moving to other nodes.
+//! Checks of the kernel's page management: huge pages, merging, swapping, and migration to other
+//! nodes.
 
 use super::host::{PreflightHost, chosen};
 use super::{CheckFinding, Concern};
 
-/// The name of the finding about pages that the kernel moves.
+/// The name of the finding about pages that the kernel migrates.
 pub(super) const NUMA_BALANCING: &str = "numa-balancing";
 
 pub(super) const CONCERNS: &[Concern] = &[
@@ -83,7 +84,7 @@ fn page_merging(host: &PreflightHost) -> Option<CheckFinding> {
     Some(CheckFinding::note("equal pages are being merged").command(command))
 }
 
-/// Whether there is a place to swap to.
+/// Whether the host has swap space.
 pub(super) fn swaps(host: &PreflightHost) -> bool {
     host.text("proc/swaps").is_some_and(|text| text.lines().count() > 1)
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The doctor: what this host allows, and what would spoil a measurement on it.
+//! The checks of `corehop doctor`: what this host allows, and what would disturb a measurement on it.
 //!
-//! One small check per concern. A check looks at files below one directory, so that a copy of
-//! another host's files tells of that host, and at what a few system calls answered
-//! ([`Probes`]). It says what it found and what to type; why the concern matters is the same
-//! wherever it arises, and stands beside its name.
+//! There is one small check per concern. A check reads files below one directory, so that a copy of another host's
+//! files describes that host. A check also uses the results of a few system calls ([`Probes`]). A check returns what
+//! it found and a command to type. The reason why the concern matters is the same on every host, and is stored beside
+//! its name.
 //!
-//! Nothing is changed, and nothing waits: a visit takes some milliseconds, so every run has one. The
-//! distance of the CPUs ([`distance()`]) takes a watch of a second, and the cost of wake-ups ([`wake_up()`]) some tenths: only
-//! the verb `doctor` has them.
+//! The checks change nothing and do not wait: they take some milliseconds, so every run makes them. Only the verb
+//! `doctor` measures the distance of the CPUs ([`distance()`]), which takes a second, and the cost of wake-ups
+//! ([`wake_up()`]), which takes some tenths of a second.
 
 #![expect(clippy::unnecessary_wraps, reason = "every check has the same type")]
 
@@ -40,17 +40,17 @@ use host::PreflightHost;
 pub use probe::{ProbeResult, Probes};
 pub use wake_up::{idle_wait, wake_up};
 
-/// Something about a host that matters to a measurement.
+/// A property of a host that affects measurements.
 struct Concern {
-    /// Its name.
+    /// The name of the concern.
     id: &'static str,
-    /// Why it matters, in one sentence.
+    /// The reason why the concern matters, in one sentence.
     why: &'static str,
-    /// Looks at it. Nothing where the host does not tell.
+    /// Checks the concern. `None` if the host does not show the concern.
     check: fn(&PreflightHost) -> Option<CheckFinding>,
 }
 
-/// The finding of a check.
+/// The result of a check.
 struct CheckFinding {
     severity: Severity,
     found: String,
@@ -74,11 +74,11 @@ impl CheckFinding {
     fn obstacle(found: impl Into<String>) -> Self {
         Self::new(Severity::Obstacle, found)
     }
-    /// The command to type.
+    /// Adds the command to type.
     fn command(self, command: impl Into<String>) -> Self {
         Self { command: Some(command.into()), ..self }
     }
-    /// A further remark; without a command, the only one.
+    /// Adds a remark to the command; without a command, the remark stands alone.
     fn remark(self, remark: impl Into<String>) -> Self {
         Self { remark: Some(remark.into()), ..self }
     }
@@ -104,7 +104,7 @@ const NOT_TOLD: &str = "not-told";
 const NOT_TOLD_WHY: &str =
     "A setting that corehop cannot read may be correct, or may spoil every sample.";
 
-/// Every name that a finding can have, with the reason why it matters.
+/// Returns every possible name of a finding, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
     let others = [
         (distance::ID, distance::WHY),
@@ -115,9 +115,9 @@ pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
     concerns().map(|concern| (concern.id, concern.why)).chain(others)
 }
 
-/// The findings on the host whose files are below `root`, the most severe first.
+/// Returns the findings on the host whose files are below `root`, the most severe first.
 ///
-/// `platform` describes the same host. System calls are made only where `root` is this host.
+/// `platform` must describe that host. System calls are made only if `root` is this host.
 pub fn doctor(root: &SysRoot, platform: &Platform) -> Vec<Finding> {
     let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
     let mut findings = examine(root, platform, &probes);
@@ -128,7 +128,7 @@ pub fn doctor(root: &SysRoot, platform: &Platform) -> Vec<Finding> {
     findings
 }
 
-/// Of a host's findings those about others that move threads, as far as there are some.
+/// Returns the findings about other software that moves threads.
 pub fn movers(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     let is_one = |it: &&Finding| {
         let numa = it.id == memory::NUMA_BALANCING;
@@ -138,7 +138,7 @@ pub fn movers(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
     findings.iter().filter(is_one)
 }
 
-/// [`doctor`], with the answers of the system calls handed in.
+/// Runs the checks of [`doctor`] with given results of the system calls.
 pub fn examine(root: &SysRoot, platform: &Platform, probes: &Probes) -> Vec<Finding> {
     let host = PreflightHost::new(root, platform, probes);
     let mut findings = Vec::new();
@@ -156,7 +156,7 @@ pub fn examine(root: &SysRoot, platform: &Platform, probes: &Probes) -> Vec<Find
     findings
 }
 
-/// Whether any finding makes measuring impossible.
+/// Returns whether any finding makes measurements impossible.
 pub fn is_impossible(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.severity == Severity::Obstacle)
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Others that move threads: the kernel's cache-aware balancing, a loaded scheduler, numad.
+//! Checks for other software that moves threads: the kernel's cache-aware balancing, a loaded
+//! scheduler, numad.
 
 use super::host::PreflightHost;
 use super::{CheckFinding, Concern};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Other activity: load, busy processes, stolen time, limits of the cgroup.
+//! Checks of other activity: load, busy processes, stolen time, and limits of the cgroup.
 
 use std::path::{Path, PathBuf};
 
@@ -57,12 +57,13 @@ fn load(host: &PreflightHost) -> Option<CheckFinding> {
     })
 }
 
-/// Ticks of `/proc/PID/stat` per second: USER_HZ, the same on every architecture that matters.
+/// The number of ticks of `/proc/PID/stat` per second: USER_HZ, which is 100 on every relevant
+/// architecture.
 const TICKS: f64 = 100.0;
-/// The share of a CPU above which a process is busy.
+/// The share of a CPU above which a process counts as busy.
 const BUSY: f64 = 0.1;
 
-/// A process and its share of a CPU since it started.
+/// A process and its share of a CPU since its start.
 struct CpuShare<'a> {
     process: &'a ProcessStat,
     share: f64,
@@ -129,7 +130,7 @@ fn steal(host: &PreflightHost) -> Option<CheckFinding> {
     ))
 }
 
-/// A limit on CPU time, as so many CPUs, and the file that sets it.
+/// A limit on CPU time, in CPUs, and the file that sets it.
 fn quota(host: &PreflightHost, group: &Path) -> Option<(f64, PathBuf, &'static str)> {
     let second = group.join("cpu.max");
     if let Some(text) = host.text(&second) {
@@ -156,9 +157,9 @@ fn cpu_quota(host: &PreflightHost) -> Option<CheckFinding> {
     ))
 }
 
-/// Below this, working sets beyond a few MiB do not fit beside the program.
+/// Below this much memory, working sets beyond a few MiB do not fit beside the program.
 const LITTLE: u64 = 256 << 20;
-/// Below this, not even the smallest run fits.
+/// Below this much memory, not even the smallest run fits.
 const TOO_LITTLE: u64 = 48 << 20;
 
 fn memory(host: &PreflightHost) -> Option<CheckFinding> {
@@ -175,7 +176,7 @@ fn memory(host: &PreflightHost) -> Option<CheckFinding> {
     })
 }
 
-/// The memory that the tightest of the process's groups leaves.
+/// The memory that the most restrictive of the process's groups leaves.
 fn group_memory(host: &PreflightHost) -> Option<Bytes> {
     let left = |group: PathBuf| {
         let value = |file: &str| host.value::<u64>(group.join(file));

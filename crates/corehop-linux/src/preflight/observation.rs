@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Observability of a run.
+//! Checks whether runs can be observed.
 
 use super::host::{PreflightHost, chosen};
 use super::rights::{Capability, has, may_trace};
@@ -60,7 +60,7 @@ fn hardware_counters(host: &PreflightHost) -> Option<CheckFinding> {
     })
 }
 
-/// The highest level at which the kernel lets a user count in the user's own process.
+/// The highest value of the kernel setting at which users may count events in their own processes.
 const OWN_PROCESS: i32 = 2;
 
 fn perf_events(host: &PreflightHost) -> Option<CheckFinding> {

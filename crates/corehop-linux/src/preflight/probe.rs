@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A few questions that only a system call answers.
+//! Facts that only a system call reveals.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,26 +9,28 @@ use std::path::PathBuf;
 use crate::rseq::Rseq;
 use corehop_system::thread::apart;
 
-/// The kernel's answer: done, or an error number.
+/// The result of a system call: success, or an error number.
 pub type ProbeResult = Result<(), i32>;
 
-/// The answers of a few system calls; None where they were not made.
+/// The results of a few system calls; `None` for calls that were not made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Probes {
-    /// May a thread run under SCHED_FIFO?
+    /// Whether a thread may run under `SCHED_FIFO`.
     pub real_time: Option<ProbeResult>,
-    /// Are there restartable sequences?
+    /// Whether the kernel supports restartable sequences.
     pub rseq: Option<ProbeResult>,
-    /// Does the processor count instructions for us?
+    /// Whether the processor counts instructions for this process.
     pub hardware_counters: Option<ProbeResult>,
-    /// The longest wake-up that somebody tolerates now, in microseconds (`/dev/cpu_dma_latency`).
+    /// The longest wake-up latency that a program currently tolerates, in microseconds
+    /// (`/dev/cpu_dma_latency`).
     pub wake_limit_us: Option<u32>,
     /// The path of this program.
     pub program: Option<PathBuf>,
 }
 
 impl Probes {
-    /// Asks this host. Takes well below a millisecond and leaves nothing behind.
+    /// Makes the system calls on this host. The calls take well below a millisecond and change
+    /// nothing.
     pub fn ask() -> Self {
         // A thread of its own: what it is given goes with it.
         let asked = apart(|| (real_time(), answer(Rseq::of_this_thread()))).ok();
@@ -46,7 +48,7 @@ fn answer<T>(result: io::Result<T>) -> ProbeResult {
     result.map(|_| ()).map_err(|error| error.raw_os_error().unwrap_or(0))
 }
 
-/// Gives the calling thread the lowest real-time priority; it is to end right afterwards.
+/// Gives the calling thread the lowest real-time priority; the thread must end right afterwards.
 fn real_time() -> ProbeResult {
     let lowest = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK;
@@ -55,10 +57,9 @@ fn real_time() -> ProbeResult {
     answer(if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) })
 }
 
-/// Opens and closes a counter of the calling thread's instructions, in user mode
-/// (perf_event_open(2)).
+/// Opens and closes a counter of the calling thread's user-mode instructions (perf_event_open(2)).
 fn hardware_counters() -> ProbeResult {
-    /// `PERF_ATTR_SIZE_VER0`: the first version of the structure, which every kernel takes.
+    /// `PERF_ATTR_SIZE_VER0`: the first version of the structure, which every kernel accepts.
     const SIZE: u64 = 64;
     const TYPE_HARDWARE: u64 = 0;
     const INSTRUCTIONS: u64 = 1;
@@ -81,7 +82,7 @@ fn hardware_counters() -> ProbeResult {
     Ok(())
 }
 
-/// Reads the limit. To open the file is to ask for the default, which is none.
+/// Reads the latency limit. Opening the file requests the default, which is no limit.
 fn wake_limit() -> Option<u32> {
     let mut bytes = [0; 4];
     File::open("/dev/cpu_dma_latency").ok()?.read_exact(&mut bytes).ok()?;

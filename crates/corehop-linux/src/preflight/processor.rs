@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The processor: CPUs, siblings, the last-level cache, the counter, what it is a guest of.
+//! Checks of the processor: CPUs, siblings, the last-level cache, the time-stamp counter, and the
+//! hypervisor.
 
 use corehop_plan::platform::Cache;
 use corehop_plan::units::{Bytes, CpuList};
@@ -85,10 +86,11 @@ fn hypervisor(host: &PreflightHost) -> Option<CheckFinding> {
     ))
 }
 
-/// More than any processor has per CPU: the most so far is 48 MiB for a core (EPYC 7373X, 9184X).
+/// A last-level cache size per CPU that exceeds all processors: the largest so far is 48 MiB for a
+/// core (EPYC 7373X, 9184X).
 const LARGEST_LLC_PER_CPU: u64 = 64 << 20;
-/// The same where siblings are rarely switched off; a guest that is told of more sees a cache that
-/// it shares with others.
+/// The corresponding size for a guest, where SMT siblings are rarely switched off. A guest with a
+/// larger stated cache sees one that it shares with others.
 const LARGEST_LLC_PER_CPU_OF_A_GUEST: u64 = 24 << 20;
 
 fn llc_size(host: &PreflightHost) -> Option<CheckFinding> {

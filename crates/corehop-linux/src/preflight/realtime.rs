@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Limits of the kernel on real-time threads: throttling, the fair server, budgets of groups,
-//! where it can be preempted.
+//! Checks of the kernel's limits on real-time threads: throttling, the fair server, group budgets,
+//! and the kernel's preemption model.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
 ];
 
-/// The duty budget that the live machine keeps by itself: half of any 100 ms.
+/// The duty budget that the live machine enforces itself: half of any 100 ms.
 const DUTY: f64 = 0.5;
 
 fn throttling(host: &PreflightHost) -> Option<CheckFinding> {
@@ -59,7 +59,7 @@ fn throttling(host: &PreflightHost) -> Option<CheckFinding> {
     Some(CheckFinding::ok(found))
 }
 
-/// The largest share of a CPU that is kept for ordinary work, by debugfs.
+/// The largest share of a CPU that is reserved for ordinary work, from debugfs.
 fn fair_share(host: &PreflightHost) -> Option<f64> {
     let folder = "sys/kernel/debug/sched/fair_server";
     let share = |cpu: u32| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rights of this process: real-time scheduling, locked memory, tracing.
+//! Checks of this process's privileges: real-time scheduling, locked memory, tracing.
 
 use corehop_plan::shown;
 use corehop_plan::units::Bytes;
@@ -41,8 +41,8 @@ pub(super) enum Capability {
     Bpf = 39,
 }
 
-/// Whether the process has a capability that counts: one inside a user namespace of its own opens
-/// none of the doors that matter here.
+/// Whether the process has an effective capability; a capability inside the process's own user
+/// namespace does not count.
 pub(super) fn has(host: &PreflightHost, capability: Capability) -> bool {
     let all_users = |map: String| map.split_whitespace().nth(2) == Some("4294967295");
     let whole = host.text("proc/self/uid_map").is_none_or(all_users);
@@ -51,12 +51,12 @@ pub(super) fn has(host: &PreflightHost, capability: Capability) -> bool {
     whole && mask >> capability as u32 & 1 == 1
 }
 
-/// Whether tracing is allowed: by the two capabilities made for it, or the one that was there before.
+/// Whether tracing is allowed: by the two capabilities made for it, or by the older capability.
 pub(super) fn may_trace(host: &PreflightHost) -> bool {
     has(host, Capability::SysAdmin) || has(host, Capability::Bpf) && has(host, Capability::Perfmon)
 }
 
-/// The soft limit of that name in `/proc/self/limits`; `u64::MAX` where there is none.
+/// The soft limit of that name in `/proc/self/limits`; `u64::MAX` for no limit.
 fn limit(host: &PreflightHost, name: &str) -> Option<u64> {
     let text = host.text("proc/self/limits")?;
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -66,10 +66,10 @@ fn limit(host: &PreflightHost, name: &str) -> Option<u64> {
     }
 }
 
-/// The users who may run a program file with rights of its own.
+/// The group of users who may run an executable with its own privileges.
 const GROUP: &str = "corehop";
 
-/// Adds how the rights are given.
+/// Adds to a finding how the privileges can be given.
 fn with_rights(host: &PreflightHost, verdict: CheckFinding) -> CheckFinding {
     if host.line("proc/self/status", "NoNewPrivs").as_deref() == Some("1") {
         return verdict.remark(
@@ -128,7 +128,8 @@ fn real_time(host: &PreflightHost) -> Option<CheckFinding> {
     }
 }
 
-/// The largest working set of the presets (32 MiB), and as much again for the rest.
+/// The locked memory that suffices: the largest working set of the presets (32 MiB), and as much
+/// again for the rest.
 const ENOUGH_LOCKED: u64 = 64 << 20;
 
 fn memory_lock(host: &PreflightHost) -> Option<CheckFinding> {

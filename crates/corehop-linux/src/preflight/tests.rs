@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Single concerns on hosts of a few files: each word of a finding, and the values at which it turns.
+//! Tests of single concerns on hosts with a few files: the words of a finding, and the thresholds.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A host with these files, each of one content.
+/// A host with these files and contents.
 fn root(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for (path, content) in files {
@@ -19,12 +19,12 @@ fn root(files: &[(&str, &str)]) -> TempDir {
     root
 }
 
-/// A machine of eight CPUs in two packages, and of two nodes.
+/// A machine of eight CPUs in two packages and two nodes.
 fn platform() -> Platform {
     Platform::named("xeon_e5520").unwrap().unwrap()
 }
 
-/// The finding about a concern on such a host.
+/// The finding about a concern on a host with these files.
 fn about(id: &str, files: &[(&str, &str)]) -> Option<CheckFinding> {
     on(&platform(), id, files, &Probes::default())
 }
@@ -42,7 +42,7 @@ fn on(
     (concern.check)(&host)
 }
 
-/// Severity and words of it.
+/// The severity and the words of the finding.
 fn told(id: &str, files: &[(&str, &str)]) -> (Severity, String) {
     let it = about(id, files).unwrap();
     (it.severity, it.found)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The finding about the cost of wake-ups, which is measured by hand-overs between threads of corehop's own.
+//! The finding about the cost of wake-ups, which is measured by hand-overs between threads of corehop.
 
 use corehop_plan::finding::{Finding, Severity};
 use corehop_plan::host::wakes::IdleWait;
@@ -12,8 +12,8 @@ use corehop_system::discover::SysRoot;
 pub(super) const ID: &str = "wake-up";
 pub(super) const WHY: &str = "A thread that wakes another thread on an idle CPU pays for an interrupt and for the idle-state exit: if both are expensive, one setting may help all programs more than moving a few threads.";
 
-/// The doctor's finding about wake-ups: what was measured, the command of the setting that is expected to help, if there is
-/// one, and the reasons.
+/// Returns the doctor's finding about wake-ups: the measured costs, the command of the setting that is expected to
+/// help, if there is one, and the reasons.
 pub fn wake_up(
     severity: Severity,
     found: String,
@@ -24,8 +24,8 @@ pub fn wake_up(
     super::finding(ID, WHY, verdict)
 }
 
-/// The wait of an idle CPU of the host below `root`, and the setting that would shorten the wait of a wake-up. `None` where the
-/// host does not say.
+/// Returns how an idle CPU of the host below `root` waits, and the setting that would make wake-ups cheaper. `None`
+/// if the host's files do not show how its CPUs wait.
 pub fn idle_wait(root: &SysRoot, platform: &Platform) -> Option<IdleWait> {
     let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
     idle::wait(&PreflightHost::new(root, platform, &probes))

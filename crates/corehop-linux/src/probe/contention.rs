@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Detects CPUs that share a core: multiplications slow each other down only on a shared multiplier.
+//! Detects CPUs that share a core: multiplications slow each other down only on a shared
+//! multiplier.
 //!
-//! One thread times short spells of independent multiplications, first alone, then while another
-//! CPU does the same without end. Only spells during which the other one demonstrably ran count,
-//! and the shortest of them is compared with the shortest alone: what else runs on the machine
-//! lengthens a spell, but not every one of them.
+//! One thread times short intervals of independent multiplications, first alone, then while another
+//! CPU multiplies without pause. Only intervals in which the other thread demonstrably ran count.
+//! The shortest of them is compared with the shortest interval alone, because other activity
+//! lengthens some intervals but not all.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,15 +16,15 @@ use corehop_plan::units::Cpu;
 use super::{ProbeError, joined, on_cpu, pin};
 use corehop_system::clock::{Ticks, now};
 
-/// Rounds of eight multiplications in a spell: some microseconds.
+/// The number of rounds of eight multiplications in an interval: some microseconds.
 const SPELL: u64 = 1_000;
-/// Spells alone.
+/// The number of intervals alone.
 const ALONE: u32 = 1_000;
-/// Spells together that count, and how many are tried for them.
+/// The number of common intervals that count, and the number of attempts for them.
 const TOGETHER: usize = 500;
 const TRIES: u32 = 20_000;
 
-/// The contentions of all pairs that are to be measured.
+/// Measures the slowdown of all pairs that are to be measured.
 pub(super) fn all(
     platform: &Platform,
     progress: &mut dyn FnMut(&str),
@@ -38,8 +39,8 @@ pub(super) fn all(
     Ok(contentions)
 }
 
-/// The shortest spell together over the shortest alone; nothing where the two hardly ever ran at
-/// the same time.
+/// The shortest common interval divided by the shortest interval alone; `None` if the two threads
+/// hardly ran simultaneously.
 fn slowdown(from: Cpu, to: Cpu) -> Result<Option<f64>, ProbeError> {
     on_cpu(from, || {
         let alone = (0..ALONE).map(|_| spell()).min().unwrap_or(Ticks::MAX);
@@ -60,8 +61,8 @@ fn slowdown(from: Cpu, to: Cpu) -> Result<Option<f64>, ProbeError> {
     })
 }
 
-/// The shortest of the spells during which the other thread went through at least half as much
-/// work: it ran all the time, or nearly so.
+/// The shortest interval during which the other thread completed at least half as much work, so
+/// that it ran nearly all the time.
 fn together(spells: &AtomicU64) -> Option<Ticks> {
     let mut counted = Vec::new();
     for _ in 0..TRIES {
@@ -78,14 +79,14 @@ fn together(spells: &AtomicU64) -> Option<Ticks> {
     (counted.len() >= TOGETHER / 10).then(|| counted.into_iter().min())?
 }
 
-/// The ticks of one spell.
+/// The ticks of one interval.
 fn spell() -> Ticks {
     let began = now();
     multiply(SPELL);
     now() - began
 }
 
-/// Rounds of eight multiplications that do not wait for each other: as many as the core can do.
+/// Executes rounds of eight independent multiplications, as many as the core can do.
 fn multiply(rounds: u64) {
     // SAFETY: computes in registers only.
     unsafe {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rate of memory: the CPUs of a node read lines that are in no cache, eight at a time each, alone and all together.
+//! Measures the rate of memory: the CPUs of a node read uncached lines, eight at a time each, alone and all together.
 //!
-//! A chase waits for one line after the other and never comes near this rate; a polluter beside it may.
+//! A pointer chase waits for each line and never reaches this rate, but a polluter beside it may.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,19 +17,19 @@ use crate::set_memory::SetMemory;
 use crate::walk::Walk;
 use corehop_system::clock::{TickClock, Ticks, now};
 
-/// The list of each CPU: a walk takes some milliseconds.
+/// The size of the list of each CPU; a walk takes some milliseconds.
 const LIST: Bytes = Bytes::from_mib(8);
-/// The chains of each: as many lines are under way at once.
+/// The number of chains of each CPU, which is the number of lines in flight.
 const CHAINS: u8 = 8;
-/// Rounds, of which the fastest counts: what disturbs one makes it longer.
+/// The number of rounds, of which the fastest counts, because disturbances only make a round longer.
 const ROUNDS: u32 = 8;
-/// No more CPUs than this: a controller has its fill of fewer.
+/// The largest number of CPUs; fewer already saturate a memory controller.
 const MOST: usize = 16;
-/// A walk that takes longer than this is given up.
+/// The time after which a walk is given up, in nanoseconds.
 const PATIENCE_NS: f64 = 1e9;
 
-/// The time between two lines that the first node serves, to one CPU and to all of its usable ones. None where memory is
-/// short, or a walk does not end in time.
+/// The time between two lines that the first node serves, to one CPU and to all of its usable CPUs. `None` if memory
+/// is short, or a walk does not end in time.
 pub(super) fn of(
     platform: &Platform,
     clock: &TickClock,
@@ -52,10 +52,10 @@ pub(super) fn of(
     Ok(Some(Controller { one_ns: one, all_ns: all, cpus: cpus.len() as u32 }))
 }
 
-/// The time when a CPU's walk began and ended; None of one that came to no end.
+/// The start and the end of a CPU's walk; `None` if the walk did not end.
 type WalkInterval = Option<(Ticks, Ticks)>;
 
-/// Nanoseconds between two lines to these CPUs together.
+/// The time in nanoseconds between two lines to these CPUs together.
 fn rate(cpus: &[Cpu], clock: &TickClock) -> Result<Option<f64>, ProbeError> {
     let set = WorkingSet { page: Page::Transparent, chains: CHAINS, ..WorkingSet::list(LIST, 0.0) };
     let meeting = Meeting { of: cpus.len(), arrived: AtomicUsize::new(0) };
@@ -88,14 +88,14 @@ fn rate(cpus: &[Cpu], clock: &TickClock) -> Result<Option<f64>, ProbeError> {
     Ok(shortest.map(|ticks| clock.nanos(ticks) / lines as f64))
 }
 
-/// Threads that begin a round together.
+/// Lets threads begin a round together.
 struct Meeting {
     of: usize,
     arrived: AtomicUsize,
 }
 
 impl Meeting {
-    /// Waits until all have come to this round. False where one stays away.
+    /// Waits until all threads have reached this round. Returns false if a thread does not arrive.
     fn wait(&self, round: usize, clock: &TickClock) -> bool {
         self.arrived.fetch_add(1, Ordering::AcqRel);
         let end = now() + clock.ticks(PATIENCE_NS);
@@ -109,7 +109,7 @@ impl Meeting {
     }
 }
 
-/// When a walk of lines that are in no cache began and ended, if it came to its end.
+/// The start and the end of a walk over uncached lines, if the walk ended.
 fn walk(set: &WorkingSet, memory: &SetMemory, clock: &TickClock) -> Option<(Ticks, Ticks)> {
     let mut walk = Walk::new(set, memory.linked());
     let began = now();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Access time by the size of a shuffled list, on one CPU: the plateaus are the cache levels.
+//! Measures the access time by the size of a shuffled list, on one CPU; the plateaus are the cache
+//! levels.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Platform;
@@ -13,22 +14,24 @@ use crate::set_memory::SetMemory;
 use crate::walk::Walk;
 use corehop_system::clock::{TickClock, Ticks, now};
 
-/// Walks of one list: at least two after the one that warms it, more while time is left.
+/// The smallest and the largest number of walks per list after the warming walk.
 const WALKS: [u32; 2] = [2, 200];
 const WALKS_NS: f64 = 20e6;
-/// Lists up to this size are looked at again, in other page frames and at another time: what else
-/// runs on a core takes its small caches away for a while, and some frames fall on the same sets.
+/// The largest size that is measured again in other page frames and at another time, because other
+/// activity on a core temporarily takes small caches away, and some page frames map to the same
+/// sets.
 const SMALL: Bytes = Bytes::from_mib(8);
 const PASSES: u32 = 3;
-/// A walk that takes longer than this is given up, and the curve ends.
+/// The time after which a walk is given up and the curve ends, in nanoseconds.
 const PATIENCE_NS: f64 = 3e9;
-/// From this size on a list's lines are looked for in no cache, too.
+/// The size from which a list is also measured uncached.
 const LARGE: Bytes = Bytes::from_mib(1);
-/// The list whose lines are looked for in no cache: enough to outlast what DRAM rows gain.
+/// The size of the uncached list, large enough to outweigh the gain from open DRAM rows.
 const COLD: Bytes = Bytes::from_mib(8);
 const COLD_WALKS: u32 = 5;
 
-/// The curve of `cpu`, in huge pages where there are any: it is to show caches, not page walks.
+/// The curve of `cpu`, in huge pages if available, so that the curve shows caches and not page
+/// walks.
 pub(super) fn on(
     platform: &Platform,
     cpu: Cpu,
@@ -63,7 +66,7 @@ pub(super) fn on(
     Ok(LatencyCurve { cpu, points, memory, remote })
 }
 
-/// The shorter times of two looks at one size.
+/// The shorter times of two measurements of one size.
 fn shorter(a: ListAccessTime, b: ListAccessTime) -> ListAccessTime {
     let cold = [a.cold, b.cold].into_iter().flatten().reduce(f64::min);
     ListAccessTime { size: a.size, warm: a.warm.min(b.warm), cold }
@@ -73,8 +76,8 @@ fn list(size: Bytes, node: Option<u32>) -> WorkingSet {
     WorkingSet { page: Page::Transparent, node, ..WorkingSet::list(size, 0.0) }
 }
 
-/// The shortest walk of a list when it is in the caches as far as it fits, and, of large ones, when
-/// it is in none.
+/// The shortest walk of a list that is cached as far as it fits, and, for large lists, the shortest
+/// uncached walk.
 fn point(size: Bytes, clock: &TickClock) -> Result<Option<ListAccessTime>, ProbeError> {
     let set = list(size, None);
     let memory = SetMemory::new(&set, &mut DrawStream::new(size.get(), 0))?;
@@ -100,7 +103,7 @@ fn point(size: Bytes, clock: &TickClock) -> Result<Option<ListAccessTime>, Probe
     Ok(shortest.map(|ticks| ListAccessTime { size, warm: per_access(ticks), cold }))
 }
 
-/// Nanoseconds per access to lines that are in no cache: the shortest of some walks.
+/// The time per access to uncached lines in nanoseconds: the shortest of several walks.
 fn cold(node: Option<u32>, clock: &TickClock) -> Result<Option<f64>, ProbeError> {
     let set = list(COLD, node);
     let memory = SetMemory::new(&set, &mut DrawStream::new(COLD.get(), 1))?;
@@ -112,7 +115,7 @@ fn cold(node: Option<u32>, clock: &TickClock) -> Result<Option<f64>, ProbeError>
     Ok(walks.min().map(|ticks| clock.nanos(ticks) / set.lines() as f64))
 }
 
-/// The ticks of one walk, if it came to its end.
+/// The ticks of one walk, if it ended.
 fn one(walk: &mut Walk, clock: &TickClock) -> Option<Ticks> {
     let walked = walk.walk(None, Ticks::MAX, now() + clock.ticks(PATIENCE_NS));
     walked.complete.then_some(walked.ticks)

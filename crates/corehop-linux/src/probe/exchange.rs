@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The transfer time of a cache line from one CPU to another.
+//! Measures the transfer time of a cache line from one CPU to another.
 //!
-//! Two pinned threads write a line in turn, each waiting for the other's value. The measuring
-//! thread touches the page first, so that the line's home is its own node, and uses many lines, so
-//! that no single place in a sliced cache decides. Half a round trip is one way: a transfer and the
-//! store that caused it. In the control one thread plays both sides on one CPU: what the protocol
-//! itself takes.
+//! Two pinned threads write a line in turn, each waiting for the other thread's value. The measuring thread touches
+//! the page first, so that the line's home is its own node. The measuring thread uses many lines, so that no single
+//! slice of the cache dominates. Half a round trip is the one-way time: a transfer, and the store that caused the
+//! transfer. In the control, one thread plays both sides on one CPU, which gives the time of the protocol itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -18,20 +17,20 @@ use super::{ProbeError, joined, on_cpu, pin};
 use crate::memory::{Mapping, MemoryError};
 use corehop_system::clock::{TickClock, Ticks, now};
 
-/// Lines used, two lines apart so that fetching a neighbour does not help.
+/// The number of lines, two lines apart so that prefetching a neighbour does not help.
 const LINES: u64 = 16;
 const APART: usize = 128;
-/// Round trips per batch: some microseconds, short against a time slice.
+/// The number of round trips per batch, which takes some microseconds and is short compared with a time slice.
 pub(crate) const ROUNDS: u64 = 32;
-/// The most time for all pairs, and the bounds for one.
+/// The most time for all pairs, and the bounds for one pair.
 const ALL_PAIRS_NS: f64 = 8e9;
 const PAIR_NS: [f64; 2] = [1.5e6, 100e6];
-/// The most batches of a pair: more would not change its median.
+/// The largest number of batches of a pair; more would not change the median.
 const BATCHES: u64 = 1_000;
-/// The patience with a pair, in shares, when the other thread does not get its CPU.
+/// The longest wait for a pair, as a multiple of its share of time, if the other thread does not get its CPU.
 const PATIENCE: f64 = 20.0;
 
-/// The exchanges of all pairs that are to be measured.
+/// Measures the exchanges of all pairs that are to be measured.
 pub(super) fn all(
     platform: &Platform,
     clock: &TickClock,
@@ -56,7 +55,8 @@ pub(super) fn all(
 /// The time for which a single pair exchanges lines, in ns.
 const ONE_PAIR_NS: f64 = 5e6;
 
-/// The shortest time in ns of a line from one CPU to the other, one way; `None` where the threads do not meet, or on one CPU.
+/// The shortest one-way time in ns of a line from one CPU to the other; `None` if the threads do not run
+/// simultaneously, or on one CPU.
 pub(super) fn one_way_ns(from: Cpu, to: Cpu, clock: &TickClock) -> Option<f64> {
     let ticks = (from != to).then(|| between(from, to, clock.ticks(ONE_PAIR_NS)).ok())??;
     match summary(from, to, ticks, clock)?.min {
@@ -65,7 +65,7 @@ pub(super) fn one_way_ns(from: Cpu, to: Cpu, clock: &TickClock) -> Option<f64> {
     }
 }
 
-/// The shortest and the median of the batches, as time for one way.
+/// The shortest and the median one-way time of the batches.
 fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &TickClock) -> Option<Exchange> {
     batches.sort_unstable();
     let one_way = |ticks: Ticks| {
@@ -81,7 +81,7 @@ fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &TickClock) -> Op
     })
 }
 
-/// The lines that two players exchange: fresh memory, touched first by the thread that makes it.
+/// The lines that two threads exchange: new memory, first touched by the thread that allocates it.
 #[derive(Debug)]
 pub(crate) struct ExchangeLines(Mapping);
 
@@ -93,7 +93,7 @@ impl ExchangeLines {
         Mapping::new(Bytes::new(LINES * APART as u64), Page::Base, None).map(Self)
     }
 
-    /// The line of a batch.
+    /// The line that a batch uses.
     fn of(&self, batch: u64) -> &AtomicU64 {
         let address = self.0.address() as usize + (batch % LINES) as usize * APART;
         // SAFETY: the address is aligned and lies within the mapping, which outlives the borrow;
@@ -102,7 +102,7 @@ impl ExchangeLines {
     }
 }
 
-/// Both sides on one CPU.
+/// Plays both sides on one CPU.
 fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
     let lines = ExchangeLines::new()?;
     let mut batches = Vec::new();
@@ -143,34 +143,34 @@ fn between(from: Cpu, to: Cpu, share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
     })
 }
 
-/// The lines between two players, and how the game ends.
+/// The lines between two threads, and how their exchange ends.
 #[derive(Debug)]
 pub(crate) struct LinePingPong {
     lines: ExchangeLines,
-    /// The most batches.
+    /// The largest number of batches.
     batches: u64,
-    /// Set by the player who leaves; the other one does not wait any longer.
+    /// Set by the thread that leaves, so that the other thread stops waiting.
     over: AtomicBool,
     deadline: Ticks,
 }
 
 impl LinePingPong {
-    /// A game that ends after so many batches, or at the stamp `deadline`.
+    /// Creates an exchange that ends after `batches` batches, or at the stamp `deadline`.
     pub(crate) fn new(lines: ExchangeLines, batches: u64, deadline: Ticks) -> Self {
         Self { lines, batches, over: AtomicBool::new(false), deadline }
     }
 
-    /// One player leaves.
+    /// Ends the exchange for one thread.
     pub(crate) fn leave(&self) {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// The line of a batch, and its value at the beginning.
+    /// The line that a batch uses, and its initial value.
     fn line(&self, batch: u64) -> (&AtomicU64, u64) {
         (self.lines.of(batch), batch / LINES * 2 * ROUNDS)
     }
 
-    /// Writes odd values and waits for even ones: the durations of whole batches.
+    /// Writes odd values and waits for even ones; returns the durations of complete batches.
     pub(crate) fn serve(&self, share: Ticks) -> Vec<Ticks> {
         let mut batches = Vec::new();
         let mut end = None;
@@ -206,8 +206,8 @@ impl LinePingPong {
         }
     }
 
-    /// Waits for a value; not for ever. No pause instruction: it takes longer than an exchange, and
-    /// makes a hypervisor take the CPU away.
+    /// Waits for a value, up to the stamp `latest`. The loop has no pause instruction, because it takes longer than
+    /// an exchange and makes a hypervisor take the CPU away.
     fn wait(&self, line: &AtomicU64, value: u64, latest: Ticks) -> bool {
         loop {
             for _ in 0..256 {

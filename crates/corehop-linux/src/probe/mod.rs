@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measuring the machine itself: transfer times of lines between CPUs, latencies within a CPU, and
-//! interference between CPUs.
+//! Measures the machine itself: transfer times of lines between CPUs, latencies within a CPU, and interference
+//! between CPUs.
 //!
-//! All of it runs under SCHED_OTHER on threads of its own (but for the one that answers while CPUs
-//! are watched), bounded in time and memory, and changes nothing that outlives it. It is a look at the machine, not a measurement of jobs: nothing here
-//! is certified, and each value is the shortest or the median of many.
+//! The probes run under `SCHED_OTHER` in separate threads (except the thread that answers while CPUs are observed).
+//! The probes are bounded in time and memory, and change nothing permanently. The probes do not measure jobs: no
+//! value is certified, and each value is the shortest or the median of many.
 
 mod contention;
 mod controller;
@@ -29,21 +29,21 @@ use corehop_system::thread::{SchedulingPolicy, set_affinity, set_policy};
 pub use waking::wake_batches;
 pub use watch::watch;
 
-/// Why a machine could not be measured.
+/// The reason why a machine could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// A thread could not be put on a CPU.
+    /// A thread could not be pinned to a CPU.
     #[error(
         "no thread can be put on {cpu} ({error}): it went offline, or the cpuset changed; look \
          with `corehop sim platform`"
     )]
     Pin {
-        /// The CPU.
+        /// The CPU that was requested.
         cpu: Cpu,
         /// The system's error.
         error: io::Error,
     },
-    /// There was no memory for a list.
+    /// There was too little memory for a list.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// A thread could not be started.
@@ -51,11 +51,11 @@ pub enum ProbeError {
     Thread(#[from] io::Error),
 }
 
-/// Measures the machine that `platform` describes, which must be this host; some seconds to half a
-/// minute. `progress` is told what is being done.
+/// Measures the machine that `platform` describes, which must be this host. The measurement takes from some seconds
+/// to half a minute. `progress` receives the current step.
 ///
 /// # Errors
-/// If a usable CPU cannot be used after all, or memory runs out.
+/// An error if a usable CPU turns out to be unusable, or memory runs out.
 pub fn observe(
     platform: &Platform,
     progress: &mut dyn FnMut(&str),
@@ -85,7 +85,7 @@ pub fn observe(
     })
 }
 
-/// Puts the calling thread on `cpu`, ahead of other work as far as the user may.
+/// Pins the calling thread to `cpu`, with the highest priority that the user may set.
 pub(crate) fn pin(cpu: Cpu) -> Result<(), ProbeError> {
     set_affinity([cpu]).map_err(|error| ProbeError::Pin { cpu, error })?;
     // Where this is refused, the thread is served as all others are.
@@ -93,7 +93,7 @@ pub(crate) fn pin(cpu: Cpu) -> Result<(), ProbeError> {
     Ok(())
 }
 
-/// Runs `work` on a thread of its own that is pinned to `cpu`.
+/// Runs `work` in a new thread that is pinned to `cpu`.
 fn on_cpu<T: Send>(
     cpu: Cpu,
     work: impl FnOnce() -> Result<T, ProbeError> + Send,
@@ -105,7 +105,7 @@ fn on_cpu<T: Send>(
     })
 }
 
-/// The result of a thread; its panic goes on here.
+/// The result of a thread; a panic of the thread is propagated.
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

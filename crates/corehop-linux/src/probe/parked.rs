@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads parked on CPUs that exchange lines when asked: the inside of the process of [`super::partners`].
+//! Threads parked on CPUs that exchange lines on request, inside the process of [`super::partners`].
 //!
-//! The thread that measures runs under the ordinary policy: it waits for its CPU as any other thread
-//! does. Only when it has it, the other one is woken, which is real-time where that is allowed, so
-//! that the two meet whatever else runs; it plays for a bounded time and never alone.
+//! The measuring thread runs under the ordinary policy and waits for its CPU like any other thread. When it has the
+//! CPU, it wakes the other thread, which is real-time if allowed, so that both run simultaneously whatever else runs.
+//! The real-time thread runs for a bounded time and never alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,15 +19,15 @@ use super::pin;
 use corehop_system::clock::{TickClock, Ticks, now, read};
 use corehop_system::thread::{FIFO_PRIORITY, SchedulingPolicy, set_policy};
 
-/// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
+/// The number of batches in an exchange, of which the shortest counts, because disturbances only make a batch longer.
 const BATCHES: u64 = 8;
 /// The time that one thread waits for the other, in nanoseconds.
 pub(super) const PATIENCE_NS: f64 = 3e6;
-/// The time after which a thread that has not begun, or has not reported, is not waited for. Others may have its CPU.
+/// The time after which nobody waits for a thread that has not begun or not reported. Other threads may have its CPU.
 const LATE: Duration = Duration::from_millis(100);
 
-/// The order to a thread that measures: begin a game with the one that answers, and report the duration of
-/// its batches.
+/// The order to a measuring thread: begin an exchange with the answering thread, and report the durations of the
+/// batches.
 struct ExchangeCommand {
     game: ExchangeLines,
     answers: Sender<Answering>,
@@ -36,7 +36,8 @@ struct ExchangeCommand {
     allowance: Ticks,
 }
 
-/// The order to the other one: play for so long at most, and report the CPU time since the last report.
+/// The order to the answering thread: exchange lines for at most this long, and report the CPU time since the last
+/// report.
 struct Answering {
     game: Arc<LinePingPong>,
     allowance: Ticks,
@@ -46,25 +47,25 @@ struct Answering {
 /// Two CPUs, the smaller number first.
 pub(crate) type CpuPair = (Cpu, Cpu);
 
-/// The outcome of an exchange.
+/// The result of an exchange.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Met {
-    /// The time of a line for one way, in nanoseconds. None where the threads did not meet.
+    /// The one-way time of a line, in nanoseconds. `None` if the threads did not run simultaneously.
     pub(super) time_ns: Option<f64>,
-    /// The CPU time of the thread that answered, in nanoseconds. None where it has not reported.
+    /// The CPU time of the answering thread, in nanoseconds. `None` if the thread has not reported.
     pub(super) spent_ns: Option<f64>,
 }
 
-/// The threads on one CPU.
+/// The two threads on one CPU.
 #[derive(Debug)]
 struct OnCpu {
     orders: Sender<ExchangeCommand>,
     answers: Sender<Answering>,
-    /// Whether the thread that measures has an order.
+    /// Whether the measuring thread has an order.
     busy: Arc<AtomicBool>,
 }
 
-/// The threads, two parked on each CPU. They end when this is dropped; no wait is for them.
+/// The parked threads, two on each CPU. Dropping the value ends the threads without waiting for their ends.
 #[derive(Debug)]
 pub(super) struct Parked {
     on: BTreeMap<Cpu, OnCpu>,
@@ -75,7 +76,7 @@ impl Parked {
     /// Parks threads on each of `cpus`.
     ///
     /// # Errors
-    /// If the system starts no more threads.
+    /// An error if the system starts no more threads.
     pub(super) fn park(cpus: &CpuList, clock: TickClock, real_time: bool) -> io::Result<Self> {
         let mut all = Self { on: BTreeMap::new(), clock };
         for cpu in cpus.iter() {
@@ -90,8 +91,8 @@ impl Parked {
         Ok(all)
     }
 
-    /// Exchanges lines between two CPUs; the thread that answers spins for at most `allowance_ns`. Where one of the threads
-    /// does not get its CPU within a tenth of a second, they have not met.
+    /// Exchanges lines between two CPUs; the answering thread spins for at most `allowance_ns`. If one of the threads
+    /// does not get its CPU within a tenth of a second, the exchange has no result.
     pub(super) fn exchange(&self, pair: CpuPair, allowance_ns: f64) -> Met {
         let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.on.get(&cpu)) else {
             return Met::default();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The current distance between two CPUs: lines exchanged by threads parked on them, in a process of their own.
+//! Measures the current distance between two CPUs: threads parked on them, in a separate process, exchange lines.
 //!
-//! A host moves the virtual CPUs of its guests, and no topology says so. Some hundred exchanges take
-//! tens of microseconds and tell one cache from two.
+//! A hypervisor moves the virtual CPUs of its guests, which no topology shows. Some hundred exchanges take tens of
+//! microseconds, and distinguish one shared cache from two.
 //!
-//! A thread may not get its CPU for seconds, and does not end before it has had the CPU once more. It would keep this
-//! process alive, and all that waits for its end. So the threads are in a helper process that nothing waits for: an
-//! answer that is late is none.
+//! A thread may not get its CPU for seconds, and cannot end before it has run once more. Such a thread would keep
+//! this process alive, and everything that waits for its end. So the threads are in a helper process for which
+//! nothing waits, and a late answer counts as no answer.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -23,26 +23,26 @@ use crate::duty;
 use corehop_system::clock::TickClock;
 use corehop_system::supervisor::{READY, enter_helper, nowhere, start_helper, wait_readable};
 
-/// The argument that makes the program the process of the partners.
+/// The command-line argument that starts the program as the partner process.
 pub(crate) const ROLE: &str = "__partners";
 /// The longest wait for an answer.
 const LATE: Duration = Duration::from_millis(300);
-/// A process that has not answered for so long is given up.
+/// The silence after which the process is given up.
 const LOST: Duration = Duration::from_secs(5);
-/// The time that a process has to end by itself.
+/// The time that the process has to end by itself.
 const END: Duration = Duration::from_millis(20);
-/// The bytes of an order and of an answer.
+/// The number of bytes of an order and of an answer.
 const WORDS: usize = 24;
 
-/// The partners on some CPUs.
+/// The partner threads on some CPUs.
 #[derive(Debug)]
 pub(crate) struct Partners {
     there: Mutex<There>,
-    /// Whether the threads that answer may be real-time.
+    /// Whether the answering threads may be real-time.
     real_time: bool,
 }
 
-/// The process.
+/// The running partner process.
 #[derive(Debug)]
 struct There {
     child: Child,
@@ -51,7 +51,7 @@ struct There {
     asked: u32,
     /// The number of the last answer.
     answered: u32,
-    /// Since when an answer is late.
+    /// The time since which an answer is late.
     late: Option<Instant>,
     lost: bool,
 }
@@ -60,8 +60,8 @@ impl Partners {
     /// Starts the process, with threads on each of `cpus`.
     ///
     /// # Errors
-    /// If the system starts no more processes or threads; `NotConnected` where this program is not prepared
-    /// ([`corehop_system::supervisor::main_if_asked`]).
+    /// An error if the system starts no more processes or threads; `NotConnected` if this program's `main` does not
+    /// call [`corehop_system::supervisor::main_if_asked`].
     pub(crate) fn park(cpus: &CpuList, clock: TickClock, real_time: bool) -> io::Result<Self> {
         let (cpus, rate) = (cpus.to_string(), (clock.hertz() * 1e-9).to_string());
         let policy = if real_time { "fifo" } else { "other" };
@@ -71,8 +71,8 @@ impl Partners {
         Ok(Self { there: Mutex::new(there), real_time })
     }
 
-    /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two threads did not meet,
-    /// one of them could not be put on its CPU, or nothing is known within some hundred milliseconds.
+    /// The one-way time of a line from one CPU to the other, in nanoseconds. `None` if the two threads did not run
+    /// simultaneously, one of them could not be pinned, or no answer arrived within some hundred milliseconds.
     pub(crate) fn exchange(&self, pair: CpuPair) -> Option<f64> {
         let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.real_time {
@@ -89,7 +89,7 @@ impl Partners {
 }
 
 impl There {
-    /// Asks, and waits for the answer. None where there is none in time.
+    /// Sends an order, and waits for the answer. `None` if no answer arrives in time.
     fn exchange(&mut self, (a, b): CpuPair, allowance_ns: f64) -> Option<Met> {
         if self.lost || !self.is_free() {
             return None;
@@ -108,7 +108,7 @@ impl There {
         answer
     }
 
-    /// Whether the last order is answered, now at the latest.
+    /// Whether the last order is answered by now.
     fn is_free(&mut self) -> bool {
         if self.answered != self.asked && self.answer(Duration::ZERO).is_none() {
             self.lost |= self.late.is_some_and(|since| since.elapsed() > LOST);
@@ -118,7 +118,7 @@ impl There {
         true
     }
 
-    /// The answer to the last order, if it comes within this time.
+    /// The answer to the last order, if it arrives within `limit`.
     fn answer(&mut self, limit: Duration) -> Option<Met> {
         let [there] = wait_readable([Some(&self.socket)], Some(limit)).ok()?;
         if !there {
@@ -152,7 +152,7 @@ impl Drop for There {
     }
 }
 
-/// The process's `main`: exchanges lines as it is asked, until the socket is closed.
+/// The process's `main`, which exchanges lines on request until the socket is closed.
 pub(crate) fn serve(cpus: &OsStr, rate: &OsStr, policy: &OsStr) -> io::Result<()> {
     let mut socket = enter_helper(c"corehop-lines")?;
     let invalid = || io::Error::from(io::ErrorKind::InvalidInput);

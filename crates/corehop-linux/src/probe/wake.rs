@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of a wake-up by futex from one CPU to another, and of the shortest system call.
+//! Measures the time of a futex wake-up from one CPU to another, and of the shortest system call.
 //!
-//! Two pinned threads wake each other in turn, and sleep meanwhile. Half of a round trip has all that a wake-up takes: the
-//! call, the interrupt, the end of the other CPU's idle state, and the switch to the woken thread.
+//! Two pinned threads wake each other in turn, and sleep in between. Half a round trip includes everything that a
+//! wake-up takes: the call, the interrupt, the other CPU's idle-state exit, and the switch to the woken thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Thread, current, park_timeout};
@@ -15,12 +15,13 @@ use super::{ProbeError, joined, on_cpu, pin};
 use corehop_system::clock::{TickClock, Ticks, now};
 use corehop_system::thread::current_tid;
 
-/// The most round trips, and the most time for all of them.
+/// The largest number of round trips, and the longest time for all of them.
 const ROUNDS: usize = 400;
 const ALL_NS: f64 = 200e6;
-/// A thread that is not woken looks again after this long: a CPU that others keep busy delays the probe, and does not stop it.
+/// The time after which a thread that is not woken checks again, so that a CPU that others keep busy delays the probe
+/// but does not stop it.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// System calls in a batch, and batches.
+/// The number of system calls in a batch, and the number of batches.
 const CALLS: u64 = 100;
 const BATCHES: usize = 101;
 
@@ -39,7 +40,7 @@ pub(super) fn system_call(cpu: Cpu, clock: &TickClock) -> Result<Latency, ProbeE
     })
 }
 
-/// Half of the median round trip between the first two usable CPUs; None where there is one.
+/// Half of the median round trip between the first two usable CPUs; `None` if there is only one.
 pub(super) fn by_futex(
     platform: &Platform,
     clock: &TickClock,
@@ -79,7 +80,7 @@ struct WakePingPong {
 }
 
 impl WakePingPong {
-    /// Wakes the other thread and sleeps until the answer, up to the stamp `end`: the round trips.
+    /// Wakes the other thread and sleeps until the answer, up to the stamp `end`; returns the round trips.
     fn ask(&self, other: &Thread, end: Ticks) -> Vec<Ticks> {
         let mut trips = Vec::new();
         while trips.len() < ROUNDS {
@@ -97,7 +98,7 @@ impl WakePingPong {
         trips
     }
 
-    /// Sleeps until it is this thread's turn, and wakes the other one.
+    /// Sleeps until it is this thread's turn, and wakes the other thread.
     fn answer(&self, other: &Thread) {
         while !self.over.load(Ordering::Acquire) {
             if self.theirs.swap(false, Ordering::AcqRel) {

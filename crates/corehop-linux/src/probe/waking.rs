@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiment on wake-ups: what a wake-up costs on one CPU and on two, and what the idle state of the other CPU adds.
+//! Measures wake-ups: the cost of a wake-up on one CPU and on two, and the additional cost of the other CPU's idle
+//! state.
 //!
-//! Two threads hand a byte to and fro through pipes. The conditions ([`WakeArm`]) take turns, a batch each, forwards and backwards, so that a
-//! drift falls on all alike. One condition keeps both CPUs awake by threads of the class SCHED_IDLE, which give way to everything else and spin for some
-//! milliseconds at a time. No setting of the host is changed.
+//! Two threads exchange a byte through pipes. The conditions ([`WakeArm`]) alternate batch by batch, forwards and
+//! backwards, so that drift affects all of them alike. One condition keeps both CPUs awake by `SCHED_IDLE` threads,
+//! which yield to everything else and spin for some milliseconds at a time. The experiment changes no setting of the
+//! host.
 //!
-//! A thread that does not get its CPU cannot end. So the threads are in a process of their own that nothing waits for: the process sends
-//! each batch when it is complete, and an alarm ends the process. What has not arrived in time is unknown.
+//! A thread that does not get its CPU cannot end. So the threads are in a separate process for which nothing waits.
+//! The process sends each batch when it is complete, and an alarm ends the process. Batches that do not arrive in
+//! time are missing.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
@@ -28,32 +31,35 @@ use corehop_system::thread::{
     SchedulingPolicy, current_cpu, current_tid, set_affinity, set_affinity_of, set_policy,
 };
 
-/// The argument that makes the program the process of this experiment.
+/// The command-line argument that starts the program as the process of this experiment.
 pub(crate) const ROLE: &str = "__wakes";
-/// Hand-overs there and back in a batch, and before a batch: the first ones find the threads elsewhere.
+/// The number of round trips in a batch, and before a batch, because the first ones find the threads on other CPUs.
 const TRIPS: u32 = 10;
 const SETTLE: u32 = 2;
-/// Rounds of all conditions; fewer where the time is over, more where others left too few batches on idle CPUs.
+/// The number of rounds over all conditions: fewer if the time is over, more if other activity left too few batches
+/// on idle CPUs.
 const ROUNDS: usize = 45;
 const ENOUGH: usize = 12;
-/// A thread that keeps a CPU awake spins so long at most at a time.
+/// The longest time for which a thread that keeps a CPU awake spins without a pause.
 const SPIN: Duration = Duration::from_millis(20);
-/// The time for a spinning thread to begin or to stop. Where others use its CPU, the thread does neither, and the CPU is not idle anyway.
+/// The time for a spinning thread to begin or to stop. If other threads use its CPU, the thread does neither, and the
+/// CPU is not idle anyway.
 const TURN: Duration = Duration::from_millis(2);
-/// The process gets this long beyond its time, to start and for a batch under way.
+/// The additional time that the process gets, to start and for an unfinished batch.
 const LATE: Duration = Duration::from_millis(400);
 /// The time in seconds after which the kernel ends the process.
 const LAST_S: u32 = 5;
-/// The bytes of a message.
+/// The number of bytes of a message.
 const WORDS: usize = 24;
-/// The number of the message with the time of a line.
+/// The message number that announces the time of a line.
 const LINE: u32 = u32::MAX;
-/// Beside a program that fills the CPUs, a hand-over would wait for the slices of others.
+/// The policy of the threads, because beside a program that fills the CPUs a hand-over would wait for other threads'
+/// time slices.
 const URGENT: SchedulingPolicy = SchedulingPolicy::Other(-20);
 
-/// Measures wake-ups for about `most`, and never longer than that and half a second.
+/// Measures wake-ups for about `most`, and never longer than `most` plus half a second.
 ///
-/// Without CAP_SYS_NICE, threads of others may be in the way.
+/// Without CAP_SYS_NICE, other threads may disturb the measurement.
 pub fn wake_batches(platform: &Platform, most: Duration) -> WakeBatches {
     let cpus = platform.usable();
     let pair = |affinities: &[Affinity]| affinities.iter().find_map(|&it| platform.pair(&cpus, it));
@@ -78,7 +84,7 @@ pub fn wake_batches(platform: &Platform, most: Duration) -> WakeBatches {
     all
 }
 
-/// The process under way.
+/// The running helper process, and the socket to it.
 struct ProbeProcess {
     child: Child,
     socket: UnixStream,
@@ -93,7 +99,7 @@ impl ProbeProcess {
         Ok(Self { child, socket })
     }
 
-    /// Takes what arrives until the process closes its end.
+    /// Receives messages until the process closes its end.
     fn collect(&mut self, most: Duration, all: &mut WakeBatches) -> io::Result<()> {
         let end = Instant::now() + most;
         let mut words = [0; WORDS];
@@ -126,7 +132,7 @@ impl Drop for ProbeProcess {
     }
 }
 
-/// Enters a message.
+/// Adds the batch in a message.
 fn take(words: &[u8; WORDS], all: &mut WakeBatches) {
     let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| words[at + n]));
     let float = |at: usize| f64::from_ne_bytes(std::array::from_fn(|n| words[at + n]));
@@ -149,7 +155,7 @@ fn message(kind: u32, idle: Option<bool>, ns: f64, crossed: f64) -> [u8; WORDS] 
     words
 }
 
-/// The process's `main`: runs the experiment on these CPUs for so many milliseconds.
+/// The process's `main`, which runs the experiment on these CPUs for `most` milliseconds.
 pub(crate) fn serve(cpus: &OsStr, most: &OsStr) -> io::Result<()> {
     let mut socket = enter_helper(c"corehop-wakes")?;
     // SAFETY: takes an integer; the kernel ends this process then, whatever its threads wait for.
@@ -177,7 +183,7 @@ struct PipeProbe {
     to_there: PipeWriter,
     here: PipeReader,
     echo: i32,
-    /// The CPU on which the other thread answered last.
+    /// The CPU on which the other thread last answered.
     answered_on: Arc<AtomicU32>,
     awake: Awake,
     clock: TickClock,
@@ -210,7 +216,7 @@ impl PipeProbe {
         Ok(all)
     }
 
-    /// Runs rounds until there are enough, or the time is over; one in any case.
+    /// Runs rounds until there are enough or the time is over, and at least one.
     fn run(mut self, end: Instant, socket: &mut UnixStream) -> io::Result<()> {
         let mut arms: Vec<WakeArm> = WakeArm::ALL.into_iter().filter(|&it| self.has(it)).collect();
         let (mut idle, mut round) = (0, 0);
@@ -235,7 +241,7 @@ impl PipeProbe {
         }
     }
 
-    /// A batch under a condition.
+    /// Runs a batch under one condition.
     fn batch(&mut self, arm: WakeArm) -> io::Result<WakeBatch> {
         let (a, b) = self.near;
         let (here, there) = match (arm, self.far) {
@@ -277,7 +283,7 @@ impl PipeProbe {
     }
 }
 
-/// Whether CPUs that became idle so often in a batch were idle before its wake-ups.
+/// Whether CPUs with these numbers of idle entries in a batch were idle before its wake-ups.
 fn became_idle(arm: WakeArm, entries: &[u64]) -> bool {
     let most = u64::from(TRIPS) * 4 / 5;
     let few = u64::from(TRIPS) / 5;
@@ -287,7 +293,7 @@ fn became_idle(arm: WakeArm, entries: &[u64]) -> bool {
     }
 }
 
-/// The number of times that each CPU has entered an idle state; `None` where the host does not count that (no cpuidle).
+/// The number of times that each CPU has entered an idle state; `None` if the host does not count that (no cpuidle).
 fn idle_entries(cpus: &CpuList) -> Option<Vec<u64>> {
     let root = SysRoot::live();
     let of = |cpu: Cpu| {
@@ -301,7 +307,7 @@ fn idle_entries(cpus: &CpuList) -> Option<Vec<u64>> {
     cpus.iter().map(of).collect()
 }
 
-/// Threads of the class SCHED_IDLE that keep CPUs awake when they are asked to.
+/// `SCHED_IDLE` threads that keep CPUs awake on request.
 struct Awake {
     shared: Arc<SpinControl>,
     threads: Vec<std::thread::Thread>,
@@ -316,7 +322,8 @@ struct SpinControl {
 }
 
 impl Awake {
-    /// Starts a thread on each CPU. Where a thread may not have the class SCHED_IDLE, it ends: it would take time from others.
+    /// Starts a thread on each CPU. A thread that may not use the class `SCHED_IDLE` ends, because it would take time
+    /// from other threads.
     fn begin((a, b): (Cpu, Cpu), clock: &TickClock) -> io::Result<Self> {
         let shared = Arc::new(SpinControl::default());
         let mut threads = Vec::new();
@@ -336,7 +343,7 @@ impl Awake {
         Ok(all)
     }
 
-    /// Lets the threads spin, or stop, and gives them some time to do so.
+    /// Makes the threads spin or stop, and gives them some time to do so.
     fn turn(&self, on: bool, clock: &TickClock) {
         let shared = &self.shared;
         if !on && !shared.on.swap(false, Ordering::AcqRel) {

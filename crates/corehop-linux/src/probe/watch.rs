@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Watching how far apart CPUs are: lines exchanged between some pairs again and again.
+//! Observes the distance of CPUs: some pairs exchange lines repeatedly.
 
 use std::time::{Duration, Instant};
 
@@ -11,12 +11,12 @@ use super::ProbeError;
 use super::partners::Partners;
 use corehop_system::clock::TickClock;
 
-/// Watches some pairs of usable CPUs of each class, for `long`, with a look `every` so often. There
-/// is nothing to watch where only one CPU is usable. A look takes well below a millisecond where the
-/// CPUs are free, a few milliseconds a pair where they are not.
+/// Measures some pairs of usable CPUs of each class for the time `long`, once per interval `every`.
+/// The result is empty if only one CPU is usable. One measurement takes well below a millisecond if
+/// the CPUs are free, and otherwise a few milliseconds per pair.
 ///
 /// # Errors
-/// If the system starts no more threads, or has no memory for the lines.
+/// An error if the system starts no more threads, or has too little memory for the lines.
 pub fn watch(
     platform: &Platform,
     long: Duration,

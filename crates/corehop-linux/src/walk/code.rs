@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A working set of code: a chain of jumps, one per line, in random order.
+//! A working set of code: a chain of jumps in random order, one per line.
 
 use std::io;
 
@@ -13,7 +13,7 @@ unsafe extern "C" {
     fn corehop_code_abort();
 }
 
-/// The kernel's `struct rseq_cs`: which code is one sequence, and where it aborts to.
+/// The kernel's `struct rseq_cs`: the code range of a sequence, and its abort address.
 #[repr(C, align(32))]
 #[derive(Debug)]
 struct SequenceDescriptor {
@@ -24,7 +24,7 @@ struct SequenceDescriptor {
     abort: u64,
 }
 
-/// Executable lines, each ending in a jump to the next.
+/// Executable lines that each end in a jump to the next.
 #[derive(Debug)]
 pub(crate) struct CodeMemory {
     descriptor: Box<SequenceDescriptor>,
@@ -32,10 +32,11 @@ pub(crate) struct CodeMemory {
 }
 
 impl CodeMemory {
-    /// Writes the chain into `mapping`, in an order drawn from `draw`, and makes it executable.
+    /// Writes the chain into `mapping`, in an order drawn from `draw`, and makes the memory
+    /// executable.
     ///
     /// # Errors
-    /// The error of mprotect(2), where the system allows no code that was once writable.
+    /// The error of mprotect(2) if the system forbids executing memory that was once writable.
     pub(crate) fn write(
         mapping: &mut Mapping,
         lines: u64,
@@ -63,13 +64,13 @@ impl CodeMemory {
         Ok(Self { descriptor: Box::new(descriptor), start: base })
     }
 
-    /// The start of a walk, and the place of its sequence's descriptor.
+    /// The start of a walk, and the address of its sequence's descriptor.
     pub(crate) fn linked(&self) -> Linked {
         Linked { start: self.start, end: (&raw const *self.descriptor) as u64, chains: [0; 8] }
     }
 }
 
-/// `jmp target`, or `jmp r12` at the end of the chain.
+/// The code of `jmp target`, or of `jmp r12` at the end of the chain.
 fn jump(from: usize, target: Option<i64>) -> Vec<u8> {
     match target {
         Some(target) => {
@@ -84,7 +85,7 @@ fn jumping_line(line: usize, target: Option<i64>) -> Vec<u8> {
     jump(line, target)
 }
 
-/// The line at the end of a chunk: the time stamp and its checks, as `CH_STAMP` in walk.s does them.
+/// The line at the end of a chunk: the time stamp and its checks, like `CH_STAMP` in walk.s.
 fn stamping_line(line: usize, target: Option<i64>) -> Vec<u8> {
     let mut code = vec![
         0x0f, 0x31, // rdtsc

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A timed, certified walk over a working set: the safe side of `walk.s`.
+//! A timed, certified walk over a working set; this module is the safe interface of `walk.s`.
 
 pub(crate) mod code;
 mod own_job;
@@ -43,70 +43,70 @@ unsafe extern "C" {
     fn corehop_empty(context: *mut Context);
 }
 
-/// The input and output of the loops in `walk.s`; the numbers are their offsets there. The two buffers of
-/// chains are told apart by one bit of their address, hence the alignment.
+/// The input and output of the loops in `walk.s`; the numbers below are field offsets used there. One address bit
+/// distinguishes the two buffers of chains, which requires the alignment.
 #[repr(C, align(128))]
 #[derive(Debug, Clone)]
 struct Context {
-    /// 0: where the walk starts; for a list also where it ends.
+    /// 0: the start of the walk; for a list also its end.
     start: u64,
     /// 8: the ticks above which a chunk has a hole.
     threshold: u64,
-    /// 16: the stamp at which to give up.
+    /// 16: the time stamp at which the walk gives up.
     deadline: u64,
     /// 24: the thread's rseq area; 0 for none.
     rseq: u64,
     /// 32: the share of written elements or words, as a fraction of 2^64.
     step: u64,
-    /// 40: its accumulator at the start.
+    /// 40: the accumulator of the share at the start.
     accumulator: u64,
-    /// 48 and 56: the stamps of the start and the end.
+    /// 48 and 56: the time stamps of the start and the end.
     began: u64,
     ended: u64,
-    /// 64: how often the kernel came by.
+    /// 64: the number of times the kernel aborted the sequence.
     aborts: u64,
-    /// 72 and 80: chunks with a hole, and the ticks lost with them.
+    /// 72 and 80: the number of chunks with a hole, and the ticks lost in them.
     holes: u64,
     lost: u64,
-    /// 88: 1 where the deadline ended it.
+    /// 88: 1 if the walk ended because of the deadline.
     given_up: u64,
-    /// 96: the end of a scan; the descriptor of code; the size of the user's own job's memory.
+    /// 96: the end of a scan; the descriptor of code; or the memory size of the user's own job.
     end: u64,
-    /// 104 and 112: used by eight chains; the address of the user's own job and its pass.
+    /// 104 and 112: used by eight chains; or the address of the user's own job and its pass number.
     work: [u64; 2],
-    /// 120: 1 where the sequence was found disarmed.
+    /// 120: 1 if the sequence was found disarmed.
     disarmed: u64,
-    /// 128: the chains' elements, in two buffers.
+    /// 128: the elements of the chains, in two buffers.
     chains: [u64; 16],
-    /// 256: takes the writes that go nowhere.
+    /// 256: the target of writes whose values are not used.
     scratch: [u64; 8],
 }
 
 /// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkResult {
-    /// The stamp at its start.
+    /// The time stamp at the start.
     pub began: Ticks,
-    /// Its duration, that of the stamps themselves included.
+    /// The duration of the walk, including its time stamps.
     pub ticks: Ticks,
-    /// The number of times the scheduler came by.
+    /// The number of times the scheduler interrupted the walk.
     pub aborts: u32,
-    /// Chunks with a hole.
+    /// The number of chunks with a hole.
     pub holes: u64,
-    /// The ticks spent in those chunks.
+    /// The number of ticks spent in chunks with a hole.
     pub lost: Ticks,
-    /// Whether it reached its end before the deadline.
+    /// Whether the walk reached its end before the deadline.
     pub complete: bool,
-    /// Whether restartable sequences watched all of it.
+    /// Whether restartable sequences watched the whole walk.
     pub watched: bool,
-    /// Whether holes in it would have been seen.
+    /// Whether holes in the walk would have been detected.
     pub stamped: bool,
 }
 
 /// A loop of `walk.s`.
 type Loop = unsafe extern "C" fn(*mut Context);
 
-/// A working set ready to be walked by the thread that owns `rseq`.
+/// A working set that the thread owning `rseq` can walk.
 #[derive(Debug)]
 pub struct Walk {
     run: Loop,
@@ -117,7 +117,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// A walk over `linked`, which must outlive it.
+    /// A walk over `linked`, which must outlive the walk.
     pub(crate) fn new(set: &WorkingSet, linked: &Linked) -> Self {
         let writes = set.write_ratio > 0.0;
         let (run, plain): (Loop, Option<Loop>) = match (set.pattern, set.chains, writes) {
@@ -142,9 +142,9 @@ impl Walk {
         Self { run, plain, context, chunks, own_job: false }
     }
 
-    /// A call of the user's own job on `memory`, its address and size, which must outlive it.
+    /// A call of the user's own job on `memory` (address and size), which must outlive the walk.
     ///
-    /// It is one chunk: there are no stamps inside of it, and it cannot be given up.
+    /// The call is a single chunk without internal time stamps, and cannot be interrupted.
     pub(crate) fn calling(job: OwnJob, memory: (u64, usize)) -> Self {
         let mut context = Box::new(Context::idle(0, 0));
         context.start = memory.0;
@@ -153,7 +153,7 @@ impl Walk {
         Self { run: corehop_call, plain: None, context, chunks: 1, own_job: true }
     }
 
-    /// Walks once without time stamps between the chunks; `None` where there is no such walk.
+    /// Walks once without time stamps between the chunks; `None` if this kind of set has no such walk.
     fn walk_plain(&mut self) -> Option<WalkResult> {
         let plain = self.plain?;
         self.context.prepare(None, Ticks::MAX, Ticks::MAX);
@@ -162,13 +162,12 @@ impl Walk {
         Some(self.context.walked())
     }
 
-    /// The number of chunks.
+    /// Returns the number of chunks.
     pub const fn chunks(&self) -> u64 {
         self.chunks
     }
 
-    /// Walks once. A chunk of more than `threshold` ticks has a hole; at the stamp `deadline` the
-    /// walk is given up.
+    /// Walks once. A chunk of more than `threshold` ticks has a hole; at the time stamp `deadline` the walk gives up.
     pub fn walk(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) -> WalkResult {
         let rseq = rseq.filter(|_| !self.own_job);
         self.context.prepare(rseq, threshold, deadline);
@@ -182,7 +181,7 @@ impl Walk {
         WalkResult { stamped: !self.own_job, ..self.context.walked() }
     }
 
-    /// Whether it is a function of the user's.
+    /// Whether the walk calls a function of the user.
     pub(crate) const fn is_own_job(&self) -> bool {
         self.own_job
     }
@@ -232,7 +231,7 @@ impl Context {
     }
 }
 
-/// A share as a step and a first value of a 64-bit accumulator whose carries are that share.
+/// Converts a share to a step and a first value of a 64-bit accumulator, whose carries occur with that share.
 fn fraction(share: f64) -> (u64, u64) {
     if share >= 1.0 {
         // With both at their largest every addition carries.
@@ -242,7 +241,7 @@ fn fraction(share: f64) -> (u64, u64) {
     }
 }
 
-/// The cost of a walk's time stamps around nothing, in ticks: the median of many.
+/// Returns the cost of a walk's time stamps around nothing, in ticks: the median of many measurements.
 pub fn stamp_overhead() -> Ticks {
     let mut context = Box::new(Context::idle(0, 0));
     let mut ticks: Vec<Ticks> = (0..1001)
@@ -257,21 +256,20 @@ pub fn stamp_overhead() -> Ticks {
     ticks[ticks.len() / 2]
 }
 
-/// The cost of the time stamps between chunks to a walk, in ticks.
+/// The cost that time stamps between chunks add to a walk, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct StampCost {
-    /// Once per walk: the end of a stamped loop is not predicted as well.
+    /// The cost once per walk, because the end of a stamped loop is predicted less well.
     pub(crate) once: f64,
-    /// Per chunk.
+    /// The cost per chunk.
     pub(crate) per_chunk: f64,
 }
 
 impl StampCost {
-    /// Measures it for walks of `set`'s kind: by how much two small walks over cached lines are longer
-    /// with the stamps than without.
+    /// Measures the cost for walks of `set`'s kind: how much longer two small walks over cached lines take with
+    /// stamps than without.
     ///
-    /// Among lines that come from memory a stamp overlaps with them, and costs less; there it is below
-    /// a hundredth of a chunk's time.
+    /// Among uncached lines a stamp overlaps with the accesses and costs less than a hundredth of a chunk's time.
     pub(crate) fn measure(set: &WorkingSet) -> Result<Self, MemoryError> {
         const SMALL: u64 = 4;
         const LARGER: u64 = 20;
@@ -280,14 +278,13 @@ impl StampCost {
         Ok(Self { once: (small - per_chunk * SMALL as f64).max(0.0), per_chunk })
     }
 
-    /// The ticks it adds to a walk of that many chunks.
+    /// The ticks that stamps add to a walk of this many chunks.
     pub(crate) fn of(self, chunks: u64) -> Ticks {
         (self.once + self.per_chunk * chunks as f64) as Ticks
     }
 }
 
-/// By how many ticks a walk over so many cached chunks is longer with stamps than without: the median
-/// of many pairs.
+/// By how many ticks a walk over `chunks` cached chunks is longer with stamps than without: the median of many pairs.
 fn extra_ticks(set: &WorkingSet, chunks: u64) -> Result<f64, MemoryError> {
     let wss = Bytes::new(chunks * CHUNK_LINES * LINE);
     let small = WorkingSet { wss, page: Page::Base, node: None, ..set.clone() };

@@ -1,49 +1,50 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The user's own job: a function in a shared library, called where a walk would be.
+//! The user's own job: a function in a shared library, called instead of a walk.
 
 use std::ffi::CString;
 use std::path::Path;
 
 use corehop_system::rights;
 
-/// `void f(void *memory, size_t bytes, uint64_t pass)`: accesses the working set once.
+/// The signature `void f(void *memory, size_t bytes, uint64_t pass)`; the function accesses the
+/// working set once.
 pub(super) type JobFunction = unsafe extern "C" fn(*mut u8, usize, u64);
 
-/// A function of the user's, as long as the process lives: its library is never unloaded, as
-/// it may have started threads.
+/// A function of the user that stays valid as long as the process lives. The job's library is never
+/// unloaded, because it may have started threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnJob(JobFunction);
 
-/// Why the user's own job cannot be run.
+/// The reason why the user's own job cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OwnJobError {
-    /// Not of the form `LIB.so:FUNCTION`.
+    /// The text is not of the form `LIB.so:FUNCTION`.
     #[error("`{0}` names no library and function: write LIB.so:FUNCTION")]
     Form(String),
-    /// The library would run with rights that the user has not.
+    /// The library would run with privileges that the user does not have.
     #[error(
         "`{0}` is rejected: the program file has its own rights (setcap), and the library would run with these rights; use a copy of the program without rights, or run as root"
     )]
     LentRights(String),
-    /// The dynamic linker does not take the library.
+    /// The dynamic linker does not load the library.
     #[cfg_attr(target_feature = "crt-static", expect(dead_code, reason = "nothing is loaded"))]
     #[error("the library {library} cannot be loaded: {why}; build it with `cc -O2 -shared -fPIC`")]
     Library {
-        /// The library.
+        /// The path of the library.
         library: String,
         /// The dynamic linker's message.
         why: String,
     },
-    /// The library has no such function.
+    /// The library has no function of that name.
     #[cfg_attr(target_feature = "crt-static", expect(dead_code, reason = "nothing is loaded"))]
     #[error(
         "the library {library} has no function {function}: {why}; `nm -D {library}` lists its \
 functions, and C++ functions need extern \"C\""
     )]
     Function {
-        /// The library.
+        /// The path of the library.
         library: String,
-        /// The function.
+        /// The name of the function.
         function: String,
         /// The dynamic linker's message.
         why: String,
@@ -55,9 +56,11 @@ functions, and C++ functions need extern \"C\""
 }
 
 impl OwnJob {
-    /// Loads what `LIB.so:FUNCTION` names. A library in the current folder needs no `./`.
+    /// Loads the function that `LIB.so:FUNCTION` names. A library in the current folder needs no
+    /// `./`.
     ///
-    /// The library's initialisers run now, and the function will run with all rights of this process.
+    /// The library's initialisers run immediately, and the function runs with all privileges of
+    /// this process.
     pub(crate) fn load(text: &str) -> Result<Self, OwnJobError> {
         let form = || OwnJobError::Form(text.to_owned());
         let (library, function) = text.rsplit_once(':').ok_or_else(form)?;
@@ -99,19 +102,19 @@ impl OwnJob {
         Ok(Self(unsafe { std::mem::transmute::<*mut libc::c_void, JobFunction>(address) }))
     }
 
-    /// The function's address.
+    /// The address of the function.
     pub(super) fn address(self) -> u64 {
         self.0 as usize as u64
     }
 
-    /// A job that is a function of this program.
+    /// A job that calls a function of this program.
     #[cfg(test)]
     pub(super) const fn of(function: JobFunction) -> Self {
         Self(function)
     }
 }
 
-/// The dynamic linker's message on its last failure, without the library's name in front.
+/// The dynamic linker's message about its last failure, without the library's name in front.
 #[cfg(not(target_feature = "crt-static"))]
 fn last_error() -> String {
     // SAFETY: takes nothing; the text is valid until the next call of this thread's.

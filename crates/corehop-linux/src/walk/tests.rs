@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Walks over real memory: what they visit, what they write, what they notice.
+//! Tests of walks over real memory: the elements they visit, the lines they write, and the
+//! interruptions they detect.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,7 +20,7 @@ fn walked(set: &WorkingSet, memory: &SetMemory) -> WalkResult {
     Walk::new(set, memory.linked()).walk(rseq.as_ref(), Ticks::MAX, Ticks::MAX)
 }
 
-/// The number of 8-byte words at each offset within the lines that are not zero.
+/// For each offset within the lines, the number of nonzero 8-byte words.
 fn written(memory: &SetMemory) -> [usize; 8] {
     let (start, length) = memory.raw();
     let mut counts = [0; 8];
@@ -100,7 +101,8 @@ fn a_deadline_in_the_past_ends_the_walk_after_its_first_chunk() {
     }
 }
 
-/// Walks of every kind under a storm of signals: each is aborted often, and still visits everything.
+/// The test runs walks of every kind under many signals: each walk is aborted often, and still
+/// visits everything.
 #[test]
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 fn a_walk_that_is_aborted_again_and_again_still_ends_and_counts_what_it_lost() {
@@ -153,7 +155,7 @@ fn a_list_in_huge_pages_or_fresh_frames_is_as_good_as_any() {
     assert!(walked(&set, &memory).complete);
 }
 
-/// The calls of [`sum_up`]: bytes, passes, and whether the stack was aligned.
+/// The calls of [`sum_up`]: the bytes, the pass number, and whether the stack was aligned.
 static CALLS: std::sync::Mutex<Vec<(usize, u64, bool)>> = std::sync::Mutex::new(Vec::new());
 
 unsafe extern "C" fn sum_up(memory: *mut u8, bytes: usize, pass: u64) {

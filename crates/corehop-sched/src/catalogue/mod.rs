@@ -110,13 +110,13 @@ pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
 /// The interruptions that a job can suffer under a scheduler after the job began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Suffers {
-    /// No interruption.
+    /// No job is interrupted.
     Nothing,
-    /// Preemptions.
+    /// Jobs suffer preemptions.
     Preemptions,
-    /// Preemptions, and migrations within clusters of this many CPUs.
+    /// Jobs suffer preemptions, and migrations within clusters of this many CPUs.
     Within(u32),
-    /// Preemptions, and migrations to any CPU.
+    /// Jobs suffer preemptions, and migrations to any CPU.
     Everything,
 }
 
@@ -330,8 +330,8 @@ impl Test {
         }
     }
 
-    /// Whether the test can analyse jobs that are released later than the jobs after them. That holds for fixed
-    /// priorities, and for EDF with jobs that stay on one CPU and are judged by their demand alone.
+    /// Whether the test can analyse jobs that are released later than the jobs after them. The test knows release
+    /// jitter for fixed priorities, and for EDF with jobs that stay on one CPU and are judged by their demand alone.
     pub fn knows_release_jitter(&self) -> bool {
         match self.charging {
             Charging::FixedPriority | Charging::NotNeeded => true,
@@ -390,7 +390,7 @@ impl Test {
         !self.reloads && self.suffers != Suffers::Nothing
     }
 
-    /// Why the test cannot decide such a system, or `None` if it can.
+    /// The reason why the test cannot decide such a system, or `None` if it can.
     pub(super) fn refusal(&self, system: System<'_>) -> Option<String> {
         let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
         if system.supply.is_some() && !self.supplied {
@@ -444,7 +444,7 @@ fn misplaced(system: System<'_>, answer: &TestAnswer) -> Option<usize> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
 pub struct UnknownTest {
-    /// The requested name.
+    /// The requested name, which no test has.
     pub name: String,
     /// Names of tests that are spelled similarly.
     pub nearest: String,

@@ -25,7 +25,7 @@ pub(crate) struct Beyond {
     pub(crate) work: u128,
 }
 
-/// Returns the first overloaded interval that the search finds. `None` proves nothing.
+/// Returns the first overloaded interval that the search finds. The answer `None` proves nothing.
 pub(crate) fn beyond(system: System<'_>) -> Option<Beyond> {
     let groups = confined_groups(system).into_iter();
     groups.filter(|(_, tasks)| !tasks.is_empty()).find_map(|(cpus, tasks)| {

@@ -2,9 +2,9 @@
 //! Tests for several CPUs with one queue and no preemption: a job that began runs to its end.
 //!
 //! The tests analyse the problem window from a job's release to its start. All CPUs are busy there, with jobs of
-//! higher priority and with at most `m` other jobs that began before (Guan, Yi, Deng, Gu and Yu, Journal of Systems
-//! Architecture 57(5), 2011, for fixed priorities; Baruah, Real-Time Systems 32(1), 2006, for EDF). If the work in a
-//! window of `y` units is less than `m y`, the job begins within `y - 1` and responds within `y - 1 + C`.
+//! higher priority and with at most `m` other jobs that began before. Sources: Guan, Yi, Deng, Gu and Yu, Journal of
+//! Systems Architecture 57(5), 2011, for fixed priorities; Baruah, Real-Time Systems 32(1), 2006, for EDF. If the
+//! work in a window of `y` units is less than `m y`, the job begins within `y - 1` and responds within `y - 1 + C`.
 
 use super::edf::JobQuotient;
 use super::workload::{WindowInterference, WorkloadBound, least_unfilled};

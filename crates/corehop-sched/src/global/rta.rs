@@ -15,7 +15,7 @@ use corehop_plan::workload::task::Time;
 /// The largest number of rounds.
 const ROUNDS: usize = 25;
 
-/// When the analysis stops.
+/// The condition that stops the analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StopRule {
     /// The analysis stops when every task is known to meet its deadline.

@@ -35,8 +35,8 @@
 //!
 //! Now let the job of `k` be unfinished `L` after the beginning of its window. The job of `k` ran for at most `E_k -
 //! 1` at other instants, so there were at least `Y = L - E_k + 1` instants at which it waited or reloaded. The tasks
-//! of higher priority therefore count for `m Y` in the window, each for at most `Y`. This is the condition of the
-//! analyses without delays, with `E_i + c_i` for `C_i` and `R_i + c_i` for `R_i`. ∎
+//! of higher priority therefore count for `m Y` in the window, each for at most `Y`. The result is the condition of
+//! the analyses without delays, with `E_i + c_i` for `C_i` and `R_i + c_i` for `R_i`. ∎
 //!
 //! Under EDF one of the jobs for which `v` waited may be the previous job of `k` (`Known::job_before`). That job has
 //! ended and lingers into the window for at most `R_k + c_k - T_k`, which is added to the work of the other tasks.
@@ -101,8 +101,8 @@ pub fn fixed(system: System<'_>, delays: &[Time], carry: Carry) -> Option<Vec<Ti
 }
 
 /// Bounds responses under global EDF; `None` if a task may miss its deadline. Each round takes the responses of
-/// earlier rounds as responses of the other jobs. This is sound: if a job were the first to exceed its bound, all
-/// jobs in its window would have kept their bounds.
+/// earlier rounds as responses of the other jobs. The method is sound: if a job were the first to exceed its bound,
+/// all jobs in its window would have kept their bounds.
 pub fn edf(system: System<'_>, delays: &[Time]) -> Option<Vec<Time>> {
     let tasks = system.tasks;
     if !is_covered(tasks, MOST_TASKS) {

@@ -18,7 +18,7 @@ pub(super) struct Sweep {
     /// The number of workloads that are limited to the window, and the total of the other workloads.
     capped: u64,
     below: Time,
-    /// The utilisation of the workloads, and their rate of new jobs. Both only decide how far to look ahead.
+    /// The utilisation of the workloads, and their rate of new jobs. The two rates only decide how far to look ahead.
     drift: f64,
     rate: f64,
     /// Instants, each as twice its distance, plus one if a workload starts to grow there.
@@ -31,9 +31,9 @@ pub(super) struct Sweep {
 /// The place of the least unfilled window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextWindow {
-    /// All shorter windows are filled. This window is not filled, if no workload was left out.
+    /// All shorter windows are filled. The window of this length is not filled, unless a workload was left out.
     Unfilled(Time),
-    /// All windows before this one are filled.
+    /// All windows shorter than this value are filled, so the search continues from this value.
     From(Time),
 }
 

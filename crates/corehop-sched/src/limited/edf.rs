@@ -9,9 +9,9 @@ use corehop_plan::workload::task::{Task, Time};
 /// Returns how long each task may continue after a job with an earlier deadline arrives, at most its whole WCET.
 ///
 /// A region of length `q` delays jobs that are due within `t` only if the region's own task is due later. So the set
-/// stays schedulable if `DBF(t) + q <= t` at every deadline `t` before `D` of that task (Baruah, "The
+/// stays schedulable if `DBF(t) + q <= t` at every deadline `t` before `D` of that task. Sources: Baruah, "The
 /// limited-preemption uniprocessor scheduling of sporadic task systems", ECRTS 2005; Bertogna and Baruah, IEEE TII
-/// 6(4), 2010). Each task's bound holds whatever the regions of other tasks are.
+/// 6(4), 2010. Each task's bound holds whatever the regions of other tasks are.
 ///
 /// # Errors
 /// [`NoRegions`] if the set is not schedulable even with full preemption, or has release jitter or blocking.

@@ -4,8 +4,9 @@
 //! preemptions.
 //!
 //! A non-preemptive region *floats*: the region begins when a more urgent job arrives, and ends after its length or
-//! with the job (Baruah 2005; the survey of Buttazzo, Bertogna and Yao, IEEE TII 9(1), 2013, calls this deferred
-//! preemption). A *preemption threshold* is a second priority that a job has after it began (Wang and Saksena 1999).
+//! with the job (Baruah 2005). The survey of Buttazzo, Bertogna and Yao, IEEE TII 9(1), 2013, calls such regions
+//! deferred preemption. A *preemption threshold* is a second priority that a job has after it began (Wang and Saksena
+//! 1999).
 //!
 //! The analyses need tasks without release jitter and without blocking of their own; time is integer.
 
@@ -21,7 +22,7 @@ mod tests;
 use crate::ranking::Ranking;
 use corehop_plan::workload::task::{Task, Time};
 
-/// Why regions or thresholds are unknown for a set.
+/// The reason why regions or thresholds are unknown for a set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRegions {
     /// The set is not schedulable with full preemption, or under no assignment of thresholds.

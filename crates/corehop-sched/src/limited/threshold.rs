@@ -19,9 +19,9 @@ pub struct Thresholds {
 /// Returns the largest thresholds for given priorities.
 ///
 /// The least feasible thresholds come first, from the lowest priority up, because a task's response depends only on
-/// the thresholds below it and on its own (Wang and Saksena, "Scheduling fixed-priority tasks with preemption
-/// threshold", RTCSA 1999, section 5). Then each threshold is raised as far as possible, from the highest priority
-/// down (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000).
+/// the thresholds below it and on its own threshold. Source: Wang and Saksena, "Scheduling fixed-priority tasks with
+/// preemption threshold", RTCSA 1999, section 5. Then each threshold is raised as far as possible, from the highest
+/// priority down (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000).
 ///
 /// # Errors
 /// [`NoRegions`] if no thresholds meet all deadlines, or there is release jitter or blocking.

@@ -9,7 +9,7 @@ use corehop_plan::workload::task::{LONGEST, Task, TaskSet, Time};
 
 /// A task set whose execution times include charged overheads. An inflated set cannot be inflated again.
 ///
-/// An inflated task may need more than its period. Then no test accepts the set.
+/// An inflated task may need more than its period. No test accepts a set with such a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inflated {
     set: TaskSet,
@@ -22,7 +22,7 @@ impl Inflated {
     pub fn system(&self) -> System<'_> {
         System { tasks: &self.tasks, ..System::of(&self.set) }
     }
-    /// The inflated tasks.
+    /// Returns the tasks with the overheads charged.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }

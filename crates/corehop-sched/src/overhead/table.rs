@@ -16,7 +16,7 @@ pub struct OverheadTable {
     columns: Vec<(&'static str, Vec<(f64, f64)>)>,
 }
 
-/// Why a text is not an overhead table, or why a table has no answer.
+/// The reason why a text is not an overhead table, or why a table has no answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum OverheadError {
     /// The column `TASK-COUNT` is missing, or there is no other column.

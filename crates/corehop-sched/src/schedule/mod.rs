@@ -53,7 +53,7 @@ pub enum CpuActivity {
 /// An interval in which a CPU runs one job without a change of activity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Stretch {
-    /// The index of the CPU.
+    /// The index of the CPU that runs the job.
     pub cpu: usize,
     /// The index of the job in the schedule.
     pub job: usize,
@@ -68,7 +68,7 @@ pub struct Stretch {
 /// The work of some CPUs since they were last idle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Schedule {
-    /// The CPUs.
+    /// The CPUs of the schedule.
     pub cpus: Vec<usize>,
     /// The beginning, in microseconds: 0, or later if earlier jobs are left out.
     pub from_us: Time,
@@ -91,15 +91,15 @@ impl Schedule {
         &self.jobs[self.subject]
     }
 
-    /// Returns the time from the deadline of the subject job to its end. This is a lower bound if the job does not
-    /// end within the schedule.
+    /// Returns the time from the deadline of the subject job to its end. The value is a lower bound if the job does
+    /// not end within the schedule.
     pub fn late_us(&self) -> Time {
         let job = self.subject();
         job.ended_us.unwrap_or(self.to_us).saturating_sub(job.due_us)
     }
 
-    /// Returns the response time of the subject job, from its arrival. This is a lower bound if the job does not end
-    /// within the schedule.
+    /// Returns the response time of the subject job, from its arrival. The value is a lower bound if the job does not
+    /// end within the schedule.
     pub fn response_us(&self) -> Time {
         let job = self.subject();
         job.ended_us.unwrap_or(self.to_us).saturating_sub(job.arrival_us)

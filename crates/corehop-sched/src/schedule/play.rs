@@ -22,7 +22,7 @@ pub enum SimulationGoal {
     Longest(usize),
 }
 
-/// When a simulation stops.
+/// The conditions that stop a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Until {
     /// The simulation stops after this many jobs at the latest.

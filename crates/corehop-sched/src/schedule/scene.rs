@@ -21,7 +21,7 @@ pub enum PriorityRule {
 /// A group of CPUs, and the tasks that only these CPUs run.
 #[derive(Debug, Clone)]
 pub struct Scene {
-    /// The CPUs.
+    /// The CPUs of the group.
     pub cpus: Vec<usize>,
     /// The indexes of the tasks in the set.
     pub tasks: Vec<usize>,

@@ -19,7 +19,7 @@ use crate::system::System;
 use crate::verdict::Verdict;
 use corehop_plan::workload::task::{Task, Time};
 
-/// The priority points.
+/// The choice of the priority points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Points {
     /// The priority point is the deadline: global EDF.
@@ -62,7 +62,7 @@ impl<'a> TardinessAnalysis<'a> {
         Self { system, points, carriers }
     }
 
-    /// `S` as a fraction over the period: `max(0, C (T - Y))`.
+    /// The numerator of `S` as a fraction over the period: `max(0, C (T - Y))`.
     fn supply(task: &Task, point: i128) -> i128 {
         i128::from(task.wcet) * (i128::from(task.period) - point).max(0)
     }

@@ -29,7 +29,7 @@ pub(super) struct Bins {
     levels: Vec<f64>,
     /// The bin that was used last, after each packed task.
     last: Vec<usize>,
-    /// Why the next task was not packed.
+    /// The reason why the next task was not packed.
     stop: Option<PackOutcome>,
     /// Temporary fill levels for a trial packing.
     trial: Vec<f64>,

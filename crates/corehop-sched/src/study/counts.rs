@@ -10,7 +10,7 @@ use corehop_plan::workload::task::Time;
 /// The counts of a study.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudyCounts {
-    /// The study.
+    /// The study that was counted.
     pub study: SchedulabilityStudy,
     /// The shards of the study that were counted.
     pub shards: Shards,
@@ -31,7 +31,7 @@ pub(super) struct ReadingCounts {
     pub(super) differences: Vec<SetMoments>,
 }
 
-/// Why counts cannot be added.
+/// The reason why counts cannot be added.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyCountsError {
     /// The counts are from different studies, seeds or numbers of sets.

@@ -91,7 +91,7 @@ pub struct StudyReading {
     pub measure: Measure,
     /// The number of CPUs, m.
     pub cpus: u32,
-    /// The utilisation caps.
+    /// The utilisation caps of the reading's sets.
     pub caps: Caps,
     /// The delays `D_c` in microseconds, ascending.
     pub delays: Vec<Time>,

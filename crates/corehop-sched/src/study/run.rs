@@ -33,7 +33,7 @@ impl Progress for () {
 /// The number of sets that a thread takes at once.
 const AT_ONCE: usize = 64;
 
-/// Why a study was not completed.
+/// The reason why a study was not completed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum StudyRunError {
     /// The generator found no set with a requested sum.
@@ -63,9 +63,9 @@ pub fn run(
 /// The way in which verdicts are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum VerdictMethod {
-    /// By the fastest method available.
+    /// Verdicts come from the fastest method available.
     Quick,
-    /// By the test itself, for each set separately.
+    /// Verdicts come from the test itself, for each set separately.
     #[cfg_attr(not(test), expect(dead_code, reason = "the obvious twin of the other"))]
     Obvious,
 }
@@ -115,7 +115,7 @@ pub(super) fn run_by(
 struct ReadingGroup<'a> {
     /// The indexes of the readings.
     readings: Vec<usize>,
-    /// One of the readings.
+    /// One reading of the group, which stands for all of them.
     reading: &'a StudyReading,
     /// The queries by rising delay.
     requests: Vec<SchedulerQuery>,
@@ -413,11 +413,11 @@ struct Scratch {
 struct GroupSums {
     /// By query and cap: how many more sets are schedulable at this cap than at the cap before.
     edges: Vec<i64>,
-    /// By query and cap: the breakdown utilisations.
+    /// The breakdown utilisations, by query and cap.
     cells: Vec<SetMoments>,
-    /// By query: the weighted schedulability.
+    /// The weighted schedulability, by query.
     weighted: Vec<SetMoments>,
-    /// By pair: the differences of weights.
+    /// The differences of weights, by pair.
     differences: Vec<SetMoments>,
 }
 

@@ -14,7 +14,7 @@ pub struct Shard {
     remainder: u64,
 }
 
-/// Why a text or number pair is not a shard.
+/// The reason why a text or number pair is not a shard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a shard: expected K/N, K of 0 to N, N of 1 to 1000000, such as 3/64")]
 pub struct ShardError(String);
@@ -72,7 +72,7 @@ impl Shards {
         Self(vec![shard])
     }
 
-    /// Both lists together; an error with two shards that have a set in common.
+    /// The two lists together; an error with two shards that have a set in common.
     pub(super) fn with(&self, other: &Self) -> Result<Self, (Shard, Shard)> {
         for &a in &self.0 {
             if let Some(&b) = other.0.iter().find(|&&b| a.meets(b)) {

@@ -117,7 +117,7 @@ impl StudyCounts {
     }
 }
 
-/// In whose favour uncertain values are taken.
+/// The side that benefits from uncertain values.
 #[derive(Debug, Clone, Copy)]
 enum UncertaintyBias {
     Against,

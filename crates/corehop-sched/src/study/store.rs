@@ -29,7 +29,7 @@ use corehop_plan::samples::parquet_sums::{self, SealedWriter, Verified, VerifyEr
 use corehop_plan::samples::store::{KIND, STUDY, VERSION};
 use corehop_plan::workload::task::Time;
 
-/// Why a file contains no study counts, or could not be written.
+/// The reason why a file contains no study counts, or could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The file has another format.
@@ -209,7 +209,7 @@ impl StudyCounts {
     /// Reads a file that [`StudyCounts::write`] wrote, and reports whether its checksums are valid.
     ///
     /// # Errors
-    /// [`StoreError`]: another file, a later version, or one that contradicts itself.
+    /// [`StoreError`] if the file has another format or a later version, or is damaged.
     pub fn read(file: impl ChunkReader + 'static) -> Result<(Self, Verification), StoreError> {
         let verified = parquet_sums::verify(&file);
         // What is damaged may be a file of rows, whose reader says so.

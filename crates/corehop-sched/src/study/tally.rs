@@ -22,7 +22,7 @@ pub struct SetMoments {
 /// An estimate with its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct ShareEstimate {
-    /// The estimate.
+    /// The estimated share.
     pub value: f64,
     /// The lower end of the 95 % interval.
     pub low: f64,
@@ -43,7 +43,7 @@ impl SetMoments {
         self.sum += other.sum;
         self.square += other.square;
     }
-    /// The mean, or `None` without sets.
+    /// The mean of the numbers, or `None` without sets.
     pub fn mean(self) -> Option<f64> {
         (self.sets > 0).then(|| self.sum as f64 / self.sets as f64)
     }

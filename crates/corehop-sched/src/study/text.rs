@@ -18,7 +18,7 @@ use corehop_plan::platform::Platform;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::{LONGEST, MOST_CPUS, Time};
 
-/// Why a text is not a study.
+/// The reason why a text is not a study.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyError {
     /// The text is not TOML, or a field is missing, unknown or of the wrong type.

@@ -15,9 +15,9 @@ use corehop_plan::workload::task::{Task, Time};
 /// The way in which the verdicts of a scheduler are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PolicyQuery {
-    /// By utilisations alone.
+    /// Verdicts follow from utilisations alone.
     Packed(PackingRule),
-    /// By the scheduler's test, for each set.
+    /// The scheduler's test runs on each set.
     Asked { cpus: u32, test: &'static Test, clusters: Option<Clusters> },
 }
 

@@ -341,7 +341,7 @@ impl<'a> Supplied<'a> {
         }
     }
 
-    /// The selected supply.
+    /// The supply of the selected CPU.
     pub(crate) fn supply(self) -> &'a Supply {
         match self.cpu {
             SupplyCpu::Of(cpu) => self.all.cpus.get(&cpu).unwrap_or(&self.all.worst),

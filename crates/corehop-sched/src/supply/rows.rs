@@ -20,7 +20,7 @@ const SHOWN_MS: [u64; 3] = [1, 10, 40];
 const WITHOUT_FIFO: &str =
     "The watching thread was not under SCHED_FIFO: time in which other threads ran counts as gaps.";
 
-/// Why a file gives no supply.
+/// The reason why a file gives no supply.
 #[derive(Debug, thiserror::Error)]
 pub enum NoSupplyInFile {
     /// The file cannot be read.
@@ -53,7 +53,7 @@ pub struct ObservedSupply {
 /// The figures of one CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SupplySummary {
-    /// The CPU.
+    /// The number of the CPU.
     pub cpu: u32,
     /// The number of observed windows.
     pub windows: usize,
@@ -78,7 +78,7 @@ pub struct SupplySummary {
 /// Reads the supply from a file of `measure supply`.
 ///
 /// # Errors
-/// [`NoSupplyInFile`]: not such a file, damaged, or without a window.
+/// [`NoSupplyInFile`] if the file has other rows, is damaged, or contains no window.
 pub fn read<S>(reader: &mut Reader<S>) -> Result<Supplies, NoSupplyInFile>
 where
     S: ChunkReader + Read + Seek + 'static,

@@ -6,15 +6,15 @@ use std::collections::BTreeMap;
 use super::{NoSupply, Supplies, Supply, WHOLE};
 
 /// The largest number of gaps per window. In a window with more gaps, the closest gaps are merged, including the time
-/// between them.
+/// between these gaps.
 const MOST_GAPS: usize = 512;
 
 /// A time in which a CPU was not available, in nanoseconds since the beginning of its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gap {
-    /// The beginning.
+    /// The beginning of the gap.
     pub at: u64,
-    /// The length.
+    /// The length of the gap.
     pub length: u64,
 }
 
@@ -27,7 +27,7 @@ impl Gap {
 /// A time in which a CPU was observed without interruption, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SupplyWindow {
-    /// The CPU.
+    /// The number of the observed CPU.
     pub cpu: u32,
     /// The planned length, from a starting instant that does not depend on gaps.
     pub asked: u64,

@@ -149,8 +149,8 @@ fn demanded_before(tasks: &[Task], horizon: Option<Time>, supply: &Supply) -> Ve
     }
 }
 
-/// An instant before which the first missed deadline must lie, if one exists. It is the smaller of the length that
-/// follows from the slack `1 - U` and the synchronous busy period, with `blocking` by later jobs.
+/// An instant before which the first missed deadline must lie, if one exists. The bound is the smaller of the length
+/// that follows from the slack `1 - U` and the synchronous busy period, with `blocking` by later jobs.
 fn horizon(tasks: &[Task], blocking: Time) -> Option<Time> {
     let by_slack = slack_bound(tasks, blocking);
     let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(Time::ZERO);

@@ -4,11 +4,11 @@
 //!
 //! A job released at `t` in a busy period waits for the jobs of its priority released until `t`, and for jobs of
 //! higher priority released until its own end. The busy period begins with a job of each other task, and the worst
-//! `t` is a release of some task of that priority (Martin, Minet and George, "FP/FIFO scheduling: deterministic
-//! versus probabilistic QoS guarantees", 2005). The bound is exact if the deadlines of tasks of equal priority are
-//! within their periods. A job that is released before the previous job of its task ends does not queue again,
-//! because its thread never slept. So it may overtake other jobs. If a deadline is beyond a period, each task of
-//! equal priority counts as higher, which gives a bound that need not be attained.
+//! `t` is a release of some task of that priority. Source: Martin, Minet and George, "FP/FIFO scheduling:
+//! deterministic versus probabilistic QoS guarantees", 2005. The bound is exact if the deadlines of tasks of equal
+//! priority are within their periods. A job that is released before the previous job of its task ends does not queue
+//! again, because its thread never slept. So such a job may overtake other jobs. If a deadline is beyond a period,
+//! each task of equal priority counts as higher, which gives a bound that need not be attained.
 
 use super::fixed::{self, ResponseOutcome};
 use super::{busy_period_on, nonpreemptive};

@@ -10,8 +10,8 @@ use corehop_plan::workload::task::{LONGEST, Task, Time};
 
 /// Tests `U <= n (2^(1/n) - 1)` (Liu and Layland 1973), which is sufficient for rate-monotonic priorities and D >= T.
 ///
-/// The test computes `(U/n + 1)^n <= 2`, so that no root is rounded. This is the hyperbolic bound of `n` tasks with
-/// the mean utilisation.
+/// The test computes `(U/n + 1)^n <= 2`, so that no root is rounded. The bound is the hyperbolic bound of `n` tasks
+/// with the mean utilisation.
 pub fn liu_layland(tasks: &[Task]) -> Verdict {
     if !rate_monotonic(tasks) {
         return Verdict::Unknown;
@@ -142,10 +142,10 @@ fn longest(tasks: &[Task], ranking: &Ranking, at: usize, supply: &Supply) -> Opt
     }
 }
 
-/// Runs response-time analysis where each preemption by `j` in a busy window of `i` costs the largest of `delays` in
-/// `aff(i, j)`: the tasks that `j` may preempt among `i` and the tasks of higher priority than `i` (Altmeyer, Davis
-/// and Maiza 2012, section 2). `delays` may be shorter than `tasks`: interrupts are listed after the tasks and cost
-/// no cache reloads.
+/// Runs response-time analysis with preemption delays (Altmeyer, Davis and Maiza 2012, section 2). Each preemption by
+/// `j` in a busy window of `i` costs the largest of `delays` in `aff(i, j)`: the tasks that `j` may preempt among `i`
+/// and the tasks of higher priority than `i`. `delays` may be shorter than `tasks`: interrupts are listed after the
+/// tasks and cost no cache reloads.
 pub fn response_time_analysis_with_delays(
     tasks: &[Task],
     delays: &[Time],

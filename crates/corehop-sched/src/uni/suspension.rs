@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fixed priorities on one CPU with jobs that suspend themselves, at any instants, up to `S` in total.
 //!
-//! Several published analyses of suspension are wrong (Chen, Nelissen, Huang, Yang, Brandenburg, Bletsas, Liu,
-//! Richard, Ridouard, Audsley, Rajkumar, de Niz and von der Brüggen, "Many suspensions, many problems", Real-Time
-//! Systems 55(1), 2019). Three published bounds are correct for deadlines within periods, and the response of task k
-//! is at most the least of them:
+//! Several published analyses of suspension are wrong. Source: Chen, Nelissen, Huang, Yang, Brandenburg, Bletsas,
+//! Liu, Richard, Ridouard, Audsley, Rajkumar, de Niz and von der Brüggen, "Many suspensions, many problems",
+//! Real-Time Systems 55(1), 2019. Three published bounds are correct for deadlines within periods, and the response
+//! of task k is at most the least of them:
 //!
 //! - *Oblivious*: suspension counts as execution, `C + S` for every task (section 4.1 of Chen et al. 2019).
 //! - *As jitter*: the task's own suspension counts as execution. A suspending task of higher priority has up to `R -

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The work on the OS core: one call, unless it would sleep.
+//! The work on the OS core: executes one call, unless it would sleep.
 //!
-//! A call that sleeps there could not be interrupted by a signal to its caller. So what can wait for something is tried
-//! without waiting, and made by the caller if it would. A write to a pipe or a file may raise a signal in the thread that
-//! makes it: such an error is left to the caller, too. Files on a disk are read and written at once: no signal interrupts
-//! that anywhere. Files of other file systems are left to the caller.
+//! A signal to the caller could not interrupt a call that sleeps on the OS core. So a call that may wait is tried
+//! without waiting, and left to the caller if it would wait. A write to a pipe or a file may raise a signal in its
+//! thread, so such an error is left to the caller too. Files on a disk are read and written immediately, because no
+//! signal interrupts that on any thread. Files on other file systems are left to the caller.
 
 use std::ffi::c_void;
 
@@ -14,15 +14,15 @@ use super::files::{DescriptorKind, kind, look};
 use super::kernel;
 use crate::call::Call;
 
-/// A call, for the thread that makes it.
+/// A call, prepared for the thread that executes it.
 pub(super) struct CallAttempt {
     pub(super) call: Call,
     pub(super) a: [usize; 6],
-    /// The caller.
+    /// The thread ID of the caller.
     pub(super) tid: u64,
-    /// The kernel's answer. None: to be made by the caller.
+    /// The result from the kernel. `None` means that the caller must execute the call.
     pub(super) answer: Option<isize>,
-    /// The answer is a part, and the caller waits for the rest.
+    /// Whether the result is partial, and the caller waits for the rest.
     pub(super) rest: bool,
 }
 
@@ -32,10 +32,10 @@ impl CallAttempt {
     }
 }
 
-/// Makes the call of a request.
+/// Executes the call of a request.
 ///
 /// # Safety
-/// The argument is a [`Request`] whose pointers are the caller's.
+/// The argument must be a [`Request`] whose pointers belong to the caller.
 pub(super) unsafe extern "C" fn attempt(request: *mut c_void) -> u64 {
     // SAFETY: by the caller.
     let request = unsafe { &mut *request.cast::<CallAttempt>() };
@@ -50,13 +50,13 @@ const EFBIG: isize = -(libc::EFBIG as isize);
 const NOT_SUPPORTED: isize = -(libc::EOPNOTSUPP as isize);
 const INTERRUPTED: isize = -(libc::EINTR as isize);
 
-/// A system call of the program.
+/// Executes a system call of the program.
 fn system_call(number: c_long, a: [usize; 6]) -> isize {
     // SAFETY: the arguments are those of the program's own call.
     unsafe { kernel::call(number, a) }
 }
 
-/// Whether calls on this descriptor wait.
+/// Whether calls on this descriptor may wait.
 fn waits(fd: usize) -> bool {
     let flags = system_call(libc::SYS_fcntl, [fd, libc::F_GETFL as usize, 0, 0, 0, 0]);
     flags >= 0 && flags as i32 & libc::O_NONBLOCK == 0
@@ -82,7 +82,7 @@ impl CallAttempt {
         }
     }
 
-    /// The call as it is.
+    /// Executes the call unchanged.
     fn directly(&mut self) -> Option<isize> {
         let number = c_long::from(self.call.kernel_numbers()[0]);
         let answer = system_call(number, self.a);
@@ -93,12 +93,12 @@ impl CallAttempt {
         if kind(self.a[0]) == DescriptorKind::File { self.directly() } else { None }
     }
 
-    /// stat, fstatat, statx.
+    /// Executes stat, fstatat and statx.
     fn status(&mut self, folder: usize, path: usize, flags: usize) -> Option<isize> {
         if look(folder, path, flags as i32)?.is_plain() { self.directly() } else { None }
     }
 
-    /// An answer, unless the caller has to ask himself.
+    /// Accepts a result, unless the caller must repeat the call.
     fn accept(&mut self, answer: isize, kind: DescriptorKind) -> Option<isize> {
         match answer {
             // Nothing to wait for, and none who would.
@@ -114,7 +114,7 @@ impl CallAttempt {
         }
     }
 
-    /// read, write, readv, writev.
+    /// Executes read, write, readv and writev.
     fn transfer(&mut self) -> Option<isize> {
         let writes = matches!(self.call, Call::Write | Call::Writev);
         let one = iovec { iov_base: self.a[1] as *mut c_void, iov_len: self.a[2] };
@@ -158,7 +158,7 @@ impl CallAttempt {
         self.accept(answer, kind)
     }
 
-    /// recvfrom, recvmsg, sendto, sendmsg.
+    /// Executes recvfrom, recvmsg, sendto and sendmsg.
     fn message(&mut self) -> Option<isize> {
         let place = if matches!(self.call, Call::Recvmsg | Call::Sendmsg) { 2 } else { 3 };
         let mut a = self.a;
@@ -186,7 +186,7 @@ impl CallAttempt {
         if waits { None } else { self.directly() }
     }
 
-    /// Opening a pipe or a device may wait: only files and folders are opened there.
+    /// Opens files and folders; pipes and devices are left to the caller, because opening them may wait.
     fn open(&mut self, folder: usize, path: usize, flags: usize) -> Option<isize> {
         let nofollow = flags as i32 & libc::O_NOFOLLOW != 0;
         let place = look(folder, path, if nofollow { libc::AT_SYMLINK_NOFOLLOW } else { 0 })?;
@@ -198,7 +198,7 @@ impl CallAttempt {
         self.accept(answer, DescriptorKind::File)
     }
 
-    /// poll, epoll_wait: what is ready now.
+    /// Executes poll and epoll_wait without waiting.
     fn ready(&mut self, number: c_long, timeout: usize) -> Option<isize> {
         let mut a = self.a;
         let asked = a[timeout] as i32;
@@ -246,20 +246,20 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
 }
 
-/// The bytes of a vector.
+/// The total size of a vector in bytes.
 ///
 /// # Safety
-/// There are so many elements.
+/// The vector must have `count` elements.
 pub(super) unsafe fn length(vector: usize, count: usize) -> usize {
     // SAFETY: by the caller.
     let all = unsafe { std::slice::from_raw_parts(vector as *const iovec, count) };
     all.iter().map(|one| one.iov_len).fold(0, usize::saturating_add)
 }
 
-/// The bytes of a message.
+/// The size of a message in bytes.
 ///
 /// # Safety
-/// It is a `msghdr`.
+/// The address must point to a `msghdr`.
 pub(super) unsafe fn message_length(message: usize) -> usize {
     // SAFETY: by the caller.
     unsafe {

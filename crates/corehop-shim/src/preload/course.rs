@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The way of one call: whether it goes to an OS core, how it goes there, and what is learned from it.
+//! Handles one call: whether it goes to an OS core, how it goes there, and what is learned from it.
 
 use std::sync::atomic::Ordering;
 
@@ -20,13 +20,13 @@ pub(super) struct QualifyingCall {
     size: u64,
     process: &'static ShimProcess,
     place: CallPlace,
-    /// When it began, if it is timed.
+    /// The time at which the call began, if it is timed.
     begun: Option<u64>,
-    /// It stays by the guard, which compares.
+    /// Whether the call stays on the caller's core because the guard compares.
     guarded: bool,
 }
 
-/// Whether a call is to be looked at; counts those that are not.
+/// Returns the call if it is a candidate for off-load; counts the other calls.
 #[inline]
 pub(super) fn begin(call: Call, size: u64) -> Option<QualifyingCall> {
     if !process::qualifies(call, size) {
@@ -65,7 +65,7 @@ fn consider(call: Call, size: u64) -> Option<QualifyingCall> {
 }
 
 impl QualifyingCall {
-    /// Makes the call there. None: it is to be made here.
+    /// Executes the call on an OS core. `None` means that the call must be executed on the caller's core.
     pub(super) fn there(&mut self, request: &mut CallAttempt) -> Option<isize> {
         if self.place == CallPlace::Here {
             let why = if self.guarded { CallFate::Guarded } else { CallFate::Predicted };
@@ -123,7 +123,7 @@ impl QualifyingCall {
         }
     }
 
-    /// The OS core by the policy, and its place among them.
+    /// The OS core chosen by the policy, and its index among the OS cores.
     fn choose(&self, state: &mut OffloadContext) -> Option<(usize, usize)> {
         let ShimProcess { cores, board, wishes, .. } = self.process;
         let flags = Flags::from_bits(wishes.flags)?;
@@ -149,7 +149,7 @@ impl QualifyingCall {
         cores.iter().position(|&other| other == core).map(|place| (place, core))
     }
 
-    /// The call was made here, with this answer.
+    /// Records that the call was executed on the caller's core, with this result.
     pub(super) fn here(&mut self, answer: isize) {
         self.progressed(answer);
         self.learn(self.place);
@@ -178,7 +178,7 @@ impl QualifyingCall {
     }
 }
 
-/// The thread's `errno`, as it was: waiting for a partner and starting one change it.
+/// The saved `errno` of the thread, because waiting for a partner and starting one change it.
 pub(super) struct Errno(i32);
 
 impl Errno {

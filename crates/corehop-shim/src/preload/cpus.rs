@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs of the program's threads: OS cores are taken from them while calls go there, and given back.
+//! Sets the CPUs of the program's threads: the OS cores are taken from them while calls go there, and given back
+//! afterwards.
 //!
-//! A thread is moved from one set to the other only if it has exactly that one: partners, and threads whose CPUs the
-//! program chose itself, keep theirs. If one of these has just the CPUs that are not OS cores, the process is left alone,
-//! as the two could not be told apart later.
+//! A thread is moved from one CPU set to the other only if it has exactly the first set. So partners, and threads
+//! whose CPUs the program chose itself, keep their CPUs. If one of these threads has exactly the CPUs that are not OS
+//! cores, the process is left alone, because the two kinds could not be distinguished later.
 
 use super::kernel;
 
 const WORDS: usize = 16;
 const BYTES: usize = WORDS * 8;
-/// Rounds over the threads: one that was being made meanwhile is found by the next.
+/// The number of rounds over the threads; a thread created during one round is found by the next.
 const ROUNDS: usize = 3;
 
-/// CPUs, as the kernel has them.
+/// A CPU set in the kernel's format.
 pub(super) type Cpus = [u64; WORDS];
 
 /// Gives the CPUs `to` to the threads that have the CPUs `from`.
@@ -24,17 +25,17 @@ pub(super) fn change(from: &Cpus, to: &Cpus) {
     }
 }
 
-/// Whether a thread has exactly these CPUs.
+/// Whether any thread has exactly these CPUs.
 pub(super) fn any_has(cpus: &Cpus) -> bool {
     any_thread(|thread| has(thread, cpus))
 }
 
-/// The same for the calling thread alone.
+/// Gives the CPUs `to` to the calling thread if it has the CPUs `from`.
 pub(super) fn change_own(from: &Cpus, to: &Cpus) {
     change_thread(0, from, to);
 }
 
-/// Whether something is true of any thread; asks for all of them.
+/// Whether `of` is true for any thread; calls it for all threads.
 fn any_thread(mut of: impl FnMut(usize) -> bool) -> bool {
     let how = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
     let path = c"/proc/self/task".as_ptr() as usize;
@@ -71,12 +72,13 @@ fn has(thread: usize, cpus: &Cpus) -> bool {
     read > 0 && now == *cpus
 }
 
-/// Entries of a folder as the kernel writes them: 8 bytes number, 8 bytes place, 2 bytes length, 1 byte kind, the name.
+/// Directory entries in the kernel's format: 8 bytes inode number, 8 bytes offset, 2 bytes length, 1 byte type, the
+/// name.
 #[repr(align(8))]
 struct Entries([u8; 4096]);
 
 impl Entries {
-    /// Calls for each thread of the first `bytes`.
+    /// Calls `each` for each thread in the first `bytes` bytes.
     fn threads(&self, bytes: usize, mut each: impl FnMut(usize)) {
         let mut rest = &self.0[..bytes.min(self.0.len())];
         while rest.len() > 19 {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The kind of a descriptor or a path: whether a partner may wait for it, and sees there what its caller sees.
+//! The kind of a descriptor or path: whether a partner may wait for it and sees what the caller sees.
 //!
-//! A file of a disk, or of memory, is read and written at once, and no signal interrupts that. Files of other file systems
-//! may wait for anything (`/proc/kmsg`, `trace_pipe`, a FUSE server), and `/proc/thread-self` is another one for each
-//! thread. So there is a list of file systems whose files go there; those of all others stay.
+//! A file on a disk or in memory is read and written immediately, and no signal interrupts the access. Files on other
+//! file systems may wait indefinitely (`/proc/kmsg`, `trace_pipe`, a FUSE server), and `/proc/thread-self` differs
+//! for each thread. So there is a list of file systems whose files go to the OS core; files of all others stay on the
+//! caller's core.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::kernel;
 
-/// File systems on a disk or in memory, by their numbers for statfs(2). An overlay has files of others, which are on a disk
-/// as a rule.
+/// The file systems on a disk or in memory, by their statfs(2) numbers. An overlay shows files of other file systems,
+/// which are usually on a disk.
 const PLAIN: [u32; 24] = [
     0x0000_ef53, // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -39,13 +40,13 @@ const PLAIN: [u32; 24] = [
 ];
 const PROC: u32 = 0x0000_9fa0;
 
-/// A mount's number that no other mount ever has (Linux 6.8).
+/// The flag for a mount ID that no other mount ever gets (Linux 6.8).
 const UNIQUE: u32 = 0x4000;
 
 /// The kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum DescriptorKind {
-    /// On a disk, or in memory.
+    /// A file on a disk or in memory.
     File,
     Socket,
     Pipe,
@@ -64,18 +65,19 @@ pub(super) fn kind(fd: usize) -> DescriptorKind {
     }
 }
 
-/// A file, before it is used.
+/// The location of a file, determined before it is used.
 pub(super) struct FileLocation {
     folder: usize,
     path: usize,
     flags: i32,
-    /// The bits of its type.
+    /// The bits of the file's type.
     pub(super) mode: u32,
-    /// The number of its mount, where there is such a number.
+    /// The ID of the file's mount, if there is such an ID.
     mount: Option<u64>,
 }
 
-/// Looks at a file, without a question to a server or an automounter. None: it is not there, or not for the caller.
+/// Looks up a file without contacting a server or an automounter. `None` if the file does not exist, or the caller
+/// may not access it.
 pub(super) fn look(folder: usize, path: usize, flags: i32) -> Option<FileLocation> {
     let flags = flags & (libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW);
     let how = (flags | libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT) as usize;
@@ -91,11 +93,12 @@ pub(super) fn look(folder: usize, path: usize, flags: i32) -> Option<FileLocatio
     (answer == 0).then_some(FileLocation { folder, path, flags, mode, mount })
 }
 
-/// Mounts that are known, each in its place by its number: the number, and one bit whether the file system is plain.
+/// Known mounts, each at an index given by its ID: the ID, and a bit that says whether the file system is on the
+/// list.
 static KNOWN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
 impl FileLocation {
-    /// Whether the file system is on a disk or in memory: asked once for each mount.
+    /// Whether the file system is on a disk or in memory; determined once for each mount.
     pub(super) fn is_plain(&self) -> bool {
         let known = self.mount.map(|mount| (mount, &KNOWN[mount as usize % KNOWN.len()]));
         if let Some((mount, word)) = known {
@@ -112,12 +115,12 @@ impl FileLocation {
         plain
     }
 
-    /// Whether it is a file of /proc.
+    /// Whether the file is in /proc.
     pub(super) fn is_of_proc(&self) -> bool {
         !self.is_plain() && self.file_system() == Some(PROC)
     }
 
-    /// The number of the file system.
+    /// The statfs(2) number of the file system.
     fn file_system(&self) -> Option<u32> {
         if self.flags & libc::AT_EMPTY_PATH != 0 {
             return file_system(self.folder);

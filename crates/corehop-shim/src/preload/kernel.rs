@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls without libc: they leave `errno` alone.
+//! System calls without libc, which leave `errno` unchanged.
 
 use std::arch::asm;
 
-/// Makes a system call; an error is its negative number.
+/// Executes a system call; an error is returned as its negative number.
 ///
 /// # Safety
-/// As for that system call.
+/// The conditions of that system call.
 #[inline]
 pub(super) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     let answer: isize;
@@ -24,23 +24,25 @@ pub(super) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     answer
 }
 
-/// In the unused sixth argument of a call that is not the program's: the kernel's count leaves it out.
+/// The value in the unused sixth argument of a call that is not the program's, so that the kernel's count leaves it
+/// out.
 pub(super) const OWN: usize = 0x63_6f72_6568_6f70;
 
-/// The thread's number.
+/// The ID of the thread.
 pub(super) fn tid() -> u64 {
     // SAFETY: no arguments.
     unsafe { call(libc::SYS_gettid, [0; 6]) as u64 }
 }
 
-/// A set of signals as the kernel has it.
+/// A set of signals in the kernel's format.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Signals(u64);
 
 impl Signals {
     pub(super) const NONE: Self = Self(0);
 
-    /// All that can wait: not those of faults, and not the one by which glibc changes credentials in all threads (33).
+    /// All signals that can wait: neither those of faults nor the signal by which glibc changes credentials in all
+    /// threads (33).
     const HELD: Self = {
         let mut bits = u64::MAX;
         let faults = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
@@ -53,12 +55,13 @@ impl Signals {
         Self(bits)
     };
 
-    /// Blocks signals and returns those that were blocked before.
+    /// Blocks signals and returns the signals that were blocked before.
     pub(super) fn hold() -> Self {
         Self::HELD.block()
     }
 
-    /// The same, with the one by which libpsx has each thread give up rights.
+    /// Blocks signals including the signal by which libpsx makes each thread drop privileges; returns the signals
+    /// that were blocked before.
     pub(super) fn hold_filters() -> Self {
         Self(Self::HELD.0 | 1 << (libc::SIGSYS - 1)).block()
     }
@@ -69,7 +72,7 @@ impl Signals {
         Self(before)
     }
 
-    /// Blocks these, and no others.
+    /// Blocks exactly these signals.
     pub(super) fn restore(self) {
         mask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut());
     }
@@ -91,14 +94,14 @@ pub(super) fn on_signal_stack() -> bool {
     }
 }
 
-/// Whether the thread is scheduled as most are: a partner would inherit a real-time policy.
+/// Whether the thread has the ordinary scheduling policy, because a partner would inherit a real-time policy.
 pub(super) fn is_ordinary() -> bool {
     // SAFETY: no pointers.
     let policy = unsafe { call(libc::SYS_sched_getscheduler, [0; 6]) };
     [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE].contains(&(policy as i32))
 }
 
-/// The time-stamp counter.
+/// The value of the time-stamp counter.
 #[inline]
 pub(super) fn ticks() -> u64 {
     // SAFETY: every x86-64 has it.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The preloaded library.
+//! The library that is preloaded into programs.
 //!
-//! `names` has the functions that stand before libc's, `course` the way of one call, `thread` a thread's partner,
-//! `attempt` what the partner does, `rest` what is left to do here, `process` the state of the process, `cpus` the CPUs
-//! of its threads, `files` what may be waited for there, `private` the functions after which a thread differs from its partner.
+//! `names` contains the functions that replace libc's. `course` handles one call, `thread` a thread's partner,
+//! `attempt` the partner's work, and `rest` the work left for the caller. `process` holds the state of the process,
+//! `cpus` sets the CPUs of its threads, `files` decides what a partner may wait for, and `private` handles functions
+//! after which a thread differs from its partner.
 
 mod attempt;
 mod course;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions that stand before libc's.
+//! The functions that replace libc functions.
 //!
-//! They may be left by a cancellation, which unwinds, and so drop nothing.
+//! A thread cancellation may leave these functions by unwinding, so they hold nothing that must be dropped.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -15,8 +15,8 @@ use super::real::behind;
 use super::rest;
 use crate::call::Call;
 
-/// Defines functions. Each has the call that it makes, its size in bytes if it has one, a condition without which it
-/// is left alone, and the arguments of the system call.
+/// Defines replacement functions. Each function states its call, its size in bytes if it has one, a condition without
+/// which it is passed to libc, and the arguments of the system call.
 macro_rules! functions {
     ($($call:ident: $name:ident($($argument:ident: $type:ty),*) -> $answer:ty,
        $size:expr, if $condition:expr => [$($a:expr),*];)*) => {$(
@@ -40,7 +40,7 @@ macro_rules! functions {
     )*};
 }
 
-/// The answer as libc gives it, if the call was made there.
+/// The result in libc's form, if the call was executed on an OS core.
 fn made(course: &mut QualifyingCall, request: &mut CallAttempt) -> Option<isize> {
     let answer = course.there(request)?;
     if answer < 0 {
@@ -55,13 +55,13 @@ fn six(some: &[usize]) -> [usize; 6] {
     std::array::from_fn(|at| some.get(at).copied().unwrap_or(0))
 }
 
-/// Flags of messages that mean the same there.
+/// Whether these message flags have the same effect on another thread.
 fn plain(flags: c_int) -> bool {
     let known = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_CMSG_CLOEXEC;
     flags & !(known | libc::MSG_PEEK | libc::MSG_TRUNC) == 0
 }
 
-/// The bytes of a vector that the kernel would take.
+/// The number of bytes in a vector that the kernel would accept.
 fn vector(iov: *const iovec, count: c_int) -> usize {
     // SAFETY: the program says so; where it is wrong the kernel's answer would be EFAULT.
     unsafe { length(iov as usize, count as usize) }
@@ -71,7 +71,7 @@ fn is_vector(iov: *const iovec, count: c_int) -> bool {
     !iov.is_null() && (1..=1024).contains(&count)
 }
 
-/// The bytes of a message.
+/// The size of a message in bytes.
 fn message(of: *const msghdr) -> usize {
     // SAFETY: as for vectors.
     unsafe { message_length(of as usize) }
@@ -82,7 +82,7 @@ fn is_message(of: *const msghdr) -> bool {
     !of.is_null() && unsafe { is_vector((*of).msg_iov, (*of).msg_iovlen as c_int) }
 }
 
-/// No address, for calls that have none.
+/// The null address, for calls without an address.
 const NONE: usize = 0;
 
 functions! {
@@ -175,7 +175,7 @@ functions! {
         0, if true => [fd, address, address_len, flags];
 }
 
-/// Flags with which opening takes a mode: without one glibc ends the program.
+/// The flags with which opening a file takes a mode; glibc ends the program if the mode is missing.
 const CREATES: c_int = libc::O_CREAT | libc::O_TMPFILE & !libc::O_DIRECTORY;
-/// `struct stat` as the kernel has it.
+/// The version of `struct stat` that the kernel uses.
 const STAT_VERSION: c_int = 1;

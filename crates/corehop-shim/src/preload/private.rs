@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Functions that change the rights of a thread, or otherwise what its calls may do: its partner has those from before.
+//! Functions that change a thread's privileges, or otherwise what its calls may do, while its partner keeps the
+//! earlier ones.
 //!
-//! The partner is ended, and gone from the kernel's list of threads, before the function of libc is called. The thread
-//! makes its calls itself from then on. Credentials by glibc's own functions (`setuid` and its kin) change in all threads,
-//! and so in the partner.
+//! Before the libc function is called, the partner is ended and gone from the kernel's list of threads. From then on
+//! the thread executes its calls itself. glibc's own credential functions (`setuid` and its relatives) change all
+//! threads, including the partner.
 //!
-//! A system call by an instruction of the program's own is not seen.
+//! The library does not see a system call that the program makes by its own instruction.
 
 use std::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 
@@ -14,21 +15,21 @@ use super::files::look;
 use super::real::behind;
 use super::thread::{change_rights, has_partner};
 
-/// The threads whose partners cannot stay.
+/// The threads whose partners must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum PartnerScope {
-    /// The caller's.
+    /// The partner of the calling thread must end.
     Caller = 1,
-    /// The caller's. A filter may answer calls by a signal, whose handler expects a thread of the program: as new threads
-    /// inherit the filter, no thread gets a new partner.
+    /// The partner of the calling thread must end. A filter may answer calls by a signal whose handler expects a
+    /// thread of the program. New threads inherit the filter, so no thread gets a new partner.
     Filter,
-    /// Those of all threads, as the call changes all of them.
+    /// The partners of all threads must end, because the call changes all of them.
     All,
 }
 
-/// Defines functions that change rights, each with the system call that it makes and the answer if a partner would keep the
-/// old rights.
+/// Defines functions that change privileges, each with its system call and the result if a partner would keep the old
+/// privileges.
 macro_rules! private {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty, $number:expr => [$($a:expr),*], or $refused:expr;)*) => {$(
         #[unsafe(no_mangle)]
@@ -60,7 +61,8 @@ private! {
         number => [a, b, c, d, e, f], or c_long::from(refused());
 }
 
-/// Prepares for a system call. False if it cannot be made: a partner would keep the rights that it gives up.
+/// Prepares for a system call. Returns false if the call must not be made, because a partner would keep the
+/// privileges that it drops.
 fn may(number: c_long, a: &[c_long]) -> bool {
     let Some(reach) = reach(number, a) else { return true };
     let _same = Errno::kept();
@@ -74,7 +76,8 @@ fn may(number: c_long, a: &[c_long]) -> bool {
     true
 }
 
-/// Before a file is opened: a thread changes its own label (AppArmor, SELinux, Smack) by a write to a file of /proc. True.
+/// Prepares for opening a file, because a thread changes its own label (AppArmor, SELinux, Smack) by writing to a
+/// file in /proc. Always returns true.
 pub(super) fn keeps_its_label(folder: c_int, path: *const c_char, flags: c_int) -> bool {
     if flags & libc::O_ACCMODE != libc::O_RDONLY && has_partner() {
         let place = look(folder as usize, path as usize, 0);
@@ -85,27 +88,28 @@ pub(super) fn keeps_its_label(folder: c_int, path: *const c_char, flags: c_int) 
     true
 }
 
-/// An answer that says: try again.
+/// The result that asks the caller to try again.
 fn refused() -> c_int {
     // SAFETY: this thread's own.
     unsafe { *libc::__errno_location() = libc::EAGAIN };
     -1
 }
 
-/// Of seccomp(2) and landlock_restrict_self(2): for all threads.
+/// The flag of seccomp(2) and landlock_restrict_self(2) for all threads.
 const FILTER_ALL: c_long = libc::SECCOMP_FILTER_FLAG_TSYNC as c_long;
 const LANDLOCK_ALL: c_long = 1 << 3;
-/// Operations of keyctl(2) that change the caller's keyrings: get (which may create), join, set, assume.
+/// The operations of keyctl(2) that change the caller's keyrings: get (which may create), join, set, assume.
 const KEYRINGS: [c_int; 4] = [0, 1, 14, 16];
 const OWN_KEYRING: c_int = -1;
-/// Of close_range(2): in a table of descriptors of the caller's own.
+/// The flag of close_range(2) that gives the caller its own descriptor table.
 const CLOSE_RANGE_UNSHARE: c_long = 2;
 const LSM_SET_SELF_ATTR: c_long = 460;
-/// In the number of a system call: by the convention of x32.
+/// The bit in a system call number that selects the x32 convention.
 const X32: c_long = 0x4000_0000;
 
-/// The threads that differ from their partners after a system call: filters, credentials, labels, namespaces, keyrings,
-/// the tracer and policies of one thread. Clones are here that glibc does not know of, and a thread's end past glibc.
+/// The threads that differ from their partners after a system call on filters, credentials, labels, namespaces,
+/// keyrings, the tracer or policies of one thread. The list includes clones that glibc does not know, and thread
+/// exits that bypass glibc.
 fn reach(number: c_long, a: &[c_long]) -> Option<PartnerScope> {
     let arg = |at: usize| a.get(at).copied().unwrap_or(0);
     let flag = |at: usize, flag: c_long| arg(at) & flag != 0;
@@ -128,7 +132,7 @@ fn reach(number: c_long, a: &[c_long]) -> Option<PartnerScope> {
     }
 }
 
-/// Settings of prctl(2) that are one thread's, and that its calls depend on.
+/// The prctl(2) settings that belong to one thread and affect its calls.
 fn of_prctl(option: c_int) -> Option<PartnerScope> {
     const SPECULATION: c_int = 53;
     const DISPATCH: c_int = 59;
@@ -146,7 +150,7 @@ fn of_prctl(option: c_int) -> Option<PartnerScope> {
     }
 }
 
-/// Calls that change the caller with any arguments.
+/// The system calls that change the caller with any arguments.
 const NUMBERS: [c_long; 22] = [
     libc::SYS_capset,
     libc::SYS_unshare,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of the process: the board, the thresholds, the guard.
+//! The state of the process: the board, the thresholds, and the guard.
 
 use std::cell::UnsafeCell;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::board::{Board, OffloadSettings, PlaceRule, ProcessEvent, VARIABLE};
 use crate::call::{CALLS, Call};
 use crate::guard::{GuardVerdict, OffloadGuard, OffloadRule, ProgramProgress, TrialSchedule};
 
-/// The parts that a process has from its start on.
+/// The parts of the state that exist from the start of the process.
 pub(super) struct ShimProcess {
     pub(super) board: Board,
     pub(super) wishes: OffloadSettings,
@@ -24,16 +24,17 @@ pub(super) struct ShimProcess {
 
 static PROCESS: OnceLock<ShimProcess> = OnceLock::new();
 
-/// The least size of each call that is looked at further; `u64::MAX` before the library is ready.
+/// For each call, the smallest size that is considered for off-load; `u64::MAX` before the library
+/// is ready.
 static THRESHOLDS: [AtomicU64; CALLS] = [const { AtomicU64::new(u64::MAX) }; CALLS];
 
-/// Whether a call of this size is looked at further.
+/// Whether a call of this size is considered for off-load.
 #[inline]
 pub(super) fn qualifies(call: Call, size: u64) -> bool {
     size >= THRESHOLDS[call as usize].load(Ordering::Relaxed)
 }
 
-/// The process, once it is ready.
+/// The state of the process, once it is ready.
 #[inline]
 pub(super) fn get() -> Option<&'static ShimProcess> {
     PROCESS.get()
@@ -63,7 +64,7 @@ extern "C" fn begin() {
     }
 }
 
-/// In the child of a fork: its thread is another one, and its guard begins anew.
+/// Runs in the child of a fork, whose thread is a new one and whose guard starts again.
 unsafe extern "C" fn forked() {
     thread::forget();
     if let Some(process) = get() {
@@ -73,7 +74,8 @@ unsafe extern "C" fn forked() {
 }
 
 impl ShimProcess {
-    /// The rule for calls, and whether the guard compares now, so that their progress counts.
+    /// The current rule for calls, and whether the guard compares, so that progress must be
+    /// counted.
     pub(super) fn rule(&self) -> (OffloadRule, bool) {
         match self.wishes.decision {
             PlaceRule::Always => (OffloadRule::All, false),
@@ -82,19 +84,19 @@ impl ShimProcess {
         }
     }
 
-    /// A call that could be off-loaded is to be made.
+    /// Records that a call which could be off-loaded is about to be made.
     pub(super) fn called(&self) {
         if self.wishes.decision.is_guarded() {
             self.guard.called(self);
         }
     }
 
-    /// A call moved so many bytes.
+    /// Records that a call moved `bytes` bytes.
     pub(super) fn progressed(&self, bytes: u64) {
         self.guard.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// A call was made on an OS core.
+    /// Records that a call was executed on an OS core.
     pub(super) fn went(&self) {
         self.guard.gone.fetch_add(1, Ordering::Relaxed);
     }
@@ -110,21 +112,22 @@ impl ShimProcess {
         }
     }
 
-    /// All CPUs of the program, and those that are not OS cores.
+    /// All CPUs of the program, and its CPUs that are not OS cores.
     fn cpus(&self) -> (Cpus, Cpus) {
         let free = self.wishes.free_cpus;
         (free, std::array::from_fn(|at| free[at] & !self.wishes.os_cores[at]))
     }
 }
 
-/// The guard, for one thread at a time: a thread that finds it busy leaves it to that one.
+/// The guard, used by one thread at a time; another thread that finds it in use does not wait.
 struct Guarding {
     busy: AtomicBool,
-    /// The rule, and whether the guard compares.
+    /// The current rule, and whether the guard compares.
     rule: AtomicU64,
     /// Whether the OS cores have been taken from the program's threads.
     confined: AtomicBool,
-    /// Whether a thread chose these CPUs itself.
+    /// Whether the process's CPUs are never changed, because a thread chose exactly these CPUs
+    /// itself.
     left_alone: AtomicBool,
     begun: AtomicU64,
     calls: AtomicU64,
@@ -138,9 +141,9 @@ unsafe impl Sync for Guarding {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Guarding {}
 
-/// Calls from one look at the clock to the next, between trials.
+/// The number of calls from one clock reading to the next, between trials.
 const CALLS_PER_LOOK: u64 = 16;
-/// Set in the word of the rule while the guard compares.
+/// The bit in the rule word that is set while the guard compares.
 const COMPARES: u64 = 4;
 
 impl Guarding {
@@ -159,7 +162,7 @@ impl Guarding {
         }
     }
 
-    /// Called where no other thread is.
+    /// Restarts the guard; may only be called where no other thread runs.
     fn restart(&self, process: &ShimProcess) {
         let guard = fresh(&process.wishes);
         self.rule.store(word(&guard), Ordering::Relaxed);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The functions behind ours: libc's, or those of another library between.
+//! The functions behind the library's functions: libc's, or those of another preloaded library.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// The function of libc that has this name and type.
+/// The next function with this name and type.
 macro_rules! behind {
     ($name:ident: fn($($type:ty),*) -> $answer:ty) => {{
         type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
@@ -35,7 +35,7 @@ impl Real {
         Self { name, at: AtomicPtr::new(std::ptr::null_mut()) }
     }
 
-    /// Its address.
+    /// The address of the function.
     #[inline]
     pub(super) fn address(&self) -> *mut c_void {
         let at = self.at.load(Ordering::Relaxed);
@@ -69,8 +69,8 @@ unsafe extern "C" {
     static END: usize;
 }
 
-/// Looks up all functions, as a signal handler may be the first to call one, and must not look it up. A name that this
-/// libc does not have stays without an address.
+/// Looks up all functions in advance, because a signal handler may be the first to call one and must not look it up.
+/// A function that this libc lacks stays without an address.
 pub(super) fn look_up_all() {
     // SAFETY: the section holds references, one after the other.
     let all = unsafe {

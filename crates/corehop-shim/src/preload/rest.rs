@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rest of a write that was made in part there: a blocking write goes on until all is written.
+//! Completes a write that the OS core executed in part, because a blocking write continues until everything is
+//! written.
 
 use std::ffi::c_void;
 
@@ -9,11 +10,11 @@ use super::attempt::CallAttempt;
 use super::kernel;
 use crate::call::Call;
 
-/// Elements that are written at once.
+/// The number of elements that are written in one call.
 const AT_ONCE: usize = 64;
 
-/// Writes what is left after `done` bytes, on this thread, and returns the bytes in all. As in the kernel, an error or a
-/// signal ends it with what has been written.
+/// Writes what is left after `done` bytes on this thread, and returns the total number of bytes. As in the kernel, an
+/// error or a signal ends the write with the bytes written so far.
 pub(super) fn write(request: &CallAttempt, mut done: usize) -> usize {
     let one = iovec { iov_base: request.a[1] as *mut c_void, iov_len: request.a[2] };
     let (whole, flags) = match request.call {
@@ -49,7 +50,7 @@ unsafe fn vector<'a>(at: usize, count: usize) -> &'a [iovec] {
     unsafe { std::slice::from_raw_parts(at as *const iovec, count) }
 }
 
-/// The elements, or parts of them, beyond the first `done` bytes.
+/// The elements, or parts of them, after the first `done` bytes.
 fn remaining(whole: &[iovec], done: usize, left: &mut [iovec; AT_ONCE]) -> usize {
     let (mut skip, mut count) = (done, 0);
     for element in whole {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The belongings of a thread: its row on the board and, after some calls, its partner.
+//! The resources of a thread: its row on the board and, after some calls, its partner.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -17,21 +17,21 @@ use crate::board::{CallFate, ProcessEvent, ThreadRow};
 use crate::call::Call;
 use crate::predict::Predictor;
 
-/// Calls that qualify before a thread gets a partner: short programs get none.
+/// The number of qualifying calls before a thread gets a partner, so that short programs get none.
 const FIRST: u32 = 32;
-/// Calls until the next attempt, if one was not possible.
+/// The number of calls until the next attempt to start a partner, if one was not possible.
 const AGAIN: u32 = 1024;
-/// The most partners of a process. Further threads make their calls themselves.
+/// The largest number of partners in a process. Further threads execute their calls themselves.
 const MOST_PARTNERS: u32 = 64;
-/// The longest wait for partners that are to end, in nanoseconds: one may be writing to a disk.
+/// The longest wait for partners to end, in nanoseconds, because a partner may be writing to a disk.
 const LONGEST_END: u64 = 10_000_000_000;
 
-/// Everything that off-loading takes.
+/// Everything that a thread needs for off-loading.
 pub(super) struct OffloadContext {
     pub(super) switch: Switch,
     pub(super) predictor: Predictor,
     pub(super) memory: CoreHistory,
-    /// The thread's number: a child that shares this memory has another one.
+    /// The ID of the thread; a child that shares this memory has another ID.
     pub(super) tid: u64,
     partners: u32,
 }
@@ -40,12 +40,12 @@ struct Mine {
     row: Cell<Option<ThreadRow>>,
     rowless: Cell<bool>,
     state: Cell<*mut OffloadContext>,
-    /// In the midst of a call there.
+    /// Whether a call of this thread is in progress on an OS core.
     under_way: Cell<bool>,
-    /// Its credentials, namespaces or filters became its own.
+    /// Whether the thread's credentials, namespaces or filters became private.
     private: Cell<bool>,
     calls: Cell<u32>,
-    /// The thread that has the row: the child of a vfork shares this memory.
+    /// The ID of the thread that owns the row, because the child of a vfork shares this memory.
     tid: Cell<u64>,
 }
 
@@ -67,14 +67,14 @@ thread_local! {
 static PARTNERS: AtomicU32 = AtomicU32::new(0);
 static LEASHES: [Leash; MOST_PARTNERS as usize] = [const { Leash::new() }; MOST_PARTNERS as usize];
 
-/// The furthest reach of all changes of rights so far, as [`Reach`] counts them.
+/// The widest reach of all privilege changes so far, as [`Reach`] counts them.
 static REACH: AtomicU8 = AtomicU8::new(0);
 
 fn reached(reach: PartnerScope) -> bool {
     REACH.load(Ordering::SeqCst) >= reach as u8
 }
 
-/// Counts something of a call.
+/// Adds to a count of a call.
 #[inline]
 pub(super) fn count(call: Call, count: CallFate, much: u64) {
     MINE.with(|mine| {
@@ -101,7 +101,7 @@ fn claim(mine: &Mine, call: Call, count: CallFate, much: u64) {
     }
 }
 
-/// The child of a fork: what it has is the parent's.
+/// Runs in the child of a fork: forgets the resources, which belong to the parent.
 pub(super) fn forget() {
     MINE.with(|mine| {
         mine.row.set(None);
@@ -115,10 +115,11 @@ pub(super) fn forget() {
     Leash::forget(&LEASHES);
 }
 
-/// The rights of this thread, or of all, are about to change: ends the partners that would keep the old ones, and lets the
-/// threads make their calls themselves from then on. False if a partner cannot be ended: the rights must stay.
+/// Prepares for a change of this thread's privileges, or of all threads' privileges. Ends the partners that would
+/// keep the old privileges, and lets these threads execute their calls themselves from then on. Returns false if a
+/// partner cannot be ended; the privileges must then not change.
 ///
-/// This may run in a signal handler, within a call that is made there, too.
+/// The function may also run in a signal handler, during a call on an OS core.
 pub(super) fn change_rights(reach: PartnerScope) -> bool {
     let Some(process) = process::get() else { return true };
     MINE.with(|mine| {
@@ -134,7 +135,7 @@ pub(super) fn change_rights(reach: PartnerScope) -> bool {
     Leash::end(&LEASHES, reach == PartnerScope::All, LONGEST_END)
 }
 
-/// The state of a thread that can off-load now.
+/// The state of a thread that can currently off-load.
 pub(super) fn state(process: &ShimProcess) -> Option<&'static mut OffloadContext> {
     MINE.with(|mine| {
         if mine.under_way.get() || mine.private.get() || reached(PartnerScope::All) {
@@ -166,16 +167,17 @@ pub(super) fn has_partner() -> bool {
     MINE.with(|mine| !mine.state.get().is_null() && !mine.private.get())
 }
 
-/// Marks the time in which a signal handler finds the state in use.
+/// Marks the time in which a signal handler would find the state in use.
 pub(super) fn set_under_way(is: bool) {
     MINE.with(|mine| mine.under_way.set(is));
 }
 
-/// A partner for this thread; null if there can be none now.
+/// Starts a partner for this thread; returns null if none is possible now.
 ///
-/// Starting a thread allocates memory. A signal handler may have interrupted just that, so this waits for a moment at
-/// which the thread blocks no signal: a handler blocks its own. `blocked` are those it did before this. Meanwhile a handler
-/// that gives up rights has to wait: it could not end a partner that is being made.
+/// Starting a thread allocates memory. A signal handler may have interrupted an allocation, so this waits for a
+/// moment at which the thread blocks no signal, because a handler blocks its own signal. `blocked` are the signals
+/// that the thread blocked before. Meanwhile a handler that drops privileges must wait, because it could not end a
+/// partner that is being created.
 fn open(process: &ShimProcess, tid: u64, blocked: Signals) -> *mut OffloadContext {
     let blocks = blocked != Signals::NONE || reached(PartnerScope::Filter);
     if blocks || kernel::on_signal_stack() || !kernel::is_ordinary() || !at_end_of_thread() {
@@ -218,7 +220,7 @@ fn open(process: &ShimProcess, tid: u64, blocked: Signals) -> *mut OffloadContex
     }))
 }
 
-/// Lets `end` run when this thread ends. False if the process has no key left.
+/// Registers `end` to run when this thread ends. Returns false if the process has no key left.
 fn at_end_of_thread() -> bool {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     let key = KEY.get_or_init(|| {
@@ -231,7 +233,7 @@ fn at_end_of_thread() -> bool {
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) == 0 })
 }
 
-/// Gives back what a thread has.
+/// Releases the resources of a thread.
 unsafe extern "C" fn end(_: *mut c_void) {
     MINE.with(|mine| {
         let state = mine.state.replace(null_mut());

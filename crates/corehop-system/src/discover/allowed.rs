@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs that this process may run on: its affinity, and the cpuset that it is in. The cpuset of any thread.
+//! The CPUs that this process may use, according to its affinity and its cpuset. The cpuset of any thread can be read
+//! too.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
@@ -28,7 +29,7 @@ pub(super) fn allowed(root: &SysRoot, present: &CpuList) -> Result<Fact<CpuList>
     Ok(Fact::cited(cpus, places.join(" and ")))
 }
 
-/// The affinity of this process, or of the one whose files were copied.
+/// The affinity of this process, or of the process whose files were copied.
 fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> {
     if root.is_live()
         && let Ok(mask) = crate::thread::affinity()
@@ -42,13 +43,14 @@ fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> 
     Ok(Some((mask, format!("/{path}"))))
 }
 
-/// The CPUs that are online and in the cpuset of a thread of this host; None where the host does not tell.
+/// Returns the CPUs that are online and in the cpuset of a thread on this host; `None` if the host does not show
+/// them.
 pub fn cpuset_of(tid: i32) -> Option<CpuList> {
     let found = cpuset(&SysRoot::live(), &tid.to_string()).ok()?;
     found.map(|(cpus, _)| cpus)
 }
 
-/// The cpuset that the process (its number, or `self`) is in, by the files of cgroup v2 or v1.
+/// The cpuset of the process (given by its ID, or `self`), from the files of cgroup v2 or v1.
 fn cpuset(root: &SysRoot, process: &str) -> Result<Option<(CpuList, String)>, DiscoverError> {
     let Some(groups) = root.bytes(format!("proc/{process}/cgroup")) else { return Ok(None) };
     for group in proc::groups(&groups) {
@@ -68,8 +70,8 @@ fn cpuset(root: &SysRoot, process: &str) -> Result<Option<(CpuList, String)>, Di
     Ok(None)
 }
 
-/// The file of the group itself, or of the nearest one above that has it: the controller need not
-/// be on in each, and a container sees its own group as the root.
+/// The file of the group itself, or of the nearest ancestor that has the file. The controller may be off in some
+/// groups, and a container sees its own group as the root.
 fn nearest(
     root: &SysRoot,
     mount: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Caches: level, kind, size, ways, line, and who shares them.
+//! Discovers caches: level, kind, size, ways, line size, and the CPUs that share them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::stated::GroupStatements;
 use super::topology::{CPUS, mark_straddling as mark};
 use super::{DiscoverError, SysRoot};
 
-/// The properties of one of a CPU's caches; equal ones are instances of one cache.
+/// The properties of one of a CPU's caches. CPUs with equal properties have instances of one cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CacheShape {
     level: u32,
@@ -23,16 +23,15 @@ struct CacheShape {
     sets: Option<u64>,
 }
 
-/// The folder of the first CPU that has a cache of this shape, and who shares its instances.
+/// The folder of the first CPU with a cache of this shape, and the CPUs that share its instances.
 struct CacheFolder {
     folder: String,
     stated: GroupStatements,
-    /// Why the description is doubted: a CPU also states another cache in this place.
+    /// The reason why the description is doubtful: a CPU also states another cache at this position.
     doubt: Option<String>,
 }
 
-/// The caches of the CPUs that are online, innermost first. Empty where the kernel tells of none,
-/// as in some guests.
+/// The caches of the online CPUs, innermost first. Empty if the kernel states none, as in some guests.
 pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, DiscoverError> {
     let mut shapes: BTreeMap<CacheShape, CacheFolder> = BTreeMap::new();
     for cpu in online.iter() {
@@ -56,7 +55,7 @@ pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, Dis
     Ok(shapes.into_iter().map(|(shape, seen)| cache(shape, seen)).collect())
 }
 
-/// Enters who shares a cache with `cpu`, as its files state.
+/// Records which CPUs share a cache with `cpu`, as its files state.
 fn share(
     root: &SysRoot,
     cpu: Cpu,
@@ -71,14 +70,14 @@ fn share(
 }
 
 impl CacheShape {
-    /// Whether no CPU has both: two caches of a level and a kind, or two of a level that hold data.
+    /// Whether no CPU can have both caches: two of one level and kind, or two of one level that hold data.
     fn excludes(&self, other: &Self) -> bool {
         let data = |it: &Self| it.kind != CacheKind::Instruction;
         self.level == other.level && (self.kind == other.kind || (data(self) && data(other)))
     }
 }
 
-/// The properties in a cache's folder; None if it lacks a level or a known kind.
+/// The properties in a cache's folder; `None` if the level or a known kind is missing.
 fn shape(root: &SysRoot, folder: &str) -> Result<Option<CacheShape>, DiscoverError> {
     let kind = match root.read(format!("{folder}/type")).as_deref() {
         Some("Data") => CacheKind::Data,
@@ -131,8 +130,8 @@ fn cache(shape: CacheShape, seen: CacheFolder) -> Cache {
     cache
 }
 
-/// Marks ways and sets as contradicted where they do not make up the size: the size is what
-/// experiments go by, and what a measurement can check. A size that no cache has is left out.
+/// Marks ways and sets as contradicted if they do not multiply to the size. Experiments use the size, and a
+/// measurement can check the size. An impossible size is left out.
 fn mark_geometry(cache: &mut Cache) {
     let Some(size) = cache.size.as_ref().map(|size| size.value) else { return };
     let why = if size > MOST_CACHE {
@@ -153,7 +152,7 @@ fn mark_geometry(cache: &mut Cache) {
     }
 }
 
-/// Why ways, line and sets do not make up the size; None where they do, or too few are stated.
+/// The reason why ways, line size and sets do not multiply to the size; `None` if they do, or if too few are stated.
 fn misfit(cache: &Cache, size: Bytes) -> Option<String> {
     let (ways, line) = (cache.ways.as_ref()?.value, cache.line.as_ref()?.value.get());
     let set = u128::from(ways) * u128::from(line);
@@ -166,8 +165,8 @@ fn misfit(cache: &Cache, size: Bytes) -> Option<String> {
     (!fits).then(|| format!("ways, line and sets make {product} bytes, and the size is {size}"))
 }
 
-/// Marks the instances of a cache that reach into two packages: a package has caches of its own, and hypervisors that
-/// make a package of every few CPUs still pass the host's list on.
+/// Marks cache instances that span two packages. Each package has its own caches, but hypervisors that create a
+/// package for every few CPUs still pass on the host's list.
 pub(super) fn mark_spanning(caches: &mut [Cache], packages: &CpuGroups) {
     for cache in caches {
         let spans = cache.instances.value.straddling(packages);
@@ -178,7 +177,7 @@ pub(super) fn mark_spanning(caches: &mut [Cache], packages: &CpuGroups) {
     }
 }
 
-/// Marks the instances of a cache that the caches further out tear apart.
+/// Marks cache instances whose CPUs belong to different instances of an outer cache.
 pub(super) fn mark_straddling(caches: &mut [Cache]) {
     for inner in 0..caches.len() {
         let level = caches[inner].level;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The identity of the processor: its name, hypervisor, clocks and kinds of core.
+//! Discovers the identity of the processor: its name, hypervisor, clocks and kinds of core.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::topology::CPUS;
 use super::{DiscoverError, SysRoot};
 use crate::proc;
 
-/// The text of `/proc/cpuinfo`, where it is.
+/// The text of `/proc/cpuinfo`, if the file exists.
 pub(super) struct CpuInfo(String);
 
 const CPUINFO: &str = "proc/cpuinfo";
@@ -46,13 +46,13 @@ impl CpuInfo {
         let vendor = vendor.or_else(|| self.get("CPU implementer").map(maker));
         vendor.map(|vendor| Fact::cited(vendor, format!("/{CPUINFO}")))
     }
-    /// The maker's name for it.
+    /// The vendor's name for the processor model.
     pub(super) fn model(&self) -> Option<Fact<String>> {
         let name = self.get("model name").map(ToOwned::to_owned);
         let name = name.or_else(|| self.get("CPU part").map(part_name));
         name.map(|name| Fact::cited(name, format!("/{CPUINFO}")))
     }
-    /// The part numbers of the CPUs, on Arm: all at once, as the file has a paragraph for each CPU.
+    /// The part numbers of all CPUs on Arm, read together because the file has a paragraph for each CPU.
     fn parts(&self) -> BTreeMap<Cpu, &str> {
         let mut here = None;
         let mut parts = BTreeMap::new();
@@ -69,7 +69,7 @@ impl CpuInfo {
     }
 }
 
-/// The cores of Arm by part number (Arm, "Main ID Register" of each core's reference manual).
+/// The name of an Arm core by its part number (Arm, "Main ID Register" in each core's reference manual).
 fn part_name(part: &str) -> String {
     match part {
         "0xd03" => "Cortex-A53",
@@ -90,7 +90,7 @@ fn part_name(part: &str) -> String {
     .to_owned()
 }
 
-/// The model without trade marks, and the number of CPUs: what tells machines apart at a glance.
+/// The model without trade marks, and the number of CPUs, to distinguish machines at a glance.
 pub(super) fn title(model: Option<&Fact<String>>, cpus: usize) -> String {
     let model = model.map_or("unnamed processor", |model| model.value.as_str());
     let plain = model.split('@').next().unwrap_or(model);
@@ -102,14 +102,14 @@ pub(super) fn title(model: Option<&Fact<String>>, cpus: usize) -> String {
     format!("{}, {cpus} {noun}", words.join(" "))
 }
 
-/// The title as an id: lower-case letters, digits and single underscores.
+/// The title as an ID: lower-case letters, digits and single underscores.
 pub(super) fn id(title: &str) -> String {
     let lower = title.to_ascii_lowercase();
     let words = lower.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("_")
 }
 
-/// The title, and what the machine is a guest of.
+/// The title, and the hypervisor if the machine is a guest.
 pub(super) fn name(title: &str, hypervisor: Option<&Fact<String>>) -> String {
     match hypervisor {
         None => title.to_owned(),
@@ -118,7 +118,7 @@ pub(super) fn name(title: &str, hypervisor: Option<&Fact<String>>) -> String {
     }
 }
 
-/// The hypervisor, by asking the kernel, the processor, the firmware and the clocks.
+/// The hypervisor, determined from the kernel, the processor, the firmware and the clocks.
 pub(super) fn hypervisor(root: &SysRoot, info: &CpuInfo) -> Option<Fact<String>> {
     if let Some(kind) = root.read("sys/hypervisor/type").filter(|kind| !kind.is_empty()) {
         return Some(Fact::cited(kind, "/sys/hypervisor/type"));
@@ -152,7 +152,7 @@ pub(super) fn hypervisor(root: &SysRoot, info: &CpuInfo) -> Option<Fact<String>>
     flag.map(|name| Fact::cited(name, format!("/{CPUINFO}, flag hypervisor")))
 }
 
-/// The hypervisor that firmware of this name belongs to.
+/// The hypervisor that uses firmware with this name.
 fn firmware(text: &str) -> Option<&'static str> {
     let names = [
         ("QEMU", "kvm"),
@@ -167,7 +167,7 @@ fn firmware(text: &str) -> Option<&'static str> {
     names.into_iter().find(|(mark, _)| text.contains(mark)).map(|(_, name)| name)
 }
 
-/// The hypervisor's signature, where the processor is told to give one.
+/// The signature of the hypervisor, if the processor reports one.
 #[cfg(target_arch = "x86_64")]
 fn signature() -> Option<String> {
     use std::arch::x86_64::__cpuid;
@@ -196,7 +196,7 @@ fn signature() -> Option<String> {
     None
 }
 
-/// The clocks, as far as files tell.
+/// The clocks, as far as files state them.
 pub(super) fn clock(root: &SysRoot, info: &CpuInfo) -> Result<Clock, DiscoverError> {
     let source = "sys/devices/system/clocksource/clocksource0/current_clocksource";
     let steady = info.has_flag("constant_tsc") && info.has_flag("nonstop_tsc");
@@ -210,8 +210,8 @@ pub(super) fn clock(root: &SysRoot, info: &CpuInfo) -> Result<Clock, DiscoverErr
     })
 }
 
-/// The nominal frequency; the highest where no nominal one is stated; what the guest is told where
-/// the kernel does not govern it.
+/// The nominal frequency, or the highest if no nominal one is stated, or the frequency that a guest sees if its
+/// kernel does not control the frequency.
 fn core_frequency(root: &SysRoot, info: &CpuInfo) -> Result<Option<Fact<Hertz>>, DiscoverError> {
     for file in ["base_frequency", "cpuinfo_max_freq"] {
         let path = format!("{CPUS}/cpu0/cpufreq/{file}");
@@ -223,7 +223,7 @@ fn core_frequency(root: &SysRoot, info: &CpuInfo) -> Result<Option<Fact<Hertz>>,
     Ok(megahertz.map(|hertz| Fact::cited(hertz, format!("/{CPUINFO}, cpu MHz"))))
 }
 
-/// The kinds of core, where the kernel tells more than one apart.
+/// The kinds of core, if the kernel distinguishes several.
 pub(super) fn core_kinds(
     root: &SysRoot,
     online: &CpuList,
@@ -253,7 +253,7 @@ pub(super) fn core_kinds(
     Ok(kinds.into_iter().map(kind).collect())
 }
 
-/// The files that tell a kind of core apart.
+/// The files that distinguish a kind of core.
 fn told_by(capacity: bool, part: bool) -> String {
     let (capacities, parts) = (format!("/{CPUS}/cpu*/cpu_capacity"), format!("/{CPUINFO}"));
     let files = [capacity.then_some(capacities), part.then_some(parts)];
@@ -261,7 +261,7 @@ fn told_by(capacity: bool, part: bool) -> String {
     if files.is_empty() { format!("/{CPUS}, its folders") } else { files.join(", ") }
 }
 
-/// The two kinds that Intel's hybrid processors register as two sets of counters.
+/// The two kinds of core that Intel's hybrid processors register as two sets of counters.
 fn hybrid_kinds(root: &SysRoot, online: &CpuList) -> Result<Vec<CoreKind>, DiscoverError> {
     let mut kinds = Vec::new();
     for name in ["cpu_core", "cpu_atom"] {
@@ -282,8 +282,8 @@ fn hybrid_kinds(root: &SysRoot, online: &CpuList) -> Result<Vec<CoreKind>, Disco
     }
     Ok(if kinds.len() == 2 { kinds } else { Vec::new() })
 }
-/// A digest of the identity that the system was given at installation (machine-id(5)), which itself is
-/// not to be told to others; None if it has none.
+/// Returns a digest of the system's installation ID (machine-id(5)), because the ID itself must not be disclosed;
+/// `None` if there is none.
 pub fn identity() -> Option<String> {
     let id = proc::text("/etc/machine-id").ok()?;
     let id = id.trim();

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The relation of the last level of cache to those inside, where the processor's family tells it. No file of Linux has it.
+//! Whether the last cache level includes the inner levels, if the processor's family determines that. No Linux file
+//! states whether a cache is inclusive.
 
 use corehop_plan::platform::{Fact, Inclusion};
 
-/// The maker, as the kernel names it.
+/// The vendor name of AMD in the kernel.
 const AMD: &str = "AuthenticAMD";
 
-/// The first family of AMD's whose level-3 cache takes what the level-2 caches evict.
+/// The first AMD family whose level-3 cache receives the lines that level-2 caches evict.
 const FIRST_ZEN: u32 = 0x17;
 
-/// The inclusion policy of the level-3 cache of the processor that asks, of this vendor; none where its family does not tell.
+/// Returns the inclusion policy of the level-3 cache for this processor of the given vendor; `None` if its family
+/// does not determine it.
 pub fn last_level_inclusion(vendor: &str) -> Option<Fact<Inclusion>> {
     of(vendor, std::arch::x86_64::__cpuid(1).eax)
 }
 
-/// From the vendor and the signature in leaf 1.
+/// The inclusion policy from the vendor and the signature in CPUID leaf 1.
 fn of(vendor: &str, signature: u32) -> Option<Fact<Inclusion>> {
     let (base, extended) = (signature >> 8 & 0xf, signature >> 20 & 0xff);
     let family = if base == 0xf { base + extended } else { base };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! NUMA nodes and page sizes.
+//! Discovers NUMA nodes and page sizes.
 
 use corehop_plan::platform::{Check, Fact, Node, PageSizes};
 use corehop_plan::units::{Bytes, CpuList};
@@ -9,7 +9,7 @@ use super::{DiscoverError, SysRoot};
 
 const NODES: &str = "sys/devices/system/node";
 
-/// The nodes; a single one with every CPU where the kernel knows none.
+/// The NUMA nodes; a single node with every CPU if the kernel knows none.
 pub(super) fn nodes(root: &SysRoot, present: &CpuList) -> Result<Vec<Node>, DiscoverError> {
     let ids = root.numbered(NODES, "node", "");
     if ids.is_empty() {
@@ -27,7 +27,7 @@ pub(super) fn nodes(root: &SysRoot, present: &CpuList) -> Result<Vec<Node>, Disc
     Ok(nodes)
 }
 
-/// Leaves a CPU that two nodes name in the first of them, and marks the other.
+/// Leaves a CPU that two nodes list in the first node, and marks the second.
 fn mark_overlaps(nodes: &mut [Node]) {
     for place in 1..nodes.len() {
         let (earlier, later) = nodes.split_at_mut(place);
@@ -44,13 +44,13 @@ fn mark_overlaps(nodes: &mut [Node]) {
     }
 }
 
-/// A node's distance to itself, and the largest that firmware can state (ACPI 6.5, section 5.2.17: a byte, of which 255
-/// says that a node cannot be reached).
+/// The distance from a node to itself, and the largest distance that firmware can state (ACPI 6.5, section 5.2.17: a
+/// byte, where 255 means that a node is unreachable).
 const OWN_DISTANCE: u32 = 10;
 const MOST_DISTANCE: u32 = 255;
 
-/// Marks distances that cannot be: too few or too many, or a node that is nearer than itself. A way may be longer back
-/// (the same section).
+/// Marks impossible distances: a wrong number of them, or a node nearer than the node itself. The distance back may
+/// differ (ACPI 6.5, section 5.2.17).
 fn mark_distances(nodes: &mut [Node]) {
     let count = nodes.len();
     for (place, node) in nodes.iter_mut().enumerate() {
@@ -61,7 +61,7 @@ fn mark_distances(nodes: &mut [Node]) {
     }
 }
 
-/// Why the distances from the node in this place to `count` nodes are odd.
+/// The reason why the distances from the node at this index to `count` nodes are impossible.
 fn odd_distances(row: &[u32], from: usize, count: usize) -> Option<String> {
     if row.len() != count {
         return Some(format!("{} distances for {count} nodes", row.len()));
@@ -119,13 +119,13 @@ fn total(root: &SysRoot, path: &str) -> Result<Option<Fact<Bytes>>, DiscoverErro
         .ok_or_else(|| root.unreadable(path, &text))
 }
 
-/// The number of kB that stands after `key`.
+/// The number of kB after `key`.
 fn kib_after(text: &str, key: &str) -> Option<Bytes> {
     let (_, rest) = text.split_once(key)?;
     rest.split_whitespace().next()?.parse().ok().map(Bytes::from_kib)
 }
 
-/// The page sizes: ordinary, huge on request, and when huge unasked.
+/// The page sizes: base pages, huge pages on request, and when the kernel uses huge pages on its own.
 pub(super) fn pages(root: &SysRoot) -> Result<PageSizes, DiscoverError> {
     // The first mapping of the process is enough, and the file is made as it is read.
     let smaps = "proc/self/smaps";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Discovers the machine from the files of Linux.
+//! Discovers the machine from Linux's files.
 //!
-//! Everything is read from files below one directory, so that a copy of another machine's files
-//! describes that machine. Each value cites the file it came from; nothing is checked against the
-//! hardware here, and firmware and hypervisors do state falsehoods.
+//! All files are read below one directory, so that a copy of another machine's files describes that machine. Each
+//! value cites its source file. This module checks nothing against the hardware, although firmware and hypervisors
+//! sometimes state wrong values.
 
 use std::path::PathBuf;
 
@@ -26,10 +26,10 @@ pub use inclusion::last_level_inclusion;
 pub use root::SysRoot;
 pub use tlbs::tlbs;
 
-/// Why a host could not be described.
+/// The reason why a host could not be described.
 #[derive(Debug, thiserror::Error)]
 pub enum DiscoverError {
-    /// There is no list of CPUs.
+    /// The files contain no list of CPUs.
     #[error(
         "no CPU found under {}: it has no sys/devices/system/cpu with `present`, `possible` or \
          cpu0; give the directory that contains sys/ and proc/",
@@ -39,12 +39,12 @@ pub enum DiscoverError {
         /// The folder that was searched.
         root: PathBuf,
     },
-    /// A file holds something else than the kernel writes there.
+    /// A file contains something other than what the kernel writes.
     #[error("{} contains `{text}`, which is not valid there", shown::path(.path))]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The beginning of its content.
+        /// The beginning of the file's content.
         text: String,
     },
     /// The files contradict each other.
@@ -52,11 +52,11 @@ pub enum DiscoverError {
     Contradiction(#[from] PlatformError),
 }
 
-/// Describes the machine whose files are below `root`.
+/// Returns the description of the machine whose files are below `root`.
 ///
 /// # Errors
-/// If no CPUs are listed, a file is damaged, or the CPU lists exclude each other. What a host merely does not
-/// tell (caches, nodes, clocks) is absent in the result.
+/// An error if no CPUs are listed, a file is damaged, or the CPU lists contradict each other. Values that the host
+/// does not state (caches, nodes, clocks) are missing in the result.
 pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
     let (cpus, online) = topology::cpus(root)?;
     let packages = topology::packages(root, &online.value)?;

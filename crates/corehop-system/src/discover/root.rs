@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The files of a running system, or of a copy of them.
+//! The files of a running system, or a copy of them.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -8,41 +8,41 @@ use std::str::FromStr;
 
 use super::DiscoverError;
 
-/// More than any file that is read here holds: `/proc/cpuinfo` of 1,024 CPUs has 1.6 MB.
+/// A size larger than any file read here: `/proc/cpuinfo` of 1,024 CPUs has 1.6 MB.
 const LARGEST_FILE: u64 = 16 << 20;
 
-/// The directory that `sys/` and `proc/` are in.
+/// The directory that contains `sys/` and `proc/`.
 #[derive(Debug, Clone)]
 pub struct SysRoot(PathBuf);
 
 impl SysRoot {
-    /// This host.
+    /// Returns the root of this host.
     pub fn live() -> Self {
         Self(PathBuf::from("/"))
     }
-    /// A copy of a system's files.
+    /// Returns a root that contains a copy of a system's files.
     pub fn at(directory: impl Into<PathBuf>) -> Self {
         Self(directory.into())
     }
-    /// Whether it is this host, so that the processor and the kernel may be asked directly.
+    /// Returns whether the root is this host, so that the processor and the kernel may be queried directly.
     pub fn is_live(&self) -> bool {
         self.0 == Path::new("/")
     }
-    /// The directory itself.
+    /// Returns the path of the root directory.
     pub fn path(&self) -> &Path {
         &self.0
     }
-    /// The content of a file, without the line break at its end; nothing where it cannot be read. For words and
-    /// numbers of the kernel itself: bytes that are no UTF-8 are replaced.
+    /// Returns the content of a file without the final line break; `None` if the file cannot be read. Use this for
+    /// words and numbers of the kernel itself, because bytes that are not UTF-8 are replaced.
     pub fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         self.head(path, LARGEST_FILE)
     }
-    /// The first `most` bytes of a file, likewise.
+    /// The first `most` bytes of a file, without the final line break; `None` if the file cannot be read.
     pub(crate) fn head(&self, path: impl AsRef<Path>, most: u64) -> Option<String> {
         let bytes = self.take(path.as_ref(), most)?;
         Some(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\0']).to_owned())
     }
-    /// The bytes of a file in which there are names; nothing where it cannot be read.
+    /// Returns the bytes of a file that contains names; `None` if the file cannot be read.
     pub fn bytes(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.take(path.as_ref(), LARGEST_FILE)
     }
@@ -51,7 +51,7 @@ impl SysRoot {
         File::open(self.0.join(path)).ok()?.take(most).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
-    /// The content of a file as a `T`; nothing where there is no such file, or it is empty.
+    /// The content of a file as a `T`; nothing if there is no such file, or it is empty.
     pub(super) fn parsed<T: FromStr>(
         &self,
         path: impl AsRef<Path>,
@@ -63,7 +63,7 @@ impl SysRoot {
         let value = text.trim().parse().map_err(|_| self.unreadable(path, &text))?;
         Ok(Some(value))
     }
-    /// The numbers N of the entries `PREFIX<N>SUFFIX` of a directory, ascending.
+    /// Returns the numbers N of the directory entries `PREFIX<N>SUFFIX`, in ascending order.
     pub fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {
         let entries = fs::read_dir(self.0.join(directory)).into_iter().flatten().flatten();
         let number =
@@ -74,7 +74,7 @@ impl SysRoot {
         numbers.sort_unstable();
         numbers
     }
-    /// The names of the entries of a directory, sorted.
+    /// Returns the names of the directory entries, sorted.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = fs::read_dir(self.0.join(directory)).into_iter().flatten().flatten();
         let mut names: Vec<_> =

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sharers of a cache, a core or a package, as every CPU states it for itself.
+//! The CPUs that share a cache, a core or a package, as stated separately for every CPU.
 //!
-//! Hypervisors tell some guests groups that exclude each other. Such a group is marked and bent to one in which every
-//! CPU keeps its own statement, so that the host can be used.
+//! Hypervisors show some guests contradictory groups. Such a grouping is marked, and changed so that CPUs with equal
+//! statements stay together. The host can then still be used.
 
 use std::collections::HashMap;
 
@@ -11,32 +11,32 @@ use corehop_plan::units::{Cpu, CpuList};
 
 use super::{DiscoverError, SysRoot};
 
-/// The statements of the CPUs about one thing.
+/// The statements of the CPUs about one kind of group.
 #[derive(Debug, Default)]
 pub(super) struct GroupStatements {
-    /// The distinct groups.
+    /// The stated groups, each once.
     groups: Vec<CpuList>,
     numbers: HashMap<CpuList, usize>,
-    /// The group that a text names: 65,536 lists of 65,536 CPUs do not fit into memory.
+    /// The group that a text names, stored once because 65,536 lists of 65,536 CPUs do not fit into memory.
     texts: HashMap<String, usize>,
     /// Each CPU with the number of the group that it states.
     of: Vec<(Cpu, usize)>,
-    /// The file that the first CPU stated its group in; None where no CPU has one.
+    /// The file in which the first CPU stated its group; `None` if no CPU has one.
     place: Option<String>,
 }
 
-/// The groups that statements give.
+/// The groups derived from the statements.
 pub(super) struct CpuGrouping {
     pub(super) groups: CpuGroups,
-    /// Whether the statements exclude each other.
+    /// Whether the statements contradict each other.
     pub(super) check: Check,
-    /// The file that the first CPU stated its group in.
+    /// The file in which the first CPU stated its group.
     pub(super) place: Option<String>,
 }
 
 impl GroupStatements {
-    /// Reads the statement of `cpu` from the first of `files` that there is: a list of CPUs, or a mask where the name
-    /// does not end in `list`. Returns whether there was one.
+    /// Reads the statement of `cpu` from the first existing file of `files`: a list of CPUs, or a mask if the name
+    /// does not end in `list`. Returns whether a file existed.
     pub(super) fn read(
         &mut self,
         root: &SysRoot,
@@ -65,7 +65,7 @@ impl GroupStatements {
         Ok(false)
     }
 
-    /// Takes note that `cpu` states nothing: the CPU then has the thing for itself.
+    /// Records that `cpu` states nothing, so that it does not share with other CPUs.
     pub(super) fn alone(&mut self, cpu: Cpu) {
         let number = self.number(CpuList::new([cpu]));
         self.of.push((cpu, number));
@@ -80,7 +80,7 @@ impl GroupStatements {
         number
     }
 
-    /// The groups, each CPU in one of them.
+    /// The groups, with each CPU in one of them.
     pub(super) fn settled(self) -> CpuGrouping {
         let stating: HashMap<Cpu, usize> = self.of.iter().copied().collect();
         let contradiction = self.contradiction(&stating);
@@ -92,7 +92,7 @@ impl GroupStatements {
         CpuGrouping { groups, check, place: self.place }
     }
 
-    /// A CPU whose group holds a CPU that states another group, or none.
+    /// A CPU whose group contains a CPU that states another group, or none.
     fn contradiction(&self, stating: &HashMap<Cpu, usize>) -> Option<String> {
         for (number, group) in self.groups.iter().enumerate() {
             let by = self.of.iter().find(|&&(_, it)| it == number)?.0;
@@ -112,7 +112,7 @@ impl GroupStatements {
         None
     }
 
-    /// The CPUs that state the same group are together; a CPU that leaves itself out is alone.
+    /// Groups the CPUs with equal statements; a CPU that omits itself from its group is alone.
     fn bent(&self) -> CpuGroups {
         let mut groups: Vec<Vec<Cpu>> = vec![Vec::new(); self.groups.len()];
         let mut alone = Vec::new();
@@ -127,7 +127,7 @@ impl GroupStatements {
     }
 }
 
-/// A set of CPUs as the kernel writes masks: words of 32 bits in hexadecimal digits, the highest CPUs first.
+/// A set of CPUs in the kernel's mask format: words of 32 bits in hexadecimal digits, the highest CPUs first.
 pub(super) fn mask(text: &str) -> Option<CpuList> {
     let mut cpus = Vec::new();
     for (place, word) in text.trim().rsplit(',').enumerate() {

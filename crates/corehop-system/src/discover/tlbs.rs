@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The translation lookaside buffers for data of the CPU that asks, as the processor states them: AMD's leaves 0x80000005 and
-//! 0x80000006, Intel's leaf 0x18. No file of Linux has them, and a hypervisor may state what it likes.
+//! The data translation lookaside buffers of the current CPU, as the processor states them: AMD's CPUID leaves
+//! 0x80000005 and 0x80000006, Intel's leaf 0x18. No Linux file states TLBs, and a hypervisor may state arbitrary
+//! values.
 
 use std::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 
@@ -9,11 +10,11 @@ use corehop_plan::units::Bytes;
 
 const BASE: Bytes = Bytes::from_kib(4);
 const HUGE: Bytes = Bytes::from_mib(2);
-/// A hit in the second level, as vendors' guides have it for most cores.
+/// The time of a hit in the second level, from vendors' guides for most cores.
 const SECOND_LEVEL: Latency = Latency::cycles(7);
 
-/// The data TLBs of this processor, the first level first; none where it does not state them. The time of a walk of the
-/// page tables is none until it is measured.
+/// Returns the data TLBs of this processor, the first level first; empty if the processor does not state them. The
+/// time of a page-table walk is unknown until it is measured.
 pub fn tlbs() -> Vec<Tlb> {
     let amd = |leaf: u32| (__cpuid(0x8000_0000).eax >= leaf).then(|| __cpuid(leaf));
     let found = match (amd(0x8000_0005), amd(0x8000_0006)) {
@@ -23,20 +24,20 @@ pub fn tlbs() -> Vec<Tlb> {
     with_penalties(found)
 }
 
-/// No TLB has more entries; a hypervisor may state what it likes.
+/// A number of entries that no TLB exceeds, because a hypervisor may state arbitrary values.
 const MOST_ENTRIES: u32 = 1 << 20;
 
-/// A TLB as it is stated.
+/// A TLB as stated by the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct TlbStatement {
     level: u32,
     pages: Bytes,
     entries: u32,
-    /// Entries of a set; none where any entry can have any page.
+    /// The number of entries per set; `None` if any entry can contain any page.
     ways: Option<u32>,
 }
 
-/// The fields for data of both leaves: entries in the low bits, the ways above them.
+/// Decodes the data fields of both AMD leaves: entries in the low bits, the ways above them.
 fn of_amd(first: CpuidResult, second: CpuidResult) -> Vec<TlbStatement> {
     let level_1 = |pages, word: u32| {
         let (entries, ways) = (word >> 16 & 0xff, word >> 24);
@@ -56,7 +57,7 @@ fn of_amd(first: CpuidResult, second: CpuidResult) -> Vec<TlbStatement> {
     all.into_iter().filter(|it| it.entries > 0).collect()
 }
 
-/// Leaf 0x18, subleaf by subleaf.
+/// Decodes Intel's leaf 0x18, subleaf by subleaf.
 fn of_intel() -> Vec<TlbStatement> {
     if __cpuid(0).eax < 0x18 {
         return Vec::new();
@@ -65,7 +66,7 @@ fn of_intel() -> Vec<TlbStatement> {
     (0..=last).flat_map(|at| of_subleaf(__cpuid_count(0x18, at))).collect()
 }
 
-/// The TLBs for data of a subleaf, one a size of page.
+/// The data TLBs in a subleaf, one for each page size.
 fn of_subleaf(leaf: CpuidResult) -> Vec<TlbStatement> {
     let (kind, level) = (leaf.edx & 0x1f, leaf.edx >> 5 & 7);
     let (ways, sets) = (leaf.ebx >> 16, leaf.ecx);
@@ -84,7 +85,8 @@ fn of_subleaf(leaf: CpuidResult) -> Vec<TlbStatement> {
     [(0, BASE), (1, HUGE)].into_iter().filter_map(of).collect()
 }
 
-/// As a platform has them. What is stated twice (loads, and both) counts once; sets that do not divide are left out.
+/// Converts the statements to the form of a platform. TLBs that are stated twice (for loads, and for loads and
+/// stores) count once; TLBs whose sets do not divide evenly are left out.
 fn with_penalties(mut found: Vec<TlbStatement>) -> Vec<Tlb> {
     found.sort_by_key(|it| (it.level, it.pages, std::cmp::Reverse(it.entries)));
     found.dedup_by_key(|it| (it.level, it.pages));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CPUs, packages and cores.
+//! Discovers CPUs, packages and cores.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{DiscoverError, SysRoot};
 /// The folder in which Linux lists its CPUs.
 pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
-/// The CPUs that are present, and those that are online.
+/// The CPUs that are present, and the CPUs that are online.
 pub(super) fn cpus(root: &SysRoot) -> Result<(Fact<CpuList>, Fact<CpuList>), DiscoverError> {
     let mut present = None;
     for file in ["present", "possible"] {
@@ -40,7 +40,7 @@ pub(super) fn cpus(root: &SysRoot) -> Result<(Fact<CpuList>, Fact<CpuList>), Dis
     Ok((present, Fact::cited(online, format!("/{CPUS}/online"))))
 }
 
-/// The packages; one, where the kernel does not tell them apart.
+/// The packages; a single package if the kernel does not distinguish them.
 pub(super) fn packages(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroups>, DiscoverError> {
     let files = ["package_cpus_list", "core_siblings_list", "package_cpus", "core_siblings"];
     if let Some(groups) = listed(root, online, &files)? {
@@ -60,7 +60,7 @@ pub(super) fn packages(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroup
     })
 }
 
-/// The cores; every CPU its own, where the kernel does not tell.
+/// The cores; one core per CPU if the kernel does not state them.
 pub(super) fn cores(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroups>, DiscoverError> {
     let files = ["core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings"];
     Ok(listed(root, online, &files)?.unwrap_or_else(|| {
@@ -69,7 +69,7 @@ pub(super) fn cores(root: &SysRoot, online: &CpuList) -> Result<Fact<CpuGroups>,
     }))
 }
 
-/// The groups that every CPU's file states, a list or a mask, from the first of `files` that all of them have.
+/// The groups in every CPU's file, a list or a mask, from the first of `files` that exists for all CPUs.
 fn listed(
     root: &SysRoot,
     online: &CpuList,
@@ -91,8 +91,8 @@ fn listed(
     Ok(None)
 }
 
-/// Marks `inner` as contradicted where one of its groups reaches into two of `outer`: guests are
-/// told such things, and the rest of the description is still of use.
+/// Marks `inner` as contradicted if one of its groups spans two groups of `outer`. Guests see such topologies, and
+/// the rest of the description is still useful.
 pub(super) fn mark_straddling(inner: &mut Fact<CpuGroups>, outer: &CpuGroups) {
     if let Some(group) = inner.value.straddling(outer).filter(|_| !inner.is_contradicted()) {
         let why = format!("CPUs {group} belong to two groups of the level above");

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The one reader of `/proc` and of the settings in `/sys`. Their text is bytes, and a number in them is no address.
+//! The only reader of `/proc` and of the settings in `/sys`. Text in these files consists of bytes, and a process ID
+//! is no stable reference to a process.
 //!
-//! A program names itself, its threads, its files and its cgroups with any bytes, and the kernel cuts a thread's name
-//! after 15 of them: in the middle of a character, if need be. Text that must be UTF-8 makes such a thread invisible, or a
-//! thread that cannot be put back. So files are read and parsed as bytes here, and [`shown`] turns a name into text.
+//! Programs may name themselves, their threads, files and cgroups with any bytes. The kernel cuts a thread's name
+//! after 15 bytes, even in the middle of a character. A reader that requires UTF-8 would miss such a thread, or could
+//! not put it back. So this module reads and parses bytes, and [`shown`] converts a name to text.
 //!
-//! A process number goes to another process after its holder's death, so `/proc/PID` may be another process at the
-//! next reading. Code that reads it repeatedly compares start times (`Stat::start_time`, `supervisor::ProcessId`), or
-//! says why another process's text does no harm.
+//! After a process ends, its ID may go to another process, so `/proc/PID` may belong to another process at the next
+//! reading. Code that reads `/proc/PID` repeatedly compares start times (`Stat::start_time`,
+//! `supervisor::ProcessId`), or explains why another process's text does no harm.
 
 mod name;
 mod stat;
@@ -27,54 +28,54 @@ pub use status::Status;
 pub use tables::flock_owner;
 pub use tables::{CgroupEntry, Mount, groups, mounts, own_groups};
 
-/// The bytes of a file of the kernel's.
+/// Returns the bytes of a kernel file.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
 
-/// A file of the kernel's as text, in which bytes that are no UTF-8 are replaced: for words and numbers of the kernel
-/// itself, never for names.
+/// Returns the text of a kernel file, with bytes that are not UTF-8 replaced. Use this for words and numbers of the
+/// kernel itself, and never for names.
 ///
 /// # Errors
-/// The system's.
+/// The system's errors.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = bytes(path)?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
 }
 
-/// The value of a file of the kernel's that holds only that; None if the file cannot be read or holds something else.
+/// Returns the value of a kernel file that contains a single value; `None` if the file cannot be read or parsed.
 pub fn value<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
     number(bytes(path).ok()?.trim_ascii())
 }
 
-/// A number, or another word of ASCII.
+/// Parses a number or another ASCII word.
 pub fn number<T: FromStr>(word: &[u8]) -> Option<T> {
     std::str::from_utf8(word).ok()?.parse().ok()
 }
 
-/// The words between blanks.
+/// Returns the words between blanks.
 pub fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty())
 }
 
-/// The lines of a text, without their ends.
+/// Returns the lines of a text without their line ends.
 pub fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.strip_suffix(b"\n").unwrap_or(text).split(|&byte| byte == b'\n')
 }
 
-/// Every number for which `/proc` has a process now.
+/// The IDs of all current processes in `/proc`.
 pub(crate) fn processes() -> impl Iterator<Item = u32> {
     numbers_in(Path::new("/proc")).into_iter().flatten()
 }
 
-/// The descriptors that this process has open.
+/// The open descriptors of this process.
 ///
 /// # Errors
-/// `NotFound` where `/proc` is not mounted.
+/// `NotFound` if `/proc` is not mounted.
 pub(crate) fn own_descriptors() -> io::Result<Vec<i32>> {
     let numbers = numbers_in(Path::new("/proc/self/fd"))?;
     Ok(numbers.filter_map(|number| i32::try_from(number).ok()).collect())
@@ -86,59 +87,60 @@ fn numbers_in(folder: &Path) -> io::Result<impl Iterator<Item = u32> + use<>> {
     Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
-/// The folder in `/proc` of whichever process or thread has a number at the moment of each reading.
+/// A folder in `/proc`. At each reading it belongs to the process or thread that has the ID at that moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcEntry(String);
 
 impl ProcEntry {
-    /// The folder of process `pid`, or of the thread with that number.
+    /// Returns the folder of process `pid`, or of the thread with that ID.
     pub fn process(pid: impl Display) -> Self {
         Self(format!("/proc/{pid}"))
     }
 
-    /// The folder of thread `tid` of process `pid`: there is none if the thread is another process's by now.
+    /// Returns the folder of thread `tid` in process `pid`; the folder does not exist if the thread now belongs to
+    /// another process.
     pub fn thread(pid: u32, tid: u32) -> Self {
         Self(format!("/proc/{pid}/task/{tid}"))
     }
 
-    /// The path of a file in the folder, for a message.
+    /// The path of a file in the folder, for messages.
     pub(crate) fn path(&self, file: &str) -> String {
         format!("{}/{file}", self.0)
     }
 
-    /// Whether there is such a process or thread now.
+    /// Returns whether such a process or thread exists now.
     pub fn exists(&self) -> bool {
         Path::new(&self.0).exists()
     }
 
-    /// One of its files, opened: it stays with the process or thread that has the number now.
+    /// Opens a file in the folder. The open file stays with the process or thread that has the ID now.
     ///
     /// # Errors
-    /// `NotFound` where there is no such process.
+    /// `NotFound` if there is no such process.
     pub fn open(&self, file: &str) -> io::Result<File> {
         File::open(self.path(file))
     }
 
-    /// The bytes of one of its files.
+    /// Returns the bytes of a file in the folder.
     ///
     /// # Errors
-    /// `NotFound` where there is no such process, `ESRCH` where it ended meanwhile.
+    /// `NotFound` if there is no such process, `ESRCH` if it ended meanwhile.
     pub fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         bytes(self.path(file))
     }
 
-    /// Writes to one of its files.
+    /// Writes to a file in the folder.
     ///
     /// # Errors
-    /// As [`Self::bytes`], and the kernel's refusals.
+    /// The errors of [`Self::bytes`], and the kernel's refusals.
     pub fn write(&self, file: &str, content: &str) -> io::Result<()> {
         fs::write(self.path(file), content)
     }
 
-    /// Its `stat`.
+    /// Reads the `stat` file.
     ///
     /// # Errors
-    /// As [`Self::bytes`]; `InvalidData` for a file that is not as the kernel writes it.
+    /// The errors of [`Self::bytes`]; `InvalidData` for an unexpected format.
     pub fn stat(&self) -> io::Result<Stat> {
         let bytes = self.bytes("stat")?;
         Stat::parse(&bytes).ok_or_else(|| {
@@ -147,47 +149,48 @@ impl ProcEntry {
         })
     }
 
-    /// Its `status`.
+    /// Reads the `status` file.
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// The errors of [`Self::bytes`].
     pub fn status(&self) -> io::Result<Status> {
         self.bytes("status").map(Status::new)
     }
 
-    /// Its `schedstat`; None if there is no such thread, or the kernel keeps no account (`CONFIG_SCHED_INFO`).
+    /// Reads the `schedstat` file; `None` if there is no such thread, or the kernel keeps no accounting
+    /// (`CONFIG_SCHED_INFO`).
     pub fn schedstat(&self) -> Option<Schedstat> {
         Schedstat::parse(&self.bytes("schedstat").ok()?)
     }
 
-    /// Its name as text: see [`shown`].
+    /// Returns the name of the process or thread as text: see [`shown`].
     ///
     /// # Errors
-    /// As [`Self::bytes`].
+    /// The errors of [`Self::bytes`].
     pub fn name(&self) -> io::Result<String> {
         let bytes = self.bytes("comm")?;
         Ok(shown(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
     }
 
-    /// The strings in one of its files, each of which ends with a zero: `cmdline` and `environ`.
+    /// The zero-terminated strings in a file of the folder: `cmdline` and `environ`.
     ///
     /// # Errors
-    /// As [`Self::bytes`], and `PermissionDenied`.
+    /// The errors of [`Self::bytes`], and `PermissionDenied`.
     pub(crate) fn strings(&self, file: &str) -> io::Result<Vec<Vec<u8>>> {
         let bytes = self.bytes(file)?;
         let all = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|&byte| byte == 0);
         Ok(if bytes.is_empty() { Vec::new() } else { all.map(<[u8]>::to_vec).collect() })
     }
 
-    /// The numbers of its threads.
+    /// Returns the IDs of the process's threads.
     ///
     /// # Errors
-    /// `NotFound` where there is no such process.
+    /// `NotFound` if there is no such process.
     pub fn threads(&self) -> io::Result<impl Iterator<Item = u32> + use<>> {
         numbers_in(Path::new(&self.path("task")))
     }
 
-    /// The processes that its threads have started, as far as the kernel tells (`CONFIG_PROC_CHILDREN`).
+    /// Returns the processes that its threads have started, as far as the kernel shows them (`CONFIG_PROC_CHILDREN`).
     pub fn children(&self) -> Vec<u32> {
         let threads = self.threads().into_iter().flatten();
         let texts = threads.filter_map(|tid| self.bytes(&format!("task/{tid}/children")).ok());

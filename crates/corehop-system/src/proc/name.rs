@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names as text: every byte can be told from the text, so two names that differ stay two.
+//! Converts names to text without loss, so that different names stay different.
 
 use std::fmt::Write as _;
 
-/// A name that a program gave itself, as text: control characters and bytes that are no UTF-8 become `\xNN`, and a
-/// backslash two. Names that differ have texts that differ, and no text moves a terminal's cursor.
+/// Returns a name, which its program may have chosen, as text. Control characters and bytes that are not UTF-8 become
+/// `\xNN`, and a backslash is doubled. Different names give different texts, and no text can move a terminal's
+/// cursor.
 pub fn shown(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     let escape = |text: &mut String, bytes: &[u8]| {
@@ -28,7 +29,7 @@ pub fn shown(name: &[u8]) -> String {
     text
 }
 
-/// A name in an array of the kernel's, up to its first zero.
+/// Returns the name in a kernel array, up to its first zero.
 pub fn cut(array: &[u8]) -> &[u8] {
     array.split(|&byte| byte == 0).next().unwrap_or_default()
 }

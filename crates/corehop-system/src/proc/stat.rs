@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `stat` and `schedstat` of a process or thread.
+//! Reads `stat` and `schedstat` of a process or thread.
 
 use corehop_plan::units::Cpu;
 
 use super::{number, shown, words};
 
-/// The fields of `/proc/PID/stat` that are used here (proc_pid_stat(5)).
+/// The used fields of `/proc/PID/stat` (proc_pid_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// The number of the process or thread.
+    /// The ID of the process or thread.
     pub pid: u32,
-    /// The letter of its state: `R`, `S`, `D`, `Z`, `T`, …
+    /// The letter of the state: `R`, `S`, `D`, `Z`, `T`, …
     pub state: u8,
-    /// The process that started it.
+    /// The ID of the parent process.
     pub parent: u32,
-    /// Its process group.
+    /// The ID of the process group.
     pub(crate) pgrp: i32,
     /// User and system time, in clock ticks.
     pub own_ticks: u64,
-    /// User and system time of the children that it has waited for, in clock ticks.
+    /// User and system time of the children for which the process has waited, in clock ticks.
     pub(crate) child_ticks: u64,
-    /// When it was started, in clock ticks since the host was.
+    /// The start time, in clock ticks since the host started.
     pub start_time: u64,
-    /// The CPU that it ran on last; None before Linux 2.2.8.
+    /// The CPU on which the thread ran last; `None` before Linux 2.2.8.
     pub cpu: Option<Cpu>,
 }
 
-/// The number, the name and the fields from the third one on. They follow the last parenthesis: a name may hold blanks,
-/// line ends and parentheses, and no field behind it does.
+/// The ID, the name, and the fields from the third one on. The fields follow the last parenthesis, because a name may
+/// contain blanks, line ends and parentheses, but no later field does.
 fn parts(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let open = text.iter().position(|&byte| byte == b'(')?;
     let close = text.iter().rposition(|&byte| byte == b')').filter(|&close| close > open)?;
@@ -35,7 +35,7 @@ fn parts(text: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
 }
 
 impl Stat {
-    /// Of the text of the file; None if that is not as the kernel writes it.
+    /// Parses the text of the file; `None` if its format is unexpected.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let (pid, _, rest) = parts(text)?;
         let mut fields = [&b""[..]; 37];
@@ -53,35 +53,35 @@ impl Stat {
         })
     }
 
-    /// The name in the text of the file: see [`shown`].
+    /// Returns the name in the text of the file: see [`shown`].
     pub fn name(text: &[u8]) -> Option<String> {
         Some(shown(parts(text)?.1))
     }
 
-    /// Dead, and at most waiting for its parent to take notice.
+    /// Returns whether the process is dead, possibly still waiting for its parent to reap it.
     pub const fn is_dead(&self) -> bool {
         matches!(self.state, b'Z' | b'X' | b'x')
     }
 
-    /// Stopped by a signal or by a tracer: it does nothing until it is continued.
+    /// Whether the process is stopped by a signal or a tracer, and does nothing until it is continued.
     pub(crate) const fn is_stopped(&self) -> bool {
         matches!(self.state, b'T' | b't')
     }
 }
 
-/// The kernel's account of a thread (`/proc/PID/task/TID/schedstat`).
+/// The kernel's accounting of a thread (`/proc/PID/task/TID/schedstat`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedstat {
-    /// The time that it had a CPU, in nanoseconds.
+    /// The thread's CPU time, in nanoseconds.
     pub cpu_ns: u64,
-    /// The time that it waited for a CPU, in nanoseconds.
+    /// The time for which the thread waited for a CPU, in nanoseconds.
     pub waited_ns: u64,
-    /// The number of times that it got a CPU.
+    /// The number of times that the thread got a CPU.
     pub turns: u64,
 }
 
 impl Schedstat {
-    /// Of the text of the file; None if it does not hold three numbers.
+    /// Parses the text of the file; `None` if it does not contain three numbers.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let mut numbers = words(text).map(number);
         let mut next = || numbers.next()?;
@@ -93,7 +93,7 @@ impl Schedstat {
 mod tests {
     use super::*;
 
-    /// A line of the kernel's with this name: fields four to 52 are their own numbers.
+    /// A line in the kernel's format with this name; the value of fields 4 to 52 is the field number.
     fn line(name: &[u8]) -> Vec<u8> {
         let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
         [b"77 (", name, b") S ", fields.join(" ").as_bytes(), b"\n"].concat()

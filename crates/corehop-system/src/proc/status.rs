@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `status` of a process or thread, and other files with a line for each field.
+//! Reads `status` of a process or thread, and other files with one field per line.
 
 use std::str::FromStr;
 
 use super::{lines, number, words};
 
-/// The text of a file whose lines are `NAME: VALUE`. The kernel escapes line ends and backslashes of the name there, and
-/// nothing else.
+/// The text of a file with lines of the form `NAME: VALUE`. The kernel escapes only line ends and backslashes of the
+/// name in such files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status(Vec<u8>);
 
 impl Status {
-    /// Of the text of the file.
+    /// Wraps the text of the file.
     pub const fn new(text: Vec<u8>) -> Self {
         Self(text)
     }
 
-    /// The value of a field, without the blanks around it.
+    /// Returns the value of a field without surrounding blanks.
     pub fn field(&self, name: &str) -> Option<&[u8]> {
         let rest = lines(&self.0).find_map(|line| {
             let rest = line.strip_prefix(name.as_bytes())?;
@@ -25,23 +25,23 @@ impl Status {
         rest.map(<[u8]>::trim_ascii)
     }
 
-    /// The first number of a field.
+    /// Returns the first number of a field.
     pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
         number(words(self.field(name)?).next()?)
     }
 
-    /// All numbers of a field.
+    /// Returns all numbers of a field.
     pub fn numbers<T: FromStr>(&self, name: &str) -> Vec<T> {
         words(self.field(name).unwrap_or_default()).map_while(number).collect()
     }
 
-    /// The bytes of a field that the kernel gives in kB.
+    /// Returns a field that the kernel gives in kB, in bytes.
     pub fn bytes(&self, name: &str) -> Option<u64> {
         let value = self.field(name)?.strip_suffix(b"kB")?;
         number::<u64>(value.trim_ascii())?.checked_mul(1_024)
     }
 
-    /// The letter of its state.
+    /// Returns the letter of the process's state.
     pub fn state(&self) -> Option<u8> {
         self.field("State")?.first().copied()
     }

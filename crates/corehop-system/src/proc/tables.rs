@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables in `/proc` with the names of files: mounts, the cgroups of a process, locks.
+//! Parses tables in `/proc` that contain file names: mounts, the cgroups of a process, and locks.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,21 +12,21 @@ use super::{bytes, lines, number, words};
 /// A line of `/proc/mounts`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mount {
-    /// The folder.
+    /// The folder at which the file system is mounted.
     pub at: PathBuf,
-    /// The kind of the file system.
+    /// The type of the file system.
     pub kind: Vec<u8>,
     options: Vec<u8>,
 }
 
 impl Mount {
-    /// Whether the file system was mounted with this option.
+    /// Returns whether the file system was mounted with this option.
     pub fn has(&self, option: &str) -> bool {
         self.options.split(|&byte| byte == b',').any(|it| it == option.as_bytes())
     }
 }
 
-/// The mounts in the text of `/proc/mounts`.
+/// Returns the mounts in the text of `/proc/mounts`.
 pub fn mounts(text: &[u8]) -> Vec<Mount> {
     let mount = |line| {
         let mut words = words(line).skip(1);
@@ -36,7 +36,8 @@ pub fn mounts(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(mount).collect()
 }
 
-/// A path of that table: blanks, line ends and backslashes are three octal digits there.
+/// Decodes a path of that table, where blanks, line ends and backslashes are written as three octal
+/// digits.
 fn unescaped(path: &[u8]) -> Vec<u8> {
     let mut rest = path;
     let mut out = Vec::with_capacity(path.len());
@@ -56,33 +57,33 @@ fn unescaped(path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A line of `/proc/PID/cgroup`: a cgroup that the process is in.
+/// A line of `/proc/PID/cgroup`: a cgroup of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CgroupEntry<'a> {
-    /// The controllers of version 1, between commas; none of version 2.
+    /// The controllers of a version 1 hierarchy, separated by commas; empty for version 2.
     pub controllers: &'a [u8],
-    /// The path of the cgroup in its hierarchy, with a slash first.
+    /// The path of the cgroup in its hierarchy, with a leading slash.
     pub path: &'a Path,
 }
 
 impl CgroupEntry<'_> {
-    /// Whether the hierarchy is that of version 2.
+    /// Returns whether the cgroup hierarchy is of version 2.
     pub const fn is_unified(&self) -> bool {
         self.controllers.is_empty()
     }
 
-    /// Whether the hierarchy is one of version 1 with this controller.
+    /// Returns whether the hierarchy is of version 1 and has this controller.
     pub fn has(&self, controller: &str) -> bool {
         self.controllers.split(|&byte| byte == b',').any(|it| it == controller.as_bytes())
     }
 
-    /// The path below the folder of the hierarchy.
+    /// Returns the path relative to the folder of the hierarchy.
     pub fn below(&self) -> &Path {
         self.path.strip_prefix("/").unwrap_or(self.path)
     }
 }
 
-/// The cgroups in the text of `/proc/PID/cgroup`: `NUMBER:CONTROLLERS:PATH`.
+/// Returns the cgroups in the text of `/proc/PID/cgroup`: `NUMBER:CONTROLLERS:PATH`.
 pub fn groups(text: &[u8]) -> impl Iterator<Item = CgroupEntry<'_>> {
     lines(text).filter_map(|line| {
         let mut fields = line.splitn(3, |&byte| byte == b':').skip(1);
@@ -91,19 +92,19 @@ pub fn groups(text: &[u8]) -> impl Iterator<Item = CgroupEntry<'_>> {
     })
 }
 
-/// The text of `/proc/self/cgroup`; empty where there is none.
+/// Returns the text of `/proc/self/cgroup`; empty if the file does not exist.
 pub fn own_groups() -> Vec<u8> {
     bytes("/proc/self/cgroup").unwrap_or_default()
 }
 
-/// The process that holds the lock (flock(2)) on a file, if the kernel shows it.
+/// Returns the process that holds the lock (flock(2)) on a file, if the kernel shows it.
 pub fn flock_owner(file: &File) -> Option<u32> {
     let about = file.metadata().ok()?;
     let device = (libc::major(about.dev()), libc::minor(about.dev()));
     locker(&bytes("/proc/locks").ok()?, device, about.ino())
 }
 
-/// `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`
+/// Parses lines like `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`.
 fn locker(locks: &[u8], device: (u32, u32), inode: u64) -> Option<u32> {
     let wanted = format!("{:02x}:{:02x}:{inode}", device.0, device.1);
     lines(locks).find_map(|line| {

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGINT, SIGTERM and SIGHUP: each of them ends corehop within a second.
+//! SIGINT, SIGTERM and SIGHUP each end corehop within a second.
 //!
-//! There are two ways to end. From its start on the program ends at once ([`end_at_once`]). A run or a placement is only
-//! asked to end ([`install`]), so that rows become a file and settings are put back in order; an alarm ends what has not
-//! ended by itself soon after. Both ways lead through one function: unfinished files are removed, the
-//! supervisor undoes the changes, and the exit code is [`INTERRUPTED`]. Rows are on the disk by then, in `FILE.part`.
+//! There are two ways to end. From its start on, the program ends immediately ([`end_at_once`]). A run or a placement
+//! is only asked to stop ([`install`]), so that its rows become a file and settings are restored in order. An alarm
+//! ends a process that has not ended by itself soon after. Both ways use one function: unfinished files are removed,
+//! the supervisor reverts the changes, and the exit code is [`INTERRUPTED`]. The rows are then on disk, in
+//! `FILE.part`.
 //!
-//! A second SIGINT, which comes from a user who does not want to wait, ends the process without the rest of its work. It still
-//! waits until the supervisor has put the settings back, five seconds at most: the prompt means that the host is as it was.
+//! A second SIGINT, from a user who does not want to wait, ends the process without the rest of its work. The process
+//! still waits until the supervisor has restored the settings, for at most five seconds. When the prompt returns, the
+//! host is as it was.
 //!
-//! Nothing else has to know of signals: a loop that never looks at [`requested`] ends with the process. One wait is spared:
-//! that for a program which the user has started, and to which the signal is passed on ([`spare`]). A signal that was
-//! ignored when corehop started (nohup(1)) stays ignored.
+//! No other code must handle signals: a loop that never checks [`requested`] ends with the process. One wait is
+//! exempt: waiting for a program that the user has started, to which the signal is passed on ([`spare`]). A signal
+//! that was ignored when corehop started (nohup(1)) stays ignored.
 
 use std::ffi::CString;
 use std::io;
@@ -25,53 +27,55 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU32, 
 use super::process::{ENDING, checked, signal_set};
 use super::watch::UNDO_NOW;
 
-/// Whether the first signal asks; otherwise it ends the process.
+/// Whether the first signal only asks the process to stop; otherwise it ends the process.
 static ASKS: AtomicBool = AtomicBool::new(false);
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-/// The first of them; 0 before.
+/// The first signal; 0 before.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// The socket of the supervisor that watches over this process; -1 for none.
+/// The socket of the supervisor of this process; -1 for none.
 static LIFELINE: AtomicI32 = AtomicI32::new(-1);
-/// The waits for programs of the user's that are under way.
+/// The number of current waits for programs of the user.
 static SPARED: AtomicU32 = AtomicU32::new(0);
-/// The last of the files to remove.
+/// The last element in the list of files to remove.
 static UNFINISHED: AtomicPtr<PartialFile> = AtomicPtr::new(null_mut());
 
-/// Whether a stream of rows has its name.
+/// Whether a stream of rows already has its name.
 static KEEPS_ROWS: AtomicBool = AtomicBool::new(false);
-/// When the first one came, in milliseconds of the monotonic clock; 0 before.
+/// The time of the first signal, in milliseconds of the monotonic clock; 0 before.
 static FIRST_MS: AtomicI64 = AtomicI64::new(0);
-/// Interrupts so near to the first one are the same: timeout(1) sends one to the process and one to its
-/// group.
+/// Interrupts within this time after the first one count as one, because timeout(1) sends a signal to the process and
+/// to its group.
 const ONE_KEY_MS: i64 = 300;
 
 /// The exit code of an interrupted run.
 pub const INTERRUPTED: i32 = 130;
 /// The time from the first signal to the alarm, in milliseconds.
 const GRACE_MS: i64 = 700;
-/// The time for which an end by a signal waits for the supervisor, in milliseconds. A supervisor that takes longer goes on by
-/// itself.
+/// The time for which an end by a signal waits for the supervisor, in milliseconds. A slower supervisor continues on
+/// its own.
 const PATIENCE_MS: libc::c_int = 900;
-/// The same for a second interrupt: the user gets the prompt back with all settings as they were.
+/// The time for which the end after a second interrupt waits for the supervisor, in milliseconds, so that all
+/// settings are restored when the prompt returns.
 const INSISTED_PATIENCE_MS: libc::c_int = 5_000;
-/// The same for an end by the alarm.
+/// The time for which an end by the alarm waits for the supervisor, in milliseconds.
 const LATE_PATIENCE_MS: libc::c_int = 250;
-/// Said by the alarm where rows are kept; the alarm cannot know the file's name.
+/// The alarm's message if rows are kept; the alarm cannot know the name of the file.
 const ROWS_KEPT: &[u8] =
     b"corehop: interrupted; the rows recorded so far are kept in FILE.part, and --resume continues them\n";
-/// The same where there are none.
+/// The alarm's message if no rows are kept.
 const FORCED: &[u8] = b"corehop: interrupted\n";
 
-/// A file that is of no use until it has its name.
+/// A file that is useless until it has its name.
 struct PartialFile {
     path: CString,
     earlier: *mut Self,
 }
 
-/// Lets SIGINT, SIGTERM and SIGHUP end the process at once with exit code 130. To be called first in `main`.
+/// Makes SIGINT, SIGTERM and SIGHUP end the process immediately with exit code 130. Call this function first in
+/// `main`.
 ///
 /// # Errors
-/// None that a correct kernel gives.
+/// No error occurs with a correct kernel.
 pub fn end_at_once() -> io::Result<()> {
     for signal in ENDING {
         handle(signal, on_signal)?;
@@ -79,13 +83,13 @@ pub fn end_at_once() -> io::Result<()> {
     Ok(())
 }
 
-/// Lets SIGINT, SIGTERM and SIGHUP ask the run to end: see [`requested`]. What has not ended 700 ms later is ended by an
-/// alarm, a second SIGINT ends the process at once. The exit code is 130 in both cases.
+/// Makes SIGINT, SIGTERM and SIGHUP ask the run to stop: see [`requested`]. If the run has not ended after 700 ms, an
+/// alarm ends it. A second SIGINT ends the process immediately. The exit code is 130 in both cases.
 ///
-/// System calls that wait return `EINTR` then.
+/// Waiting system calls then return `EINTR`.
 ///
 /// # Errors
-/// None that a correct kernel gives.
+/// No error occurs with a correct kernel.
 pub fn install() -> io::Result<()> {
     // Before the others: a signal between the two finds an alarm.
     let alarm = signal_set(&[libc::SIGALRM]);
@@ -96,7 +100,7 @@ pub fn install() -> io::Result<()> {
     end_at_once()
 }
 
-/// Handles a signal, unless the process was started with the signal ignored.
+/// Installs a signal handler, unless the signal was ignored when the process started.
 fn handle(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is valid: no flags, an empty mask, SIG_DFL.
     let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -116,12 +120,12 @@ fn set_handler(signal: libc::c_int, handler: extern "C" fn(libc::c_int)) -> io::
     Ok(())
 }
 
-/// The wait for a program that the user has started and that has got the signal too. The alarm leaves the process alone
-/// meanwhile, and comes after it.
+/// A wait for a program that the user has started and that received the signal too. The alarm does not end the
+/// process during this wait, but after it.
 #[derive(Debug)]
 pub struct Spared(());
 
-/// Spares the process for as long as the value lives.
+/// Exempts the process from the alarm for as long as the value lives.
 pub fn spare() -> Spared {
     SPARED.fetch_add(1, Ordering::SeqCst);
     Spared(())
@@ -135,7 +139,7 @@ impl Drop for Spared {
     }
 }
 
-/// Removes the file when a signal ends the process. A file that has got another name by then is left alone.
+/// Makes a signal that ends the process remove this file. A file that has been renamed by then is kept.
 pub fn remove_at_end(path: &Path) {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return };
     let new = Box::into_raw(Box::new(PartialFile { path, earlier: null_mut() }));
@@ -150,12 +154,12 @@ pub fn remove_at_end(path: &Path) {
     }
 }
 
-/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, instead of ending the process.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail instead of ending the process.
 ///
-/// A handler, not `SIG_IGN`: programs that this one starts have the default again.
+/// A handler is used instead of `SIG_IGN`, so that programs started by this process get the default again.
 ///
 /// # Errors
-/// None that a correct kernel gives.
+/// No error occurs with a correct kernel.
 pub fn outlive_file_limit() -> io::Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: an all-zero sigaction is valid: no flags, an empty mask.
@@ -167,37 +171,36 @@ pub fn outlive_file_limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Notes that the rows of this run are in a stream with a name, which outlives the process.
+/// Records that the rows of this run are in a named stream, which outlives the process.
 pub fn rows_are_kept() {
     KEEPS_ROWS.store(true, Ordering::SeqCst);
 }
 
-/// Whether the run has been asked to end.
+/// Returns whether the run was asked to stop.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
-/// The signal that asked for it.
+/// Returns the signal that asked the run to stop.
 pub fn signal() -> Option<i32> {
     let signal = SIGNAL.load(Ordering::SeqCst);
     (signal != 0).then_some(signal)
 }
 
-/// Keeps the signals away from the calling thread, for one that measures: another thread takes
-/// them.
+/// Blocks the signals in the calling thread, which measures; another thread receives them.
 pub fn keep_off_this_thread() {
     let set = signal_set(&ENDING);
     // SAFETY: the kernel reads `set`; no old mask is asked for.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
 }
 
-/// Names the supervisor's socket, for the second interrupt. Of several guards the last counts; the
-/// changes of the others are taken back when the process is gone.
+/// Sets the supervisor's socket, which the second interrupt uses. If there are several guards, the last one counts;
+/// the changes of the others are reverted when the process has ended.
 pub(super) fn set_lifeline(fd: i32) {
     LIFELINE.store(fd, Ordering::SeqCst);
 }
 
-/// Forgets the socket `fd`, before it is closed.
+/// Removes the socket `fd` before it is closed.
 pub(super) fn clear_lifeline(fd: i32) {
     // It may be that of another guard by now, which stays.
     let _other = LIFELINE.compare_exchange(fd, -1, Ordering::SeqCst, Ordering::SeqCst);
@@ -229,7 +232,7 @@ extern "C" fn on_alarm(_: libc::c_int) {
     keeping_errno(ring);
 }
 
-/// Runs the work of a handler, and leaves `errno` as the interrupted code has it.
+/// Runs the work of a signal handler, and preserves `errno` for the interrupted code.
 fn keeping_errno(work: impl FnOnce()) {
     // SAFETY: the place of this thread's errno, which lives as long as the thread.
     let errno = unsafe { &mut *libc::__errno_location() };
@@ -256,7 +259,7 @@ fn set_alarm() {
     unsafe { libc::syscall(libc::SYS_setitimer, libc::ITIMER_REAL, &raw const once, 0) };
 }
 
-/// Says something on standard error, unless that would have to wait.
+/// Writes a message to standard error, unless that would block.
 fn say(words: &[u8]) {
     let mut room = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
     // SAFETY: poll writes to a live local, write reads `words`; both are allowed in a handler.
@@ -267,7 +270,7 @@ fn say(words: &[u8]) {
     }
 }
 
-/// Ends the process: the only end by a signal.
+/// Ends the process; every end by a signal uses this function.
 fn end(patience_ms: libc::c_int) -> ! {
     let mut next = UNFINISHED.load(Ordering::Acquire);
     // SAFETY: the nodes of the list are never freed or changed after they have entered the list.
@@ -281,7 +284,7 @@ fn end(patience_ms: libc::c_int) -> ! {
     unsafe { libc::_exit(INTERRUPTED) }
 }
 
-/// The monotonic clock, which a handler may read (signal-safety(7)).
+/// The time of the monotonic clock, which a handler may read (signal-safety(7)).
 fn now_ms() -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes a live local.
@@ -289,7 +292,7 @@ fn now_ms() -> i64 {
     time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
 }
 
-/// Lets the supervisor undo all changes, and waits for the answer.
+/// Lets the supervisor revert all changes, and waits for its answer.
 fn undo_by_supervisor(patience_ms: libc::c_int) {
     let (fd, word) = (LIFELINE.load(Ordering::SeqCst), UNDO_NOW);
     let mut answer = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
@@ -302,7 +305,7 @@ fn undo_by_supervisor(patience_ms: libc::c_int) {
         }
     }
 }
-/// Ends a program that this process starts when this process ends, however it ends: the program hears SIGTERM.
+/// Makes a program started by this process receive SIGTERM when this process ends in any way.
 pub fn pass_on_the_end(program: &mut Command) -> &mut Command {
     let keeper = std::process::id() as libc::pid_t;
     let tied = move || {

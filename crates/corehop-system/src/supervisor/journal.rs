@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The journal: what to take back, on disk before the change is made.
+//! The journal lists what to revert, and is on disk before a change is made.
 //!
-//! A file of JSON lines. The first names the owner; each further one is an [`Undo`] in the state
-//! `live` or `done`. A line is marked done by writing four bytes over four others, which works on a
-//! full disk too. The owner holds a lock on the file (flock(2)) for as long as it lives. Where locks are refused, its
-//! number and its start time alone tell whether it lives.
+//! The journal is a file of JSON lines. The first line names the owner. Each further line is an [`Undo`] in the state
+//! `live` or `done`. A line is marked as done by overwriting four bytes with four others, which works on a full disk
+//! too. The owner holds a lock on the file (flock(2)) for as long as it lives. If locks are refused, only the owner's
+//! process ID and start time show whether it lives.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -23,29 +23,29 @@ use crate::flock::{self, Locking};
 use crate::proc;
 use crate::rights;
 
-/// The version of the format. A journal of a later one is not touched.
+/// The version of the format. A journal of a later version is not changed.
 const VERSION: u32 = 1;
 
-/// The first line.
+/// The first line of the journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct JournalHeader {
     corehop_journal: u32,
     program_version: String,
     pub(super) owner: ProcessId,
     boot_id: String,
-    /// The namespace in which the number of the owner counts: the inode of `/proc/PID/ns/pid`.
+    /// The PID namespace in which the owner's ID is valid: the inode of `/proc/PID/ns/pid`.
     #[serde(default)]
     pid_namespace: Option<u64>,
 }
 
-/// A line after the first.
+/// A further line of the journal.
 #[derive(Serialize, Deserialize)]
 struct JournalEntry<U> {
     state: JournalState,
     undo: U,
 }
 
-/// Both names are four bytes long, and follow [`STATE`].
+/// The state of a line; both names have four bytes and follow [`STATE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum JournalState {
@@ -56,7 +56,7 @@ enum JournalState {
 /// The beginning of a line.
 const STATE: &str = r#"{"state":""#;
 
-/// A line as it was read: what it holds, or where that is not understood, its text.
+/// A line that was read: its content, or its text if the content is not understood.
 #[derive(Debug)]
 struct UndoEntry {
     offset: u64,
@@ -69,10 +69,10 @@ pub(super) struct Journal {
     pub(super) path: PathBuf,
     pub(super) header: JournalHeader,
     file: File,
-    /// Up to the end of the last whole line.
+    /// The length up to the end of the last complete line.
     length: u64,
     entries: Vec<UndoEntry>,
-    /// Whether a line was found that ends in the middle: its change was not made.
+    /// Whether there is an incomplete line; its change was not made.
     pub(super) torn: bool,
 }
 
@@ -81,7 +81,7 @@ fn invalid(problem: String) -> io::Error {
 }
 
 impl Journal {
-    /// A new journal of the calling process in `directory`, with the header on disk.
+    /// Creates a journal of the calling process in `directory`, with the header on disk.
     pub(super) fn create(directory: &Path) -> io::Result<Self> {
         for _ in 0..10 {
             match Self::create_in(directory) {
@@ -120,11 +120,11 @@ impl Journal {
         File::open(directory)?.sync_all()
     }
 
-    /// The journal at `path`, which must be a file of the calling user's.
+    /// Opens the journal at `path`, which must be a file of the calling user.
     ///
     /// # Errors
-    /// `PermissionDenied` for a symbolic link or a file of another user, `InvalidData` for one
-    /// that is no journal or of a later version.
+    /// `PermissionDenied` for a symbolic link or another user's file, `InvalidData` for a file that is not a journal
+    /// or has a later version.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let opened = OpenOptions::new()
             .read(true)
@@ -146,7 +146,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Reads again what the owner has written since.
+    /// Reads what the owner has written since the last reading.
     pub(super) fn reload(&mut self) -> io::Result<()> {
         let bytes = whole(&self.file)?;
         self.entries.clear();
@@ -164,10 +164,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Puts `undo` on disk; its number.
+    /// Writes `undo` to disk; returns its number.
     ///
     /// # Errors
-    /// When the disk takes no more. The journal is as before then.
+    /// An error if the disk is full. The journal is then unchanged.
     pub(super) fn append(&mut self, undo: Undo) -> io::Result<usize> {
         let offset = self.length;
         let line = serde_json::to_string(&JournalEntry { state: JournalState::Live, undo: &undo })?;
@@ -188,7 +188,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes back entry `number` and marks it done; nothing where that has happened before.
+    /// Reverts entry `number` and marks it as done; `None` if that has already happened.
     pub(super) fn undo(&mut self, number: usize) -> Option<(String, UndoOutcome)> {
         let (what, outcome) = self.take_back(number)?;
         if outcome.is_settled() {
@@ -197,7 +197,7 @@ impl Journal {
         Some((what, outcome))
     }
 
-    /// Marks entry `number` as one that needs no taking back any more.
+    /// Marks entry `number` as done without reverting it.
     pub(super) fn mark_done(&mut self, number: usize) {
         if let Some(entry) = self.entries.get_mut(number) {
             entry.live = false;
@@ -206,13 +206,13 @@ impl Journal {
         }
     }
 
-    /// Takes back all that is live, last change first.
+    /// Reverts all live entries, the last change first.
     pub(super) fn undo_all(&mut self) -> Vec<(String, UndoOutcome)> {
         (0..self.entries.len()).rev().filter_map(|number| self.undo(number)).collect()
     }
 
-    /// Takes back all that is live while its owner still runs, who may be about to make a change
-    /// that is listed: so nothing is marked, and all of it is taken back again afterwards.
+    /// Reverts all live entries while the owner still runs and may be about to make a listed change. So no entry is
+    /// marked, and all are reverted again afterwards.
     pub(super) fn undo_all_under_owner(&self) {
         for number in (0..self.entries.len()).rev() {
             self.take_back(number);
@@ -232,17 +232,17 @@ impl Journal {
         Some((undo.to_string(), outcome))
     }
 
-    /// Whether it was written since the host was started.
+    /// Whether the journal was written since the host started.
     pub(super) fn of_this_boot(&self) -> bool {
         boot_id().is_ok_and(|now| now == self.header.boot_id)
     }
 
-    /// Whether the owner is dead. In another PID namespace its number may be that of a stranger, or of
-    /// no process; there the lock alone tells, which the owner holds for as long as it lives. The lock is held
-    /// afterwards, where there are locks.
+    /// Whether the owner is dead. In another PID namespace the owner's ID may belong to another process or to none,
+    /// so only the lock counts, which the owner holds for as long as it lives. Afterwards this process holds the
+    /// lock, if the file system has locks.
     ///
     /// # Errors
-    /// When neither tells.
+    /// An error if neither the ID nor the lock decides.
     pub(super) fn owner_is_dead(&self) -> io::Result<bool> {
         let comparable = self.header.pid_namespace.is_none_or(|it| Some(it) == pid_namespace());
         let alive = comparable && self.of_this_boot() && self.header.owner.is_alive();
@@ -260,7 +260,7 @@ impl Journal {
         }
     }
 
-    /// The changes still to take back, in words.
+    /// The changes that still must be reverted, in words.
     pub(super) fn left(&self) -> Vec<String> {
         let live = self.entries.iter().filter(|entry| entry.live);
         live.filter_map(|entry| match &entry.undo {
@@ -270,12 +270,13 @@ impl Journal {
         .collect()
     }
 
-    /// Whether nothing listed is left to take back.
+    /// Whether no listed change is left to revert.
     pub(super) fn is_settled(&self) -> bool {
         !self.entries.iter().any(|entry| entry.live)
     }
 
-    /// Takes the lock, if no other process holds it by then. Where locks are refused there is none to wait for.
+    /// Takes the lock if no other process holds it within `limit`. If locks are refused, the call returns
+    /// immediately.
     pub(super) fn lock_within(&self, limit: Duration) {
         let begun = Instant::now();
         while flock::try_lock(&self.file).is_busy() && begun.elapsed() < limit {
@@ -283,7 +284,7 @@ impl Journal {
         }
     }
 
-    /// Removes the file, unless somebody has: its name may then be that of another journal.
+    /// Removes the file, unless it has already been removed, because its name may then belong to another journal.
     pub(super) fn remove(&self) -> io::Result<()> {
         if self.file.metadata()?.nlink() > 0 { fs::remove_file(&self.path) } else { Ok(()) }
     }
@@ -303,10 +304,10 @@ fn new_file(directory: &Path, pid: i32) -> io::Result<(PathBuf, File)> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// The end of a journal's name.
+/// The file extension of journals.
 pub(super) const EXTENSION: &str = "journal";
 
-/// Journals are some kilobytes; something larger is not read into memory.
+/// The size above which a file is not read, because journals have some kilobytes.
 const LARGEST: u64 = 16 << 20;
 
 fn whole(file: &File) -> io::Result<Vec<u8>> {
@@ -337,7 +338,7 @@ fn read_header(bytes: &[u8]) -> io::Result<JournalHeader> {
     }
 }
 
-/// Damage to one line must not hide the others, nor move them.
+/// Parses a line such that damage to one line neither hides nor shifts the others.
 fn parse(offset: u64, line: &[u8]) -> UndoEntry {
     let text = String::from_utf8_lossy(line).trim_end().to_owned();
     match serde_json::from_str::<JournalEntry<serde_json::Value>>(&text) {
@@ -354,7 +355,7 @@ fn boot_id() -> io::Result<String> {
     Ok(proc::text("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
 }
 
-/// The inode of this process's PID namespace; None where the kernel does not tell.
+/// The inode of this process's PID namespace; `None` if the kernel does not show it.
 fn pid_namespace() -> Option<u64> {
     Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
@@ -368,12 +369,11 @@ fn refused(problem: String) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, problem)
 }
 
-/// Makes `directory` where there is none, and makes sure that no other user can put files into it
-/// or lead it elsewhere: what it holds is carried out with the rights of who restores it.
+/// Creates `directory` if missing, and ensures that no other user can put files into it or redirect it, because its
+/// contents are executed with the privileges of the user who restores.
 ///
 /// # Errors
-/// `PermissionDenied` for a symbolic link, a directory of another user, or one that others may
-/// write to.
+/// `PermissionDenied` for a symbolic link, another user's directory, or a directory that other users may write to.
 pub(super) fn private_directory(directory: &Path) -> io::Result<PathBuf> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
@@ -383,7 +383,7 @@ pub(super) fn private_directory(directory: &Path) -> io::Result<PathBuf> {
     directory.canonicalize()
 }
 
-/// The check of [`private_directory`] alone.
+/// Makes only the checks of [`private_directory`].
 pub(super) fn check_private(directory: &Path) -> io::Result<()> {
     let of = fs::symlink_metadata(directory)?;
     let problem = if of.is_symlink() {
@@ -400,8 +400,8 @@ pub(super) fn check_private(directory: &Path) -> io::Result<()> {
     Err(refused(problem))
 }
 
-/// The possible folders of the calling user's journals, the place for new ones first: `/run/corehop` (root),
-/// `$XDG_RUNTIME_DIR/corehop`, `/tmp/corehop-UID`.
+/// Returns the possible folders of the calling user's journals, with the folder for new journals first:
+/// `/run/corehop` (root), `$XDG_RUNTIME_DIR/corehop`, `/tmp/corehop-UID`.
 pub fn journal_directories() -> Vec<PathBuf> {
     let uid = own_uid();
     let root = (uid == 0).then(|| PathBuf::from("/run"));
@@ -413,8 +413,8 @@ pub fn journal_directories() -> Vec<PathBuf> {
     named.chain([PathBuf::from(format!("/tmp/corehop-{uid}"))]).collect()
 }
 
-/// A session of another user's, entered by su, hands on a variable that is not ours to use; and
-/// `/run` may be missing, or read-only.
+/// Whether a folder can be used. After su, the variable may name another user's folder, and `/run` may be missing or
+/// read-only.
 fn is_usable(base: &Path) -> bool {
     let Ok(name) = CString::new(base.as_os_str().as_bytes()) else { return false };
     // SAFETY: access reads a C string, which `name` is.

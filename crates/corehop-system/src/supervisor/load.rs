@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Realistic background loads: any shell command, pinned, restarted when it ends, ended for good
-//! with the run.
+//! Realistic background loads: any shell command, pinned, restarted when it ends, and ended permanently with the run.
 //!
-//! Each load has a keeper, a helper process that starts the command, collects its orphans, and
-//! heads its process group. A fork of the measuring process itself would write-protect the
-//! measured working set at every restart, and its number would change: the keeper's is written
-//! down once.
+//! Each load has a keeper, a helper process that starts the command, reaps its orphans, and leads its process group.
+//! If the measuring process forked itself, each restart would write-protect the measured working set, and the process
+//! ID would change. The keeper's ID is recorded only once.
 
 use std::ffi::{CStr, OsStr};
 use std::fs::File;
@@ -29,29 +27,29 @@ use super::{Guard, SupervisorError, UndoId};
 use crate::proc::Stat;
 use crate::thread::{affinity_of, set_affinity};
 
-/// The argument that makes the program a keeper.
+/// The command-line argument that starts the program as a keeper.
 pub(super) const ROLE: &str = "__load";
-/// Sent to the keeper: its number is in the journal, it may begin.
+/// The message that lets the keeper begin, after its process ID is in the journal.
 const GO: u8 = b'G';
-/// So many runs that end at once, one after the other, and the command is given up.
+/// The number of consecutive runs that end immediately after which the command is given up.
 const GIVE_UP_AFTER: u32 = 5;
 
-/// A background load to start.
+/// A request for a background load.
 #[derive(Debug, Clone)]
 struct LoadCommand {
-    /// The command for `/bin/sh -c`, in the caller's directory.
+    /// The command for `/bin/sh -c`, run in the caller's directory.
     command: String,
-    /// The CPUs it may run on.
+    /// The CPUs on which the load may run.
     cpus: CpuList,
 }
 
-/// A background load that runs, under SCHED_OTHER, until this is dropped.
+/// A background load that runs under `SCHED_OTHER` until this value is dropped.
 #[derive(Debug)]
 pub struct LoadChild {
     load: LoadCommand,
     keeper: Child,
     leader: ProcessId,
-    /// Closed to tell the keeper that it is over.
+    /// The socket to the keeper; closing it ends the load.
     lifeline: Option<UnixStream>,
     progress: File,
     most_ticks: AtomicU64,
@@ -59,12 +57,12 @@ pub struct LoadChild {
     undo: Option<UndoId>,
 }
 
-/// Starts `command` as a load on `cpus`, its output discarded. Its process group is listed in the journal before the
-/// command begins.
+/// Starts `command` as a load on `cpus` and discards its output. The load's process group is in the journal before
+/// the command begins.
 ///
 /// # Errors
-/// When the keeper or the journal cannot be had, or when one of the CPUs is not allowed. That the command itself is of no use
-/// shows later: [`LoadChild::check`].
+/// An error if the keeper or the journal is not available, or one of the CPUs is not allowed. A useless command is
+/// detected later, by [`LoadChild::check`].
 pub fn spawn_load(
     command: &str,
     cpus: CpuList,
@@ -89,7 +87,7 @@ impl LoadCommand {
         Ok(child)
     }
 
-    /// The keeper, which waits for its release.
+    /// Starts the keeper, which waits for its release.
     fn start_keeper(self, guard: &Guard) -> io::Result<LoadChild> {
         let progress = memory_file(c"corehop-load")?;
         progress.write_all_at(&KeeperProgress::default().packed(), 0)?;
@@ -117,19 +115,19 @@ impl LoadChild {
         self.lifeline.as_ref().map_or(Ok(()), |mut lifeline| lifeline.write_all(&[GO]))
     }
 
-    /// The leader of the load's process group.
+    /// Returns the leader of the load's process group.
     pub fn leader(&self) -> ProcessId {
         self.leader
     }
 
-    /// The number of times the command has ended so far, and been started again.
+    /// Returns the number of times that the command has ended and was restarted.
     pub fn restarts(&self) -> u32 {
         KeeperProgress::read(&self.progress).runs
     }
 
-    /// CPU time that the load has used so far: that of its process group, of its children that
-    /// have ended, and of its keeper (next to nothing). In steps of 10 ms, never less than it was
-    /// before. Reads `/proc` of every process, so it has its price: some milliseconds.
+    /// Returns the CPU time of the load so far, including its process group, its ended children, and its keeper (next
+    /// to nothing). The time grows in steps of 10 ms and never decreases. The call takes some milliseconds, because
+    /// it reads `/proc` for every process.
     pub fn cpu_time(&self) -> Nanos {
         let of_group = |stat: &Stat| stat.pgrp == self.leader.pid;
         let ticks = all().filter(of_group).map(|stat| stat.own_ticks + stat.child_ticks).sum();
@@ -140,11 +138,11 @@ impl LoadChild {
         Nanos::new(ticks.max(before) * (1_000_000_000 / per_second))
     }
 
-    /// Whether the load goes on as asked. To be called now and then during the run, and at its end.
+    /// Checks that the load still runs as requested. Call this now and then during the run, and at its end.
     ///
     /// # Errors
-    /// When the command was given up because it ended at once several times in a row, when its
-    /// keeper was killed from outside, when the kernel has moved it to other CPUs, or when the supervisor is stopped.
+    /// An error if the command was given up because it repeatedly ended immediately, the keeper was killed, the
+    /// kernel moved the load to other CPUs, or the supervisor is stopped.
     pub fn check(&self) -> Result<(), SupervisorError> {
         self.guard.check()?;
         let command = self.load.command.clone();
@@ -162,7 +160,7 @@ impl LoadChild {
         self.check_cpus()
     }
 
-    /// A CPU that goes offline or out of the cpuset makes the kernel move the load elsewhere.
+    /// Checks the load's CPUs, because the kernel moves the load if a CPU goes offline or leaves the cpuset.
     fn check_cpus(&self) -> Result<(), SupervisorError> {
         let asked = self.load.cpus.clone();
         match affinity_of(self.leader.pid) {
@@ -188,12 +186,12 @@ impl Drop for LoadChild {
     }
 }
 
-/// The keeper's progress, in eight bytes of shared memory that are written and read at once.
+/// The keeper's progress in eight bytes of shared memory, which are written and read atomically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct KeeperProgress {
-    /// Runs that have ended.
+    /// The number of runs that have ended.
     runs: u32,
-    /// The status of the last one, as waitpid(2) has it.
+    /// The status of the last run, in the format of waitpid(2).
     wait_status: u16,
     given_up: bool,
 }
@@ -232,15 +230,15 @@ fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// The descriptors that the keeper listens to while the command runs.
+/// The descriptors that the keeper polls while the command runs.
 struct Keeper {
     lifeline: UnixStream,
     parents_death: Option<OwnedFd>,
     signals: File,
 }
 
-/// The keeper's `main`: runs `command` on `cpus`, again and again, until the other end of the
-/// lifeline closes, the parent dies, or SIGTERM comes.
+/// The keeper's `main`, which runs `command` on `cpus` repeatedly until the other end of the lifeline closes, the
+/// parent dies, or SIGTERM arrives.
 pub(super) fn keep(cpus: &OsStr, command: &OsStr) -> io::Result<()> {
     let lifeline = enter_helper(c"corehop-load")?;
     let own = ProcessId::own()?;
@@ -296,8 +294,8 @@ impl Keeper {
         Ok(())
     }
 
-    /// Waits for the command and for all that it has left behind; its wait status, or none where
-    /// the load is over.
+    /// Waits for the command and for all processes it has left behind; returns the command's wait status, or `None`
+    /// if the load is over.
     fn until_all_ended(&mut self, command: libc::pid_t) -> io::Result<Option<i32>> {
         let mut status = 0;
         loop {
@@ -312,7 +310,7 @@ impl Keeper {
         }
     }
 
-    /// Waits for something to happen; whether it is that the load is over.
+    /// Waits for an event; returns whether the load is over.
     fn is_over(&mut self) -> io::Result<bool> {
         let death = self.parents_death.as_ref().map(|fd| fd as &dyn AsRawFd);
         let [closed, orphaned, signalled] =
@@ -320,7 +318,7 @@ impl Keeper {
         Ok(closed || orphaned || (signalled && self.next_signal()? == libc::SIGTERM))
     }
 
-    /// The number of a signal is the first word of signalfd(2)'s record.
+    /// The number of the next signal, which is the first word of signalfd(2)'s record.
     fn next_signal(&mut self) -> io::Result<i32> {
         let mut record = [0; size_of::<libc::signalfd_siginfo>()];
         io::Read::read_exact(&mut self.signals, &mut record)?;
@@ -328,13 +326,13 @@ impl Keeper {
     }
 }
 
-/// A run that fails within a second, or that is over before it has used any time to speak of.
+/// Whether a run ended immediately: it failed within a second, or used almost no time.
 fn ended_at_once(success: bool, (wall, cpu): (Duration, Duration)) -> bool {
     let idle = wall < Duration::from_millis(200) && cpu < Duration::from_millis(5);
     idle || (!success && wall < Duration::from_secs(1))
 }
 
-/// CPU time of the children that have been waited for.
+/// The CPU time of the children for which this process has waited.
 fn children_time() -> Duration {
     // SAFETY: all-zero bits are a valid value of this plain C structure.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
@@ -357,8 +355,7 @@ fn start(command: &OsStr, mark: &str) -> io::Result<libc::pid_t> {
     Ok(shell.spawn()?.id() as libc::pid_t)
 }
 
-/// Turns the process into a command between fork and exec: it hears signals as usual, and dies with its
-/// keeper.
+/// Prepares a forked process before exec: it receives signals normally, and dies with its keeper.
 fn become_a_load(keeper: libc::pid_t) -> io::Result<()> {
     dispose(&ENDING, libc::SIG_DFL);
     block_only(&[]);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Nothing left behind: every change to the system is taken back, whatever ends the run.
+//! Reverts every change to the system, however the run ends.
 //!
-//! A [`Guard`] writes down how to take a change back before the change is made. It takes back what
-//! is listed when it is dropped. When the process dies before that, by a signal, a crash or SIGKILL,
-//! the supervisor does: a second, tiny process that was started before the first change. When both
-//! die, the list is still on disk, and [`restore`] works through it.
+//! A [`Guard`] writes to a journal how to revert a change before the change is made. Dropping the guard reverts the
+//! listed changes. If the process dies before the guard is dropped, by a signal, a crash or SIGKILL, the supervisor
+//! reverts the changes. The supervisor is a second, tiny process that starts before the first change. If the process
+//! and the supervisor both die, the journal is still on disk, and [`restore`] reverts its changes.
 //!
-//! The supervisor, the keepers of background loads and the handler of page sampling are this same program, started anew
-//! with a hidden first argument: `main` asks [`main_if_asked`] before anything else.
+//! The supervisor, the keepers of background loads and the handler of page sampling are instances of this program,
+//! started with a hidden first argument. `main` must call [`main_if_asked`] before anything else.
 //!
-//! Out of reach: a host that loses power (settings of its kernel are gone then, a journal of an
-//! earlier boot takes back ordinary files alone), and changes that were not announced here.
+//! Two cases are not covered. After a power loss, kernel settings are gone anyway, and a journal of an earlier boot
+//! only reverts regular files. Changes that were not recorded here are not reverted.
 
 mod error;
 mod process;
@@ -50,19 +50,19 @@ pub use restore::{
 };
 pub use undo::{Undo, UndoOutcome, has_chosen};
 
-/// A recorded change.
+/// The ID of a recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoId {
-    /// The number of the journal, of those that this process has begun.
+    /// The index of the journal among those that this process has begun.
     journal: usize,
     number: usize,
 }
 
 static JOURNALS_BEGUN: AtomicUsize = AtomicUsize::new(0);
 
-/// Keeps the list of changes, and takes back what is listed when its last clone is dropped.
+/// Keeps the list of changes, and reverts the listed changes when its last clone is dropped.
 ///
-/// Shared between threads by reference or by clone. Nothing is started or written before the first
+/// Threads can share a guard by reference or by clone. No process is started and no file is written before the first
 /// change is recorded.
 #[derive(Debug, Clone)]
 pub struct Guard {
@@ -75,33 +75,35 @@ struct ChangeRegistry {
     active: Mutex<Option<SupervisorSession>>,
 }
 
-/// The parts that exist from the first change on.
+/// The journal and the supervisor, which exist from the first change on.
 #[derive(Debug)]
 struct SupervisorSession {
     serial: usize,
     journal: Journal,
     supervisor: Child,
     lifeline: UnixStream,
-    /// When the supervisor answered last.
+    /// The time of the supervisor's last answer.
     answered: Instant,
-    /// The question to it: [`watch::BEAT`] once this process has promised to go on asking, [`watch::ALIVE`] before.
+    /// The message to the supervisor: [`watch::BEAT`] once this process has promised regular messages,
+    /// [`watch::ALIVE`] before.
     question: u8,
-    /// The lock on the whole host, where this run has taken it; the supervisor shares it.
+    /// The lock on the whole host, if this run holds it; the supervisor shares the lock.
     whole: Option<Lock>,
 }
 
-/// The age at which a supervisor's answer does not count any more before a change: of many changes in a row the first
-/// asks.
+/// The age up to which a supervisor's answer counts before a change, so that only the first of many changes in a row
+/// needs a message.
 const RECENT: Duration = Duration::from_millis(10);
-/// The same between changes. Each answer takes some microseconds of a CPU that may be measured.
+/// The age up to which a supervisor's answer counts between changes. Each answer takes some microseconds of a CPU
+/// that may be measured.
 const NOW_AND_THEN: Duration = Duration::from_secs(1);
 
-/// The lock on the whole host, until dropped. Drop it after the changes are taken back.
+/// The lock on the whole host, held until dropped. Drop it after the changes are reverted.
 #[derive(Debug)]
 pub struct WholeHost(Lock);
 
 impl WholeHost {
-    /// Keeps the lock for as long as this process lives: not everything could be taken back.
+    /// Keeps the lock for as long as this process lives, because some changes could not be reverted.
     pub fn keep(self) {
         std::mem::forget(self);
     }
@@ -113,7 +115,7 @@ impl Drop for WholeHost {
     }
 }
 
-/// The longest that a run waits for another one that changes the whole host.
+/// The longest time for which a run waits for another run that changes the whole host.
 const WHOLE_HOST_WAIT: Duration = Duration::from_secs(10);
 
 impl Default for Guard {
@@ -123,43 +125,45 @@ impl Default for Guard {
 }
 
 impl Guard {
-    /// A guard with its journal in the user's own place: see [`journal_directories`].
+    /// Creates a guard with its journal in the user's own folder: see [`journal_directories`].
     pub fn new() -> Self {
         // The last of them does not depend on anything, so there is a first.
         Self::in_directory(&journal_directories()[0])
     }
 
-    /// A guard with its journal in `directory`, which is made where its parent exists.
+    /// Creates a guard with its journal in `directory`, which is created if its parent exists.
     pub fn in_directory(directory: &Path) -> Self {
         let shared = ChangeRegistry { directory: directory.into(), active: Mutex::new(None) };
         Self { shared: Arc::new(shared) }
     }
 
-    /// A guard that has its journal and its supervisor already, for who wants to know beforehand
-    /// that changes will be possible.
+    /// Creates a guard and immediately its journal and supervisor, for callers that must know in advance whether
+    /// changes are possible.
     ///
     /// # Errors
-    /// As [`Guard::record`].
+    /// The errors of [`Guard::record`].
     pub fn start() -> Result<Self, SupervisorError> {
         let guard = Self::new();
         guard.shared.with_active("none yet", |_| Ok(()))?;
         Ok(guard)
     }
 
-    /// Writes down how to take a change back. Call it before the change; if it fails, do not make it.
+    /// Writes to the journal how to revert a change. Call this before the change; if the call fails, do not make the
+    /// change.
     ///
     /// # Errors
-    /// When the journal or the supervisor cannot be had. A supervisor that was killed is replaced.
+    /// An error if the journal or the supervisor is not available. A supervisor that was killed is replaced.
     pub fn record(&self, undo: Undo) -> Result<UndoId, SupervisorError> {
         let change = undo.to_string();
         self.shared.with_active(&change, |active| active.record(undo))
     }
 
-    /// Takes the lock on the whole host, which changes of settings that all programs share need; waits
-    /// for another run for some seconds.
+    /// Takes the lock on the whole host, which changes of shared settings require; waits some seconds for another
+    /// run.
     ///
     /// # Errors
-    /// When another run keeps it, when a dead run has left changes behind, and as [`Guard::record`].
+    /// An error if another run holds the lock, if a crashed run has left changes behind, and the errors of
+    /// [`Guard::record`].
     pub fn lock_whole_host(&self) -> Result<WholeHost, SupervisorError> {
         let directory = &self.shared.directory;
         let failed = |source| SupervisorError::Directory { path: directory.clone(), source };
@@ -182,21 +186,21 @@ impl Guard {
         Ok(lock)
     }
 
-    /// Makes sure that the supervisor does its work, if there is one. A supervisor that was killed is replaced. For runs
-    /// that change nothing for a long time: call it now and then.
+    /// Checks that the supervisor works, if there is one. A supervisor that was killed is replaced. Runs that make no
+    /// change for a long time should call this now and then.
     ///
     /// # Errors
-    /// [`SupervisorError::Silent`] when the supervisor is stopped, and as [`Guard::record`].
+    /// [`SupervisorError::Silent`] if the supervisor is stopped, and the errors of [`Guard::record`].
     pub fn check(&self) -> Result<(), SupervisorError> {
         let change = "none; the changes so far are taken back";
         self.shared.lock().as_mut().map_or(Ok(()), |active| active.attend(change, NOW_AND_THEN))
     }
 
-    /// As [`Guard::check`], and promises to call again within some seconds: a process that is stopped, or waits for ever,
-    /// does not, and the supervisor takes its changes back.
+    /// Checks the supervisor like [`Guard::check`], and promises another call within some seconds. If this process is
+    /// stopped or blocked and does not call, the supervisor reverts its changes.
     ///
     /// # Errors
-    /// [`SupervisorError::Lapsed`] when this was not called for too long, and as [`Guard::check`].
+    /// [`SupervisorError::Lapsed`] if this was not called for too long, and the errors of [`Guard::check`].
     pub fn beat(&self) -> Result<(), SupervisorError> {
         let mut slot = self.shared.lock();
         let Some(active) = slot.as_mut() else { return Ok(()) };
@@ -206,11 +210,11 @@ impl Guard {
         active.attend("none; the changes so far are taken back", recent)
     }
 
-    /// Takes one change back before the end of the run. Does nothing the second time, and for a
-    /// change of another guard.
+    /// Reverts one change before the end of the run. A second call has no effect, and neither has a call for a change
+    /// of another guard.
     ///
     /// # Errors
-    /// When it cannot be taken back. It stays listed then.
+    /// An error if the change cannot be reverted. The change then stays listed.
     pub fn undo(&self, id: UndoId) -> Result<(), SupervisorError> {
         match self.shared.lock().as_mut() {
             Some(active) if active.serial == id.journal => {
@@ -221,7 +225,7 @@ impl Guard {
         }
     }
 
-    /// Crosses a change off that its maker has taken back, or that is none of this run any more.
+    /// Removes a change from the list because its maker has reverted it, or because it no longer belongs to this run.
     pub fn settled(&self, id: UndoId) {
         let mut slot = self.shared.lock();
         if let Some(active) = slot.as_mut().filter(|active| active.serial == id.journal) {
@@ -229,13 +233,12 @@ impl Guard {
         }
     }
 
-    /// Changes the setting in the file `path` to `value`, until [`Guard::undo`] or the end.
+    /// Sets the file `path` to `value`, until [`Guard::undo`] or the end of the run.
     ///
-    /// Of a setting that shows its choices (`always [madvise] never`) the one in brackets is what
-    /// will be restored.
+    /// For a setting that lists its choices (`always [madvise] never`), the choice in brackets is restored.
     ///
     /// # Errors
-    /// As [`Guard::record`], and when the file cannot be read or written; nothing is changed then.
+    /// The errors of [`Guard::record`], and an error if the file cannot be read or written; nothing is changed then.
     pub fn set(&self, path: &Path, value: &str) -> Result<UndoId, SupervisorError> {
         let failed = |verb: String| {
             move |source| SupervisorError::Setting { path: path.to_owned(), verb, source }
@@ -251,7 +254,8 @@ impl Guard {
         Ok(id)
     }
 
-    /// After a write that failed: what is as it was needs no restoring, which would fail as well.
+    /// Handles a failed write: if the setting is unchanged, the entry is removed, because restoring would fail as
+    /// well.
     fn settle_failed(&self, id: UndoId, path: &Path, shown: &str) {
         if proc::text(path).is_ok_and(|now| now == shown) {
             self.settled(id);
@@ -261,16 +265,16 @@ impl Guard {
         }
     }
 
-    /// Takes everything back, last change first, and ends the supervisor: what dropping the guard
-    /// does, with a report. The guard can be used again.
+    /// Reverts all changes, the last one first, and ends the supervisor, like dropping the guard but with a report.
+    /// The guard can be used again.
     ///
     /// # Errors
-    /// When something could not be taken back. It stays listed for [`restore`].
+    /// An error if some change could not be reverted. Such a change stays listed for [`restore`].
     pub fn take_all_back(&self) -> Result<(), SupervisorError> {
         self.shared.end()
     }
 
-    /// The supervisor's process number, where one was needed so far.
+    /// Returns the process ID of the supervisor, if one was needed so far.
     pub fn supervisor_pid(&self) -> Option<u32> {
         self.shared.lock().as_ref().map(|active| active.supervisor.id())
     }
@@ -284,7 +288,7 @@ fn in_use(holder: Option<i32>) -> SupervisorError {
     SupervisorError::WholeHostInUse { owner, seconds: WHOLE_HOST_WAIT.as_secs() }
 }
 
-/// The text to write to get back to the setting that reads as `shown`.
+/// The text to write in order to restore the setting that reads as `shown`.
 fn chosen(shown: &str) -> &str {
     let in_brackets = |word: &&str| word.starts_with('[') && word.ends_with(']') && word.len() > 2;
     let mut words = shown.split_whitespace().filter(in_brackets);
@@ -300,7 +304,7 @@ impl ChangeRegistry {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Runs `work` with journal and supervisor, which are made for the first `change`.
+    /// Calls `work` with the journal and the supervisor, which are created for the first `change`.
     fn with_active<T>(
         &self,
         change: &str,
@@ -353,7 +357,7 @@ impl SupervisorSession {
         }
     }
 
-    /// Replaces a supervisor that was killed, and asks one that was not for an answer unless its last is `recent`.
+    /// Replaces a supervisor that was killed. Otherwise requests an answer, unless the last answer is `recent`.
     fn attend(&mut self, change: &str, recent: Duration) -> Result<(), SupervisorError> {
         if matches!(self.supervisor.try_wait(), Ok(None)) {
             if self.answered.elapsed() < recent {
@@ -424,13 +428,13 @@ impl SupervisorSession {
     }
 }
 
-/// A supervisor that has not ended after so long is killed.
+/// The time after which a supervisor that has not ended is killed.
 const DEAF: Duration = Duration::from_secs(1);
-/// One that was killed and has not ended after so long is left.
+/// The time after which a killed supervisor that has not ended is left alone.
 const LEFT: Duration = Duration::from_secs(3);
 
-/// Ends a supervisor. One that was stopped from outside does not hear; it is our child, so its number
-/// cannot have gone to another. One that cannot end is left: nothing waits for it.
+/// Ends a supervisor. A stopped supervisor does not receive messages and is killed. The supervisor is a child of this
+/// process, so its ID cannot belong to another process. If the supervisor cannot end, nothing waits for it.
 fn dismiss(supervisor: &mut Child, lifeline: &mut UnixStream) {
     interrupt::clear_lifeline(lifeline.as_raw_fd());
     let _dead_already = lifeline.write_all(&[watch::DONE]);
@@ -460,11 +464,11 @@ fn start_supervisor(
     Ok((child, lifeline))
 }
 
-/// The work of a helper process with this role and these arguments; None for an unknown role.
+/// Runs a helper process with this role and these arguments; returns `None` for an unknown role.
 pub type RoleFunction = fn(&str, &[OsString]) -> Option<io::Result<()>>;
 
-/// Does the work of a helper process where this process was started as one, and returns its exit code; to be called
-/// first in `main`. `others` has the roles of the caller's own helpers.
+/// Runs a helper's work if this process was started as a helper, and returns its exit code. Call this function first
+/// in `main`. `others` handles the roles of the caller's own helpers.
 pub fn main_if_asked(others: RoleFunction) -> Option<ExitCode> {
     let mut arguments = env::args_os().skip(1);
     let role = arguments.next()?;

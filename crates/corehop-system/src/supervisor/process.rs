@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes in `/proc`, and the calls that prepare a helper process.
+//! Reliable references to processes in `/proc`, and the calls that prepare a helper process.
 
 use std::ffi::OsStr;
 use std::io;
@@ -16,18 +16,18 @@ use crate::proc::{self, ProcEntry, Stat};
 use crate::rights;
 use crate::thread::set_affinity_everywhere;
 
-/// A process or thread that cannot be mistaken for another: a number is given out again after its
-/// holder has died, a number together with its start time is not.
+/// A process or thread that cannot be confused with another: an ID alone is reused after its holder dies, but an ID
+/// with its start time is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessId {
     /// The process or thread number.
     pub pid: i32,
-    /// When it was started, in clock ticks since the host was (field 22 of `/proc/PID/stat`).
+    /// The start time, in clock ticks since the host started (field 22 of `/proc/PID/stat`).
     pub start_time: u64,
 }
 
-/// The records of all processes there are.
+/// The records of all existing processes.
 pub(super) fn all() -> impl Iterator<Item = Stat> {
     proc::processes().filter_map(|pid| ProcEntry::process(pid).stat().ok())
 }
@@ -39,33 +39,33 @@ impl From<&Stat> for ProcessId {
 }
 
 impl ProcessId {
-    /// The process or thread that has this number now.
+    /// Returns the process or thread that has this ID now.
     ///
     /// # Errors
-    /// `NotFound` where none has, or `/proc` is not mounted.
+    /// `NotFound` if there is none, or `/proc` is not mounted.
     pub fn of(pid: i32) -> io::Result<Self> {
         Ok(Self::from(&ProcEntry::process(pid).stat()?))
     }
 
-    /// The calling process.
+    /// Returns the calling process.
     ///
     /// # Errors
-    /// `NotFound` where `/proc` is not mounted.
+    /// `NotFound` if `/proc` is not mounted.
     pub fn own() -> io::Result<Self> {
         Self::of(std::process::id() as i32)
     }
 
-    /// Whether it still runs. A process that is dead but not yet waited for does not.
+    /// Returns whether the process still runs. A process that is dead but not yet reaped does not run.
     pub fn is_alive(self) -> bool {
         self.stat().is_some_and(|stat| !stat.is_dead())
     }
 
-    /// Its record in `/proc`, while it is there; dead and not yet waited for it still is.
+    /// The record of the process in `/proc`, if it exists; a dead process that is not yet reaped has one.
     pub(super) fn stat(self) -> Option<Stat> {
         ProcEntry::process(self.pid).stat().ok().filter(|stat| Self::from(stat) == self)
     }
 
-    /// Waits until it runs no more, at most for `limit`; whether it is gone.
+    /// Waits for at most `limit` until the process no longer runs; returns whether it is gone.
     pub(super) fn wait_gone(self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         while self.is_alive() {
@@ -77,11 +77,10 @@ impl ProcessId {
         true
     }
 
-    /// Sends `signal` to this process and to no other that has got its number meanwhile
-    /// (pidfd_send_signal(2)).
+    /// Sends `signal` to this process, and never to another process that has received its ID (pidfd_send_signal(2)).
     ///
     /// # Errors
-    /// `ESRCH` where it is gone; those of kill(2).
+    /// `ESRCH` if the process is gone; the errors of kill(2).
     pub(super) fn signal(self, signal: libc::c_int) -> io::Result<()> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let Some(fd) = pidfd(self.pid) else {
@@ -94,15 +93,15 @@ impl ProcessId {
         pidfd_send_signal(&fd, signal)
     }
 
-    /// A descriptor that turns readable when the process dies (pidfd_open(2)); none before Linux
-    /// 5.3, or when it is dead already.
+    /// A descriptor that becomes readable when the process dies (pidfd_open(2)); `None` before Linux 5.3, or if the
+    /// process is already dead.
     pub(super) fn death_notice(self) -> Option<OwnedFd> {
         let notice = pidfd(self.pid)?;
         self.is_alive().then_some(notice)
     }
 }
 
-/// The descriptor of a process; none before Linux 5.3, or if there is no such process.
+/// Returns a descriptor of a process; `None` before Linux 5.3, or if there is no such process.
 pub fn pidfd(pid: i32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open takes two integers and touches no memory of this process.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
@@ -118,13 +117,13 @@ fn pidfd_send_signal(fd: &OwnedFd, signal: libc::c_int) -> io::Result<()> {
     checked(sent as libc::c_int).map(|_| ())
 }
 
-/// Signals by number: before Linux 5.3 there is nothing else.
+/// Signals a process by its ID, because Linux before 5.3 offers nothing else.
 fn kill(pid: i32, signal: libc::c_int) -> io::Result<()> {
     // SAFETY: kill takes two integers. The number is positive: no group, not every process.
     checked(unsafe { libc::kill(pid, signal) }).map(|_| ())
 }
 
-/// Turns `-1` into the error that the call has left behind.
+/// Converts `-1` to the error that the call has set.
 pub(super) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -146,14 +145,14 @@ pub(super) fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
     set
 }
 
-/// Makes `blocked` the signals, and the only ones, that this thread does not receive.
+/// Blocks the signals `blocked`, and no others, in this thread.
 pub(super) fn block_only(blocked: &[libc::c_int]) {
     let set = signal_set(blocked);
     // SAFETY: the kernel reads `set`; no old mask is asked for.
     unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) };
 }
 
-/// Sets what `signals` do to `SIG_IGN` or `SIG_DFL`; fit for the time between fork and exec.
+/// Sets the disposition of `signals` to `SIG_IGN` or `SIG_DFL`; safe between fork and exec.
 pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) {
     for &signal in signals {
         // SAFETY: neither disposition runs a handler.
@@ -161,24 +160,23 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
     }
 }
 
-/// The output of a helper that has nothing to say: a pipe that is not read. An initramfs may have no `/dev/null`.
+/// Returns an output for helpers without output: a pipe that nobody reads. An initramfs may have no `/dev/null`.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn nowhere() -> io::Result<Stdio> {
     io::pipe().map(|(_reader, writer)| Stdio::from(writer))
 }
 
-/// Starts this program anew as a helper that does `role`, tied to the caller by its standard input, a
-/// socket of which the other end is returned.
+/// Starts this program as a helper with `role`. The helper's standard input is a socket, whose other end is returned.
 ///
-/// Nothing is done between fork and exec: the library starts it without copying our memory then. A
-/// copy would write-protect all of it, and the first touch of each page would be a fault. What makes
-/// a helper independent, [`enter_helper`] does; this returns when it has said that it is ready.
+/// No work is done between fork and exec, so that the standard library starts the helper without copying this
+/// process's memory. A copy would write-protect all memory, and the first write to each page would cause a fault.
+/// [`enter_helper`] makes the helper independent; this function returns when the helper reports that it is ready.
 ///
 /// # Errors
-/// When it cannot be started, or is not ready within ten seconds (`NotConnected` where the
-/// program does not know the role: it has not called [`super::main_if_asked`]).
+/// An error if the helper cannot be started, or is not ready within ten seconds (`NotConnected` if the program does
+/// not know the role, because it has not called [`super::main_if_asked`]).
 pub fn start_helper(
     role: &str,
     arguments: &[&OsStr],
@@ -214,12 +212,12 @@ fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
 /// The first message of a helper.
 pub const READY: &[u8; 1] = b"R";
 
-/// Begins a helper's `main`: becomes independent of the caller, takes a name, lets go of every descriptor
-/// inherited beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
-/// lifeline and of a notice of its parent's death.
+/// Begins a helper's `main`: detaches from the caller and sets the process name. Closes every inherited descriptor
+/// beyond the first three, because otherwise a pipe of the caller would stay open. Returns the lifeline, and requests
+/// a notice of the parent's death.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
     // Anyone can start a helper, with a journal or a command of their own.
@@ -234,8 +232,8 @@ pub fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
 }
 
-/// Becomes independent of the terminal, of the signals sent to it, and of a real-time policy and a
-/// pinning that the thread which started this process may have.
+/// Detaches the process from the terminal and its signals, and from a real-time policy and pinning of the thread that
+/// started it.
 fn leave_the_parent() -> io::Result<()> {
     dispose(&ENDING, libc::SIG_IGN);
     // SAFETY: these calls take integers, or a pointer to a live local.
@@ -249,10 +247,10 @@ fn leave_the_parent() -> io::Result<()> {
     set_affinity_everywhere(0)
 }
 
-/// Waits until one of `fds` can be read or has lost its other end; `None` is never ready.
+/// Waits until one of `fds` is readable or has lost its other end; `None` is never ready.
 ///
 /// # Errors
-/// Those of poll(2) but `EINTR`, after which it waits on.
+/// The errors of poll(2) except `EINTR`, after which the wait continues.
 pub fn wait_readable<const N: usize>(
     fds: [Option<&dyn AsRawFd>; N],
     limit: Option<Duration>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Taking back what a run has left behind whose supervisor died with it.
+//! Reverts the changes left by a run whose supervisor died with it.
 
 use std::fmt;
 use std::fs;
@@ -19,45 +19,45 @@ use super::whole;
 use crate::proc::{ProcEntry, Stat};
 use crate::rights;
 
-/// One journal that was found, and what was done about it.
+/// A journal that was found, and the action taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// The journal.
+    /// The path of the journal.
     pub journal: PathBuf,
-    /// The action.
+    /// The action taken on the journal.
     pub verdict: RestoreOutcome,
 }
 
-/// The action on a journal.
+/// The action taken on a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RestoreOutcome {
-    /// Nothing: the run that it belongs to still lives, or somebody else is restoring it.
+    /// No action: the run that owns the journal still lives, or another process is restoring it.
     StillOwned {
-        /// The run.
+        /// The process that owns the journal.
         owner: ProcessId,
     },
-    /// Nothing: another user's file, link or folder has the name of a folder for journals. No run of yours has written
-    /// into it, because runs refuse such a folder.
+    /// No action: another user's file, link or folder has the name of a journal folder. No run of yours has written
+    /// to it, because runs refuse such a folder.
     Foreign {
-        /// Why it is not yours.
+        /// The reason why the folder is not yours.
         reason: String,
     },
-    /// Nothing: it is not a file of yours, not a journal, or of a later version.
+    /// No action: the file is not yours, is not a journal, or has a later version.
     Refused {
-        /// Why.
+        /// The reason why the file is refused.
         reason: String,
     },
-    /// Its changes were taken back, last one first. Where some could not be, the journal stays.
+    /// The changes were reverted, the last one first. If some changes could not be reverted, the journal stays.
     Restored {
-        /// Each change that was still listed, in words, and what came of it.
+        /// Each change that was still listed, in words, with the result of reverting it.
         entries: Vec<(String, UndoOutcome)>,
-        /// The last line ended in the middle: that change had not been made.
+        /// Whether the last line was incomplete, so that its change was not made.
         torn: bool,
     },
 }
 
 impl Restored {
-    /// Whether nothing of that run is left, or nothing is wrong because it still goes on.
+    /// Returns whether nothing of that run is left, or the run still continues.
     pub fn is_settled(&self) -> bool {
         match &self.verdict {
             RestoreOutcome::StillOwned { .. } | RestoreOutcome::Foreign { .. } => true,
@@ -94,15 +94,15 @@ impl fmt::Display for Restored {
     }
 }
 
-/// Takes back what the journals in `directory` list, where the run that wrote them is dead.
+/// Reverts the changes listed in the journals in `directory` if the runs that wrote them are dead.
 ///
-/// A directory that does not exist holds none. Journals whose owner lives are left alone: it is
-/// alive when the process of that number and start time is, or when the lock is held.
+/// A directory that does not exist contains no journals. Journals whose owner lives are left alone. The owner lives
+/// if a process with its ID and start time exists, or if the lock is held.
 ///
-/// Rights that the program file has lent are given up for good first.
+/// Privileges of the executable file are first dropped permanently.
 ///
 /// # Errors
-/// When `directory` is yours and not a folder that only you can write to, or `/proc` is not mounted.
+/// An error if `directory` is yours but other users can write to it, or `/proc` is not mounted.
 pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
     let unusable = |source| SupervisorError::Directory { path: directory.into(), source };
     // Without /proc every owner would look dead.
@@ -123,7 +123,7 @@ pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
     Ok(restored)
 }
 
-/// Whether the file, link or folder of this name is another user's.
+/// Whether the file, link or folder with this name belongs to another user.
 fn is_foreign(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|of| of.uid() != own_uid())
 }
@@ -136,12 +136,12 @@ fn journals(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(journals)
 }
 
-/// A journal of a dead run whose supervisor is dead too.
+/// A journal of a crashed run whose supervisor is dead too.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leftover {
-    /// The journal.
+    /// The path of the journal.
     pub journal: PathBuf,
-    /// The remaining changes: each step that would take a change back, or why the journal is not read.
+    /// The remaining changes, described by the steps that would revert them, or why the journal cannot be read.
     pub changes: Vec<String>,
 }
 
@@ -151,12 +151,13 @@ impl fmt::Display for Leftover {
     }
 }
 
-/// The command that takes back what was left.
+/// The command that reverts leftover changes.
 pub const REMEDY: &str = "corehop doctor restore";
 
-/// The changes that dead runs have left, by the journals in `directory`. Changes nothing.
+/// Returns the changes that crashed runs have left, according to the journals in `directory`. The call changes
+/// nothing.
 ///
-/// A directory that is not there, or not the caller's own, has none, and without `/proc` there is no answer.
+/// The result is empty if the directory does not exist or is not the caller's own, and without `/proc`.
 pub fn leftovers(directory: &Path) -> Vec<Leftover> {
     if ProcessId::own().is_err() || check_private(directory).is_err() {
         return vec![];
@@ -164,7 +165,7 @@ pub fn leftovers(directory: &Path) -> Vec<Leftover> {
     journals(directory).unwrap_or_default().into_iter().filter_map(leftover).collect()
 }
 
-/// [`leftovers`] in every folder of the caller's journals.
+/// Returns the [`leftovers`] in every folder of the caller's journals.
 pub fn all_leftovers() -> Vec<Leftover> {
     journal_directories().iter().flat_map(|directory| leftovers(directory)).collect()
 }
@@ -186,7 +187,7 @@ fn leftover(path: PathBuf) -> Option<Leftover> {
     (!changes.is_empty()).then_some(Leftover { journal: path, changes })
 }
 
-/// The living supervisors of this journal: processes of this user's with its name in their command line.
+/// The living supervisors of this journal: processes of this user with the journal's name in their command line.
 fn supervisors(journal: &Path) -> Vec<Stat> {
     let wanted = [ROLE.as_bytes(), journal.as_os_str().as_bytes()];
     let supervises = |stat: &Stat| {
@@ -198,8 +199,8 @@ fn supervisors(journal: &Path) -> Vec<Stat> {
     process::all().filter(|stat| !stat.is_dead()).filter(supervises).collect()
 }
 
-/// Ends the stopped supervisors of a journal whose owner is dead. They have nothing left to do, and hold the lock on the
-/// whole host.
+/// Ends the stopped supervisors of a journal whose owner is dead. These supervisors have nothing left to do, but hold
+/// the lock on the whole host.
 fn end_stopped(journal: &Path) {
     for stat in supervisors(journal).iter().filter(|stat| stat.is_stopped()) {
         // A supervisor that is gone already is as good.
@@ -207,10 +208,10 @@ fn end_stopped(journal: &Path) {
     }
 }
 
-/// Refuses to go on while something is left.
+/// Fails if changes are left.
 ///
 /// # Errors
-/// With what is left, and what to type.
+/// The error lists the changes that are left, and the command to type.
 pub fn refuse_leftovers(left: &[Leftover]) -> Result<(), SupervisorError> {
     if left.is_empty() {
         return Ok(());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Undo steps. Each step may run twice, and on something that no longer exists.
+//! The steps that revert changes. Each step may run twice, and on an object that no longer exists.
 
 use std::fmt;
 use std::fs;
@@ -17,67 +17,67 @@ use crate::discover::cpuset_of;
 use crate::proc::{self, ProcEntry, Stat};
 use crate::thread::{affinity_of, set_affinity_everywhere, set_affinity_of};
 
-/// A way to take one change to the system back.
+/// A step that reverts one change to the system.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Undo {
-    /// Write `content` to the existing file `path`: a setting.
+    /// Restores a setting by writing `content` to the existing file `path`.
     WriteFile {
-        /// The file, absolute.
+        /// The absolute path of the file.
         path: PathBuf,
-        /// The content before.
+        /// The content before the change.
         content: String,
     },
     /// Remove the file `path`.
     RemoveFile {
-        /// The file, absolute.
+        /// The absolute path of the file.
         path: PathBuf,
     },
-    /// Move every process in the cgroup `path`, and in those below it, to `back_to`; remove it.
+    /// Moves every process in the cgroup `path` and the cgroups below it to `back_to`, and removes the cgroup.
     RemoveCgroup {
-        /// The cgroup's folder, absolute; version 1 or 2.
+        /// The absolute path of the cgroup's folder; version 1 or 2.
         path: PathBuf,
-        /// The folder of a cgroup of the same hierarchy.
+        /// The folder of a cgroup in the same hierarchy.
         back_to: PathBuf,
     },
-    /// End a process group: SIGTERM, and SIGKILL a quarter of a second later.
+    /// Ends a process group by SIGTERM, and by SIGKILL a quarter of a second later.
     KillProcessGroup {
-        /// Its leader. Where another process has this number, its group is left alone.
+        /// The leader of the process group. If another process now has this ID, its group is left alone.
         leader: ProcessId,
     },
-    /// Let a thread run on `cpus` again.
+    /// Allows a thread to run on `cpus` again.
     SetAffinity {
-        /// The thread. Where another thread has this number, it is left alone.
+        /// The thread to put back. If another thread now has this ID, it is left alone.
         thread: ProcessId,
-        /// The CPUs it was allowed to run on before.
+        /// The CPUs that the thread was allowed to use before.
         cpus: CpuList,
-        /// The CPUs that it was given. If it has chosen others since, it keeps those. None: it is put back whatever it
-        /// chose.
+        /// The CPUs that corehop gave to the thread. If the thread has chosen other CPUs since then, the thread keeps
+        /// the chosen CPUs. `None` puts the thread back whatever CPUs it chose.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         given: Option<CpuList>,
-        /// Whether its cpuset alone restricted it: then it may run on CPUs that come back later, too.
+        /// Whether only the cpuset restricted the thread, so that it may also use CPUs that come back later.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         anywhere: bool,
     },
 }
 
-/// The outcome of an [`Undo`].
+/// The result of an [`Undo`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoOutcome {
-    /// The change is taken back.
+    /// The change is reverted.
     Undone,
-    /// There was nothing left to take back: the file, process or cgroup is gone.
+    /// Nothing was left to revert: the file, process or cgroup is gone.
     AlreadyGone,
-    /// The change died with the boot of the host that it was made in.
+    /// The change was made in an earlier boot of the host and ended with it.
     OtherBoot,
-    /// It could not be taken back; the reason.
+    /// The change could not be reverted, with the reason.
     Failed(String),
-    /// The journal holds something that this version does not know; the line.
+    /// The journal contains a line that this version does not know.
     Unknown(String),
 }
 
 impl UndoOutcome {
-    /// Whether nothing of the change is left.
+    /// Returns whether nothing of the change is left.
     pub fn is_settled(&self) -> bool {
         !matches!(self, Self::Failed(_) | Self::Unknown(_))
     }
@@ -117,8 +117,8 @@ impl Undo {
         }
     }
 
-    /// Whether the change outlives the host's next boot: settings of the kernel and processes do
-    /// not, and writing an old setting over what the new boot has chosen would be a change.
+    /// Whether the change survives a reboot of the host. Kernel settings and processes do not, and writing an old
+    /// setting over the value of the new boot would be a change.
     pub(super) fn survives_reboot(&self) -> bool {
         match self {
             Self::WriteFile { path, .. } | Self::RemoveFile { path } => {
@@ -145,7 +145,7 @@ impl fmt::Display for Undo {
     }
 }
 
-/// Lets a thread run where it might before it was `given` CPUs.
+/// Restores where a thread may run, as before it was `given` CPUs.
 fn put_back(tid: i32, cpus: &CpuList, given: Option<&CpuList>, anywhere: bool) -> io::Result<()> {
     if given.map_or(Ok(false), |given| has_chosen(tid, given))? {
         return Ok(());
@@ -169,19 +169,20 @@ pub fn has_chosen(tid: i32, given: &CpuList) -> io::Result<bool> {
     Ok(affinity_of(tid)? != *given && !took())
 }
 
-/// Whether any of these CPUs is online and in the cpuset of a thread.
+/// Whether any of these CPUs is online and in the thread's cpuset.
 fn has_any(tid: i32, cpus: &CpuList) -> bool {
     cpuset_of(tid).is_none_or(|there| !there.intersection(cpus).is_empty())
 }
 
-/// ENODEV is what a file of a cgroup says whose folder was removed while it was open.
+/// Whether the error means that the object is gone; a cgroup file returns ENODEV if its folder was removed while it
+/// was open.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == ErrorKind::NotFound
         || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }
 
-/// Writes in one call, as settings of the kernel want it, and never makes a file that is gone. A file with this
-/// content stays as it is, so that a step that runs twice changes nothing the second time.
+/// Writes a file in one call, as kernel settings require, and never creates a missing file. A file with this content
+/// is not written, so that a step that runs twice changes nothing the second time.
 pub(super) fn write_existing(path: &Path, content: &str) -> io::Result<()> {
     // A setting that cannot be read is written.
     if fs::read(path).is_ok_and(|found| found == content.as_bytes()) {
@@ -211,7 +212,8 @@ fn remove_cgroup(path: &Path, back_to: &Path) -> io::Result<()> {
     Err(ErrorKind::ResourceBusy.into())
 }
 
-/// A threaded cgroup of version 2 does not tell of its processes: its threads are moved then.
+/// Moves all processes of a cgroup. A threaded cgroup of version 2 does not list its processes, so its threads are
+/// moved instead.
 fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
     let (members, file) = match proc::text(from.join("cgroup.procs")) {
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
@@ -231,8 +233,8 @@ fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
 /// The time that a process has to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// The variable by which the processes of a load are known when the group's leader is dead, or
-/// when they have left the group.
+/// The environment variable that identifies the processes of a load if the group's leader is dead, or if they have
+/// left the group.
 pub(super) const MARK: &str = "COREHOP_LOAD";
 
 /// The value of [`MARK`] for the processes of the group that `leader` began.
@@ -240,10 +242,10 @@ pub(super) fn mark(leader: ProcessId) -> String {
     format!("{}-{}", leader.pid, leader.start_time)
 }
 
-/// Ends the group of `leader` and all that carry its mark, the calling process excepted.
+/// Ends the group of `leader` and all processes with its mark, except the calling process.
 ///
 /// # Errors
-/// `NotFound` where there was none, `TimedOut` where some would not die.
+/// `NotFound` if there were no such processes, `TimedOut` if some did not die.
 pub(super) fn end_group(leader: ProcessId) -> io::Result<()> {
     let first = group(leader);
     if first.is_empty() {
@@ -264,11 +266,10 @@ pub(super) fn end_group(leader: ProcessId) -> io::Result<()> {
     Err(ErrorKind::TimedOut.into())
 }
 
-/// The living processes that belong to the group `leader` began.
+/// The living processes that belong to the group that `leader` began.
 ///
-/// As long as the leader is there, be it dead and not yet waited for, its number is the group's.
-/// Later the number may have gone to a stranger who began a group and died too; then only the mark
-/// tells.
+/// As long as the leader exists, even dead and not yet reaped, its ID is that of the group. Later the ID may belong
+/// to an unrelated process that began a group and died too, so only the mark decides.
 fn group(leader: ProcessId) -> Vec<ProcessId> {
     let led = ProcessId::of(leader.pid).is_ok_and(|holder| holder == leader);
     let mark = format!("{MARK}={}", mark(leader));
@@ -280,8 +281,8 @@ fn group(leader: ProcessId) -> Vec<ProcessId> {
         .collect()
 }
 
-/// Whether the mark is in a process's environment. A number that became another's meanwhile gets no signal: its start
-/// time differs.
+/// Whether a process has the mark in its environment. If an ID was reused meanwhile, the process gets no signal
+/// because its start time differs.
 fn carries(process: &Stat, mark: &str) -> bool {
     let environ = ProcEntry::process(process.pid).strings("environ");
     environ.is_ok_and(|all| all.iter().any(|variable| variable == mark.as_bytes()))

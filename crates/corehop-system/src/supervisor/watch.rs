@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The supervisor process: waits for the death of the one that makes changes, then takes back
-//! what the journal still lists.
+//! The supervisor process waits for the death of the process that makes changes, then reverts what the journal still
+//! lists.
 
 use std::ffi::OsStr;
 use std::io::{self, Read, Write};
@@ -14,20 +14,20 @@ use super::process::{READY, enter_helper, wait_readable};
 use super::whole;
 use crate::proc::ProcEntry;
 
-/// The argument that makes the program a supervisor.
+/// The command-line argument that starts the program as a supervisor.
 pub(super) const ROLE: &str = "__supervise";
-/// Sent to the supervisor: all is taken back, it may go.
+/// The message to the supervisor that all changes are reverted and it may end.
 pub(super) const DONE: u8 = b'D';
-/// Sent to the supervisor: answer with this byte, to show that it hears.
+/// The message to the supervisor that requests this byte as an answer, to show that it works.
 pub(super) const ALIVE: u8 = b'A';
-/// Sent to the supervisor: the same, and the next one of these follows within [`LAPSE`].
+/// The message to the supervisor that requests an answer and promises the next message within [`LAPSE`].
 pub(super) const BEAT: u8 = b'B';
-/// The answer to [`BEAT`] after one that did not come: what was changed is taken back.
+/// The answer to [`BEAT`] if an earlier message did not arrive in time, so that all changes were reverted.
 const LAPSED: u8 = b'L';
-/// Sent to the supervisor: take everything back at once, and answer with one byte.
+/// The message to the supervisor to revert all changes immediately, and answer with one byte.
 pub(super) const UNDO_NOW: u8 = b'U';
 
-/// The supervisor's `main`: watches over the owner of `journal`.
+/// The supervisor's `main`, which watches the owner of `journal`.
 pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     let mut lifeline = enter_helper(c"corehop-guard")?;
     let mut journal = Journal::open(Path::new(journal))?;
@@ -54,34 +54,35 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     Ok(())
 }
 
-/// The longest that a supervisor may take to answer. The machine may be busy.
+/// The longest time for a supervisor's answer. The time is long because the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The time after which a supervisor that has not answered is looked at.
+/// The time after which a supervisor that has not answered is checked.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The supervisor looks so often whether the owner's main thread lives: another thread that cannot end would keep the owner's
-/// notice of death back.
+/// The interval at which the supervisor checks whether the owner's main thread lives, because another thread that
+/// cannot end would delay the notice of the owner's death.
 const GLANCE: Duration = Duration::from_millis(400);
-/// The wait for the lock on the journal of an owner that is dead.
+/// The wait for the lock on the journal of a dead owner.
 const RELEASED: Duration = Duration::from_millis(200);
-/// An owner that has said [`BEAT`] says so again within this time, or what it has changed is taken back.
+/// The time within which an owner that has sent [`BEAT`] must send it again; otherwise its changes are reverted.
 const LAPSE: Duration = Duration::from_secs(5);
 
-/// A supervisor's answer.
+/// The answer of a supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SupervisorReply {
-    /// It watches.
+    /// The supervisor is watching.
     Watches,
-    /// It has taken everything back, as this process was silent for too long.
+    /// The supervisor has reverted all changes, because this process was silent for too long.
     TookBack,
-    /// None: it is dying.
+    /// The supervisor gave no answer because it is dying.
     Nothing,
 }
 
-/// Asks the supervisor `pid`, a child of this process, by its lifeline: with [`ALIVE`] or [`BEAT`].
+/// Sends [`ALIVE`] or [`BEAT`] through the lifeline to the supervisor `pid`, a child of this process, and waits for
+/// its answer.
 ///
 /// # Errors
-/// With its state in words, if it lives and is silent.
+/// The supervisor's state in words, if it lives and is silent.
 pub(super) fn ask(
     mut lifeline: &UnixStream,
     pid: u32,
@@ -116,15 +117,15 @@ pub(super) fn ask(
     }
 }
 
-/// Answers the owner. An owner that did not wait for the answer is dying, which the next look at it shows.
+/// Answers the owner. If the owner did not wait for the answer, it is dying, which the next check shows.
 fn tell(lifeline: &mut UnixStream, word: [u8; 1]) {
     let _gone = lifeline.write_all(&word);
 }
 
-/// Whether the owner took everything back itself; false when it died.
+/// Whether the owner reverted all changes itself; false if the owner died.
 ///
-/// A child that the owner has forked may keep the lifeline open, so the notice of its death
-/// counts as well. An owner that beats is looked at, too: at its main thread, and at how long it has been silent.
+/// A forked child of the owner may keep the lifeline open, so the notice of the owner's death counts too. If the
+/// owner sends regular messages, its main thread and the length of its silence are checked too.
 fn owner_said_done(
     lifeline: &mut UnixStream,
     death: Option<&OwnedFd>,

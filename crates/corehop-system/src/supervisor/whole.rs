@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lock on the whole host: one run at a time changes settings that all programs share.
+//! The lock on the whole host: only one run at a time changes settings that all programs share.
 //!
-//! Two runs that change the same setting would each record the value of the other as the one to restore.
-//! The lock is a file beside the journals (flock(2)). The supervisor holds the same open file as its
-//! standard output: the lock lasts until both processes are dead, or until the changes are taken back.
-//! A file of that name may be removed by its holder, so a lock counts only while the name leads to it.
+//! Two runs that change one setting would each record the other's value as the value to restore. The lock is a file
+//! beside the journals (flock(2)). The supervisor holds the open file as its standard output, so the lock lasts until
+//! both processes are dead, or until the changes are reverted. The holder may remove the file, so a lock counts only
+//! while the file name still leads to the locked file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, Write};
@@ -18,16 +18,16 @@ use super::journal::{check_private, private_directory};
 use crate::flock::{self, Locking};
 use crate::proc;
 
-/// The name of the file.
+/// The name of the lock file.
 const NAME: &str = "whole-host.lock";
 
-/// The longest content of the file that is read: the number of a process is shorter.
+/// The largest number of bytes read from the file; a process ID is shorter.
 const LONGEST: u64 = 32;
 
 /// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// The open file.
+/// The open lock file.
 #[derive(Debug)]
 pub(super) struct Lock {
     path: PathBuf,
@@ -37,11 +37,11 @@ pub(super) struct Lock {
 /// The result of waiting for the lock.
 #[derive(Debug)]
 pub(super) enum Waited {
-    /// It is held now.
+    /// This process now holds the lock.
     Held(Lock),
-    /// Another process had it all the time: its number, where it has written it.
+    /// Another process held the lock all the time: its process ID, if it has written it.
     Busy(Option<i32>),
-    /// There are no locks on the file.
+    /// The file cannot be locked.
     Refused(io::Error),
 }
 
@@ -49,7 +49,7 @@ impl Lock {
     /// Waits for the lock in `directory` for at most `limit`, or until `stop`.
     ///
     /// # Errors
-    /// When the file cannot be made.
+    /// An error if the file cannot be created.
     pub(super) fn wait(
         directory: &Path,
         limit: Duration,
@@ -65,7 +65,7 @@ impl Lock {
         }
     }
 
-    /// One attempt.
+    /// Makes one attempt to take the lock.
     fn try_take(directory: &Path) -> io::Result<Waited> {
         let directory = private_directory(directory)?;
         let mut lock = match Self::open(&directory, true) {
@@ -92,7 +92,7 @@ impl Lock {
         Ok(Self { path, file })
     }
 
-    /// Takes the lock if it is free. A lock on a file that has lost its name is as good as another's.
+    /// Takes the lock if it is free. A lock on a file that has lost its name counts as held by another process.
     fn take(&mut self) -> io::Result<Locking> {
         let answer = flock::try_lock(&self.file);
         if matches!(answer, Locking::Held) {
@@ -105,7 +105,7 @@ impl Lock {
         Ok(answer)
     }
 
-    /// [`Self::take`], for who does not wait.
+    /// Calls [`Self::take`] for callers that do not wait.
     fn is_taken(&mut self) -> bool {
         self.take().is_ok_and(|answer| matches!(answer, Locking::Held))
     }
@@ -125,12 +125,12 @@ impl Lock {
         proc::number(text.trim_ascii())
     }
 
-    /// Another name of the same open file, with the same lock.
+    /// Another descriptor of the open file, with the lock.
     pub(super) fn share(&self) -> io::Result<Self> {
         Ok(Self { path: self.path.clone(), file: self.file.try_clone()? })
     }
 
-    /// Removes the file and lets go of the lock, for every process that shares it.
+    /// Removes the file and releases the lock, for every process that shares it.
     pub(super) fn release(&self) {
         if self.has_its_name().unwrap_or(false) {
             // A file that stays does no harm: the lock counts, not the file.
@@ -140,12 +140,12 @@ impl Lock {
     }
 }
 
-/// Lets go of the lock that the calling supervisor shares as its standard output, if it does.
+/// Releases the lock that the calling supervisor shares as its standard output, if it does.
 pub(super) fn release_stdout() -> io::Result<()> {
     File::from(io::stdout().as_fd().try_clone_to_owned()?).unlock()
 }
 
-/// Removes the lock's file if no process holds it, and `directory` if nothing is in it.
+/// Removes the lock file if no process holds it, and `directory` if it is empty.
 pub(super) fn tidy(directory: &Path) {
     if check_private(directory).is_err() {
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A bundle of the results of this machine: the quick run, its conditions and the platform, with their provenance, in one archive.
+//! Writes a bundle of this machine's results: the quick run, its conditions and the platform, with their provenance,
+//! in one archive.
 
 mod sha256;
 mod tar;
@@ -22,11 +23,11 @@ use crate::voice::note;
 
 /// A part that every bundle has.
 struct BundleRole {
-    /// The file's name in the bundle.
+    /// The name of the file in the bundle.
     file: &'static str,
-    /// The experiment of its rows; None for the platform.
+    /// The experiment of the file's rows; `None` for the platform.
     experiment: Option<&'static str>,
-    /// The command that makes the part.
+    /// The command that creates the part.
     command: &'static str,
 }
 
@@ -48,18 +49,18 @@ const ROLES: [BundleRole; 3] = [
     },
 ];
 
-/// A given file in its role, with its run if the file has rows.
+/// A given file with its role, and its run if the file contains rows.
 struct BundleMember<'a> {
     role: &'static BundleRole,
     path: &'a Path,
     note: Option<&'a FileNote>,
 }
 
-/// Writes the bundle of the results in `files`, which `data` joins, and notes its parts.
+/// Writes the bundle of the results in `files`, which `data` contains together, and notes its parts.
 ///
 /// # Errors
-/// Exit 2 if a part is missing, named twice, incomplete, simulated, of another host, or no part of a bundle; exit 6 for the system's
-/// errors.
+/// Exit 2 if a part is missing, named twice, incomplete, simulated, of another host, or not a part of a bundle; exit
+/// 6 for the system's errors.
 pub(super) fn write(file: &OutputFile, files: &[PathBuf], data: &Results) -> Result<(), Failure> {
     let members = members(files, data)?;
     whole_and_live(&members)?;
@@ -83,12 +84,12 @@ fn refused(why: &str) -> Failure {
     Failure::says(Exit::Usage, format!("--bundle: {why}"))
 }
 
-/// Refuses a file that holds no results of a machine, but another verb's answer.
+/// Rejects a file that contains another verb's answer instead of a machine's results.
 pub(super) fn refuse(is_asked: bool) -> Result<(), Failure> {
     if is_asked { Err(missing(&ROLES.iter().collect::<Vec<_>>())) } else { Ok(()) }
 }
 
-/// The refusal of a bundle without these parts.
+/// The failure of a bundle without these parts.
 fn missing(roles: &[&BundleRole]) -> Failure {
     let told = roles.iter().map(|role| format!("{} (`{}`)", role.file, role.command));
     refused(&format!(
@@ -97,7 +98,7 @@ fn missing(roles: &[&BundleRole]) -> Failure {
     ))
 }
 
-/// The given files in their roles, in the order of [`ROLES`].
+/// The given files with their roles, in the order of [`ROLES`].
 fn members<'a>(files: &'a [PathBuf], data: &'a Results) -> Result<Vec<BundleMember<'a>>, Failure> {
     let mut members: Vec<BundleMember<'a>> = Vec::new();
     // The reader took the files of rows in the order in which they were given.
@@ -129,7 +130,7 @@ fn members<'a>(files: &'a [PathBuf], data: &'a Results) -> Result<Vec<BundleMemb
     Ok(members)
 }
 
-/// Refuses a run that did not end, and a run of a simulated machine.
+/// Rejects an incomplete run, and a run of a simulated machine.
 fn whole_and_live(members: &[BundleMember<'_>]) -> Result<(), Failure> {
     for BundleMember { role, path, note } in members {
         let Some(note) = note else { continue };
@@ -146,14 +147,14 @@ fn whole_and_live(members: &[BundleMember<'_>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A word of a file's machine.
+/// A text value from the machine description of a file.
 fn said<'a>(note: &'a FileNote, keys: &[&str]) -> Option<&'a str> {
     let (first, rest) = keys.split_first()?;
     let found = note.provenance.machine.get(*first)?;
     rest.iter().try_fold(found, |at, key| at.get(key)).and_then(Value::as_str)
 }
 
-/// Refuses parts of several machines, installations or kernels.
+/// Rejects parts from several machines, installations or kernels.
 fn one_host(members: &[BundleMember<'_>], data: &Results) -> Result<(), Failure> {
     let notes: Vec<&FileNote> = members.iter().filter_map(|member| member.note).collect();
     let machines = data.machines.iter().map(|machine| machine.id.as_str()).collect();
@@ -180,7 +181,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// The provenance of members with these contents.
+/// The provenance of parts with these contents.
 fn provenance(
     members: &[BundleMember<'_>],
     contents: &[Vec<u8>],

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SHA-256 (FIPS 180-4), so that `sha256sum` verifies the parts of a bundle.
+//! Computes SHA-256 (FIPS 180-4), so that `sha256sum` can verify the parts of a bundle.
 
 /// The fractional parts of the cube roots of the first 64 primes.
 #[rustfmt::skip]
@@ -35,7 +35,7 @@ pub(super) fn sha256(bytes: &[u8]) -> String {
     state.map(|word| format!("{word:08x}")).concat()
 }
 
-/// The state after a block of 64 bytes.
+/// The hash state after a block of 64 bytes.
 #[expect(clippy::many_single_char_names, reason = "the standard names the words of the state so")]
 fn with_block(state: [u32; 8], block: &[u8]) -> [u32; 8] {
     let words = schedule(block);
@@ -53,7 +53,7 @@ fn with_block(state: [u32; 8], block: &[u8]) -> [u32; 8] {
     std::array::from_fn(|at| state[at].wrapping_add(after[at]))
 }
 
-/// The 64 words that a block becomes.
+/// The 64 words of the message schedule for a block.
 fn schedule(block: &[u8]) -> [u32; 64] {
     let mut words = [0; 64];
     for (word, bytes) in words.iter_mut().zip(block.chunks_exact(4)) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An archive in the format of POSIX tar (ustar), which every `tar` unpacks.
+//! Writes an archive in the format of POSIX tar (ustar), which every `tar` can unpack.
 
 /// The size of a header, and the unit of all lengths in an archive, in bytes.
 const BLOCK: usize = 512;
 
-/// An archive with these files, by name, dated `seconds` after 1970. A name has at most 100 bytes, and a file less than 8 GiB.
+/// Creates an archive with these named files, dated `seconds` after 1970. A name must have at most 100 bytes, and a
+/// file less than 8 GiB.
 pub(super) fn tar(files: &[(String, Vec<u8>)], seconds: u64) -> Vec<u8> {
     let mut archive = Vec::new();
     for (name, contents) in files {
@@ -17,7 +18,7 @@ pub(super) fn tar(files: &[(String, Vec<u8>)], seconds: u64) -> Vec<u8> {
     archive
 }
 
-/// The header of an ordinary file that all may read and its owner may write.
+/// The header of a regular file that everybody may read and its owner may write.
 fn header(name: &str, bytes: u64, seconds: u64) -> [u8; BLOCK] {
     let mut header = [0; BLOCK];
     let mut put =

@@ -8,7 +8,7 @@
 //! moves in one absence, which a switch alone does not show.
 //!
 //! The programs usually find a thread, registered or not, by one load from a table of 32,768 entries, indexed by the
-//! lower 15 bits of the thread ID. They query a hash table only if another thread uses that entry.
+//! lower 15 bits of the thread ID. The programs query a hash table only if another thread uses the entry.
 //!
 //! With [`PagePurpose::Follow`], children of registered threads are registered when they are created. Each absence
 //! that was a preemption or ended on another CPU becomes a record in a ring, except [`BRIEF`] ones. The time that a
@@ -75,9 +75,9 @@ pub enum PagePurpose {
 /// The kernel's counts for a thread since it was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct AbsenceCounts {
-    /// The thread ID.
+    /// The ID of the thread.
     pub tid: u32,
-    /// The process ID.
+    /// The ID of the thread's process.
     pub pid: u32,
     /// The number of times the thread left its CPU, which changes with every absence.
     pub departures: u64,
@@ -182,9 +182,9 @@ impl AbsenceCounts {
 /// An absence that was a preemption, a migration, or both, as recorded with [`PagePurpose::Follow`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbsenceRecord {
-    /// The thread ID.
+    /// The ID of the absent thread.
     pub tid: u32,
-    /// The process ID.
+    /// The ID of the thread's process.
     pub pid: u32,
     /// The time of the departure, in ns of CLOCK_MONOTONIC.
     pub out_ns: u64,
@@ -204,7 +204,7 @@ pub struct AbsenceRecord {
     pub ran_ns: u64,
     /// The thread's CPU time from its registration to this departure, in ns.
     pub cpu_ns: u64,
-    /// The preempting thread.
+    /// The ID of the preempting thread.
     pub by: u32,
     /// The name of the preempting thread, padded with zeros.
     pub by_name: Name,

@@ -2,7 +2,7 @@
 //! The memory of a fork-join program: task records, and a deque for each thread from which other threads steal.
 //!
 //! The deque is that of Chase and Lev ("Dynamic circular work-stealing deque", SPAA 2005), with the memory orders of
-//! Lê and others (PPoPP 2013). It has an entry for every possible task, so it never grows.
+//! Lê and others (PPoPP 2013). The deque has an entry for every possible task, so the deque never grows.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 

@@ -34,7 +34,7 @@ use work::GangShare;
 /// The largest number of runs between two measurements of the CPUs' distance.
 const MOST_AT_ONCE: u32 = 64;
 
-/// Why a gang was not measured.
+/// The reason why a gang was not measured.
 #[derive(Debug, thiserror::Error)]
 enum GangFailure {
     /// A thread or a channel was not available, or a channel failed.

@@ -133,8 +133,8 @@ impl LoadWork for SplitLockLoad {
     }
 }
 
-/// Why split locks must not be used on this host, and how to change that; `None` if they may be
-/// used.
+/// The reason why split locks must not be used on this host, and how to change that; `None` if they
+/// may be used.
 ///
 /// `mitigate` is the setting kernel.split_lock_mitigate, if it exists.
 pub(crate) fn refusal(

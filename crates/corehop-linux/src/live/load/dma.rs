@@ -35,7 +35,7 @@ const WRITE_EVERY: u64 = 8;
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 
-/// Why direct input and output is not possible.
+/// The reason why direct input and output is not possible.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DmaError {
     /// No folder allows direct transfers.

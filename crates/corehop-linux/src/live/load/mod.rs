@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The background load of a phase: activities that run while samples are taken, and the proof that they ran.
 //!
-//! Load threads of this process end with it. The supervisor ends the copies of a command, even if this process is
-//! killed.
+//! Load threads that run in this process end with the process. The supervisor ends the copies of a command, even if
+//! this process is killed.
 
 mod buslock;
 mod changing;
@@ -72,7 +72,7 @@ enum LoadGenerator {
 }
 
 impl RunningLoad {
-    /// The empty load.
+    /// A running load that does nothing.
     #[cfg(test)]
     pub(crate) fn idle() -> Self {
         Self {

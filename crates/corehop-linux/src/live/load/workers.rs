@@ -67,7 +67,7 @@ impl Workers {
         self.shared.bytes.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
     }
 
-    /// Why a worker has stopped; `None` if all workers run.
+    /// The reason why a worker has stopped; `None` if all workers run.
     pub(crate) fn given_up(&self) -> Option<String> {
         self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

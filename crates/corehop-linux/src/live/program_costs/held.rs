@@ -35,12 +35,12 @@ impl SubjectThread {
     }
 }
 
-/// Why a thread cannot be held.
+/// The reason why a thread cannot be held.
 #[derive(Debug)]
 pub(super) enum HoldError {
     /// The thread has ended, goes its own way, or may not use that CPU any more.
     Gone,
-    /// The kernel refused.
+    /// The kernel refused to hold the thread.
     Refused(io::Error),
     /// The way back cannot be written to the journal.
     Unwatched(SupervisorError),

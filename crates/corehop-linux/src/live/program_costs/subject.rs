@@ -24,7 +24,7 @@ use corehop_system::proc::ProcEntry;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The largest number of threads in which events are caused in turn, the busiest threads first.
 const MOST: usize = 64;
-/// A thread takes part if it ran for at least one part in this many of the busiest thread's time.
+/// A thread takes part if it ran for at least one fiftieth of the busiest thread's time.
 const PART: u64 = 50;
 
 /// A running program in which events are caused.
@@ -53,7 +53,7 @@ pub(super) struct SubjectSpan {
     pub(super) wall_ns: f64,
     pub(super) cpu_ns: f64,
     pub(super) progress: f64,
-    /// Why the values are not usable.
+    /// The reason why the values are not usable.
     pub(super) invalid: Option<String>,
 }
 
@@ -105,8 +105,8 @@ impl Subject {
         (busy.map(of).collect(), count)
     }
 
-    /// The processes of the program. A program that is older than this process, such as a shell, may be this
-    /// process's ancestor, so this process and its helpers are excluded.
+    /// The processes of the program. If the program existed before this process, this process and its helpers may be
+    /// among its descendants (a shell's, for instance), so they are excluded.
     fn processes(&mut self) -> Vec<u32> {
         let mut all = self.followed.now();
         if self.child.is_none() {

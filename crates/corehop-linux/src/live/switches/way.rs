@@ -119,7 +119,7 @@ impl CallPath {
 
 /// A second worker, which makes as many calls on the other core as the caller makes on its own.
 pub(super) struct PeerWorker {
-    /// The switch that starts the worker. It is dropped first, because its partner uses the other field.
+    /// The switch that starts the worker. The switch is dropped first, because its partner uses the other field.
     switch: Switch,
     half: WorkerCalls,
 }

@@ -23,9 +23,9 @@ const LONGEST_V1: Nanos = Nanos::from_secs(60);
 /// The cgroup hierarchies of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum CpusetHierarchy {
-    /// Version 2 with the controller `cpuset`.
+    /// The hierarchy has version 2 with the controller `cpuset`.
     Unified(PathBuf),
-    /// Version 1.
+    /// The hierarchy has version 1.
     Legacy(PathBuf),
 }
 
@@ -104,7 +104,7 @@ impl Partitions {
     /// Moves the calling thread into its cluster.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// The kernel's error when the thread ID is written.
     pub(super) fn enter(door: &Path, tid: u32) -> io::Result<()> {
         fs::write(door, tid.to_string())
     }

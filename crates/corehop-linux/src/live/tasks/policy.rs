@@ -137,7 +137,7 @@ pub(super) fn shared_priorities(run: &TaskRun) -> usize {
     all.len() - alone
 }
 
-/// Why the kernel did not put thread `tid`, task `task` of `run`, under its policy, and the remedy.
+/// The reason why the kernel did not put thread `tid`, task `task` of `run`, under its policy, and the remedy.
 pub(super) fn refused(
     run: &TaskRun,
     task: usize,

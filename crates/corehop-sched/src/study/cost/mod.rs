@@ -74,7 +74,7 @@ pub struct TestPair {
     pub against: &'static Test,
 }
 
-/// Why a study of preemption costs has no result.
+/// The reason why a study of preemption costs has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum CostStudyError {
     /// Neither the study nor the user states the cost of a preemption.
