@@ -41,7 +41,7 @@ pub(super) struct QuadAgeRules {
     /// The age of a new line.
     of_new: u8,
     growth: AgeGrowth,
-    /// Where no line has the last age, the first way makes room.
+    /// The first way makes room if no line has the last age.
     takes_first: bool,
     /// The lower bit of the age of each way.
     lower: u64,

@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(useful(0, 1), 0);
     }
 
-    /// What `load_stride` proposes after the last of these loads, from all of them: two lines, after two equal steps.
+    /// The proposals of `load_stride` after the last of these loads, from all of them: two lines, after two equal steps.
     fn proposed_from_all(loads: &[LineNumber]) -> Vec<LineNumber> {
         let mut lines = loads.to_vec();
         lines.dedup();

@@ -58,8 +58,8 @@ outstanding = { value = 10, source = "assumed" }
 parallelism = { value = 1000, source = "assumed" }
 "#;
 
-/// Nanoseconds a line of the cold and of the warm touch of so many KiB.
-fn touches(platform: &Platform, pattern: Pattern, kib: u64) -> [f64; 2] {
+/// The picoseconds per line of the cold and of the warm touch of a working set of `kib` KiB.
+fn touches(platform: &Platform, pattern: Pattern, kib: u64) -> [u64; 2] {
     let wss = Bytes::from_kib(kib);
     let set = WorkingSet { pattern, page: Page::Base, ..WorkingSet::list(wss, 0.0) };
     let group = SamplingGroup {
@@ -82,7 +82,7 @@ fn touches(platform: &Platform, pattern: Pattern, kib: u64) -> [f64; 2] {
     let mut records = Records::default();
     SimMachine::new(platform.clone()).unwrap().run(&plan, &mut records).unwrap();
     let touches = &records.jobs[0].touches;
-    [0, 1].map(|at| touches[at].ns / touches[at].lines as f64)
+    [0, 1].map(|at| (1e3 * touches[at].ns / touches[at].lines as f64).round() as u64)
 }
 
 #[test]
@@ -91,11 +91,11 @@ fn misses_of_each_level_overlap_as_that_level_lets_them() {
     assert_eq!(Platform::from_toml(&platform.to_toml()).as_ref(), Ok(&platform));
     // From memory five at a time, from level 3 four, and from level 2 two.
     let [cold, second] = touches(&platform, Pattern::Scan, 16);
-    assert_eq!([cold, second], [100.0 / 5.0, 12.0 / 2.0]);
+    assert_eq!([cold, second], [100_000 / 5, 12_000 / 2]);
     let [_, third] = touches(&platform, Pattern::Scan, 96);
-    assert_eq!(third, 40.0 / 4.0);
+    assert_eq!(third, 40_000 / 4);
     // Each access of a list waits for the one before, at every level.
-    assert_eq!(touches(&platform, Pattern::Shuffled, 16), [100.0, 12.0]);
+    assert_eq!(touches(&platform, Pattern::Shuffled, 16), [100_000, 12_000]);
 }
 
 #[test]
@@ -103,11 +103,10 @@ fn a_level_that_states_nothing_has_what_the_core_has_and_none_more_than_fits() {
     let mut platform = Platform::from_toml(MACHINE).unwrap();
     platform.caches[1].mechanism.parallelism = None;
     platform.core.parallelism = Some(Fact::assumed(8_000, ""));
-    assert_eq!(touches(&platform, Pattern::Scan, 96)[1], 40.0 / 8.0);
+    assert_eq!(touches(&platform, Pattern::Scan, 96)[1], 40_000 / 8);
     platform.core.outstanding = Some(Fact::assumed(3, ""));
     let [cold, third] = touches(&platform, Pattern::Scan, 96);
-    // In whole picoseconds.
-    assert_eq!([cold, third], [33.333, 13.333]);
+    assert_eq!([cold, third], [33_333, 13_333]);
 }
 
 #[test]
