@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of turns: the threads that walk forever beside the job, each with its own clock.
+//! The order in which actors act. Actors are the threads and devices that run forever beside the job, each with its
+//! own clock.
 
 use super::background::{Device, SplitLocks, Transfer};
 use super::tags::LineNumber;
@@ -10,70 +11,72 @@ use super::walker::{Visit, WalkParameters, Walker};
 /// The repeated activity of an actor.
 #[derive(Debug, Clone)]
 pub enum ActorRole {
-    /// Walks.
+    /// The actor walks over memory.
     Walks(Walker),
-    /// Moves data past the caches, on behalf of any CPU.
+    /// The actor moves data past the caches, independently of any CPU.
     Moves(Device),
-    /// Splits locks.
+    /// The actor executes split-lock accesses.
     Locks(SplitLocks),
 }
 
 /// The next step of an actor.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ActorStep {
-    /// The first of a walk, or a later one.
+    /// Visits a line; the flag marks the first visit of a walk.
     Visit(Visit, WalkParameters, bool),
     Transfer(Transfer),
-    /// Stops everybody for the first time, and goes on after the second.
+    /// Blocks all accesses beyond the innermost caches for the first duration; the actor's next step follows after
+    /// the second.
     Lock(Picos, Picos),
 }
 
-/// Somebody who goes on for ever.
+/// A thread or device that acts forever beside the job.
 #[derive(Debug, Clone)]
 struct Actor {
     cpu: usize,
-    /// The outermost cache of its CPU.
+    /// The outermost cache of the actor's CPU.
     root: usize,
     role: ActorRole,
-    /// When it makes its next visit, once it no longer waits.
+    /// The time of the actor's next visit, once the actor no longer waits.
     at: Picos,
     waits: bool,
-    /// Whether it has taken its CPU from all others who walk there.
+    /// Whether the actor has preempted all other walkers on its CPU.
     preempts: bool,
     visits: u64,
 }
 
-/// All of them.
+/// All actors of a machine.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Actors {
     all: Vec<Actor>,
-    /// Those who do not wait, by when they make their next visit.
+    /// The actors that do not wait, by the time of their next visit.
     turns: EventQueue,
     /// The CPU whose actors wait because the job has it.
     held: Option<usize>,
-    /// The only roots whose actors do not wait.
+    /// The roots whose walkers run; None if the walkers of all roots run.
     awake: Option<[usize; 2]>,
-    /// The CPUs that tasks or preemptors have: all other actors there wait too.
+    /// The CPUs that tasks or preemptors occupy; all other walkers on these CPUs wait.
     taken: Vec<usize>,
 }
 
 impl Actors {
-    /// Lets somebody act on `cpu` from `now` on, whenever the job does not have that CPU.
+    /// Adds an actor on `cpu`, which acts from `now` on whenever the job does not have that CPU.
     pub(super) fn add(&mut self, cpu: usize, root: usize, role: ActorRole, now: Picos) {
         let (waits, preempts) = (true, false);
         self.all.push(Actor { cpu, root, role, at: now, waits, preempts, visits: 0 });
         self.set(self.held, self.awake, now);
     }
 
-    /// Lets a preemptor walk on `cpu` from `now` on. All others on this CPU wait until the preemptor is removed.
+    /// Adds a preemptor that walks on `cpu` from `now` on. All other actors on this CPU wait until the preemptor is
+    /// removed.
     pub(super) fn preempt(&mut self, cpu: usize, root: usize, walker: Walker, now: Picos) {
         let (role, waits, preempts) = (ActorRole::Walks(walker), true, true);
         self.all.push(Actor { cpu, root, role, at: now, waits, preempts, visits: 0 });
         self.take(cpu, now);
     }
 
-    /// Ends the preemptor on `cpu`, which is handed back with the lines that it has visited. From `now` on
-    /// the others have the CPU again.
+    /// Removes the preemptor on `cpu`, and returns its walker with the number of visited lines. From `now` on the
+    /// other actors have the CPU again.
     pub(super) fn remove(&mut self, cpu: usize, now: Picos) -> Option<(Walker, u64)> {
         let preempts = |actor: &Actor| actor.cpu == cpu && actor.preempts;
         let place = self.all.iter().position(preempts)?;
@@ -82,24 +85,24 @@ impl Actors {
         if let ActorRole::Walks(walker) = role { Some((walker, visits)) } else { None }
     }
 
-    /// Whether somebody walks on such a CPU.
+    /// Whether any actor is on a CPU for which `on` is true.
     pub(super) fn any(&self, on: impl Fn(usize) -> bool) -> bool {
         self.all.iter().any(|actor| on(actor.cpu))
     }
 
-    /// The CPUs of those below other roots.
+    /// The CPUs of the actors below other roots than `roots`.
     pub(super) fn outside(&self, roots: [usize; 2]) -> impl Iterator<Item = usize> {
         let outside = move |actor: &&Actor| !roots.contains(&actor.root);
         self.all.iter().filter(outside).map(|actor| actor.cpu)
     }
 
-    /// The lines that all have visited.
+    /// The number of lines that all actors together have visited.
     pub(super) fn visits(&self) -> u64 {
         self.all.iter().map(|actor| actor.visits).sum()
     }
 
-    /// From `now` on the job has the CPU `held`, and of the others only those below the roots `awake`
-    /// do not wait, if there are any.
+    /// Gives the CPU `held` to the job from `now` on. If `awake` is given, only walkers below these roots continue
+    /// to run.
     pub(super) fn set(&mut self, held: Option<usize>, awake: Option<[usize; 2]>, now: Picos) {
         (self.held, self.awake) = (held, awake);
         for actor in &mut self.all {
@@ -121,44 +124,44 @@ impl Actors {
         self.order();
     }
 
-    /// Puts those who do not wait in order.
+    /// Sorts the actors that do not wait by their next times.
     fn order(&mut self) {
         let awake = self.all.iter().enumerate().filter(|(_, actor)| !actor.waits);
         self.turns = EventQueue::of(awake.map(|(place, actor)| (actor.at, place)));
     }
 
-    /// From `now` on a task has `cpu`.
+    /// Gives `cpu` to a task or preemptor from `now` on.
     pub(super) fn take(&mut self, cpu: usize, now: Picos) {
         self.taken.push(cpu);
         self.set(self.held, self.awake, now);
     }
 
-    /// From `now` on no task has `cpu`.
+    /// Takes `cpu` from its task or preemptor at `now`.
     pub(super) fn give_back(&mut self, cpu: usize, now: Picos) {
         self.taken.retain(|&taken| taken != cpu);
         self.set(self.held, self.awake, now);
     }
 
-    /// The job no longer has its CPU.
+    /// Takes the job off its CPU, and returns that CPU.
     pub(super) fn release(&mut self, now: Picos) -> Option<usize> {
         let held = self.held;
         self.set(None, self.awake, now);
         held
     }
 
-    /// Moves all clocks on.
+    /// Moves the clocks of all actors on by `time`.
     pub(super) fn skip(&mut self, time: Picos) {
         self.all.iter_mut().for_each(|actor| actor.at += time);
         self.turns.skip(time);
     }
 
-    /// The next actor, and its time; of several at one time the first.
+    /// The next actor and its time; if several actors have the same time, the first of them.
     #[inline]
     pub(super) fn next(&self) -> Option<(usize, Picos)> {
         self.turns.first().map(|(at, place)| (place, at))
     }
 
-    /// The next step of one of them, and its CPU.
+    /// The next step of the actor at index `place`, and the actor's CPU.
     #[inline]
     pub(super) fn turn(&mut self, place: usize) -> (usize, ActorStep) {
         let actor = &mut self.all[place];
@@ -177,8 +180,8 @@ impl Actors {
         (actor.cpu, turn)
     }
 
-    /// The next one, in this place, acts again at this time; to which line it then
-    /// walks, if it walks.
+    /// Sets the time of the next step of the actor that just acted. Returns the line that the actor visits then, if
+    /// the actor walks.
     #[inline]
     pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<LineNumber> {
         let actor = &mut self.all[place];

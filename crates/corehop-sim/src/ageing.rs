@@ -2,16 +2,17 @@
 //! Policies that keep an age of two bits for each way of a set, in bits 2w and 2w+1 of the set's word: the quad-age
 //! variants of Intel's caches, and the adaptive insertion of DRRIP. The last age is 3.
 //!
-//! A quad-age variant is four rules: the age after a hit (H), the age of a new line (M), the way that makes room (R), and
-//! the growth of all ages (U). The words of platform files are the names of Abel and Reineke (nanoBench, ISPASS 2020).
-//! Briongos et al. (RELOAD+REFRESH, USENIX Security 2020) and Vila et al. (CacheQuery, PLDI 2020) found the same rules by
-//! other means.
+//! Four rules define a quad-age variant: the age after a hit (H), the age of a new line (M), the way that makes
+//! room (R), and the growth of all ages (U). The words of platform files are the names of Abel and Reineke
+//! (nanoBench, ISPASS 2020). Briongos et al. (RELOAD+REFRESH, USENIX Security 2020) and Vila et al. (CacheQuery,
+//! PLDI 2020) found the same rules by other means.
 //!
-//! From Ivy Bridge on some sets of Intel's level 3 insert at random and others follow the better of two variants, as in
-//! DRRIP. The leaders are told for single processors only, and no platform has them.
+//! From Ivy Bridge on, some sets of Intel's level-3 caches insert at random, while other sets follow the better of
+//! two variants, as in DRRIP. Sources name the leader sets for a few processors only, so no platform file has
+//! leader sets.
 //!
-//! No source tells what an invalidation does to the age of its way, nor what ages do under way masks. Here the age stays,
-//! and a mask limits the choice of a victim alone.
+//! No source states how an invalidation changes the age of its way, or how ages change under way masks. The
+//! simulator keeps the age at an invalidation, and a way mask limits only the choice of the victim.
 
 use corehop_plan::platform::Replacement;
 
@@ -23,29 +24,29 @@ const LOWER_BITS: u64 = 0x5555_5555_5555_5555;
 /// The time at which ages grow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum AgeGrowth {
-    /// When room is needed, until a line has the last age.
+    /// Ages grow when a victim is needed, until some line has the last age.
     AtMiss,
-    /// After every use, until a line has the last age.
+    /// All ages grow after every use, until some line has the last age.
     All,
-    /// The same for all lines but the one that was used.
+    /// After every use, the ages of all lines but the used line grow until some line has the last age.
     Others,
-    /// After every use by one, if no line has the last age.
+    /// All ages grow by one after every use, if no line has the last age.
     ByOne,
 }
 
 /// The rules of a quad-age policy for sets of some number of ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct QuadAgeRules {
-    /// The age after a hit, by the age before.
+    /// The age of a line after a hit, indexed by the age before the hit.
     after_hit: [u8; 4],
     /// The age of a new line.
     of_new: u8,
     growth: AgeGrowth,
     /// The first way makes room if no line has the last age.
     takes_first: bool,
-    /// The lower bit of the age of each way.
+    /// The word with the lower bit of each way's age set.
     lower: u64,
-    /// The ways as a mask.
+    /// The mask of all ways.
     every: u32,
 }
 
@@ -63,14 +64,14 @@ impl QuadAgeRules {
         Some(Self { after_hit, of_new, growth, takes_first, lower, every })
     }
 
-    /// The line in `way` was used.
+    /// Updates the ages after a hit in `way`.
     #[inline]
     pub(super) fn hit(&self, word: &mut u64, way: u32) {
         let age = self.after_hit[(*word >> (2 * way)) as usize & 3];
         self.set(word, way, age);
     }
 
-    /// A line came into `way`.
+    /// Updates the ages after a fill of `way`.
     #[inline]
     pub(super) fn fill(&self, word: &mut u64, way: u32) {
         self.set(word, way, self.of_new);
@@ -90,7 +91,7 @@ impl QuadAgeRules {
         }
     }
 
-    /// The way to make room in, one of `allowed`; all of them are taken.
+    /// Chooses the victim among the ways `allowed`, all of which hold lines.
     #[inline]
     pub(super) fn victim(&self, word: &mut u64, allowed: u32) -> u32 {
         let among = if allowed == self.every { self.lower } else { lower_bits(allowed) };
@@ -103,7 +104,7 @@ impl QuadAgeRules {
     }
 }
 
-/// The lower bits of the ages of these ways.
+/// The word with the lower bit of the age of each way in `ways` set.
 fn lower_bits(ways: u32) -> u64 {
     let upto = 1_u64.checked_shl(2 * (32 - ways.leading_zeros())).map_or(u64::MAX, |bit| bit - 1);
     if (ways & ways.wrapping_add(1)) == 0 {
@@ -112,7 +113,7 @@ fn lower_bits(ways: u32) -> u64 {
     (0..32).filter(|way| ways >> way & 1 == 1).fold(0, |bits, way| bits | 1 << (2 * way))
 }
 
-/// The growth after which the oldest of the ages with these lower bits is the last one.
+/// The increment by which the oldest of the selected ages reaches the last age.
 #[inline]
 fn to_last_age(word: u64, of: u64) -> u64 {
     let (lower, upper) = (word & of, (word >> 1) & of);
@@ -124,34 +125,34 @@ fn to_last_age(word: u64, of: u64) -> u64 {
     }
 }
 
-/// The sets of a cache that lead each of the two policies at most.
+/// The largest number of sets of a cache that lead each of the two policies.
 const LEADERS: u32 = 32;
-/// Of so many sets two lead, where a cache has fewer than needed for [`LEADERS`].
+/// The number of sets per duel in a cache with too few sets for [`LEADERS`]: two sets of each duel are leaders.
 const SETS_A_DUEL: u32 = 4;
-/// The selector has ten bits. Up to this value sets that follow have static insertion.
+/// The largest selector value at which follower sets use static insertion; the selector has ten bits.
 const HALF: u16 = 511;
 const MOST: u16 = 1_023;
-/// One in so many new lines of the bimodal policy is not expected last.
+/// The period of the bimodal policy: one in this many new lines gets an age below the last.
 const BIMODAL: u32 = 32;
 
-/// The set dueling of DRRIP (Jaleel et al., ISCA 2010): some sets always insert as SRRIP does, some as BRRIP, and the others
-/// as those of the two that had fewer misses.
+/// The set dueling of DRRIP (Jaleel et al., ISCA 2010): some sets always insert as SRRIP, some always as BRRIP, and
+/// all other sets follow the policy whose leader sets had fewer misses.
 ///
-/// The leaders are at the places of the complement-select rule (Qureshi et al., Adaptive Insertion Policies, ISCA 2007): of
-/// 1,024 sets, 0 and every 33rd lead SRRIP, 31 and every 31st lead BRRIP. The sources have 32 leaders of each kind and do not
-/// tell what small caches have, nor where the selector starts. Here two of four sets lead then, and the selector starts in the
-/// middle.
+/// The complement-select rule chooses the leaders (Qureshi et al., Adaptive Insertion Policies, ISCA 2007): of
+/// 1,024 sets, 0 and every 33rd lead SRRIP, 31 and every 31st lead BRRIP. The sources use 32 leaders of each kind,
+/// and state neither the leaders of small caches nor the initial selector. In the simulator, two of every four sets
+/// of a small cache are leaders, and the selector starts in the middle.
 #[derive(Debug, Clone)]
 pub(super) struct SetDuel {
-    /// The sets of each duel, and how many duels there are.
+    /// The number of sets in each duel, and the number of duels.
     span: u32,
     duels: u32,
-    /// Misses of the sets that lead SRRIP less those of the others.
+    /// The misses of the SRRIP leaders minus the misses of the BRRIP leaders, around a middle value.
     selector: u16,
 }
 
 impl SetDuel {
-    /// The duel in a cache of so many sets.
+    /// Creates the duel for a cache of `sets` sets.
     pub(super) fn new(sets: u32) -> Self {
         let duels = (sets / SETS_A_DUEL).clamp(1, LEADERS);
         Self { span: ((sets / duels) & !1).max(1), duels, selector: HALF }
@@ -162,7 +163,7 @@ impl SetDuel {
         self.selector
     }
 
-    /// Whether a set leads, and then whether it leads the bimodal policy.
+    /// None if the set is a follower; otherwise whether the set leads the bimodal policy.
     const fn leads(&self, set: u32) -> Option<bool> {
         let (number, place) = (set / self.span, set % self.span);
         let chosen = number % self.span;
@@ -177,7 +178,7 @@ impl SetDuel {
         }
     }
 
-    /// The age of a new line in `set`, which missed.
+    /// Returns the age of a new line in `set`, and counts the miss.
     pub(super) fn age_of_new(&mut self, set: u32, generator: &mut CongruentialGenerator) -> u64 {
         let leads = self.leads(set);
         match leads.map(|bimodal| bimodal ^ bug!(DuelVotesInverted)) {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loads that do more than walk: devices that move data past the caches, locked accesses that stop everybody.
+//! Background loads other than walks: devices that move data past the caches, and locked accesses that block all
+//! CPUs.
 
 use super::tags::LineNumber;
 use super::times::Picos;
 
-/// One transfer in so many is read from memory by the device, the others are written to it, as the live load
-/// has it.
+/// The period of device reads: one in this many transfers reads from memory, all others write, as in the live load.
 const READ_EVERY: u64 = 8;
-/// All threads together split locks for this long in each [`PERIOD`], as the live load does.
+/// The time in each [`PERIOD`] for which the threads together execute split locks, as in the live load.
 const BURST: Picos = 1_000_000_000;
-/// See [`BURST`].
+/// The time between the starts of two bursts of split locks.
 const PERIOD: Picos = 10 * BURST;
 
-/// A device that moves a buffer, line by line, again and again.
+/// A device that transfers a buffer line by line, again and again.
 #[derive(Debug, Clone)]
 pub struct Device {
     lines: Vec<LineNumber>,
     at: usize,
     rounds: u64,
-    /// The time between two lines.
+    /// The time between two transfers of a line.
     interval: Picos,
 }
 
@@ -26,19 +26,19 @@ pub struct Device {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transfer {
     pub(super) line: LineNumber,
-    /// Whether it writes to memory, rather than reads.
+    /// Whether the device writes the line to memory, rather than reads the line.
     pub(super) writes: bool,
-    /// The time until the next one.
+    /// The time until the next transfer.
     pub(super) takes: Picos,
 }
 
 impl Device {
-    /// One that moves `lines`, which are not none, one in each `interval`.
+    /// Creates a device that transfers one of `lines`, which must not be empty, in each `interval`.
     pub fn new(lines: Vec<LineNumber>, interval: Picos) -> Self {
         Self { lines, at: 0, rounds: 0, interval }
     }
 
-    /// The next line.
+    /// Returns the next transfer.
     pub(super) fn next(&mut self) -> Transfer {
         let line = self.lines[self.at];
         let writes = !self.rounds.is_multiple_of(READ_EVERY);
@@ -53,21 +53,21 @@ impl Device {
 /// A thread that splits locks, in bursts.
 #[derive(Debug, Clone)]
 pub struct SplitLocks {
-    /// The time for which each of them stops every CPU.
+    /// The time for which each split lock blocks all CPUs.
     takes: Picos,
-    /// The number of locks in a burst, and those left of this one.
+    /// The number of locks in a burst, and the number left in the current burst.
     burst: u64,
     left: u64,
 }
 
 impl SplitLocks {
-    /// One of so many threads, whose locked accesses take so long each.
+    /// Creates one of `threads` threads whose locked accesses take `takes` each.
     pub fn new(takes: Picos, threads: u64) -> Self {
         let burst = (BURST / takes.max(1) / threads.max(1)).max(1);
         Self { takes, burst, left: burst }
     }
 
-    /// The next access: how long it stops everybody, and when the one after it comes.
+    /// Returns the time for which the next locked access blocks all CPUs, and the time until the access after it.
     pub(super) fn next(&mut self) -> (Picos, Picos) {
         self.left -= 1;
         if self.left > 0 {

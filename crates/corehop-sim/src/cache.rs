@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One cache: tags, the states of its lines as masks over the ways, and for an inclusive cache which
-//! of the caches inside it may have a line.
+//! One cache: tags, the states of its lines as masks over the ways, and for an inclusive cache the set of inner
+//! caches that may have each line.
 
 use corehop_plan::platform::{Distance, Inclusion, Index};
 
@@ -9,20 +9,20 @@ use super::replacement::{ReplacementPolicy, ways_of};
 use super::spec::CacheSpec;
 use super::tags::{LineNumber, NAMED, NO_LINE, TagArray, TagBlock, peek, poke};
 
-/// The rights and duties of a copy. None of them: the copy is shared and as memory (or the next
-/// cache further out) has it.
+/// The state bits of a copy. With no bit set the copy is shared, and equal to the copy in memory or in the next
+/// cache further out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bits {
-    /// No copy exists but in this cache, inside it, and further out on its way to memory.
+    /// No other copy exists, except inside this cache and further out on this cache's way to memory.
     pub(super) alone: bool,
-    /// This copy is newer than what is further out.
+    /// This copy is newer than the copies further out.
     pub(super) dirty: bool,
     /// This copy's package answers other packages (MESIF).
     pub(super) forward: bool,
 }
 
 impl Bits {
-    /// As the low bits of a way's word.
+    /// Packs the state into the low bits of a way's word.
     #[inline(always)]
     fn packed(self) -> u16 {
         u16::from(self.alone) | u16::from(self.dirty) << 1 | u16::from(self.forward) << 2
@@ -34,15 +34,15 @@ impl Bits {
     }
 }
 
-/// The map of a line to its set, in the form that is quick to compute.
+/// The map from lines to sets, prepared for fast evaluation.
 #[derive(Debug, Clone)]
 pub(super) struct Finder {
-    /// Of a power of two of sets: one less.
+    /// The number of sets minus one, if that number is a power of two.
     mask: Option<u32>,
     sets: u32,
     /// 2⁶⁴ over the number of sets, rounded up (Lemire, Kaser and Kurz 2019).
     magic: u64,
-    /// Another way than the remainder.
+    /// The hash that chooses the set, if the cache does not use the remainder.
     hash: Option<Box<Index>>,
 }
 
@@ -60,7 +60,7 @@ impl Finder {
         }
     }
 
-    /// The mask that finds the set, where one does.
+    /// The mask that selects the set; None if no mask does.
     #[inline(always)]
     pub(super) fn mask(&self) -> Option<u32> {
         self.mask
@@ -77,7 +77,7 @@ impl Finder {
     }
 }
 
-/// [`Finder::set`] without a mask: the remainder, unless there is a hash.
+/// [`Finder::set`] for caches without a mask: takes the remainder unless the cache has a hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remainder<'a> {
     sets: u32,
@@ -96,25 +96,25 @@ impl Remainder<'_> {
     }
 }
 
-/// The effects of others on a cache's lines.
+/// The events in which a cache lost lines or answered other caches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
-    /// Lines that went to make room.
+    /// The number of lines evicted to make room.
     pub evictions: u64,
-    /// Of these, dirty ones.
+    /// The number of dirty lines among the evicted lines.
     pub write_backs: u64,
-    /// Lines that went because a cache further out, which includes this one, evicted them.
+    /// The number of lines removed because an inclusive cache further out evicted them.
     pub back_invalidations: u64,
-    /// Lines that went because another CPU wrote them.
+    /// The number of lines removed because another CPU wrote them.
     pub invalidations: u64,
-    /// Questions answered: had it, unmodified.
+    /// The number of snoops for which this cache had the line unmodified.
     pub snoop_hits: u64,
-    /// Questions answered: had it modified (HITM).
+    /// The number of snoops for which this cache had the line modified (HITM).
     pub snoop_hits_modified: u64,
 }
 
 impl CacheCounters {
-    /// Counts what was counted between two readings again.
+    /// Adds the difference of the readings `before` and `after` once more.
     pub(super) fn count_again(&mut self, before: Self, after: Self) {
         let Self {
             evictions,
@@ -133,7 +133,7 @@ impl CacheCounters {
     }
 }
 
-/// A copy of what a cache holds, of its states and of the memory of its policy.
+/// A copy of the lines of a cache, of their states, and of the state of the replacement policy.
 #[derive(Debug, Default)]
 pub(super) struct CacheImage {
     blocks: TagArray,
@@ -142,7 +142,7 @@ pub(super) struct CacheImage {
     drawn: (u64, u16),
 }
 
-/// One cache and its place among the others.
+/// One cache, with its links to the caches around and inside.
 #[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 #[derive(Debug, Clone)]
 pub(super) struct CacheNode {
@@ -150,16 +150,16 @@ pub(super) struct CacheNode {
     pub(super) inclusion: Inclusion,
     pub(super) write_through: bool,
     pub(super) write_allocate: bool,
-    /// The distance of CPUs that have this cache as the first one in common.
+    /// The distance between CPUs whose innermost common cache is this cache.
     pub(super) distance: Distance,
-    /// Of its first CPU.
+    /// The package of the cache's first CPU.
     pub(super) package: usize,
     pub(super) parent: Option<usize>,
-    /// Its place among the children of its parent.
+    /// The cache's index among the children of its parent.
     pub(super) place: usize,
     pub(super) children: Vec<usize>,
     pub(super) counters: CacheCounters,
-    /// A directory of the lines that the caches inside hold.
+    /// The snoop filter: a directory of the lines that the caches inside hold.
     pub(super) snoop_filter: Option<Box<Self>>,
     includes: bool,
     drops_clean: bool,
@@ -169,10 +169,10 @@ pub(super) struct CacheNode {
     policy: ReplacementPolicy,
     blocks: TagArray,
     ranks: Vec<u8>,
-    /// Of an inclusive cache with more than [`NAMED`] caches inside: for each way those that may
-    /// have the line. With fewer they are in the way's word.
+    /// For an inclusive cache with more than [`NAMED`] caches inside: the inner caches that may have the line, by
+    /// way. With fewer inner caches, the way's word has this information.
     many: Vec<u64>,
-    /// The number of lines it holds.
+    /// The number of lines that the cache holds.
     filled: u32,
 }
 
@@ -206,31 +206,31 @@ impl CacheNode {
         }
     }
 
-    /// Whether it has no cache inside.
+    /// Whether the cache has no caches inside.
     #[inline(always)]
     pub(super) fn is_innermost(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// Whether the lines inside are all in it too.
+    /// Whether the cache includes all lines of the caches inside.
     #[inline(always)]
     pub(super) fn includes(&self) -> bool {
         self.includes
     }
 
-    /// Whether a clean line that leaves it leaves without anyone hearing of it.
+    /// Whether the cache drops clean lines silently, without informing another cache.
     #[inline(always)]
     pub(super) fn drops_clean(&self) -> bool {
         self.drops_clean
     }
 
-    /// Whether it is filled on the way in, takes writes as usual, and lets the caches inside keep what they have.
+    /// Whether the cache is filled on the way in, is write-back and write-allocate, and has no snoop filter.
     pub(super) fn is_plain(&self) -> bool {
         let filled = self.is_innermost() || !self.inclusion.takes_victims();
         filled && !self.write_through && self.write_allocate && self.snoop_filter.is_none()
     }
 
-    /// Works out what depends on the caches around and inside.
+    /// Computes the properties that depend on the caches around and inside.
     pub(super) fn settle(&mut self, outer: Option<Inclusion>) {
         self.includes = self.inclusion == Inclusion::Inclusive || self.is_innermost();
         self.drops_clean = !outer.is_some_and(Inclusion::takes_victims);
@@ -245,17 +245,17 @@ impl CacheNode {
         self.filled == 0
     }
 
-    /// The number of lines it holds.
+    /// The number of lines that the cache holds.
     pub(super) fn filled(&self) -> u32 {
         self.filled
     }
 
-    /// The bytes of a copy, but for those of rare policies and of many caches inside.
+    /// The size of a copy in bytes, without the extra state of rare policies and of many inner caches.
     pub(super) fn bytes(&self) -> usize {
         self.blocks.bytes()
     }
 
-    /// Copies what it holds.
+    /// Copies the lines and states of the cache to `image`.
     pub(super) fn copy_to(&self, image: &mut CacheImage) {
         image.blocks.clone_from(&self.blocks);
         image.ranks.clone_from(&self.ranks);
@@ -263,18 +263,18 @@ impl CacheNode {
         image.drawn = self.policy.drawn();
     }
 
-    /// Whether nothing has changed since it was copied.
+    /// Whether the cache is unchanged since `image` was copied.
     pub(super) fn is_as(&self, image: &CacheImage) -> bool {
         let same = image.drawn == self.policy.drawn() && image.blocks == self.blocks;
         same && image.ranks == self.ranks && image.many == self.many
     }
 
-    /// The number of lines it can hold.
+    /// The number of lines that the cache can hold.
     pub(super) fn capacity(&self) -> u64 {
         u64::from(self.sets) * u64::from(self.ways)
     }
 
-    /// Whether it takes room.
+    /// Whether the cache has allocated memory for lines.
     #[cfg(test)]
     pub(super) fn is_allocated(&self) -> bool {
         self.blocks.is_allocated()
@@ -290,14 +290,14 @@ impl CacheNode {
         peek!(&self.blocks, set, None, block => block.find(line))
     }
 
-    /// Has the host fetch the set that `line` would be in.
+    /// Prefetches the set of `line` into the host's caches.
     #[inline(always)]
     pub(super) fn expect(&self, line: LineNumber) {
         peek!(&self.blocks, self.set_of(line), (), block => block.expect());
     }
 
-    /// The line that has to go when `line` comes into a full set, if it is newer here than further out, and as far as it is
-    /// known without a look at the policy's order of all.
+    /// The victim that `line` will displace from a full set, if the victim is dirty and the policy can name the
+    /// victim quickly.
     #[inline(always)]
     pub(super) fn newer_to_go(&self, line: LineNumber) -> Option<LineNumber> {
         let set = self.set_of(line);
@@ -307,7 +307,7 @@ impl CacheNode {
         })
     }
 
-    /// Set and way of a line.
+    /// The set and the way of a line; None if the cache lacks the line.
     #[inline(always)]
     pub(super) fn locate(&self, line: LineNumber) -> Option<(u32, u32)> {
         let set = self.set_of(line);
@@ -319,7 +319,7 @@ impl CacheNode {
         if each == 0 { &mut [] } else { &mut ranks[set as usize * each..][..each] }
     }
 
-    /// The line in this way was used.
+    /// Informs the policy of a hit in this way.
     #[inline(always)]
     pub(super) fn touch(&mut self, set: u32, way: u32) {
         let ranks = Self::ranks_of(&mut self.ranks, self.policy.ranks(), set);
@@ -347,7 +347,7 @@ impl CacheNode {
         *word = *word & !7 | bits.packed();
     }
 
-    /// A write hit in a line that is held alone: makes it dirty. Says whether it was held alone.
+    /// Makes a line dirty on a write hit if the line is held alone. Returns whether the line was held alone.
     #[inline(always)]
     pub(super) fn write_alone(&mut self, set: u32, way: u32) -> bool {
         let word = self.word(set, way);
@@ -358,7 +358,7 @@ impl CacheNode {
         alone == 1
     }
 
-    /// Makes a copy dirty that is here.
+    /// Makes the copy in this way dirty.
     pub(super) fn make_dirty(&mut self, set: u32, way: u32) {
         *self.word(set, way) |= 2;
     }
@@ -374,7 +374,8 @@ impl CacheNode {
         }
     }
 
-    /// Puts a line in that is not here, into one of the `allowed` ways; where, and what had to go.
+    /// Inserts a line that the cache lacks into one of the `allowed` ways. Returns the place of the line and the
+    /// displaced line.
     #[inline(always)]
     pub(super) fn insert(&mut self, line: LineNumber, bits: Bits, allowed: u32) -> Inserted {
         if !self.blocks.is_allocated() {
@@ -415,7 +416,7 @@ impl CacheNode {
         inserted
     }
 
-    /// Takes a line out. Who inside may have it is forgotten.
+    /// Removes the line in this way, together with the record of inner caches that may have the line.
     pub(super) fn remove(&mut self, set: u32, way: u32) -> (LineNumber, Bits) {
         self.filled -= 1;
         let (line, word) = poke!(&mut self.blocks, set, block => {
@@ -428,18 +429,19 @@ impl CacheNode {
         (line, Bits::unpacked(word))
     }
 
-    /// Gives up a line that a cache around evicts, if it is here; whether it was newer. Of an innermost cache.
+    /// Removes a line that a cache further out evicts, if this innermost cache has the line. Returns whether the
+    /// copy was dirty.
     pub(super) fn give_up(&mut self, line: LineNumber) -> bool {
         self.locate(line).is_some_and(|(set, way)| self.give_up_at(set, way))
     }
 
-    /// The same of the line in this place.
+    /// Removes the line in this set and way; returns whether the copy was dirty.
     pub(super) fn give_up_at(&mut self, set: u32, way: u32) -> bool {
         self.counters.back_invalidations += 1;
         self.remove(set, way).1.dirty
     }
 
-    /// The cache taken apart for [`super::fast_path`], if its sets are this wide.
+    /// The parts of the cache that [`super::fast_path`] needs; None if the sets have another width.
     #[inline(always)]
     pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
         &mut self,
@@ -467,7 +469,7 @@ impl CacheNode {
         })
     }
 
-    /// The key of its policy, when these ways may be filled.
+    /// The key of the cache's policy if only the `allowed` ways may be filled.
     pub(super) fn known(&self, allowed: u32) -> u8 {
         self.policy.known(allowed & self.policy.every())
     }
@@ -477,7 +479,7 @@ impl CacheNode {
         self.finder.mask().is_some()
     }
 
-    /// Of how many ways its sets have room for.
+    /// The number of ways for which each set has space.
     pub(super) fn width(&self) -> usize {
         match self.blocks {
             TagArray::Eight(_) => 8,
@@ -496,7 +498,7 @@ impl CacheNode {
         &mut self.many[set as usize * self.ways as usize + way as usize]
     }
 
-    /// The children that may have a line that is here, by their places. Of an inclusive cache.
+    /// The children that may have the line in this way of an inclusive cache, as a mask of their indices.
     #[inline(always)]
     pub(super) fn sharers(&self, set: u32, way: u32) -> u64 {
         if self.many.is_empty() {
@@ -506,13 +508,13 @@ impl CacheNode {
         }
     }
 
-    /// Whether the child in this place may have the line.
+    /// Whether the child at index `child` may have the line.
     #[inline(always)]
     pub(super) fn may_have(&self, set: u32, way: u32, child: usize) -> bool {
         self.sharers(set, way) >> child & 1 == 1
     }
 
-    /// The children that may have a line, as far as a snoop filter tells.
+    /// The children that may have a line according to the snoop filter.
     #[inline(always)]
     pub(super) fn filtered(&self, line: LineNumber) -> u64 {
         let Some(filter) = &self.snoop_filter else { return u64::MAX };
@@ -530,7 +532,7 @@ impl CacheNode {
         }
     }
 
-    /// The lines of a set that has no empty way, with their ways; nothing of another one.
+    /// The lines of a full set, with their ways; no lines if the set has an empty way.
     pub(super) fn full_set(&self, set: u32) -> impl Iterator<Item = (u32, LineNumber)> {
         let every = self.policy.every();
         let taken = peek!(&self.blocks, set, 0, block => block.taken);
@@ -539,7 +541,7 @@ impl CacheNode {
             .map(move |way| (way, peek!(&self.blocks, set, NO_LINE, block => block.tag(way))))
     }
 
-    /// Every line that is here.
+    /// All lines of the cache, with their states.
     #[cfg(test)]
     pub(super) fn lines(&self) -> Vec<(LineNumber, Bits)> {
         let mut lines = Vec::new();
@@ -559,9 +561,9 @@ impl CacheNode {
 pub(super) struct Inserted {
     pub(super) set: u32,
     pub(super) way: u32,
-    /// [`NO_LINE`] where the way was empty.
+    /// The displaced line; [`NO_LINE`] if the way was empty.
     pub(super) victim: LineNumber,
     pub(super) bits: Bits,
-    /// The children that may have the victim.
+    /// The children that may have the displaced line.
     pub(super) sharers: u64,
 }

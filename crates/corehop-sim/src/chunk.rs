@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Some jobs of a plan, one after the other, on a simulated machine of their own.
+//! Some jobs of a plan, run one after the other on a simulated machine of their own.
 
 use std::collections::BTreeMap;
 
@@ -18,20 +18,20 @@ use super::tags::LineNumber;
 use super::times::Picos;
 use super::walker::Walker;
 
-/// The results of jobs and their timed touches.
+/// The summed results of jobs and of their timed touches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
     pub(super) jobs: u64,
-    /// The time of the touches.
+    /// The total duration of the timed touches.
     pub(super) picos: Picos,
-    /// Walks of the page tables in them.
+    /// The number of page-table walks during the touches.
     pub(super) walks: u64,
-    /// The part of that time that finding addresses took.
+    /// The part of the touches' duration that address translation took.
     pub(super) finding: Picos,
 }
 
 impl Sum {
-    /// Takes another part in.
+    /// Adds the sum of another chunk.
     pub(super) fn add(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.picos += other.picos;
@@ -40,10 +40,11 @@ impl Sum {
     }
 }
 
-/// The golden ratio, less one: multiples of it lie as far apart in a circle as any do.
+/// The golden ratio minus one: the fractional parts of its multiples are spread over the unit interval as evenly as
+/// possible.
 const GOLDEN: f64 = 0.618_033_988_749_895;
 
-/// Some jobs on their way through a machine of their own.
+/// The state of a chunk: some jobs that run on a machine of their own.
 pub(super) struct ChunkRun<'a> {
     recipe: &'a Recipe,
     plan: &'a Jobs,
@@ -54,20 +55,20 @@ pub(super) struct ChunkRun<'a> {
     state: MachineState,
     draw: DrawStream,
     sets: BTreeMap<usize, Walker>,
-    /// By CPU, and by what they walk among the plan's preemptors.
+    /// The preemptors' walkers, by CPU and by preemptor number in the plan.
     preemptors: BTreeMap<(usize, usize), Walker>,
-    /// When each of them ran last.
+    /// The time at which each preemptor last ran.
     preempted: BTreeMap<(usize, usize), Picos>,
     system: SystemData,
     eviction: Option<Vec<LineNumber>>,
-    /// The passes of the job under way since something else happened last.
+    /// The passes of the current job since the last other event.
     steady: SteadyPasses,
-    /// The draw that the records state where the plan has no replicates.
+    /// The random stream that the records state if the plan has no replicates.
     stream: u64,
     sum: Sum,
 }
 
-/// A thing with frames and an order of its own.
+/// A user of memory with its own frames and order of visits.
 #[derive(Debug, Clone, Copy)]
 enum Owner {
     Set(usize),
@@ -78,8 +79,8 @@ enum Owner {
 }
 
 impl Owner {
-    /// The streams of its frames and of its order, apart from those of chunks. What the system keeps
-    /// for a thread goes with the threads.
+    /// The random streams of the owner's frames and of the owner's order, separate from the streams of chunks. The
+    /// system's data for a thread use the streams of the threads.
     const fn streams(self, drawn: Condition) -> (u64, u64) {
         let (kind, number, frames, order) = match self {
             Self::Set(number) => (1, number, drawn.frames, drawn.order),
@@ -124,7 +125,7 @@ impl<'a> ChunkRun<'a> {
         }
     }
 
-    /// From here on draws are those of `owner`: in a replicate the same in every chunk.
+    /// Draws later frames and orders from the streams of `owner`; all chunks of a replicate use the same streams.
     fn draw_for(&mut self, owner: Owner) {
         if let Some(drawn) = self.plan.phases[self.phase].draws() {
             let (frames, order) = owner.streams(drawn);
@@ -133,7 +134,8 @@ impl<'a> ChunkRun<'a> {
         }
     }
 
-    /// The draw of what others of the host take out of the caches while a job is away: of every job another.
+    /// The random stream for the evictions by other users of the host while a job is away; each job has its own
+    /// stream.
     fn draw_of_others(&self, job: usize) -> DrawStream {
         let replicate =
             self.plan.phases[self.phase].replicate.map_or(0, |number| u64::from(number) + 1);
@@ -143,9 +145,9 @@ impl<'a> ChunkRun<'a> {
         )
     }
 
-    /// The quantile of what a job loses while it is away. The jobs of a cell have quantiles far apart from each other, each
-    /// where the golden ratio puts it (an additive recurrence), from a beginning of the cell's own: few samples then have a
-    /// median near that of many.
+    /// The quantile of the loss that a job suffers while away. The golden ratio spreads the quantiles of a cell's
+    /// jobs evenly (an additive recurrence), from a start that belongs to the cell, so that few samples have nearly
+    /// the median of many.
     fn quantile(&self, job: usize) -> f64 {
         let Some(&turn) = self.turns.get(job) else { return 0.5 };
         let cell = self.plan.phases[self.phase].jobs[job].cell as u64;
@@ -153,7 +155,7 @@ impl<'a> ChunkRun<'a> {
         (from + f64::from(turn) * GOLDEN).fract()
     }
 
-    /// Runs the jobs, until the run has to end: the record under way is given up then.
+    /// Runs the jobs. If the run has to end early, discards the incomplete record.
     pub(super) fn run(mut self, jobs: &[usize]) -> Result<Done, MachineError> {
         let mut records = Vec::with_capacity(jobs.len());
         let mut sum = self.sum;
@@ -258,7 +260,7 @@ impl<'a> ChunkRun<'a> {
         Ok(())
     }
 
-    /// Fills the caches with modified lines of other data: one and a half times the last level.
+    /// Fills the caches with modified lines of other data, one and a half times as many as the last level holds.
     fn fill_with_modified(&mut self, here: usize) -> Result<(), MachineError> {
         let llc = self.recipe.platform.llc_size().map_or(16 << 20, Bytes::get);
         let wss = Bytes::new((llc * 3 / 2).next_multiple_of(4_096));
@@ -284,7 +286,7 @@ impl<'a> ChunkRun<'a> {
         self.system.touch(self.recipe, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
-    /// Lets the time of an absence pass, with the actor that then has the CPU.
+    /// Advances time by the length of an absence, during which another actor has the CPU.
     fn leave(
         &mut self,
         job: &Job,
@@ -345,8 +347,8 @@ impl<'a> ChunkRun<'a> {
         })
     }
 
-    /// The bytes that the load moved in an absence, if the load had the CPU or ran beside a preemptor: so
-    /// many `visits` to lines.
+    /// The bytes that the load moved during an absence in `visits` visits to lines; None unless the load had the
+    /// CPU or ran beside a preemptor.
     fn moved_by_load(&self, job: &Job, away: Absent, visits: u64) -> Option<u64> {
         let has_load = match away.to_whom {
             Absence::Load => true,
@@ -365,7 +367,7 @@ pub(super) struct Done {
     pub(super) is_cut: bool,
 }
 
-/// The record of a pass that nothing disturbed.
+/// The record of an undisturbed pass.
 pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: PassCounts) -> Touch {
     Touch {
         cpu,

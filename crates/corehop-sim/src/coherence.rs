@@ -9,40 +9,41 @@ use super::observer::Observer;
 use super::outcome::AccessOutcome;
 use super::tags::LineNumber;
 
-/// The request to a cache for a line, with all caches inside it.
+/// A request to a cache, and to all caches inside, about a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CoherenceRequest {
-    /// Share it with one below a common cache: the right to write ends, newer data is given up.
+    /// Share the line with a requester below a common cache: the cache loses the right to write and passes on newer
+    /// data.
     Read,
-    /// The same from another root: the duty to forward ends too.
+    /// Share the line with a requester below another root: as `Read`, but the cache also loses the duty to forward.
     ReadAway,
-    /// Give it up: another CPU writes it.
+    /// Give up the line because another CPU writes the line.
     Invalidate,
-    /// Give it up: it is flushed.
+    /// Give up the line because of a flush.
     Flush,
-    /// Give it up: a cache around has to forget it.
+    /// Give up the line because a cache further out has to evict the line.
     Room,
 }
 
-/// The answer of a cache, with all inside.
+/// The combined answer of a cache and all caches inside.
 #[expect(clippy::struct_excessive_bools, reason = "each is a yes or no of its own")]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SnoopResponse {
-    /// The number of copies there were.
+    /// The number of copies found.
     pub(super) copies: u32,
-    /// One of them was held alone.
+    /// Whether one of the copies was held alone.
     pub(super) alone: bool,
-    /// One was newer than what is further out.
+    /// Whether one of the copies was newer than the copies further out.
     pub(super) dirty: bool,
-    /// One was the forwarder.
+    /// Whether one of the copies was the forwarder.
     pub(super) forward: bool,
-    /// Others have it, or may have it as far as the one who asked can tell.
+    /// Whether other caches have the line, or may have the line as far as the requester knows.
     pub(super) may_share: bool,
-    /// It came to supply the line.
+    /// Whether the answering cache supplied the line.
     pub(super) supplied: bool,
-    /// The level of the innermost newer copy, or else of the outermost copy.
+    /// The level of the innermost dirty copy or, without a dirty copy, of the outermost copy.
     pub(super) level: u8,
-    /// The outermost cache with a copy around the newer one.
+    /// The outermost cache with a copy around the dirty copy.
     pub(super) owner: usize,
     /// The distance of the answering root.
     pub(super) distance: Distance,
@@ -65,7 +66,7 @@ impl Default for SnoopResponse {
 }
 
 impl SnoopResponse {
-    /// Takes the answer of another cache in.
+    /// Merges the answer of another cache into this answer.
     pub(super) fn add(&mut self, other: Self) {
         if other.copies == 0 {
             return;
@@ -85,8 +86,7 @@ impl SnoopResponse {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// Asks cache `x` and all inside it. Newer data is taken from all copies: who asks has to put
-    /// it somewhere.
+    /// Asks cache `x` and all caches inside. All copies lose newer data, which the caller has to store elsewhere.
     pub(super) fn ask(
         &mut self,
         x: usize,
@@ -135,7 +135,7 @@ impl<O: Observer> Hierarchy<O> {
         answer
     }
 
-    /// The copy of `x` itself.
+    /// Applies the request to the copy of cache `x` itself.
     fn answer_here(
         &mut self,
         x: usize,
@@ -179,7 +179,7 @@ impl<O: Observer> Hierarchy<O> {
         answer.forward |= bits.forward;
     }
 
-    /// Asks the caches inside `x` but for those inside `but`.
+    /// Asks the caches inside `x`, except the cache `but` and its inner caches.
     pub(super) fn ask_beside(
         &mut self,
         x: usize,
@@ -208,8 +208,8 @@ impl<O: Observer> Hierarchy<O> {
         answer
     }
 
-    /// Asks those inside `x`, which has the line, that could know better or must give it up. Newer
-    /// data goes to `x` unless the line is to be written.
+    /// Asks the caches inside `x` that may have newer data or must give up the line; `x` has the line. Newer data
+    /// moves to `x` unless the line is to be written.
     pub(super) fn ask_inside(
         &mut self,
         x: usize,
@@ -256,8 +256,8 @@ impl<O: Observer> Hierarchy<O> {
         answer
     }
 
-    /// Takes the line from everyone further out than place `at` of the way but the way itself, as
-    /// far as it could be.
+    /// Removes the line from all caches further out than place `at` that may have the line, except the caches of
+    /// the way itself.
     pub(super) fn outward(
         &mut self,
         path: CachePath,
@@ -281,7 +281,8 @@ impl<O: Observer> Hierarchy<O> {
         self.others(path, line, CoherenceRequest::Invalidate, package, ongoing);
     }
 
-    /// The copies of mostly exclusive caches on the way from place `at` on go: a cache inside gets the line for itself.
+    /// Removes the copies in mostly exclusive caches of the way from place `at` on, because a cache inside takes
+    /// the line for itself.
     pub(super) fn leave_outer(&mut self, path: CachePath, at: usize, line: LineNumber) {
         for &x in &path.caches[at.min(path.len)..path.len] {
             let cache = &mut self.caches[x];
@@ -292,7 +293,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Every copy on the way from place `at` on is held alone from now on.
+    /// Marks every copy on the way from place `at` on as held alone.
     pub(super) fn own_all(&mut self, path: CachePath, at: usize, line: LineNumber) {
         for &x in &path.caches[at..path.len] {
             if let Some((set, way)) = self.caches[x].locate(line) {
@@ -302,8 +303,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Asks every root but that of the way. Newer data is settled, too, unless the line is to be
-    /// written.
+    /// Asks every root except the root of the way. Newer data is settled unless the line is to be written.
     pub(super) fn others(
         &mut self,
         path: CachePath,
@@ -342,7 +342,7 @@ impl<O: Observer> Hierarchy<O> {
         answer
     }
 
-    /// Leaves newer data with its owner (MOESI).
+    /// Leaves newer data with its owner (MOESI), or writes the data to memory.
     pub(super) fn settle(&mut self, answer: SnoopResponse, line: LineNumber) {
         if bug!(OwnerForgetsData) {
             return;
@@ -352,7 +352,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// A peer below `x` supplies the line.
+    /// Records that a peer below `x` supplies the line.
     pub(super) fn supplied_by_peer(
         &self,
         answer: SnoopResponse,
@@ -368,7 +368,7 @@ impl<O: Observer> Hierarchy<O> {
         };
     }
 
-    /// Counts a question and what it took away.
+    /// Counts a request to a cache and the copies that the request removed.
     fn note(
         &self,
         answer: SnoopResponse,
@@ -388,7 +388,8 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Whether `x` or a cache inside it has the line. Snoop filters are not asked: one may be about to note it.
+    /// Whether `x` or a cache inside has the line. Snoop filters are not consulted, because a filter may be about
+    /// to record the line.
     #[inline(always)]
     pub(super) fn holds(&self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
@@ -398,7 +399,7 @@ impl<O: Observer> Hierarchy<O> {
         self.holds_somewhere(x, line)
     }
 
-    /// The same of a cache that does not include those inside.
+    /// Whether `x`, which does not include its inner caches, or one of the inner caches has the line.
     fn holds_somewhere(&self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         cache.locate(line).is_some() || cache.children.iter().any(|&child| self.holds(child, line))

@@ -1,38 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Service times that change slowly and by chance.
+//! Service times that change slowly and at random.
 //!
-//! A service time holds for a time of its own and is then drawn again, whatever was before. It is a sum of stages that are each
-//! as good as exponentially distributed (Erlang's law), from arithmetic that every CPU does alike.
+//! Each service time is valid for a random period, after which a new service time is drawn independently. A service
+//! time is a sum of stages with nearly exponential distributions (Erlang's law), computed by arithmetic that gives
+//! equal results on every CPU.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::platform::Drift;
 
 use super::times::Picos;
 
-/// The service times of one server, and when the present one ends.
+/// The random sequence of one server's service times, with their periods.
 #[derive(Debug, Clone)]
 pub(super) struct Drifting {
     mean: Picos,
-    /// The stages whose sum a service time is.
+    /// The number of stages that add up to a service time.
     stages: u32,
-    /// The mean time for which one holds.
+    /// The mean period for which a service time is valid.
     hold: Picos,
     draw: DrawStream,
 }
 
 impl Drifting {
-    /// Service times around `mean`.
+    /// Creates the sequence of service times with mean `mean`.
     pub(super) fn new(drift: &Drift, mean: Picos) -> Self {
         let hold = (drift.hold.value.get() * 1_000).max(1);
         Self { mean, stages: drift.stages.value.max(1), hold, draw: DrawStream::new(0, 0) }
     }
 
-    /// From here on other chances.
+    /// Continues with the random stream `stream`.
     pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
         self.draw = DrawStream::new(seed, stream);
     }
 
-    /// The next service time, and how long it holds: from nothing to twice the mean.
+    /// Draws the next service time and its period; the period is between 0 and twice its mean.
     pub(super) fn next(&mut self) -> (Picos, Picos) {
         let sum: f64 = (0..self.stages).map(|_| exponential(self.draw.bits())).sum();
         let service = self.mean as f64 * sum / f64::from(self.stages);
@@ -40,10 +41,11 @@ impl Drifting {
     }
 }
 
-/// An exponentially distributed number of mean one, from 64 random bits.
+/// A number with mean 1 and nearly exponential distribution, from 64 random bits.
 ///
-/// Of a uniform number `u = 2^-(z + 1) (1 + f)` the binary logarithm is `f - z - 1` to within 0.09, by a straight line between
-/// powers of two; its mean is -1.5. The standard deviation is 0.96.
+/// The binary logarithm of a uniform number `u = 2^-(z + 1) (1 + f)` equals `f - z - 1` to within 0.09, by a
+/// straight line between powers of two; the mean of this approximation is -1.5. The standard deviation of the
+/// result is 0.96.
 fn exponential(bits: u64) -> f64 {
     let zeros = bits.leading_zeros();
     let fraction = (bits.checked_shl(zeros + 1).unwrap_or(0) >> 12) as f64 / (1_u64 << 52) as f64;

@@ -3,12 +3,12 @@
 //! concern no other cache, compiled for the widths of their sets and for what is known of their
 //! policies.
 //!
-//! It stops before an access for which another cache has to do something, and within one whose
-//! evicted line the general way has to take care of; the caller goes on from there. What it does
-//! itself is what [`super::movement`] does. The tests send the same accesses through both.
+//! The loop stops before an access for which another cache has to act, and within an access whose evicted line the
+//! general path has to handle; the caller continues from there. The loop's own line movements match those of
+//! [`super::movement`]. The tests send the same accesses through both paths.
 //!
-//! An uninterrupted job is simulated 1.8 to 2.6 times as fast as without this loop, from
-//! 8 MiB on (Xeon X5650; reads and writes); at 8 KiB there is no difference.
+//! With this loop, the simulation of an uninterrupted job is 1.8 to 2.6 times as fast, from 8 MiB on (Xeon X5650;
+//! reads and writes); at 8 KiB there is no difference.
 
 use corehop_plan::platform::{Found, Supplier};
 
@@ -23,12 +23,12 @@ const DIRTY: u16 = 2;
 /// The first bit of a way's word that names a cache inside.
 const NAMES: u32 = 3;
 
-/// A cache on the way, taken apart. `KNOWN` is what its policy is known by,
-/// and with `POWER` a mask finds the set.
+/// The parts of one cache on the way. `KNOWN` is the key of the cache's policy; with `POWER` a mask selects the
+/// set.
 pub(super) struct CacheStage<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
     pub(super) blocks: &'a mut [TagBlock<N>],
     pub(super) finder: Remainder<'a>,
-    /// The mask that finds the set, with `POWER`.
+    /// The mask that selects the set, if `POWER` is true.
     pub(super) mask: u32,
     pub(super) policy: &'a mut ReplacementPolicy,
     pub(super) counters: &'a mut CacheCounters,
@@ -36,74 +36,75 @@ pub(super) struct CacheStage<'a, const N: usize, const KNOWN: u8, const POWER: b
     /// The ways that may be filled.
     pub(super) allowed: u32,
     pub(super) level: u8,
-    /// It includes the caches inside.
+    /// Whether this cache includes the caches inside.
     pub(super) includes: bool,
-    /// The caches inside but for the one on the way are empty, and questions to them are not counted.
+    /// Whether the caches inside, except the cache on the way, are empty, and requests to these caches are not
+    /// counted.
     pub(super) lonely: bool,
-    /// At a miss others have to be asked.
+    /// Whether a miss requires requests to other caches.
     pub(super) asks: bool,
     /// The bit of the next cache inside on the way; 0 for the innermost cache.
     pub(super) own: u16,
 }
 
-/// Why the loop stopped.
+/// The reason for which the loop stopped.
 #[derive(Debug)]
 pub(super) enum LoopExit {
     /// The visitor has no further access.
     Done,
     /// The visitor has something to do before its next access.
     Paused,
-    /// Nothing was done about the next access.
+    /// The general path has to handle the next access, for which nothing was done yet.
     Ask,
-    /// A line was put into the cache at this place of the way, and what it displaced is to go
-    /// somewhere. Then the caches inside are to be filled.
+    /// The loop has inserted a line into the cache at this place of the way. The caller has to store the displaced
+    /// line elsewhere, and then to fill the caches inside.
     Evicted { place: usize, inserted: Inserted, fill: LineFill, outcome: AccessOutcome },
 }
 
-/// A line on its way inwards.
+/// A line that moves inwards from cache to cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LineFill {
     pub(super) line: LineNumber,
-    /// It is held alone.
+    /// Whether the copy is held alone.
     pub(super) alone: bool,
-    /// The action on the innermost copy, which comes first.
+    /// The accesses to the innermost copy, which is filled first.
     pub(super) does: Does,
 }
 
 impl LineFill {
-    /// The innermost copy is written.
+    /// Whether the access writes the innermost copy.
     #[inline(always)]
     pub(super) fn writes(self) -> bool {
         self.does == Does::Writes
     }
 
-    /// The flags of a copy outside the innermost cache.
+    /// The state flags of a copy outside the innermost cache.
     #[inline(always)]
     fn flags(self) -> u16 {
         u16::from(self.alone) * ALONE
     }
 }
 
-/// The counters of the loop.
+/// The counts that the loop collects.
 #[derive(Debug, Default)]
 pub(super) struct LoopCounters {
-    /// Accesses that do not write, and those that do.
+    /// The numbers of accesses that do not write, and of accesses that do.
     pub(super) accesses: [u64; 2],
-    /// Hits by level, and last what no cache had.
+    /// The numbers of hits by level; the last entry counts lines that no cache had.
     pub(super) found: [u64; 4],
-    /// Lines written to memory.
+    /// The number of lines written to memory.
     pub(super) written: u64,
-    /// The other roots that each miss of all caches asks.
+    /// The number of other roots asked at each miss of all caches.
     pub(super) asked: u8,
-    /// The questions to caches beside the innermost one.
+    /// The number of requests to caches beside the innermost cache.
     pub(super) asked_beside: u64,
 }
 
-/// The line that another displaced, and its level.
+/// The line that a fill displaced, with its way and its state word.
 #[derive(Clone, Copy)]
 struct Displaced {
     way: u32,
-    /// [`NO_LINE`] where the way was empty.
+    /// The displaced line; [`NO_LINE`] if the way was empty.
     victim: LineNumber,
     word: u16,
 }
@@ -129,7 +130,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         Some((set, self.blocks[set].find(line)?))
     }
 
-    /// Has the host fetch the set of a line that will be looked for.
+    /// Prefetches the set of a line into the host's caches, because the loop will look up the line soon.
     #[inline(always)]
     fn expect(&self, line: LineNumber) {
         if let Some(block) = self.blocks.get(self.set(line)) {
@@ -137,8 +138,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         }
     }
 
-    /// The line that has to go when `line` comes into a full set, if it is newer here than further
-    /// out, and as far as it is known without a look at the policy.
+    /// The victim that `line` will displace from a full set, if the victim is dirty and quickly found.
     #[inline(always)]
     fn newer_to_go(&self, line: LineNumber) -> Option<LineNumber> {
         let block = self.blocks.get(self.set(line))?;
@@ -146,13 +146,13 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         block.flagged(way, DIRTY)
     }
 
-    /// The line in `way` was used.
+    /// Informs the policy of a hit in `way`.
     #[inline(always)]
     fn touch(&mut self, set: usize, way: u32) {
         self.policy.hit_in::<N, KNOWN>(&mut self.blocks[set].order, way);
     }
 
-    /// A hit of the innermost cache, unless it writes a line that is not held alone.
+    /// Completes a hit in the innermost cache; returns false for a write to a line that is not held alone.
     #[inline(always)]
     fn hit(&mut self, set: usize, way: u32, write: bool) -> bool {
         let word = self.blocks[set].word(way);
@@ -166,8 +166,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         true
     }
 
-    /// A hit that goes inwards: the word of the line, as the caches inside get it; nothing where
-    /// another cache has to do something about it.
+    /// Completes a hit whose line moves inwards. Returns the line's state word for the caches inside; None if
+    /// another cache has to act.
     #[inline(always)]
     fn pass(&mut self, set: usize, way: u32, write: bool) -> Option<u16> {
         let word = self.blocks[set].word(way);
@@ -192,7 +192,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         Some(found)
     }
 
-    /// As [`super::cache::CacheNode::insert`] in its set, with the bit of the cache inside.
+    /// Inserts a line as [`super::cache::CacheNode::insert`] does, with the bit of the inner cache set.
     #[inline(always)]
     fn insert(&mut self, set: usize, line: LineNumber, flags: u16) -> Displaced {
         let block = &mut self.blocks[set];
@@ -212,7 +212,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         Displaced { way, victim, word }
     }
 
-    /// Gives up a line that a cache around evicts; whether it was newer.
+    /// Removes a line that a cache further out evicts; returns whether the copy was dirty.
     #[inline(always)]
     fn remove(&mut self, line: LineNumber) -> bool {
         let Some((set, way)) = self.find(line) else { return false };
@@ -224,8 +224,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         word & DIRTY != 0
     }
 
-    /// Takes newer data of a line from the cache inside, which does not have it any more as far as
-    /// `gone` says; whether the line is here.
+    /// Takes newer data of a line from the cache inside; `gone` states that the inner cache no longer has the line.
+    /// Returns whether this cache has the line.
     #[inline(always)]
     fn absorb(&mut self, line: LineNumber, gone: bool) -> bool {
         let Some((set, way)) = self.find(line) else { return false };
@@ -237,8 +237,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         true
     }
 
-    /// Deals with what this cache, the second of three, displaced; or says that it cannot, and then
-    /// what is left to do.
+    /// Handles the line that this cache, the second of three, displaced. Returns false if the general path has to
+    /// handle the remaining work.
     #[inline(always)]
     fn displaced_inside<const A: usize, const C: usize>(
         &mut self,
@@ -266,8 +266,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
         taken
     }
 
-    /// Deals with what this cache, the outermost, displaced; or says that it cannot, and then what
-    /// is left to do.
+    /// Handles the line that this cache, the outermost, displaced. Returns false if the general path has to handle
+    /// the remaining work.
     #[inline(always)]
     fn displaced<const A: usize, const B: usize>(
         &mut self,
@@ -313,23 +313,23 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> CacheStage<'_, N, KNOWN
     }
 }
 
-/// The lanes of a way, innermost first.
+/// The three caches on a CPU's way to memory, innermost first, and the caches beside them.
 pub(super) struct WayLanes<'a, const A: usize, const B: usize, const C: usize, const KNOWN: u8> {
     pub(super) l1: CacheStage<'a, A, KNOWN, true>,
     pub(super) l2: CacheStage<'a, B, KNOWN, true>,
     pub(super) l3: CacheStage<'a, C, KNOWN, false>,
-    /// The caches beside the innermost one, which the second one does not include and which are not empty.
+    /// The non-empty caches beside the innermost cache that the second cache does not include.
     pub(super) beside: &'a mut [&'a mut CacheNode],
-    /// The questions to them, as they are counted.
+    /// The number of requests counted for each look into the caches beside the innermost cache.
     pub(super) beside_asked: u8,
-    /// The outermost caches elsewhere, which include all inside them and are not empty.
+    /// The non-empty outermost caches of other roots, which include all caches inside.
     pub(super) remote: &'a [&'a mut CacheNode],
-    /// The innermost cache holds instructions: writes go another way.
+    /// Whether the innermost cache holds instructions, so that writes take the general path.
     pub(super) fetches: bool,
 }
 
 impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'_, A, B, C, KNOWN> {
-    /// Carries out the accesses of `visitor` until it has to stop.
+    /// Performs the accesses of `visitor` until the loop has to stop.
     #[inline(always)]
     pub(super) fn run<V: Visitor>(
         &mut self,
@@ -368,7 +368,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         LoopExit::Done
     }
 
-    /// Whether prefetchers asked for nothing but lines that the second cache or the first one has.
+    /// Whether the first or the second cache already has every line that prefetchers requested.
     #[inline(always)]
     fn holds_wanted<V: Visitor>(&self, visitor: &mut V) -> bool {
         let level = u32::from(self.l2.level);
@@ -377,8 +377,8 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         !self.fetches && visitor.wanted().is_some_and(|wanted| wanted.skip_held(held))
     }
 
-    /// One line that the innermost cache lacks: the way it gets there, and whether the visitor, told
-    /// of it, lets the walk go on. Each outcome is told where it is known, which is quicker.
+    /// Brings a line that the innermost cache lacks into the caches, and reports the outcome to the visitor at the
+    /// earliest point, which is faster. Returns whether the visitor lets the walk continue.
     #[inline(always)]
     fn bring<V: Visitor>(
         &mut self,
@@ -426,8 +426,8 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         Ok((way, visitor.met(does, outcome)))
     }
 
-    /// Has the host fetch what it needs to find where `later` is, and where the line will go that it
-    /// is going to displace in the second cache, if that line is newer there.
+    /// Prefetches the sets of `later` into the host's caches, and the set of the dirty line that `later` will
+    /// displace from the second cache, if there is such a line.
     #[inline(always)]
     fn expect(&self, later: LineNumber) {
         self.l3.expect(later);
@@ -439,14 +439,14 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         }
     }
 
-    /// Whether a cache beside the innermost one has the line.
+    /// Whether a cache beside the innermost cache has the line.
     #[inline(always)]
     fn is_beside(&self, line: LineNumber) -> bool {
         let found = self.beside.iter().any(|cache| cache.locate(line).is_some());
         found && !bug!(FastPathForgetsBeside)
     }
 
-    /// Those beside are asked: by how many questions.
+    /// Counts the requests to the caches beside the innermost cache, and returns their number.
     #[inline(always)]
     fn ask_beside(&self, tally: &mut LoopCounters) -> u8 {
         tally.asked_beside += u64::from(self.beside_asked);
@@ -459,7 +459,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         found && !bug!(FastPathForgetsPackages)
     }
 
-    /// The line comes from memory.
+    /// Brings the line from memory.
     #[inline(always)]
     fn bring_from_memory(
         &mut self,
@@ -484,7 +484,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         Ok((way, outcome))
     }
 
-    /// The line, from further out, enters the second cache and then the first.
+    /// Inserts a line from further out into the second cache and then into the first.
     #[inline(always)]
     fn fill_inner(
         &mut self,
@@ -502,7 +502,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> WayLanes<'
         self.fill_first(first, fill, outcome)
     }
 
-    /// The line enters the first cache.
+    /// Inserts the line into the first cache.
     #[inline(always)]
     fn fill_first(
         &mut self,

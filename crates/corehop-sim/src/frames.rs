@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The page frames of a working set in physical memory.
 //!
-//! A cache finds its sets by physical address, so that the frames a working set happens to get
-//! decide which of its lines are in each other's way. Base pages get random frames, as on a machine
-//! that has been up for a while; huge pages are contiguous inside; colours restrict the choice.
+//! A cache finds its sets by physical address, so the frames of a working set decide which of its lines compete for
+//! a set. Base pages get random frames, as on a machine that has been running for a while; huge pages are
+//! contiguous inside; page colours restrict the choice of frames.
 
 use std::collections::BTreeSet;
 
@@ -15,27 +15,27 @@ use corehop_plan::workload::Page;
 use super::spec::SpecError;
 use super::tags::{LineNumber, NO_LINE};
 
-/// A base page in bytes.
+/// The size of a base page in bytes.
 const BASE: u64 = 4 << 10;
-/// A huge page in bytes.
+/// The size of a huge page in bytes.
 const HUGE: u64 = 2 << 20;
-/// The memory of a node where the platform does not say, in bytes.
+/// The memory of a node in bytes, if the platform does not state the size.
 const UNSTATED: u64 = 32 << 30;
 
-/// The colours that a working set may have: of every `of` neighbouring frames those whose place is
-/// listed.
+/// The page colours that a working set may use: of every `of` consecutive frames, the frames at the listed
+/// positions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Colours {
     /// The number of colours.
     pub of: u32,
-    /// Those that may be used.
+    /// The colours that the working set may use.
     pub mine: Vec<u32>,
 }
 
 /// The physical memory of a machine, from which frames are drawn once each.
 #[derive(Debug, Clone)]
 pub struct Frames {
-    /// For each node its first line and the line after its last.
+    /// For each node, the first line of its memory and the line after the last.
     nodes: Vec<(u64, u64)>,
     /// The place of each node in the platform's list, by its number.
     numbers: Vec<u32>,
@@ -45,38 +45,38 @@ pub struct Frames {
     draw: DrawStream,
     /// Whether the pages of a working set are neighbours.
     contiguous: bool,
-    /// One in so many lines is simulated.
+    /// The sampling factor: one in `every` lines is simulated.
     every: u64,
 }
 
-/// A working set that finds no frames.
+/// The reason for which a working set gets no frames.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FramesError {
-    /// More than the simulated memory has, in the colours that it may use.
+    /// The working set is larger than the free simulated memory in the colours that the set may use.
     #[error(
         "a working set of {wss} does not fit into the simulated memory ({memory} on its node, in its colours): choose a smaller one, or state more `memory` in the platform file"
     )]
     Full {
-        /// The working set.
+        /// The size of the working set.
         wss: Bytes,
-        /// The amount there is.
+        /// The memory available in these colours, in bytes.
         memory: Bytes,
     },
-    /// A node that the platform lacks.
+    /// The plan names a node that the platform lacks.
     #[error("node {node} does not exist on this platform: name one of the nodes {nodes:?}")]
     Node {
         /// The node asked for.
         node: u32,
-        /// Those that exist.
+        /// The numbers of the nodes that exist.
         nodes: Vec<u32>,
     },
 }
 
 impl Frames {
-    /// The memory of `platform`, empty; `seed` decides which frames are drawn.
+    /// Creates the memory of `platform` with all frames free; `seed` decides which frames are drawn.
     ///
     /// # Errors
-    /// If it has more lines than can be told apart.
+    /// If the memory has more lines than a line number can distinguish.
     pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let line = platform.line_size().get();
         let own = |at: usize| platform.nodes[at].memory.as_ref().map(|fact| fact.value.get());
@@ -109,7 +109,7 @@ impl Frames {
         })
     }
 
-    /// From now on working sets get neighbouring frames, or any.
+    /// Sets whether later working sets get contiguous frames instead of random frames.
     pub fn set_contiguous(&mut self, contiguous: bool) {
         self.contiguous = contiguous;
     }
@@ -120,40 +120,40 @@ impl Frames {
         (size / self.line / self.every) as u32
     }
 
-    /// Goes on with draws of another stream.
+    /// Draws later frames from the random stream `stream`.
     pub fn redraw(&mut self, seed: u64, stream: u64) {
         self.draw = DrawStream::new(seed, stream);
     }
 
-    /// The place of the node whose memory `line` belongs to.
+    /// The index of the node whose memory contains `line`.
     #[inline(always)]
     pub fn home(&self, line: LineNumber) -> usize {
         let line = u64::from(line) * self.every;
         self.nodes.iter().position(|&(first, end)| (first..end).contains(&line)).unwrap_or(0)
     }
 
-    /// The place of the first node with memory, at or after `node`: where memory is taken from that
-    /// should come from there.
+    /// The index of the first node with memory, starting at `node`: the node that serves requests for memory of
+    /// `node`.
     fn node_with_memory(&self, node: usize) -> usize {
         let has = |&at: &usize| self.nodes[at].1 > self.nodes[at].0;
         let after = (0..self.nodes.len()).map(|step| (node + step) % self.nodes.len());
         after.into_iter().find(has).unwrap_or(0)
     }
 
-    /// The place of the node of this number.
+    /// The index of the node with this number.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the platform has no node with this number.
     pub fn node(&self, number: u32) -> Result<usize, FramesError> {
         let place = self.numbers.iter().position(|&other| other == number);
         place.ok_or_else(|| FramesError::Node { node: number, nodes: self.numbers.clone() })
     }
 
-    /// Takes frames for `wss` bytes on pages of kind `page`, from the node at place `node` or, where
-    /// that has no memory, the next that has. The lines, in virtual order.
+    /// Allocates frames for `wss` bytes on pages of kind `page`, from the node at index `node` or, if that node has
+    /// no memory, from the next node with memory. Returns the lines in virtual order.
     ///
     /// # Errors
-    /// If there is not as much left.
+    /// If the node has too little free memory.
     pub fn place(
         &mut self,
         wss: Bytes,
@@ -192,8 +192,8 @@ impl Frames {
         Ok(lines)
     }
 
-    /// Takes so many free neighbouring pages, the first of which fits; none if there seem to be none
-    /// left.
+    /// Allocates `count` free contiguous pages at a random suitable position; None if the search finds no free
+    /// range.
     fn draw_pages(
         &mut self,
         from: std::ops::Range<u64>,
@@ -212,7 +212,7 @@ impl Frames {
         None
     }
 
-    /// Takes neighbouring pages, unless part of them is taken.
+    /// Allocates contiguous pages starting at `frame`, unless part of the range is taken.
     fn take(&mut self, frame: u64, count: u64, size: u64) -> bool {
         let parts = size / BASE;
         let (first, end) = (frame * parts, (frame + count) * parts);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random numbers in the inner loops: a 64-bit congruential generator (Knuth's multiplier).
 
-/// A generator, by its state.
+/// A congruential generator; the field is the generator's state.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CongruentialGenerator(pub(super) u64);
 

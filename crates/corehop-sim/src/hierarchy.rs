@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The caches of a machine together: what an access does to all of them, in one step.
+//! The caches of a machine together: the effects of an access on all caches, applied in one step.
 
 use corehop_plan::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
 
@@ -15,66 +15,67 @@ use super::ways::WayCaches;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CachePath {
     pub(super) caches: [usize; MAX_LEVELS],
-    /// Of each its place among the caches inside the next one.
+    /// For each cache of the way, the cache's place among the children of the next cache outwards.
     pub(super) places: [usize; MAX_LEVELS],
     pub(super) len: usize,
-    /// None of them is exclusive, or treats writes in a way of its own.
+    /// No cache of the way is exclusive or mostly exclusive, is write-through, lacks write-allocate, or has a snoop
+    /// filter.
     pub(super) plain: bool,
 }
 
 /// The caches of a machine, with what they hold.
 ///
-/// A clone is a snapshot; caches that no line ever came to take no room in it.
+/// A clone is a snapshot. Caches that never held a line occupy no memory in the clone.
 #[derive(Debug, Clone)]
 pub struct Hierarchy<O = ()> {
     pub(super) caches: Vec<CacheNode>,
-    /// The caches that have none further out.
+    /// The outermost caches.
     pub(super) roots: Vec<usize>,
     /// One of the caches has a snoop filter.
     pub(super) filtered: bool,
-    /// For each CPU its way for data and its way for instructions.
+    /// The caches between each CPU and memory: the way for data, then the way for instructions.
     pub(super) paths: Vec<[CachePath; 2]>,
-    /// For each CPU and level (from 0) the ways that it may fill.
+    /// The ways that each CPU may fill, by CPU and level (from 0).
     masks: Vec<[u32; MAX_LEVELS]>,
     packages: Vec<usize>,
     pub(super) protocol: Protocol,
     pub(super) lookup: Lookup,
     pub(super) counters: Vec<CpuCounters>,
-    /// For each CPU what the quick loop knows of its ways, for data and for instructions.
+    /// The facts that the quick loop keeps about each CPU's caches, for data and for instructions.
     pub(super) ready: Vec<[Option<Box<WayCaches>>; 2]>,
-    /// The number of times that a cache may have got its first line.
+    /// Counts the events at which a cache may have received its first line.
     pub(super) fillings: u64,
     pub(super) observer: O,
 }
 
-/// The end of a search on a CPU's way.
+/// The result of searching a CPU's way for a line.
 enum SearchEnd {
-    /// In the cache at this place of the way, in this set and way.
+    /// The line is in the cache at this place of the way, in this set and way.
     Own(usize, u32, u32),
-    /// Inside the cache at this place, beside the way.
+    /// The line is inside the cache at this place, but in none of the caches on the CPU's way.
     Beside(usize, SnoopResponse),
-    /// Nowhere on this side of memory.
+    /// No cache below this root has the line.
     Nowhere,
 }
 
-/// An access under way.
+/// The state of an access that is in progress.
 pub(super) struct PendingAccess {
     pub(super) outcome: AccessOutcome,
-    /// The ways that may be filled, by level.
+    /// The mask of the ways that the access may fill, by level.
     pub(super) masks: [u32; MAX_LEVELS],
 }
 
-/// The state that new copies are filled with.
+/// The state that the new copies of a line receive.
 pub(super) struct Filling {
     pub(super) bits: Bits,
-    /// The outermost new copy has newer data than what is further out.
+    /// Whether the outermost new copy has newer data than the levels further out.
     pub(super) carried: bool,
-    /// Places of the way to fill: from the first to before the second.
+    /// The range of places on the way to fill: from the first number up to, but not including, the second.
     pub(super) places: (usize, usize),
 }
 
 impl Hierarchy {
-    /// Empty caches. `seed` starts the generators of caches with random replacement.
+    /// Creates empty caches. `seed` starts the generators of caches with random replacement.
     ///
     /// # Errors
     /// As [`Spec::check`].
@@ -84,7 +85,7 @@ impl Hierarchy {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// Empty caches with an observer.
+    /// Creates empty caches that report to `observer`.
     pub(super) fn observed(spec: &Spec, seed: u64, observer: O) -> Result<Self, SpecError> {
         spec.check()?;
         let mut caches: Vec<CacheNode> = Vec::new();
@@ -127,8 +128,8 @@ impl<O: Observer> Hierarchy<O> {
         })
     }
 
-    /// Lets `cpu` fill only these ways of its caches of this level (from 1): a partition. Hits are
-    /// possible in all ways. Ways beyond a cache's own are ignored.
+    /// Restricts `cpu` to filling the ways of `mask` in its caches of level `level` (from 1): a partition. Accesses
+    /// still hit in all ways. Bits beyond the ways of a cache are ignored.
     ///
     /// # Panics
     /// If the mask is empty or the level is beyond [`MAX_LEVELS`].
@@ -149,12 +150,13 @@ impl<O: Observer> Hierarchy<O> {
         path.caches[path.len - 1]
     }
 
-    /// The counts of this CPU's accesses so far.
+    /// The counters of the accesses that `cpu` has made so far.
     pub fn counters(&self, cpu: usize) -> &CpuCounters {
         &self.counters[cpu]
     }
 
-    /// The fate of the lines of the cache of this level and kind of use that serves `cpu`.
+    /// The counters of evicted, invalidated and snooped lines of the cache that serves `cpu` at this level and for
+    /// this kind of use.
     pub fn cache_counters(
         &self,
         cpu: usize,
@@ -176,7 +178,7 @@ impl<O: Observer> Hierarchy<O> {
         self.paths[cpu][usize::from(instruction)]
     }
 
-    /// `cpu` reads, writes or executes `line`.
+    /// Performs one access of `cpu` to `line`, with all effects on all caches.
     #[inline]
     pub fn access(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let counters = &mut self.counters[cpu];
@@ -208,7 +210,7 @@ impl<O: Observer> Hierarchy<O> {
         self.miss(cpu, &path, line, access)
     }
 
-    /// An access that the innermost cache cannot serve alone.
+    /// Performs an access that the innermost cache cannot serve alone.
     pub(super) fn beyond(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let path = self.path(cpu, access == Access::Fetch);
         let innermost = &self.caches[path.caches[0]];
@@ -220,9 +222,9 @@ impl<O: Observer> Hierarchy<O> {
         outcome
     }
 
-    /// Brings `line` into the cache of level `level` of `cpu`, for data, unless it is there or
-    /// further in. Nothing is counted for it but [`CpuCounters::prefetches`] and what it evicts.
-    /// Nothing happens where that cache is exclusive.
+    /// Brings `line` into the cache of level `level` of `cpu`, for data, unless it is there or further in. A
+    /// prefetch counts only in [`CpuCounters::prefetches`] and in the counters of the evicted lines. If the cache
+    /// of that level is exclusive, the call has no effect.
     pub fn prefetch(&mut self, cpu: usize, line: LineNumber, level: u32) -> Option<AccessOutcome> {
         let path = self.path(cpu, false);
         let caches = &path.caches[..path.len];
@@ -240,8 +242,8 @@ impl<O: Observer> Hierarchy<O> {
         Some(outcome)
     }
 
-    /// Takes `line` out of every cache, as `clflush` does; modified data goes to memory. Says
-    /// whether there was any.
+    /// Removes `line` from every cache, as `clflush` does; modified data goes to memory. Returns true if any cache
+    /// had modified data.
     pub fn flush(&mut self, line: LineNumber) -> bool {
         let mut dirty = false;
         for root in 0..self.roots.len() {
@@ -275,8 +277,8 @@ impl<O: Observer> Hierarchy<O> {
         counters.asked += u64::from(outcome.asked);
     }
 
-    /// Finds the line, settles with the other caches, and fills those of the way from place `first`
-    /// on. Also says whether a shared copy was upgraded, and what other roots answered.
+    /// Finds the line, resolves coherence with the other caches, and fills the caches of the way from place `first`
+    /// on. Also returns whether the access upgraded a shared copy, and the answers of the other roots.
     fn bring(
         &mut self,
         cpu: usize,
@@ -338,7 +340,7 @@ impl<O: Observer> Hierarchy<O> {
         SearchEnd::Nowhere
     }
 
-    /// The line is in a cache on the way.
+    /// Completes an access whose line is in a cache on the way.
     #[expect(clippy::too_many_arguments, reason = "they are one access")]
     fn own(
         &mut self,
@@ -402,7 +404,8 @@ impl<O: Observer> Hierarchy<O> {
         filling
     }
 
-    /// The line is in a cache beside the way, inside the one at place `at`, which lacks it.
+    /// Completes an access whose line is beside the way: inside the cache at place `at`, which lacks the line
+    /// itself.
     #[expect(clippy::too_many_arguments, reason = "they are one access")]
     fn beside(
         &mut self,
@@ -446,7 +449,7 @@ impl<O: Observer> Hierarchy<O> {
         Filling { bits, carried: false, places: (first, at) }
     }
 
-    /// The line is in no cache on this side of memory; other roots have answered.
+    /// Completes an access whose line no cache below this root has, after the other roots have answered.
     fn nowhere(
         &mut self,
         path: CachePath,
@@ -473,7 +476,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 }
 
-/// Tells each cache the one around it, and those inside, in the order of their numbers.
+/// Sets the parent and the children of each cache; children are in the order of their numbers.
 fn link(caches: &mut [CacheNode], paths: &mut [[CachePath; 2]]) {
     for path in paths.iter().flatten() {
         for pair in path.caches[..path.len].windows(2) {

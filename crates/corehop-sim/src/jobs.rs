@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The jobs of a plan, phase by phase, in chunks.
 //!
-//! Jobs run in chunks of [`CHUNK`], each from a snapshot of the machine under the phase's load: what a
-//! chunk does depends on the plan and the seed alone, so that chunks may run side by side, and any
-//! number of threads gives the same records. Chunks of one replicate share their frames; where the
-//! plan has no replicates each chunk has frames of its own, and its records say which.
+//! Jobs run in chunks of [`CHUNK`], each from a snapshot of the machine under the phase's load. The results of a
+//! chunk depend only on the plan and the seed, so that chunks can run in parallel and the records are the same for
+//! any number of threads. Chunks of one replicate share their frames; if the plan has no replicates, each chunk has
+//! its own frames, and its records state the random stream.
 
 use std::collections::BTreeMap;
 
@@ -18,18 +18,18 @@ use super::machine_state::MachineState;
 use super::recipe::{Recipe, SNAPSHOTS};
 use corehop_plan::parallel::{side_by_side, threads};
 
-/// The jobs that run one after the other from one snapshot.
+/// The number of jobs that run one after the other from one snapshot.
 const CHUNK: usize = 16;
-/// The chunks of each thread that are handed over together: few enough that who interrupts a run does not wait long,
+/// The number of chunks per thread that are delivered together: few enough that an interrupted run ends soon, and
 /// enough that threads seldom wait for each other.
 const AT_A_TIME: usize = 2;
-/// Some jobs that run one after the other, in one of so many sets.
+/// Some jobs that run one after the other on a machine with one sampling factor.
 struct Chunk {
     every: u32,
     jobs: Vec<usize>,
 }
 
-/// The jobs of a phase in the order in which they run: those together that need as many sets.
+/// The chunks of a phase in the order in which they run; jobs with the same sampling factor run together.
 fn chunks(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<Chunk> {
     let mut by_sets: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
     for (at, job) in plan.phases[number].jobs.iter().enumerate() {
@@ -43,8 +43,8 @@ fn chunks(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<Chunk> {
     by_sets.into_iter().flat_map(chunk).collect()
 }
 
-/// For each job of a phase how many jobs of its cell the plan has before it; nothing where the platform states no losses,
-/// which alone ask for it.
+/// The number of earlier jobs of the same cell, for each job of a phase; empty if the platform states no losses,
+/// which alone need these numbers.
 pub(super) fn turns(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<u32> {
     if recipe.platform.losses.is_empty() {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn turns(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<u32> {
     plan.phases[number].jobs.iter().map(|job| job.cell).map(turn).collect()
 }
 
-/// Runs a phase, chunk by chunk; what it came to.
+/// Runs a phase chunk by chunk, and returns its summed results.
 fn phase(
     recipe: &Recipe,
     plan: &Jobs,
@@ -112,7 +112,7 @@ fn phase(
     Ok((sum, RunEnd::Complete))
 }
 
-/// Runs the jobs of every phase, and adds what they come to to `total`.
+/// Runs the jobs of every phase, and adds their results to `total`.
 pub(super) fn run(
     recipe: &Recipe,
     plan: &Jobs,

@@ -3,10 +3,11 @@
 //!
 //! # What it is
 //!
-//! A [`Hierarchy`] is built from a [`Spec`], which is a platform with nothing missing. It answers
-//! every access with an [`AccessOutcome`]: who supplied the line, in which state, how far away, and what
-//! followed. An outcome holds no time: latency is a function of it, computed elsewhere, and so are
-//! queues. States change atomically; between two accesses every invariant holds.
+//! A [`Hierarchy`] is built from a [`Spec`], which is a platform with nothing missing. For every access the
+//! hierarchy returns an [`AccessOutcome`]: the supplier of the line, the state and the distance of the supplied
+//! copy, and the invalidations and write-backs that followed. An outcome holds no time: other modules compute
+//! latencies and queueing delays from outcomes. Cache states change atomically, so that every invariant holds
+//! between two accesses.
 //!
 //! ```text
 //! spec ── what is simulated, from a platform        prefetch, tlb ── beside the caches, optional
@@ -19,44 +20,46 @@
 //!
 //! # What a line's state means
 //!
-//! Each copy has three bits. *Alone*: no copy exists but in this cache, inside it, and further out
-//! on its own way to memory. *Dirty*: newer than what is further out. *Forward*: its package answers
-//! others. The states of the protocols are combinations: M is alone and dirty, E alone, O dirty, F
-//! forward, S none. From this follows for every tree of caches, of any depth and inclusion:
+//! Each copy of a line has three bits. *Alone*: no other copy exists, except inside this cache and further out on
+//! this cache's own way to memory. *Dirty*: this copy is newer than the copies further out. *Forward*: the package
+//! of this copy answers requests of other packages. The states of the protocols are combinations of these bits: M
+//! is alone and dirty, E alone, O dirty, F forward, S none. For every tree of caches, of any depth and inclusion,
+//! the three bits imply these rules:
 //!
-//! - A hit needs to ask others only in two cases: a write to a line that is not alone, and a read
-//!   that found the line further out, alone, where a cache inside may have newer data.
-//! - Newer data is given to the outermost cache around it, as soon as others may read it. Below a
-//!   cache that holds the line there is therefore newer data only while it is held alone; but a
-//!   mostly exclusive cache may have a clean copy beside the owner inside (MOESI).
-//! - An inclusive cache knows which caches inside may have a line, by a bit for each. Bits are set
-//!   when a line goes inwards and stay when a clean line is dropped in silence; where exactly one
-//!   cache may have the line, and alone, it is asked, and a bit found stale is cleared (as the core
-//!   valid bits of Intel's inclusive level-3 caches). Non-inclusive and exclusive caches ask all
-//!   caches inside; whether by a directory or by snooping changes what is counted, and no state. With
-//!   a snoop filter every line inside has an entry, or it leaves.
-//! - An exclusive cache takes every line that leaves the caches inside as the last copy there; a
-//!   hit takes the line out again. A mostly exclusive one does so with lines that are held alone;
-//!   others enter it from the first cache that drops them, and stay when they are read, until one
-//!   is written. Whether a processor tells sharers by the state of a line alone, no source says.
-//!   A non-inclusive one is filled on the way in, and takes dirty lines that leave.
-//! - A new line is in before the one it displaces arrives further out.
+//! - A cache that hits has to ask other caches only in two cases: a write to a line that is not alone, and a read
+//!   that found the line further out, alone, while a cache inside may have newer data.
+//! - A cache passes newer data to the outermost cache around it as soon as other caches may read the line. Below a
+//!   cache that holds a line, newer data therefore exists only while that line is held alone; the exception is a
+//!   mostly exclusive cache, which may keep a clean copy beside the owner inside (MOESI).
+//! - An inclusive cache knows which caches inside may have a line, by a bit for each. An inclusive cache sets such
+//!   a bit when a line moves inwards; the bit stays when an inner cache silently drops a clean line. If exactly one
+//!   inner cache may have the line, and alone, the inclusive cache asks that inner cache and clears a stale bit (as
+//!   the core valid bits of Intel's inclusive level-3 caches). Non-inclusive and exclusive caches ask all caches
+//!   inside; using a directory or snooping changes the counters, but no cache state. With a snoop filter, a line
+//!   without an entry leaves the caches inside.
+//! - An exclusive cache takes every line that leaves the caches inside as the last copy there; a hit removes the
+//!   line from the exclusive cache. A mostly exclusive cache treats lines that are held alone in this way; a shared
+//!   line enters the mostly exclusive cache when the first inner cache drops that line, and stays when the line is
+//!   read, until a CPU writes the line. No source says whether a processor recognises sharers by the state of a
+//!   line alone. A non-inclusive cache is filled on the way in, and takes dirty lines that leave the caches inside.
+//! - A cache stores a new line before the displaced line arrives further out.
 //!
-//! Across roots (packages, or parts of them without a common cache): under MESI a modified line
-//! that is read goes to memory too, and clean lines come from memory; under MESIF the last reader
-//! forwards; under MOESI the owner keeps the newer data.
+//! Across roots (packages, or parts of them without a common cache): under MESI a modified line goes to memory when
+//! another root reads the line, and clean lines come from memory; under MESIF the last reader forwards; under MOESI
+//! the owner keeps the newer data.
 //!
 //! # What it costs
 //!
-//! An innermost hit is one vector compare of a set, a few bit operations, and no counter of its own.
-//! An uninterrupted job runs in one loop, which prefetches on the host the sets that it
-//! will need some visits ahead; see `sim/run-*` of the benchmark `sim`. Caches that were never used
-//! occupy nothing, in a clone as well.
+//! A hit in the innermost cache costs one vector compare of a set and a few bit operations, and updates no counter
+//! of its own. An uninterrupted job runs in one loop, which prefetches the needed sets into the host's caches some
+//! visits ahead; see `sim/run-*` of the benchmark `sim`. Caches that were never used occupy no memory, in a clone
+//! as well.
 //!
 //! # What it does not know
 //!
-//! Time, speculation, store buffers, non-temporal stores, banks; caches that predict which core
-//! holds a line; directories that know only some of the sharers of a line.
+//! The caches here have no notion of time, speculation, store buffers, non-temporal stores or banks. Caches that
+//! predict which core holds a line are not simulated, nor are directories that know only some of the sharers of a
+//! line.
 #![forbid(unsafe_code)]
 #![expect(clippy::inline_always, reason = "the path of a hit is one loop; measured")]
 

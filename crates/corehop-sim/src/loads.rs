@@ -14,24 +14,25 @@ use super::recipe::Recipe;
 use super::times::{Picos, picos};
 use super::walker::Walker;
 
-/// The unit of a device's transfers, as in the live load.
+/// The size of a device's transfer, as in the live load.
 const BLOCK: Bytes = Bytes::from_kib(256);
-/// A datagram and its copy, as the live load has them.
+/// The size of a datagram and its copy, as in the live load.
 const MESSAGES: Bytes = Bytes::from_kib(64);
-/// The lines that locked instructions go to, as the live load has them.
+/// The size of the memory that locked instructions access, as in the live load.
 const LOCKED: Bytes = Bytes::from_kib(4);
-/// The number of times polluters go through their memory before a snapshot of a loaded phase is taken, or
-/// through as much as all caches hold, whichever is less.
+/// The number of passes of polluters over their memory, or over as much memory as all caches hold if that is less,
+/// before the snapshot of a loaded phase.
 const LAPS: u64 = 2;
 const FILLS: u64 = 8;
-/// The longest that a machine runs under its load before the snapshot, in picoseconds: 100 ms.
+/// The longest time for which a machine runs under its load before the snapshot, in picoseconds: 100 ms.
 const LONGEST_WARM_UP: Picos = 100_000_000_000;
 
-/// The time it runs on to learn each polluter's demand on the servers, in picoseconds: 1 ms.
+/// The additional run time in which the machine measures each polluter's demand on the servers, in picoseconds: 1
+/// ms.
 const LEARNED_IN: Picos = 1_000_000_000;
 
 impl Recipe {
-    /// The machine with the load of a phase running, at rest.
+    /// Returns a machine in a steady state under the load of a phase.
     pub(super) fn under(
         &self,
         load: &Load,
@@ -55,10 +56,11 @@ impl Recipe {
         Ok(state)
     }
 
-    /// Starts `load` on the CPUs at `places`; what each of its threads goes through before it begins again.
+    /// Starts `load` on the CPUs at `places`. Returns the amount of memory that each thread of the load walks over
+    /// before it restarts.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] where it cannot be simulated, with the remedy.
+    /// [`MachineError::NotPossible`] if the load cannot be simulated, with the remedy.
     fn start(
         &self,
         load: &Load,
@@ -113,7 +115,7 @@ impl Recipe {
         }
     }
 
-    /// A time that a load needs the platform to state.
+    /// A time that a load needs and that the platform must state.
     fn stated(
         &self,
         what: &str,
@@ -133,7 +135,7 @@ impl Recipe {
         picos(&self.platform, cpu, fact.value).map_err(|error| refused(error.to_string()))
     }
 
-    /// One device serves the threads on all these CPUs, each with a buffer of its own.
+    /// Starts a device that serves the threads on all these CPUs; each thread has its own buffer.
     fn start_devices(
         &self,
         places: &[usize],
@@ -148,7 +150,7 @@ impl Recipe {
         Ok(BLOCK)
     }
 
-    /// Threads that all write the same lines.
+    /// Starts threads that all write the same lines with locked instructions.
     fn start_locks(
         &self,
         places: &[usize],
@@ -162,8 +164,8 @@ impl Recipe {
         Ok(LOCKED)
     }
 
-    /// The walk of a program with a changing working set. Its memory is in huge pages: in base pages that
-    /// lie anywhere it would leave no huge frame whole.
+    /// The walk of a program with a changing working set. The program's memory is in huge pages, because randomly
+    /// placed base pages would leave no free huge frame.
     fn changing_on(
         &self,
         state: &mut MachineState,
@@ -177,7 +179,7 @@ impl Recipe {
     }
 }
 
-/// Lets the load run until it has made so many visits, or for [`LONGEST_WARM_UP`].
+/// Runs the load until its threads have made `visits` visits, at most for [`LONGEST_WARM_UP`].
 fn warm_up(state: &mut MachineState, visits: u64) {
     const STEP: Picos = 1_000_000_000;
     while state.visits() < visits && state.now() < LONGEST_WARM_UP {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The simulated machine behind the seam: carries out plans as the live one does.
+//! The simulated machine, which runs plans through the same interface as the live machine.
 
 use serde_json::{Map, Value, json};
 
@@ -18,12 +18,12 @@ use super::{gang, jobs, switch, tasks};
 pub struct SimMachine {
     recipe: Recipe,
     sum: Sum,
-    /// Whether a plan had working sets of which sets were left out for their size.
+    /// Whether a plan had large working sets, for which only some of the cache sets were simulated.
     large_sampled: bool,
 }
 
 impl SimMachine {
-    /// The machine of `platform`.
+    /// Creates a machine that simulates `platform`.
     ///
     /// # Errors
     /// [`MachineError::NotPossible`] names the fact that its file lacks or that cannot be simulated.
@@ -31,10 +31,10 @@ impl SimMachine {
         Self::partitioned(platform, Partitioning::default())
     }
 
-    /// The machine of `platform`, its memory and caches shared out.
+    /// Creates a machine that simulates `platform` with partitioned memory and caches.
     ///
     /// # Errors
-    /// As [`SimMachine::new`], and where the platform cannot be shared out so.
+    /// As [`SimMachine::new`], and if the platform does not support the partitioning.
     pub fn partitioned(
         platform: Platform,
         partitioning: Partitioning,
@@ -46,26 +46,27 @@ impl SimMachine {
         })
     }
 
-    /// The same machine with [`Sampling::Most`].
+    /// Returns this machine with [`Sampling::Most`].
     #[must_use]
     pub fn sampled(self) -> Self {
         self.sampling(Sampling::Most)
     }
 
-    /// The same machine, in which some working sets are simulated in some of the sets of all caches.
+    /// Returns this machine with the sampling rule `sampling`, which selects the working sets for which only some
+    /// sets of each cache are simulated.
     #[must_use]
     pub fn sampling(self, sampling: Sampling) -> Self {
         Self { recipe: Recipe { sampling, ..self.recipe }, ..self }
     }
 
-    /// The same machine with other polluters: they need so long for a line besides accessing it.
+    /// Returns this machine with slower polluters, which spend `pause` on each line in addition to the access.
     #[must_use]
     pub fn pausing(self, pause: Picos) -> Self {
         Self { recipe: Recipe { pause, ..self.recipe }, ..self }
     }
 }
 
-/// The refusal of a kind that says of itself that only the live machine runs it.
+/// The error for a kind of plan that declares that only the live machine runs the plan.
 fn only_live<K: Kind>(_: &K) -> MachineError {
     MachineError::NotPossible {
         what: const { K::ONLY_LIVE.expect("the kind itself says so") }.to_owned(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated machine in motion: one measured job, the polluters beside it, and time.
 //!
-//! The earliest thread acts next, so requests reach the caches and the servers in the order of
-//! simulated time, exactly. Time is in whole picoseconds.
+//! The thread with the earliest clock acts next, so requests reach the caches and the servers exactly in the order
+//! of simulated time. Time is in whole picoseconds.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::SteadyStateTest;
@@ -26,44 +26,47 @@ use super::timing::{LatencyScaling, PendingVisit, PrefetchQueue, VisitTiming};
 use super::walk::{Does, RetryBackoff};
 use super::walker::{Visit, WalkParameters, Walker};
 
-/// With one set in so many the host's own caches hold all of the simulated ones.
+/// The sampling factor from which on the host's own caches hold all simulated sets.
 const FITS: Picos = 8;
 
-/// The number of visits of others between two looks whether anything of the job's is left.
+/// The number of visits by other threads after which the simulation checks again whether any cache still holds a
+/// line of the job.
 const LOOK_EVERY: u32 = 2_048;
-/// The number of visits between two looks whether the run has to end: at most some 10 ms.
+/// The number of visits between two checks whether the run has to end; at most some 10 ms of host time.
 const STOP_EVERY: u32 = 16_384;
-/// The turns of job and others between two such looks, each of which has no more than so many visits of both.
+/// The number of turns of the job and of others between two checks whether the run has to end; each turn has a
+/// limited number of visits.
 const TURNS: u64 = 64;
 
-/// The caches, servers and threads of a machine. A clone is a snapshot.
+/// The caches, servers and threads of a simulated machine. A clone is a snapshot.
 #[derive(Debug, Clone)]
 pub struct MachineState {
     caches: Hierarchy,
     timing: VisitTiming,
     shares: WayPartition,
-    /// The physical memory.
+    /// The physical memory of the machine.
     pub frames: Frames,
     actors: Actors,
-    /// The CPU that the job had last.
+    /// The CPU on which the job ran last.
     last: Option<usize>,
     now: Picos,
     package_clock: PackageClock,
-    /// The last requests of prefetchers; empty between two visits.
+    /// The lines that prefetchers requested during the current visit; empty between two visits.
     wanted: PrefetchQueue,
     /// Whether the run has to end.
     stop: Stop,
-    /// Whether something was left undone because the run had to end.
+    /// Whether the simulation left something undone because the run had to end.
     is_cut: bool,
 }
 
 impl MachineState {
-    /// An empty machine; `seed` decides frames and random replacement. Of its sets one in `every`, a power of
-    /// two, is simulated (1: all), or as few as the platform's can be sampled to; the time of a line is then
-    /// that of so many. Prefetchers, which need whole pages, are off in it.
+    /// Creates an empty machine; `seed` decides frames and random replacement. The machine simulates one in `every`
+    /// of its cache sets (a power of two; 1 simulates all sets), or as few as the platform's caches allow; the time
+    /// of one simulated line then counts `every` times. Prefetchers need whole pages, so they are off in a sampled
+    /// machine.
     ///
     /// # Errors
-    /// Names the fact that the platform lacks or that cannot be simulated.
+    /// The error names the fact that the platform lacks or that cannot be simulated.
     pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let spec = Spec::from_platform(platform)?;
         let sparser = (0..=every.ilog2()).rev().map(|power| 1 << power);
@@ -87,23 +90,24 @@ impl MachineState {
         })
     }
 
-    /// From now on everything that takes long ends early when `stop` is asked.
+    /// Makes all long operations end early once `stop` is requested.
     pub(super) fn heed(&mut self, stop: &Stop) {
         self.stop = stop.clone();
     }
 
-    /// Whether the run has to end; from then on the state is cut short.
+    /// Whether the run has to end. If so, the state is marked as cut short.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_cut = self.is_cut || self.stop.is_asked();
         self.is_cut
     }
 
-    /// Whether something was left undone because the run had to end: what came of it is worthless.
+    /// Whether the simulation left something undone because the run had to end; the results are then worthless.
     pub(super) const fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Shares caches out from now on: what the job may fill on the CPU it has, and what all others.
+    /// Partitions the caches from now on: `job` lists the ways that the job may fill on its current CPU, `others`
+    /// the ways for all other users.
     pub fn share(&mut self, job: &[Ways], others: &[Ways]) {
         self.shares = WayPartition { job: job.to_vec(), others: others.to_vec() };
         for cpu in 0..self.timing.nodes.len() {
@@ -111,57 +115,58 @@ impl MachineState {
         }
     }
 
-    /// From here on frames, and service times that drift, are drawn anew.
+    /// Draws later frames and drifting service times from the random stream `stream`.
     pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
         self.frames.redraw(seed, stream);
         self.timing.servers.redraw(seed, stream);
     }
 
-    /// The time.
+    /// The simulated time.
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// The caches.
+    /// The caches of the machine.
     pub fn caches(&self) -> &Hierarchy {
         &self.caches
     }
 
-    /// The place of the node of a CPU.
+    /// The index of the node of `cpu`.
     pub fn node_of(&self, cpu: usize) -> usize {
         self.timing.nodes[cpu]
     }
 
-    /// Lets a thread walk on `cpu` from now on, whenever the job does not have that CPU.
+    /// Starts a thread that walks on `cpu` from now on, whenever the job does not have that CPU.
     pub fn add_actor(&mut self, cpu: usize, walker: Walker) {
         self.add(cpu, ActorRole::Walks(walker));
     }
 
-    /// Lets somebody act on `cpu` from now on.
+    /// Starts an actor with this role on `cpu`.
     pub fn add(&mut self, cpu: usize, role: ActorRole) {
         self.actors.add(cpu, self.caches.root_of(cpu), role, self.now);
     }
 
-    /// Lets a preemptor have `cpu` from now on, alone.
+    /// Gives `cpu` to a preemptor, which runs there alone from now on.
     pub fn preempt(&mut self, cpu: usize, walker: Walker) {
         self.actors.preempt(cpu, self.caches.root_of(cpu), walker, self.now);
     }
 
-    /// Ends the preemptor on `cpu`, and hands it back with the lines that it has visited. It has kept the
-    /// package awake until now.
+    /// Ends the preemptor on `cpu`, and returns its walker with the number of lines visited. The preemptor has kept
+    /// the package awake until now.
     pub fn end_preemption(&mut self, cpu: usize) -> Option<(Walker, u64)> {
         let (walker, visits) = self.actors.remove(cpu, self.now)?;
         self.package_clock.leave(cpu, self.now);
         Some((walker, visits * self.timing.weight))
     }
 
-    /// The lines that all actors have visited.
+    /// The number of lines that all actors have visited.
     pub fn visits(&self) -> u64 {
         self.actors.visits() * self.timing.weight
     }
 
-    /// Lets the job have `cpu`: an actor that walks there waits. Of those who share no cache with it now or
-    /// before it could notice nothing but the queues, and no more of them is simulated.
+    /// Gives `cpu` to the job, so that an actor that walks there waits. The job shares no cache with some of the
+    /// actors, now or before; the job notices only the queues that such an actor causes, so the simulation reduces
+    /// that actor to its queues.
     pub fn take_cpu(&mut self, cpu: usize) {
         self.release();
         let alone = |package| !self.actors.any(|cpu| self.package_clock.package(cpu) == package);
@@ -176,25 +181,25 @@ impl MachineState {
         self.shares.to_job(&mut self.caches, cpu);
     }
 
-    /// As [`MachineState::take_cpu`], for a job that begins: its CPU is awake.
+    /// As [`MachineState::take_cpu`], for a new job, whose CPU is already awake.
     pub fn begin_on(&mut self, cpu: usize) {
         self.timing.begin_job();
         self.take_cpu(cpu);
         self.package_clock.is_up();
     }
 
-    /// A walk of a user begins on a CPU.
+    /// Records that a walk of `user` begins on `cpu`.
     #[inline]
     pub(super) fn begin_walk(&mut self, (cpu, user): (usize, User)) {
         self.timing.begin_walk(cpu, user);
     }
 
-    /// `cpu` is switched to the thread `to`.
+    /// Switches `cpu` to the thread `to`.
     pub(super) fn switch(&mut self, cpu: usize, to: User) {
         self.timing.switch(cpu, to);
     }
 
-    /// Takes the lines out of all caches.
+    /// Flushes these lines from all caches.
     pub fn flush(&mut self, lines: &[LineNumber]) {
         for (at, &line) in lines.iter().enumerate() {
             if let Some(&later) = lines.get(at + AHEAD) {
@@ -204,7 +209,8 @@ impl MachineState {
         }
     }
 
-    /// Takes a share of the lines out of all caches, each with that probability: others of the host had them.
+    /// Removes each of these lines from all caches with probability `share`, as if other users of the host had
+    /// evicted it.
     pub(super) fn lose(&mut self, lines: &[LineNumber], share: f64, draw: &mut DrawStream) {
         if share <= 0.0 {
             return;
@@ -216,7 +222,7 @@ impl MachineState {
         }
     }
 
-    /// The job walks over its working set once on `cpu`, from its beginning.
+    /// Makes the job walk once over its working set on `cpu`, from the beginning of the set.
     pub fn walk(&mut self, cpu: usize, walker: &mut Walker) -> PassCounts {
         walker.restart();
         self.begin_walk((cpu, User::Job));
@@ -242,8 +248,8 @@ impl MachineState {
         pass
     }
 
-    /// The same for a pass that follows those of `steady` with nothing between them. A pass that must come to the same as the
-    /// one before is not simulated.
+    /// As [`MachineState::walk`], for a pass that directly follows the passes of `steady`. A pass that must repeat
+    /// the previous pass exactly is not simulated.
     pub(super) fn walk_on(
         &mut self,
         cpu: usize,
@@ -274,7 +280,8 @@ impl MachineState {
         pass
     }
 
-    /// The job makes at most `left` visits until somebody else acts; how many it leaves.
+    /// Lets the job make at most `left` visits until another thread acts, and returns the number of visits still to
+    /// make.
     fn go_on(
         &mut self,
         cpu: usize,
@@ -305,13 +312,13 @@ impl MachineState {
         job.left
     }
 
-    /// One visit of a thread of a gang at time `at`, which no later call may precede: how long it
-    /// keeps the thread.
+    /// Makes one visit of a gang's thread at time `at`; no later call may be earlier. Returns the time for which
+    /// the visit keeps the thread.
     pub fn act(&mut self, cpu: usize, visit: Visit, manner: WalkParameters, at: Picos) -> Picos {
         self.act_as((cpu, User::Others), visit, manner, at)
     }
 
-    /// The same by a user of the CPU's TLBs.
+    /// As [`MachineState::act`], on behalf of a stated user of the CPU's TLBs.
     pub(super) fn act_as(
         &mut self,
         by: (usize, User),
@@ -323,15 +330,15 @@ impl MachineState {
         self.visit(by, visit, manner, at)
     }
 
-    /// A task has `cpu` from the time `at` on, which no later call may precede: an actor that walks
-    /// there waits.
+    /// Gives `cpu` to a task from time `at` on, so that an actor that walks there waits. No later call may be
+    /// earlier than `at`.
     pub fn occupy(&mut self, cpu: usize, at: Picos) {
         self.run_until(at);
         self.actors.take(cpu, self.now);
         self.shares.to_job(&mut self.caches, cpu);
     }
 
-    /// No task has `cpu` from the time `at` on, which no later call may precede.
+    /// Takes `cpu` from its task at time `at`. No later call may be earlier than `at`.
     pub fn vacate(&mut self, cpu: usize, at: Picos) {
         self.run_until(at);
         if self.actors.any(|other| other == cpu) {
@@ -347,13 +354,13 @@ impl MachineState {
         self.now = self.now.max(at);
     }
 
-    /// The lines that accesses of a CPU have had from beyond its own last level of cache.
+    /// The number of lines that accesses of `cpu` fetched from beyond the CPU's own last level of cache.
     pub fn misses(&self, cpu: usize) -> u64 {
         self.caches.counters(cpu).last_level_misses() * self.timing.weight
     }
 
-    /// A pass over other data, in no time: the operating system's. It does not queue, or all of
-    /// its lines would be asked for at once.
+    /// Walks once over the operating system's data, in zero simulated time. The accesses bypass the queues, because
+    /// otherwise all lines would be requested at the same instant.
     pub fn touch_untimed(&mut self, cpu: usize, walker: &mut Walker) {
         let servers = std::mem::take(&mut self.timing.servers);
         walker.restart();
@@ -364,7 +371,7 @@ impl MachineState {
         self.timing.servers = servers;
     }
 
-    /// The job walks until its working set is at rest.
+    /// Makes the job walk until its working set reaches a steady state in the caches.
     pub(super) fn settle(&mut self, cpu: usize, walker: &mut Walker, steady: &mut SteadyPasses) {
         let mut rest = SteadyStateTest::new();
         for _ in 0..SteadyStateTest::MOST_PASSES {
@@ -374,8 +381,8 @@ impl MachineState {
         }
     }
 
-    /// The job is off its CPU for `length`; others run. With nothing left of the job's `lines` in
-    /// any cache the rest of the time is skipped: nothing more can be lost.
+    /// Advances time by `length` while the job is off its CPU and other threads run. Once no cache holds any of the
+    /// job's `lines`, the rest of the time is skipped because nothing more can be lost.
     pub fn pass_time(&mut self, length: Picos, lines: &[LineNumber]) {
         self.release();
         let end = self.now + length;
@@ -391,7 +398,7 @@ impl MachineState {
         self.now = end;
     }
 
-    /// Lets the machine run by itself for `length`, to the end.
+    /// Runs the machine without the job for the whole of `length`.
     pub fn warm_up(&mut self, length: Picos) {
         self.release();
         self.actors.set(None, None, self.now);
@@ -400,7 +407,7 @@ impl MachineState {
         self.run_others(self.now);
     }
 
-    /// Lets the machine run by itself for `length`, and sees what everybody asks of the servers.
+    /// Runs the machine without the job for `length`, and records each thread's demand on the servers.
     pub fn learn(&mut self, length: Picos) {
         if !self.timing.servers.is_empty() {
             self.timing.remote_polluters.begin(self.now);
@@ -409,7 +416,7 @@ impl MachineState {
         }
     }
 
-    /// The actors that waited for the job to leave its CPU go on.
+    /// Resumes the actors that waited for the job to leave its CPU.
     fn release(&mut self) {
         if let Some(cpu) = self.actors.release(self.now) {
             self.package_clock.leave(cpu, self.now);
@@ -417,7 +424,7 @@ impl MachineState {
         }
     }
 
-    /// Moves all clocks on, as if so much time had passed.
+    /// Moves all clocks on by `time` without simulating the time.
     fn skip(&mut self, time: Picos) {
         self.actors.skip(time);
         self.timing.remote_polluters.skip(time);
@@ -433,7 +440,7 @@ impl MachineState {
         }
     }
 
-    /// Lets others act, at most so many times: the time at which the next one would act, if that is
+    /// Lets other threads act at most `most` times. Returns the time at which the next thread would act, if that is
     /// before `until`.
     fn run_some(&mut self, until: Picos, most: u32) -> Option<Picos> {
         for _ in 0..most {
@@ -462,7 +469,8 @@ impl MachineState {
         self.actors.next().map(|(_, at)| at).filter(|&at| at < until)
     }
 
-    /// A device moves a line: what it writes is in no cache any more, what it reads is in memory again.
+    /// Simulates a device that moves a line: a line that the device writes leaves all caches, and modified data of
+    /// a line that the device reads goes to memory first.
     fn transfer(&mut self, cpu: usize, transfer: Transfer, at: Picos) -> Picos {
         let node = self.frames.home(transfer.line);
         self.caches.flush(transfer.line);
@@ -471,7 +479,7 @@ impl MachineState {
         transfer.takes * self.timing.weight
     }
 
-    /// One visit at time `at`: how long it keeps the thread.
+    /// Makes one visit at time `at`, and returns the time for which the visit keeps the thread.
     #[inline]
     fn visit(
         &mut self,
@@ -495,7 +503,7 @@ impl MachineState {
     }
 }
 
-/// The ways that each user may fill.
+/// The cache ways that the job and the other users may fill.
 #[derive(Debug, Clone, Default)]
 struct WayPartition {
     job: Vec<Ways>,
@@ -528,10 +536,10 @@ impl Hierarchy {
     }
 }
 
-/// Looks for lines of the job that are still in some cache.
+/// Searches for lines of the job that are still in some cache.
 struct Left<'a> {
     lines: &'a [LineNumber],
-    /// A line that was there at the last look: the first to look for.
+    /// The index of a line that a cache held at the last check; the next check starts there.
     at: usize,
 }
 

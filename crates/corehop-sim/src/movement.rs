@@ -39,7 +39,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The copy in `x`, which is held alone, was written.
+    /// Handles a write to the copy in `x`, which is held alone.
     fn written(&mut self, x: usize, line: LineNumber, ongoing: &mut PendingAccess) {
         let Some((set, way)) = self.caches[x].locate(line) else { return };
         let mut bits = self.caches[x].bits(set, way);
@@ -57,7 +57,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Puts a line into a cache that lacks it.
+    /// Inserts a line into a cache that lacks the line.
     #[inline]
     pub(super) fn put(
         &mut self,
@@ -82,7 +82,7 @@ impl<O: Observer> Hierarchy<O> {
         (inserted.set, inserted.way)
     }
 
-    /// Deals with what a line that came into `x` displaced.
+    /// Handles the line that a new line displaced from `x`.
     #[inline]
     pub(super) fn displaced(&mut self, x: usize, inserted: Inserted, ongoing: &mut PendingAccess) {
         let Inserted { victim, mut bits, sharers, .. } = inserted;
@@ -97,8 +97,8 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The inner caches in these places give up a line that left `x`, which includes them; whether
-    /// one of them had newer data.
+    /// Removes a line that left the inclusive cache `x` from the inner caches in the places of `sharers`. Returns
+    /// whether one of them had newer data.
     #[inline]
     fn purge_inside(&mut self, x: usize, line: LineNumber, mut sharers: u64) -> bool {
         if bug!(NoBackInvalidation) {
@@ -113,14 +113,15 @@ impl<O: Observer> Hierarchy<O> {
         newer
     }
 
-    /// `x` and all inside give up a line; whether one of them had newer data.
+    /// Removes a line from `x` and all caches inside. Returns whether one of them had newer data.
     #[inline]
     fn purge(&mut self, x: usize, line: LineNumber) -> bool {
         let cache = &mut self.caches[x];
         if cache.is_innermost() { cache.give_up(line) } else { self.purge_outer(x, line) }
     }
 
-    /// The same of a cache with others inside.
+    /// Removes a line from `x`, which has caches inside, and from those caches. Returns whether one of them had
+    /// newer data.
     fn purge_outer(&mut self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         let here = cache.locate(line);
@@ -142,7 +143,7 @@ impl<O: Observer> Hierarchy<O> {
         newer
     }
 
-    /// Gives a line that left `x` (or newer data of it) to the caches further out, or memory.
+    /// Passes a line that left `x`, or newer data of the line, to the caches further out or to memory.
     pub(super) fn hand_out(
         &mut self,
         x: usize,
@@ -180,7 +181,8 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Whether a mostly exclusive cache has the line that leaves one inside. It takes newer data.
+    /// Whether a mostly exclusive cache already has the line that leaves a cache inside; if so, takes newer data of
+    /// the line.
     fn stayed(&mut self, outer: usize, line: LineNumber, bits: Bits) -> bool {
         let Some((set, way)) = self.caches[outer].locate(line) else { return false };
         if bits.dirty && !bug!(StayedLineLosesData) {
@@ -189,8 +191,8 @@ impl<O: Observer> Hierarchy<O> {
         true
     }
 
-    /// Whether a line that leaves `from` goes into the exclusive cache around it: no other cache
-    /// inside that one has it, or it is shared and the cache mostly exclusive.
+    /// Whether a line that leaves `from` enters the exclusive cache around `from`: either no other inner cache has
+    /// the line, or the line is shared and the cache is mostly exclusive.
     fn enters(&self, outer: usize, from: usize, line: LineNumber, bits: Bits) -> bool {
         if bug!(ExclusiveTakesOnlyDirty) && !bits.dirty {
             return false;
@@ -202,7 +204,7 @@ impl<O: Observer> Hierarchy<O> {
         bug!(ExclusiveDuplicates) || !self.has_inside(inside, line)
     }
 
-    /// Newer data arrives at a cache from one inside it.
+    /// Stores newer data of a line that arrives from an inner cache.
     fn absorb(
         &mut self,
         outer: usize,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An observer of events inside the caches, for tests; the default observes nothing, at no cost.
+//! An observer of events inside the caches, for tests; the default observer ignores all events and costs nothing.
 
 use super::tags::LineNumber;
 
-/// Hears of every search in a cache, and of every line that goes to memory.
+/// Observes every look-up in a cache, and every line written to memory.
 pub trait Observer {
-    /// Whether it wants to be told; hits of the innermost caches are then slower.
+    /// Whether the observer is active, which makes hits in the innermost caches slower to simulate.
     const ON: bool;
-    /// A line was looked for in a cache, and found there or not.
+    /// Reports that a line was looked up in a cache, and whether the cache had the line.
     fn looked_up(&mut self, hit: bool);
-    /// A line was written to memory.
+    /// Reports that a line was written to memory.
     fn written_back(&mut self, line: LineNumber);
 }
 

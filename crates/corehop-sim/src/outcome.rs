@@ -6,33 +6,34 @@ use corehop_plan::platform::{Distance, Found, Supplier};
 /// The action of a CPU on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Loads from it.
+    /// Loads from the line.
     Read,
-    /// Stores to it.
+    /// Stores to the line.
     Write,
-    /// Executes it.
+    /// Fetches the line as instructions.
     Fetch,
 }
 
-/// The source of a line, and what followed: 8 bytes.
+/// The source of a line that an access needed, and the side effects of the access (8 bytes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AccessOutcome {
     /// The supplier of the line.
     pub supplier: Supplier,
-    /// The level of the cache that supplied it; 0 for memory. Of a peer with modified data the
-    /// innermost cache that had it.
+    /// The level of the cache that supplied the line; 0 for memory. If a peer had modified data, the level of the
+    /// innermost cache with that data.
     pub level: u8,
-    /// Whether it was newer than memory there.
+    /// The state of the line at its supplier: unmodified, or newer than memory.
     pub state: Found,
-    /// The distance of a peer that supplied it; `Distance::Core` otherwise.
+    /// The distance of the peer that supplied the line; `Distance::Core` if no peer did.
     pub distance: Distance,
     /// Copies in other caches that the access invalidated (at most 255 are counted).
     pub invalidated: u8,
-    /// The farthest of these.
+    /// The distance of the farthest copy that the access invalidated.
     pub farthest: Distance,
-    /// Caches that were asked for the line: those beside the way to memory, each with all inside.
+    /// The number of caches asked for the line: caches beside the way to memory, each counted together with all
+    /// caches inside.
     pub asked: u8,
-    /// Lines that were written to memory because of this access, evicted ones among them.
+    /// Lines written to memory because of this access, including evicted lines.
     pub written_back: u8,
 }
 
@@ -40,7 +41,7 @@ impl AccessOutcome {
     /// A hit in the innermost cache that no other cache noticed.
     pub const HIT: Self = Self::own(1);
 
-    /// A hit on the CPU's own way.
+    /// A hit in the cache of level `level` on the CPU's own way to memory.
     pub(super) const fn own(level: u8) -> Self {
         Self {
             supplier: Supplier::Own,
@@ -69,7 +70,7 @@ pub struct CpuCounters {
     pub writes: u64,
     /// Instruction fetches.
     pub fetches: u64,
-    /// Lines found on the CPU's own way, by level; the innermost is first.
+    /// Lines found in the caches on the CPU's own way to memory, by level, innermost level first.
     pub hits: [u64; super::spec::MAX_LEVELS],
     /// Lines supplied by a peer below a shared cache, unmodified and modified.
     pub peer: [u64; 2],
@@ -77,20 +78,22 @@ pub struct CpuCounters {
     pub remote: [u64; 2],
     /// Lines supplied by memory.
     pub memory: u64,
-    /// Misses of the outermost cache to which another such cache answered that it has the line,
-    /// from any supplier: with [`CpuCounters::last_level_misses`] the SMR of Kamali 2010, 4.3.5.
+    /// Misses of the outermost cache for which another outermost cache reported a copy, whichever cache then
+    /// supplied the line. Divided by [`CpuCounters::last_level_misses`], this count is the SMR of Kamali 2010,
+    /// 4.3.5.
     pub snoop_hits: u64,
-    /// Of these, answers that it was modified (HITM).
+    /// Snoop hits in which the other outermost cache reported a modified copy (HITM).
     pub snoop_hits_modified: u64,
-    /// Stores to lines that were here but shared.
+    /// Stores that hit a shared line on the CPU's own way, so that other copies had to be invalidated.
     pub upgrades: u64,
     /// Copies that this CPU's stores invalidated elsewhere.
     pub invalidations: u64,
-    /// Lines written to memory because of its accesses.
+    /// Lines written to memory because of this CPU's accesses.
     pub write_backs: u64,
-    /// Caches asked for a line.
+    /// Caches asked for a line on behalf of this CPU.
     pub asked: u64,
-    /// Lines brought in by prefetchers, not counted in any of the above but what they evict.
+    /// Lines brought in by prefetchers. Apart from the lines that they evict, prefetches appear in no other
+    /// counter.
     pub prefetches: u64,
 }
 
@@ -99,11 +102,12 @@ impl CpuCounters {
     pub fn accesses(&self) -> u64 {
         self.reads + self.writes + self.fetches
     }
-    /// Accesses that no cache on the CPU's own way nor a peer below one could serve.
+    /// Accesses served neither by a cache on the CPU's own way to memory nor by a peer below such a cache.
     pub fn last_level_misses(&self) -> u64 {
         self.remote[0] + self.remote[1] + self.memory
     }
-    /// Counts what was counted between two readings again.
+    /// Adds the difference of the readings `before` and `after` once more, for a pass that repeats without being
+    /// simulated.
     pub(super) fn count_again(&mut self, mut before: Self, mut after: Self) {
         for ((count, before), after) in self.all().zip(before.all()).zip(after.all()) {
             *count += *after - *before;
@@ -143,7 +147,7 @@ impl CpuCounters {
         single.into_iter().chain(hits).chain(peer).chain(remote)
     }
 
-    /// All supplied lines, from every supplier: as many as accesses.
+    /// The lines supplied by all suppliers together; equals the number of accesses.
     pub fn supplied(&self) -> u64 {
         self.hits.iter().sum::<u64>() + self.peer[0] + self.peer[1] + self.last_level_misses()
     }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The clock of a package that was idle as a whole: for some time after it wakes it is slow.
+//! The clock of a package that was idle as a whole: after a wake-up the clock is slow for some time.
 //!
-//! Processors lower the clock of a package whose cores have all halted, and are up again only some
-//! time after the first of them resumes. This affects a job that leaves an idle CPU behind, when it
-//! resumes, and a job that moves to an idle package. A move within a package is not affected. The loss
-//! is bounded by the part of that time in which the clock is behind.
+//! Processors lower the clock of a package whose cores have all halted, and raise the clock again only some time
+//! after the first core resumes. This affects a job that leaves an idle CPU behind, when it resumes, and a job that
+//! moves to an idle package. A move within a package is not affected. The loss is at most the clock deficit over
+//! the wake-up time.
 
 use corehop_plan::platform::Platform;
 
 use super::spec::SpecError;
 use super::times::{Picos, picos};
 
-/// When packages slept, and until when the one with the job is not up to speed.
+/// The times at which packages fell idle, and the time until which the package of the job is slow.
 #[derive(Debug, Clone)]
 pub(super) struct PackageClock {
-    /// The wake-up time of a package; none where the platform does not say.
+    /// The wake-up time of a package; 0 if the platform does not state a wake-up time.
     takes: Picos,
     /// The package of each CPU.
     package: Vec<usize>,
-    /// When the job or a preemptor last left each package; the beginning for those that it never was on.
+    /// The time at which the job or a preemptor last left each package; 0 for packages without such a visit.
     left: Vec<Picos>,
     up: Picos,
 }
 
 impl PackageClock {
-    /// The clocks of a machine that has been up for a while.
+    /// Creates the clocks of a machine that has been running for a while.
     ///
     /// # Errors
-    /// If the time to wake is in cycles of a clock that is not stated.
+    /// If the wake-up time is in cycles of a clock that the platform does not state.
     pub(super) fn new(platform: &Platform, package: &[usize]) -> Result<Self, SpecError> {
         let waking = platform.clock.waking.as_ref().filter(|_| platform.clock.after_idle.is_some());
         let first = platform.cpus.value.first().unwrap_or_default();
@@ -46,29 +46,29 @@ impl PackageClock {
         self.package[cpu]
     }
 
-    /// The job, or who had preempted the job, leaves `cpu`.
+    /// Records that the job or its preemptor leaves `cpu`.
     pub(super) fn leave(&mut self, cpu: usize, now: Picos) {
         self.left[self.package[cpu]] = now;
     }
 
-    /// The job goes on on `cpu`, where no other actor ran in the whole package if it was `alone`.
+    /// Records that the job resumes on `cpu`; `alone` states that no other actor ran in the whole package.
     pub(super) fn resume(&mut self, cpu: usize, now: Picos, alone: bool) {
         if alone && now > self.left[self.package[cpu]] {
             self.up = now + self.takes;
         }
     }
 
-    /// The package of the job is up to speed.
+    /// Marks the job's package as up to speed.
     pub(super) fn is_up(&mut self) {
         self.up = 0;
     }
 
-    /// The time between then and `now`, if that was before.
+    /// The time for which the package has been up to speed at `now`; 0 if still slow.
     pub(super) fn after(&self, now: Picos) -> Picos {
         now.saturating_sub(self.up)
     }
 
-    /// Whether it is not, yet.
+    /// Whether the job's package is still slow at `now`.
     #[inline(always)]
     pub(super) fn still(&self, now: Picos) -> bool {
         now < self.up

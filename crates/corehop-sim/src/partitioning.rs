@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Page placement and cache partitioning of a simulated machine: what an administrator decides on
-//! a real one, by page colouring or by cache allocation.
+//! Page placement and cache partitioning of a simulated machine: settings that an administrator of a real machine
+//! makes by page colouring or cache allocation.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use super::spec::{MAX_LEVELS, MAX_WAYS};
 const PAGE: u64 = 4 << 10;
 
 words! {
-    /// The page frames that a working set gets.
+    /// The rule by which a working set gets page frames.
     Placement, "a placement" {
         /// The working set gets random free page frames, as on a machine that has been running for a while.
         Random = "random",
@@ -22,40 +22,40 @@ words! {
     }
 }
 
-/// The ways of its caches of a level that somebody may fill.
+/// The ways of the caches of one level that one user may fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ways {
-    /// 1 is next to the core.
+    /// The cache level; level 1 is next to the core.
     pub level: u32,
-    /// A bit for each way.
+    /// A bit for each way that the user may fill.
     pub mask: u32,
 }
 
 /// The share of a common cache that one user may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheShare {
-    /// The page colours; empty for all.
+    /// The page colours that the user may use; empty if all colours are allowed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub colours: Vec<u32>,
-    /// The ways, by level; all of those that are not named.
+    /// The ways that the user may fill, by level; all ways of levels that are not listed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ways: Vec<Ways>,
 }
 
-/// The shares of the job and of everyone else.
+/// The cache shares of the measured job and of all other users.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partitioning {
-    /// The frames to choose from.
+    /// The placement of page frames: random or contiguous.
     #[serde(default = "Partitioning::at_random")]
     pub placement: Placement,
-    /// The number of colours: frames of one colour are so many frames apart. Of the last level of
-    /// cache where it is not stated.
+    /// The number of colours: two frames have the same colour if their numbers differ by a multiple of this number.
+    /// None selects the number of colours of the last-level cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colours: Option<u32>,
-    /// The measured job's.
+    /// The share of the measured job.
     #[serde(default)]
     pub job: CacheShare,
-    /// That of polluters, preemptors and the operating system.
+    /// The share of polluters, preemptors and the operating system.
     #[serde(default)]
     pub others: CacheShare,
 }
@@ -71,7 +71,7 @@ impl Default for Partitioning {
     }
 }
 
-/// Why memory or caches cannot be arranged so.
+/// The reason for which memory or caches cannot be partitioned as requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {remedy}")]
 pub struct PartitioningError {
@@ -88,21 +88,21 @@ impl Partitioning {
         Placement::Random
     }
 
-    /// Whether it is as on any machine.
+    /// Whether nothing is partitioned: random placement and no restrictions.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether anyone is restricted to some colours.
+    /// Whether the job or the other users are restricted to some colours.
     pub fn has_colours(&self) -> bool {
         !self.job.colours.is_empty() || !self.others.colours.is_empty()
     }
 
-    /// The number of colours on `platform`: as stated, or the pages in a way of the last level of
-    /// cache.
+    /// The number of colours on `platform`: the configured number, or the number of pages in one way of the
+    /// last-level cache.
     ///
     /// # Errors
-    /// If that cache spreads a page over sets by a hash, so that it has no colour.
+    /// If the last-level cache spreads a page over its sets by a hash, so that pages have no colour.
     pub fn colour_count(&self, platform: &Platform) -> Result<u32, PartitioningError> {
         if let Some(count) = self.colours {
             return Ok(count);
@@ -118,10 +118,10 @@ impl Partitioning {
         Ok((bytes / PAGE).max(1) as u32)
     }
 
-    /// Whether `platform` can be shared out so.
+    /// Checks that `platform` supports this partitioning.
     ///
     /// # Errors
-    /// [`PartitioningError`] names the colour, level or way that there is not.
+    /// [`PartitioningError`] names the colour, level or way that the platform lacks.
     pub fn check(&self, platform: &Platform) -> Result<(), PartitioningError> {
         if self.has_colours() {
             let count = self.colour_count(platform)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A pass of the job over its working set, as far as it gets before somebody else acts.
+//! A pass of the job over its working set, up to the point at which another thread acts.
 
 use super::frames::Frames;
 use super::outcome::AccessOutcome;
@@ -10,47 +10,47 @@ use super::timing::{LatencyScaling, PendingVisit, PrefetchQueue, VisitParameters
 use super::walk::{Does, Visitor};
 use super::walker::Walker;
 
-/// The number of visits by which the host learns the next lines ahead.
+/// The number of visits by which the simulator prefetches lines into the host's caches.
 pub(super) const AHEAD: usize = 6;
 
 /// The time and the counts of a pass over a working set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PassCounts {
-    /// The time it took.
+    /// The duration of the pass, in picoseconds.
     pub picos: Picos,
-    /// Accesses that no cache on this side of the last level could serve.
+    /// The number of accesses that missed the last level of cache.
     pub misses: u64,
-    /// Walks of the page tables.
+    /// The number of page-table walks.
     pub walks: u64,
-    /// The part of the time that finding addresses took.
+    /// The part of the duration that address translation took.
     pub finding: Picos,
 }
 
-/// The job on its way. Its accesses come one after the other; between two visits it looks whether
-/// somebody else acts first.
+/// The job while it walks. The job's accesses follow each other, and before each visit the simulator checks whether
+/// another thread acts first.
 pub(super) struct OnTheWay<'a> {
     pub(super) course: VisitParameters<'a>,
     pub(super) frames: &'a Frames,
     pub(super) package_clock: &'a PackageClock,
     pub(super) walker: &'a mut Walker,
-    /// The time.
+    /// The job's simulated time.
     pub(super) now: Picos,
-    /// When somebody else acts.
+    /// The time at which another thread acts.
     pub(super) until: Picos,
-    /// The visits that are left.
+    /// The number of visits that the pass still has to make.
     pub(super) left: usize,
-    /// The core's scaling of latencies: at its usual clock, and when it is not up to speed yet.
+    /// The core's scaling of latencies: at the usual clock, and while the clock is not yet up to speed.
     pub(super) rates: &'a [LatencyScaling; 2],
-    /// The visit that has begun last.
+    /// The visit that began last.
     pub(super) ongoing: PendingVisit,
-    /// The action on the line of that visit that is still to come.
+    /// The remaining action on the line of the current visit.
     pub(super) next: Option<Does>,
     /// The lines that prefetchers asked for, to be brought before the next access.
     pub(super) wanted: PrefetchQueue,
 }
 
 impl OnTheWay<'_> {
-    /// The next visit begins, unless somebody else acts first: its line, and what is done to it.
+    /// Begins the next visit unless another thread acts first. Returns the line and the action on that line.
     #[inline(always)]
     fn begin(&mut self) -> Option<(LineNumber, Does)> {
         if self.left == 0 || self.until < self.now {
@@ -116,12 +116,12 @@ impl Visitor for OnTheWay<'_> {
     }
 }
 
-/// One visit of somebody else, whose accesses come one after the other.
+/// One visit of another thread than the job; the visit's accesses follow each other.
 pub(super) struct OneVisit<'a> {
     pub(super) course: VisitParameters<'a>,
     pub(super) frames: &'a Frames,
     pub(super) ongoing: PendingVisit,
-    /// The action on the line that is still to come.
+    /// The remaining action on the line.
     pub(super) next: Option<Does>,
     /// The lines that prefetchers asked for, to be brought before the next access.
     pub(super) wanted: PrefetchQueue,

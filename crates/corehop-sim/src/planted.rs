@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planted bugs: mistakes that a test can switch on, to see whether the other tests notice.
 //!
-//! The simulator asks `bug!(NAME)` at each place where an error would matter. In the library
-//! that is the constant `false` and leaves nothing behind; in the unit tests it is true on the
-//! thread that has planted this bug.
+//! The simulator evaluates `bug!(NAME)` at each place where an error would matter. In the library, the macro is the
+//! constant `false`, so no code remains; in the unit tests, the macro is true on the thread that has planted this
+//! bug.
 
 #[cfg(not(test))]
 macro_rules! bug {
@@ -41,7 +41,7 @@ mod switch {
         HitIsNoUse,
         /// A new line does not come first in the order of replacement.
         FillIsNoUse,
-        /// FIFO orders by use.
+        /// FIFO orders lines by use instead of by fill.
         FifoUsesHits,
         /// The bits of the tree point to the last use.
         TreeNotFlipped,
@@ -51,15 +51,15 @@ mod switch {
         SrripFillsNear,
         /// The ages of a quad-age policy do not grow after a use.
         QuadAgeNeverGrows,
-        /// Misses of the sets that lead one policy of DRRIP count for it.
+        /// The misses of a policy's leader sets count in favour of that policy in DRRIP.
         DuelVotesInverted,
         /// The bimodal sets of DRRIP insert as the static ones do.
         BimodalIsStatic,
         /// Empty ways are not taken first.
         EmptyWaysIgnored,
-        /// The way mask is not looked at.
+        /// The way mask is ignored.
         MaskIgnored,
-        /// The set is that of the next lower power of two.
+        /// The set index is computed for the next lower power of two of sets.
         SetsPowerOfTwo,
         /// A line that leaves an inclusive cache stays in the inner ones.
         NoBackInvalidation,
@@ -135,15 +135,15 @@ mod switch {
         FastPathForgetsWrite,
         /// After a pause of the quick loop the caches inside are not filled.
         FastPathResumesTooLate,
-        /// The quick loop does not look at the caches of other packages.
+        /// The quick loop ignores the caches of other packages.
         FastPathForgetsPackages,
-        /// The quick loop does not look at caches beside the innermost one.
+        /// The quick loop ignores caches beside the innermost cache.
         FastPathForgetsBeside,
-        /// Sharers that need not be asked are taken for none.
+        /// Sharers that need no request are counted as absent.
         OtherSharersUncounted,
         /// A line whose entry in a snoop filter has gone stays in the caches inside.
         FilterForgetsVictim,
-        /// The newer data of such a line is lost.
+        /// The newer data of a line is lost when the line's snoop-filter entry is evicted.
         FilterLosesData,
         /// Entries of lines that have left count like the others.
         FilterKeepsStale,

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Prefetchers: the lines to fetch after an observed access. It proposes lines;
-//! [`super::Hierarchy::prefetch`] brings them. A core that is simulated without it pays nothing.
+//! Prefetchers: the lines to fetch after an observed access. A prefetcher only proposes lines;
+//! [`super::Hierarchy::prefetch`] brings the lines into the caches. Simulating a core without prefetchers costs
+//! nothing.
 //!
-//! - *Stream*: a tracker per page, the last used ones; after `confirm` accesses in one direction
-//!   within the page, the lines ahead in that direction.
-//! - *Direction*: the same for accesses that go the same way by any distance.
-//! - *Stride*: the same for equal distances other than one line.
-//! - *Load stride*: the same for the reads of one load instruction, whatever their pages, hits included. Jobs have no
-//!   instructions: a walk stands for one load, and a core has one tracker, which whoever comes to the core trains anew. A step
-//!   to another page neither confirms a stride nor ends it, as pages lie anywhere in memory. (Intel's optimisation manual, of
-//!   the prefetcher by instruction pointer: the next address of each load that has a regular stride of up to 2 KiB.)
+//! - *Stream*: one tracker per recently used page; after `confirm` accesses in one direction within the page, the
+//!   prefetcher proposes the lines ahead in that direction.
+//! - *Direction*: as *Stream*, but the accesses may be any distance apart, as long as the direction stays.
+//! - *Stride*: as *Stream*, for accesses at equal distances other than one line.
+//! - *Load stride*: as *Stride*, for all reads of one load instruction, on any page, hits included. Simulated jobs
+//!   have no instructions, so a whole walk counts as one load. A core has one tracker, which every thread that
+//!   arrives on the core trains anew. A step to another page neither confirms nor ends a stride, because
+//!   consecutive pages can be anywhere in memory. (Intel's optimisation manual, of the prefetcher by instruction
+//!   pointer: the next address of each load that has a regular stride of up to 2 KiB.)
 //! - *Adjacent line*: the other half of an aligned pair.
 //!
-//! No prefetcher leaves the page. With few trackers, accesses that visit many pages in random order
-//! find theirs gone, and nothing is fetched.
+//! No prefetcher proposes lines of another page. If accesses visit many pages in random order, the few trackers are
+//! replaced before their pages return, so nothing is prefetched.
 
 use wide::u32x8;
 
@@ -24,9 +26,9 @@ use corehop_plan::platform::{self, Platform, PrefetchKind};
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Tracker {
     last: LineNumber,
-    /// From the access before the last one to the last one, in lines.
+    /// The distance in lines between the last two accesses to the page.
     step: i32,
-    /// The number of times it was the same.
+    /// The number of consecutive accesses with this step.
     run: u32,
 }
 
@@ -34,35 +36,36 @@ struct Tracker {
 #[derive(Debug, Clone)]
 pub struct PrefetchEngine {
     kind: PrefetchKind,
-    /// The level that it fills, and whose misses it sees.
+    /// The cache level that the prefetcher fills and whose misses the prefetcher sees.
     level: u32,
     ahead: u32,
     confirm: u32,
-    /// Lines of a page, as a shift.
+    /// The binary logarithm of the number of lines per page.
     page: u32,
-    /// The page of each tracker, eight at a time. From `newest` on, and round, they are in the order
-    /// of their last uses.
+    /// The page of each tracker, in blocks of eight. The trackers form a ring in the order of their last uses,
+    /// starting at `newest`.
     pages: Vec<[u32; 8]>,
     known: Vec<Tracker>,
     newest: usize,
 }
 
-/// In the order of their last uses trackers are the same; the place of the newest one is of no account.
+/// Two prefetchers are equal if their trackers are equal in the order of last use; the position of the newest
+/// tracker in the ring does not matter.
 impl PartialEq for PrefetchEngine {
     fn eq(&self, other: &Self) -> bool {
         self.known.len() == other.known.len() && self.by_use().eq(other.by_use())
     }
 }
 
-/// No page: what trackers without one hold.
+/// The page number that marks a tracker without a page.
 const NO_PAGE: u32 = u32::MAX;
 
-/// Lines that are proposed at a time at most.
+/// The largest number of lines that one access can make a prefetcher propose.
 const MOST_AHEAD: usize = 16;
 
 impl PrefetchEngine {
-    /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Without
-    /// numbers of its own it has 16 trackers, is started by 2 steps, and fetches 2 lines ahead.
+    /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Defaults: 16
+    /// trackers, 2 steps to confirm, 2 lines ahead.
     pub fn new(spec: &platform::Prefetcher, page: u64, line: u64) -> Self {
         let or =
             |fact: &Option<platform::Fact<u32>>, value| fact.as_ref().map_or(value, |f| f.value);
@@ -88,26 +91,26 @@ impl PrefetchEngine {
         places.map(|at| (self.pages.as_flattened()[at], self.known[at]))
     }
 
-    /// Those of `platform` that are on.
+    /// The prefetchers of `platform` that are enabled.
     pub fn all_of(platform: &Platform, page: u64) -> Vec<Self> {
         let line = platform.line_size().get();
         let on = platform.prefetchers.iter().filter(|prefetcher| prefetcher.on.value);
         on.map(|prefetcher| Self::new(prefetcher, page, line)).collect()
     }
 
-    /// The level of cache that it fills. It is to be shown the accesses that missed the levels
-    /// inside that one.
+    /// The cache level that the prefetcher fills. The caller must report the accesses that missed all levels inside
+    /// that level.
     pub fn level(&self) -> u32 {
         self.level
     }
 
-    /// Whether it is to be shown every load, and no other access.
+    /// Whether the caller must report every load, hits included, and no other access.
     #[inline(always)]
     pub fn sees_loads(&self) -> bool {
         self.kind == PrefetchKind::LoadStride
     }
 
-    /// An access to `line`; calls `fetch` for each line to bring, nearest first.
+    /// Reports an access to `line`, and calls `fetch` for each line to prefetch, nearest line first.
     #[inline(always)]
     pub fn access(&mut self, line: LineNumber, mut fetch: impl FnMut(LineNumber)) {
         if self.kind == PrefetchKind::AdjacentLine {
@@ -133,7 +136,8 @@ impl PrefetchEngine {
         }
     }
 
-    /// The step of the loads and how often it was the same; nothing for the line of the load before.
+    /// Returns the step from the last load to `line` and the number of times that the step repeated; None if `line`
+    /// is the line of the last load.
     fn follow(&mut self, line: LineNumber) -> Option<(i32, u32)> {
         let page = self.page;
         let tracker = self.known.first_mut()?;
@@ -149,7 +153,8 @@ impl PrefetchEngine {
         Some((tracker.step, tracker.run))
     }
 
-    /// The step to `line` in its page, and how often it was the same; nothing for a new page.
+    /// Returns the step to `line` within its page and the number of times that the step repeated; None for a new
+    /// page.
     #[inline(always)]
     fn track(&mut self, line: LineNumber) -> Option<(i32, u32)> {
         let page = line >> self.page;
@@ -169,7 +174,7 @@ impl PrefetchEngine {
         Some((step, tracker.run))
     }
 
-    /// The tracker that was not used for longest gets a new page.
+    /// Assigns `page` to the least recently used tracker.
     #[inline(always)]
     fn meet(&mut self, page: u32, line: LineNumber) {
         let count = self.known.len();
@@ -180,7 +185,7 @@ impl PrefetchEngine {
         }
     }
 
-    /// The tracker of `page`, which has one, is the last used one from now on.
+    /// Marks the tracker of `page`, which must exist, as the most recently used.
     fn use_again(&mut self, page: u32) -> &mut Tracker {
         let count = self.known.len();
         let pages = self.pages.as_flattened_mut();

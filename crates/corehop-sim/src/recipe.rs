@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The recipe of a simulated machine: its platform, how that is shared out, and how much of it is simulated.
+//! The recipe of a simulated machine: the platform, the partitioning of its memory and caches, and the sampling.
 
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::machine::MachineError;
@@ -17,63 +17,63 @@ use super::tags::LineNumber;
 use super::times::Picos;
 use super::walker::{TracePages, Walker};
 
-/// Smallest sampled set.
+/// The smallest working set for which only some of the cache sets are simulated.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
-/// Of the lines of a task's working set at least so many, unless polluters run.
+/// The smallest number of simulated lines in a task's working set, unless polluters run.
 const LEAST_LINES: u64 = 64;
-/// Sampled sets are at most so far apart.
+/// The largest distance between simulated cache sets: one set in 64 is simulated.
 const MOST_APART: u32 = 64;
-/// Beside polluters they are at least so far apart.
+/// The smallest distance between simulated cache sets under a load of polluters.
 const APART_UNDER_LOAD: u32 = 16;
-/// And farther, where so many lines are still simulated.
+/// The number of simulated lines that is enough for a larger distance between sets under polluters.
 const ENOUGH_LINES: u64 = 256;
 
-/// The snapshots of a loaded phase, with other frames each.
+/// The number of snapshots of a loaded phase, each with other frames.
 pub(super) const SNAPSHOTS: usize = 4;
 
-/// The working sets that are simulated in some of the sets of all caches only. A line is lost or kept whatever becomes of
-/// those in other sets, so a part tells of the whole.
+/// The working sets for which only some sets of every cache are simulated. Whether a line is lost does not depend
+/// on lines in other sets, so a sample of sets represents the whole working set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Sampling {
-    /// None.
+    /// No sampling: all sets are simulated for every working set.
     #[default]
     Exact,
-    /// Those of 8 MiB and more: one set in 16.
+    /// Samples working sets of 8 MiB and more: one set in 16 is simulated.
     Large,
-    /// Those of a mebibyte and more: one set in 2, and up to one in 64 for the largest; beside polluters smaller ones too, in
-    /// one of 16.
+    /// Samples working sets of 1 MiB and more: one set in 2 is simulated, down to one in 64 for the largest working
+    /// sets. Under polluters, smaller working sets are also sampled, with one set in 16.
     Most,
 }
 
-/// Working sets from this size on are large.
+/// The size from which on a working set counts as large.
 pub(super) const LARGE: Bytes = Bytes::from_mib(8);
-/// Of those one set in so many is simulated.
+/// The sampling factor for large working sets: one set in this many is simulated.
 const LARGE_APART: u32 = 16;
 
-/// A huge page.
+/// The size of a huge page.
 const HUGE: Bytes = Bytes::from_mib(2);
 
-/// All that a fresh machine is made from.
+/// All parameters needed to create a fresh machine.
 #[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) platform: Platform,
     pub(super) partitioning: Partitioning,
-    /// The colours of the job's pages and of others', where they are restricted.
+    /// The page colours of the job and of other users; None if unrestricted.
     pub(super) colours: [Option<Colours>; 2],
-    /// The working sets that are simulated in some of the sets only.
+    /// The sampling rule.
     pub(super) sampling: Sampling,
-    /// The time of polluters and preemptors for a line besides its access.
+    /// The extra time that polluters and preemptors spend on each line, in addition to the access.
     pub(super) pause: Picos,
     /// Whether the run has to end.
     pub(super) stop: Stop,
 }
 
 impl Recipe {
-    /// The recipe of `platform`, its memory and caches shared out.
+    /// Creates the recipe of `platform` with partitioned memory and caches.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] names the fact that the platform file lacks or that cannot be simulated, and
-    /// the share that is not possible.
+    /// [`MachineError::NotPossible`] names the fact that the platform file lacks or that cannot be simulated, or
+    /// the cache share that is not possible.
     pub(super) fn new(
         platform: Platform,
         partitioning: Partitioning,
@@ -104,8 +104,8 @@ impl Recipe {
         Ok(recipe)
     }
 
-    /// One in how many sets is enough for `set` under `load`. Beside polluters a line is lost or
-    /// kept whatever becomes of the others, and most of the work is theirs: few lines are enough.
+    /// The sampling factor for `set` under `load`. Whether a line is lost does not depend on other lines, and
+    /// polluters cause most of the simulation work, so that few lines are enough under polluters.
     pub(super) fn every(&self, set: &WorkingSet, load: &Load) -> u32 {
         let ahead = self.reads_ahead();
         if !self.is_sampled(set) || (ahead && set.pattern == Pattern::Scan) {
@@ -121,8 +121,8 @@ impl Recipe {
         if few { APART_UNDER_LOAD.max(1 << enough).max(every) } else { every }
     }
 
-    /// The same for tasks, whose samples are many: for each so few lines are enough with or without
-    /// polluters.
+    /// The sampling factor for the working set of a task. A task has many samples, so few lines per sample are
+    /// enough with or without polluters.
     pub(super) fn every_of_tasks(&self, set: &WorkingSet, load: &Load) -> u32 {
         let needs_pages = set.pattern == Pattern::Scan || set.wss < LEAST_SAMPLE;
         if !self.is_sampled(set) || (self.reads_ahead() && needs_pages) {
@@ -136,7 +136,8 @@ impl Recipe {
         least.max(1 << parts.ilog2())
     }
 
-    /// Whether sets of caches may be left out for this working set. A program's visits to one line depend on those to others.
+    /// Whether sets of caches may be left out for this working set. Working sets of recorded programs are not
+    /// sampled, because a program's visit to one line depends on its visits to other lines.
     pub(super) fn is_sampled(&self, set: &WorkingSet) -> bool {
         match self.sampling {
             _ if set.trace.is_some() => false,
@@ -150,29 +151,29 @@ impl Recipe {
         self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value)
     }
 
-    /// The share of a working set of this size that others of the host take out of the caches during an absence, at the quantile
-    /// `at` of such absences.
+    /// The share of a working set of size `wss` that other users of the host evict during an absence, at quantile
+    /// `at` of the losses.
     pub(super) fn lost(&self, wss: Bytes, away: Picos, at: f64) -> f64 {
         self.platform.lost_share(wss, Nanos::new(away / 1_000), at)
     }
 
-    /// The pages that memory on pages of a kind lies on: a host may have backed huge ones with small ones.
+    /// The page kind that really backs memory of kind `page`: a host may have backed huge pages with small pages.
     fn backed(&self, page: Page) -> Page {
         let small = |fact: &Fact<Bytes>| fact.value < HUGE;
         if self.platform.pages.backing.as_ref().is_some_and(small) { Page::Base } else { page }
     }
 
-    /// The place of a CPU among all of the platform's.
+    /// The index of a CPU in the platform's list of CPUs.
     pub(super) fn place(&self, cpu: Cpu) -> usize {
         self.platform.cpus.value.iter().position(|other| other == cpu).unwrap_or(0)
     }
 
-    /// An empty machine of its own.
+    /// Creates an empty machine that simulates all sets.
     pub(super) fn idle_state(&self, seed: u64) -> Result<MachineState, MachineError> {
         self.state(1, seed)
     }
 
-    /// An empty machine, one in `every` of whose sets is simulated.
+    /// Creates an empty machine that simulates one in `every` of its sets.
     pub(super) fn state(&self, every: u32, seed: u64) -> Result<MachineState, MachineError> {
         let Self { platform, partitioning, .. } = self;
         let state = MachineState::new(platform, every, seed);
@@ -183,7 +184,7 @@ impl Recipe {
         Ok(state)
     }
 
-    /// The walk of a job that begins on the CPU at place `here`, over memory of its own.
+    /// The walk of a job that begins on the CPU at index `here`, over newly allocated memory.
     pub(super) fn set_on(
         &self,
         state: &mut MachineState,
@@ -216,7 +217,7 @@ impl Recipe {
         Walker::of_trace(trace, &pages, &lines, set.page).map_err(|error| damaged(&error))
     }
 
-    /// The walk of another than the job.
+    /// The walk of a polluter or preemptor, over newly allocated memory.
     pub(super) fn polluter_on(
         &self,
         state: &mut MachineState,
@@ -228,7 +229,8 @@ impl Recipe {
         Ok(Walker::of_polluter(polluter, lines, of_page, draw).pausing(self.pause))
     }
 
-    /// The lines of memory of another than the job, on the node of `cpu`, and how many are in a page.
+    /// Allocates memory on the node of `cpu` for a user other than the job. Returns the lines, and the number of
+    /// lines in a page.
     pub(super) fn memory_of_others(
         &self,
         state: &mut MachineState,
@@ -250,7 +252,7 @@ fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
     }
 }
 
-/// A plan's text that was changed after it was checked.
+/// The error for a plan whose text changed after it was checked.
 fn damaged(error: &TraceError) -> MachineError {
     MachineError::NotPossible {
         what: "this plan".to_owned(),
@@ -259,7 +261,7 @@ fn damaged(error: &TraceError) -> MachineError {
     }
 }
 
-/// Whether all of these working sets are touched by jobs of corehop.
+/// Checks that only jobs of corehop, and no recorded programs, touch these working sets.
 pub(super) fn no_programs(sets: &[&WorkingSet]) -> Result<(), MachineError> {
     match sets.iter().find_map(|set| set.workload.as_ref()) {
         None => Ok(()),
@@ -271,7 +273,7 @@ pub(super) fn no_programs(sets: &[&WorkingSet]) -> Result<(), MachineError> {
     }
 }
 
-/// No room for what a plan asks for.
+/// The error for a plan whose memory does not fit into the simulated memory.
 pub(super) fn no_frames(error: &FramesError) -> MachineError {
     MachineError::NotPossible {
         what: "this plan".to_owned(),

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Polluters that share no cache with the job: all that it can notice of them are the queues.
+//! Polluters that share no cache with the job, so that the job notices only the queues that these polluters cause.
 //!
-//! Each one's requests to the servers are counted while the machine runs by itself, every cache
-//! simulated. While a job runs they only come to the servers, as often as they did then, and wait
-//! there as everybody does: who waits longer comes later, as in a closed queueing network. Lines that they take from each
-//! other within a package do not come to the servers.
+//! The simulator counts each polluter's requests to the servers while the machine runs without a job and with all
+//! caches simulated. While a job runs, such a polluter only sends requests to the servers at the counted rate, and
+//! waits in their queues like every other thread: a polluter that waits longer sends its next request later, as in
+//! a closed queueing network. Lines that polluters take from each other within a package cause no requests to the
+//! servers.
 
 use corehop_plan::platform::{Distance, Supplier, Traffic};
 
@@ -13,10 +14,10 @@ use super::servers::Servers;
 use super::times::Picos;
 use super::turns::EventQueue;
 
-/// The requests of a thread while it was watched.
+/// The counted requests of a thread.
 #[derive(Debug, Clone, Copy, Default)]
 struct Habit {
-    /// The place of the node that the last of its lines came from.
+    /// The index of the home node of the thread's last line.
     home: usize,
     reads: u64,
     transfers: u64,
@@ -24,49 +25,49 @@ struct Habit {
     waited: Picos,
 }
 
-/// A thread that only comes to the servers.
+/// A thread that only sends requests to the servers.
 #[derive(Debug, Clone)]
 struct RemotePolluter {
     cpu: usize,
-    /// The time between two misses but for its waiting.
+    /// The time between two misses, without waiting times.
     interval: Picos,
     at: Picos,
-    /// Reads and lines written since the last whole one, in parts of its misses.
+    /// The fractions of reads and write-backs not yet sent, in parts of the thread's misses.
     debts: [u64; 2],
 }
 
-/// All of them.
+/// All remote polluters of a machine.
 #[derive(Debug, Clone)]
 pub(super) struct RemotePolluters {
-    /// By CPU.
+    /// The counted requests, by CPU.
     habits: Vec<Habit>,
     begun: Picos,
-    /// They are watched now.
+    /// Whether requests are being counted.
     watching: bool,
-    /// The time they were watched; nothing before the end of that.
+    /// The length of the counting period; 0 before its end.
     watched: Picos,
     visitors: Vec<RemotePolluter>,
-    /// When each of them comes, by its place.
+    /// The time of each polluter's next request, by the polluter's index.
     turns: EventQueue,
-    /// When the first of them does.
+    /// The time of the earliest next request.
     next: Picos,
 }
 
 impl Habit {
-    /// The lines that did not come from its own caches.
+    /// The number of lines that did not come from the thread's own caches.
     fn misses(&self) -> u64 {
         self.reads + self.transfers
     }
 
-    /// Whether any of its requests is one for the servers. A thread that only has its lines from others would step through
-    /// time and do nothing.
+    /// Whether any of the thread's requests goes to the servers. A thread that receives lines only from other
+    /// caches would step through time without effect.
     fn comes_to_servers(&self) -> bool {
         self.reads > 0 || (self.written > 0 && self.transfers > 0)
     }
 }
 
 impl RemotePolluters {
-    /// A machine of so many CPUs, none of them watched yet.
+    /// Creates the state for `cpus` CPUs, without counts.
     pub(super) fn new(cpus: usize) -> Self {
         Self {
             habits: vec![Habit::default(); cpus],
@@ -79,18 +80,18 @@ impl RemotePolluters {
         }
     }
 
-    /// Watches from now on.
+    /// Starts counting requests at `now`.
     pub(super) fn begin(&mut self, now: Picos) {
         self.habits.fill(Habit::default());
         (self.begun, self.watched, self.watching) = (now, 0, true);
     }
 
-    /// Has watched.
+    /// Ends counting requests at `now`.
     pub(super) fn end(&mut self, now: Picos) {
         (self.watched, self.watching) = (now - self.begun, false);
     }
 
-    /// An access beyond the innermost cache, to a line of the node at place `home`.
+    /// Counts an access of `cpu` beyond the innermost cache, to a line of the node at index `home`.
     #[inline(always)]
     pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: AccessOutcome) {
         if !self.watching {
@@ -105,7 +106,7 @@ impl RemotePolluters {
         }
     }
 
-    /// The time it waited.
+    /// Adds a waiting time of `cpu`.
     #[inline(always)]
     pub(super) fn note_wait(&mut self, cpu: usize, waited: Picos) {
         if self.watching {
@@ -113,7 +114,7 @@ impl RemotePolluters {
         }
     }
 
-    /// From `now` on those on `cpus` only come to the servers, and all others are simulated.
+    /// Reduces the threads on `cpus` to server requests from `now` on; all other threads are simulated in full.
     pub(super) fn send(&mut self, cpus: impl IntoIterator<Item = usize>, now: Picos) {
         let before = std::mem::take(&mut self.visitors);
         for cpu in cpus {
@@ -131,7 +132,7 @@ impl RemotePolluters {
         self.find_next();
     }
 
-    /// The time between two misses of a thread but for its waiting.
+    /// The time between two misses of a thread, without waiting times.
     fn interval(&self, cpu: usize) -> Picos {
         let habit = &self.habits[cpu];
         self.watched.saturating_sub(habit.waited) / habit.misses().max(1)
@@ -141,19 +142,19 @@ impl RemotePolluters {
         self.next = self.turns.first().map_or(Picos::MAX, |(at, _)| at);
     }
 
-    /// Whether any of them comes to the servers or is watched.
+    /// Whether any thread is reduced to server requests or being counted.
     pub(super) fn act(&self) -> bool {
         self.watching || !self.visitors.is_empty()
     }
 
-    /// Moves all clocks on.
+    /// Moves the clocks of all remote polluters on by `time`.
     pub(super) fn skip(&mut self, time: Picos) {
         self.visitors.iter_mut().for_each(|visitor| visitor.at += time);
         self.turns.skip(time);
         self.find_next();
     }
 
-    /// Lets those come to the servers who do so until `until`.
+    /// Sends all requests due before `until` to the servers.
     #[inline(always)]
     pub(super) fn run(&mut self, until: Picos, servers: &mut Servers) {
         while self.next < until {
@@ -161,7 +162,7 @@ impl RemotePolluters {
         }
     }
 
-    /// The next one comes.
+    /// Sends the next polluter's request to the servers.
     fn step(&mut self, servers: &mut Servers) {
         let Some((_, place)) = self.turns.first() else { return };
         let visitor = &mut self.visitors[place];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The choice of a victim way: each policy's memory of a set is one 64-bit word (and a byte per way for
-//! exact orders of more than 16 ways).
+//! Replacement policies, which choose the victim way. Each policy's state for a set is one 64-bit word, plus a byte
+//! per way for exact orders of more than 16 ways.
 //!
 //! | policy | the word |
 //! |---|---|
@@ -18,7 +18,7 @@ use corehop_plan::platform::Replacement;
 use super::ageing::{QuadAgeRules, SetDuel};
 use super::generator::CongruentialGenerator;
 
-/// A policy in the form that its number of ways allows.
+/// The layout of a policy's state, which depends on the number of ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PolicyLayout {
     Matrix,
@@ -33,12 +33,13 @@ enum PolicyLayout {
     QuadAge,
 }
 
-/// The effect of a use of each way on the word of a set: all but nibbles, ranks and ages, and the fills of DRRIP.
+/// The effect of a use of each way on the word of a set. The table covers all policies except nibbles, ranks and
+/// ages, and the fills of DRRIP.
 #[derive(Debug, Clone)]
 struct Uses {
-    /// For each way the bits that stay, and those that are on afterwards.
+    /// For each way, the mask of bits that stay and the bits that are set afterwards.
     ways: [(u64, u64); 32],
-    /// A word that is not left like this: all but the bits of the last use go.
+    /// The word that must not remain after a use: if a use would produce it, only the bits of that use stay set.
     full: u64,
 }
 
@@ -46,46 +47,47 @@ struct Uses {
 #[derive(Debug, Clone)]
 pub(super) struct ReplacementPolicy {
     form: PolicyLayout,
-    /// Whether a hit counts as a use.
+    /// Whether the policy counts a hit as a use.
     on_hit: bool,
     ways: u32,
-    /// The ways as a mask.
+    /// The mask of all ways.
     every: u32,
-    /// Of a matrix: the rows beyond the ways.
+    /// For a matrix: the rows beyond the last way.
     beyond: u64,
-    /// Of a tree: the nodes with ways on their right.
+    /// For a tree: the nodes that have ways on their right.
     forks: u64,
-    /// Of nibbles: where the last one is.
+    /// For nibbles: the position of the last nibble.
     last: u32,
-    /// The effect of hits and fills; the caches of a level share it.
+    /// The effects of hits and of fills; the caches of a level share these tables.
     hits: Arc<Uses>,
     fills: Arc<Uses>,
-    /// Whether the two above are all of it.
+    /// Whether the tables `hits` and `fills` describe the policy completely.
     by_table: bool,
-    /// Of a quad-age policy.
+    /// The rules of a quad-age policy.
     ages: Option<QuadAgeRules>,
-    /// Of DRRIP.
+    /// The set duel of DRRIP.
     duel: Option<SetDuel>,
-    /// Of `random` and DRRIP.
+    /// The random numbers of `random` and DRRIP.
     generator: CongruentialGenerator,
 }
 
-/// A word with every way's bit in it.
+/// The mask of `ways` ways.
 pub(super) const fn all(ways: u32) -> u32 {
     if ways >= 32 { u32::MAX } else { (1 << ways) - 1 }
 }
 
-/// The compile-time knowledge of a loop over a way of caches about their policies: none.
+/// The policy key of a loop that is compiled without knowledge of the caches' policies.
 pub(super) const ANY: u8 = 0;
-/// Every cache of the way replaces the least recently used line of all its ways.
+/// The policy key if every cache of the way replaces the least recently used line of all its ways.
 pub(super) const LRU: u8 = 1;
-/// Sets of up to 8 lanes are full trees of 8 ways, and wider ones have bit PLRU over all their ways.
+/// The policy key if sets of up to 8 lanes are full trees of 8 ways and wider sets use bit PLRU over all their
+/// ways.
 pub(super) const TREES: u8 = 2;
 
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 const BYTES: u64 = 0x0101_0101_0101_0101;
 
-/// The way that a tree of 8 ways makes room in, by its seven bits.
+/// The victim of a tree of 8 ways, indexed by the tree's seven bits.
 static LEAVES: [u8; 128] = leaves();
 
 const fn leaves() -> [u8; 128] {
@@ -102,8 +104,8 @@ const fn leaves() -> [u8; 128] {
     leaves
 }
 
-/// The nodes between the root and `way`, and for each whether room is made on the right after a use
-/// of `way`, as masks over the word of the tree.
+/// The nodes between the root and `way`, and the values of their bits after a use of `way`, as masks over the word
+/// of the tree. A set bit directs the victim search to the right.
 fn path(way: u32, ways: u32) -> (u64, u64) {
     let leaves = ways.next_power_of_two();
     let (mut mask, mut value) = (0, 0);
@@ -118,7 +120,7 @@ fn path(way: u32, ways: u32) -> (u64, u64) {
 }
 
 impl Uses {
-    /// The effect of a hit, or else of a fill, under a policy of this form.
+    /// Computes the effect of hits or, if `hit` is false, of fills under a policy of this layout.
     fn new(form: PolicyLayout, ways: u32, hit: bool, counts: bool) -> Self {
         let every = u64::from(all(ways));
         let of = |way: u32| {
@@ -206,19 +208,19 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The ways as a mask.
+    /// The mask of all ways.
     #[inline(always)]
     pub(super) fn every(&self) -> u32 {
         self.every
     }
 
-    /// Bytes per set beside the word.
+    /// The number of bytes per set in addition to the word.
     #[inline(always)]
     pub(super) fn ranks(&self) -> usize {
         if self.form == PolicyLayout::Ranks { self.ways as usize } else { 0 }
     }
 
-    /// The state of its random numbers, and of the selector of its duel.
+    /// The states of the random number generator and of the duel's selector.
     pub(super) fn drawn(&self) -> (u64, u16) {
         (self.generator.0, self.duel.as_ref().map_or(0, SetDuel::selector))
     }
@@ -232,7 +234,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The line in `way` was used.
+    /// Updates the state of a set after a hit in `way`.
     #[inline(always)]
     pub(super) fn hit(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
         if self.form == PolicyLayout::Nibbles {
@@ -248,7 +250,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// A line came into `way` of this set.
+    /// Updates the state of a set after a fill of `way`.
     #[inline(always)]
     pub(super) fn fill(&mut self, word: &mut u64, ranks: &mut [u8], set: u32, way: u32) {
         if self.form == PolicyLayout::Nibbles {
@@ -264,7 +266,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The same where a new line gets an age.
+    /// Updates the state of a set after a fill, for policies in which a new line gets an age.
     fn fill_by_age(&mut self, word: &mut u64, set: u32, way: u32) {
         if let Some(ages) = &self.ages {
             ages.fill(word, way);
@@ -274,7 +276,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The key of sets of this width, when these ways may be filled.
+    /// The policy key for sets of this width, if only the `allowed` ways may be filled.
     pub(super) fn known(&self, allowed: u32) -> u8 {
         let whole = allowed == self.every && self.on_hit;
         match self.form {
@@ -296,7 +298,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`ReplacementPolicy::fill`] likewise.
+    /// [`ReplacementPolicy::fill`] in a block of `N` lanes, of a policy known by `KNOWN`.
     #[inline(always)]
     pub(super) fn fill_in<const N: usize, const KNOWN: u8>(
         &mut self,
@@ -312,7 +314,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`ReplacementPolicy::victim`] likewise.
+    /// [`ReplacementPolicy::victim`] in a block of `N` lanes, of a policy known by `KNOWN`.
     #[inline(always)]
     pub(super) fn victim_in<const N: usize, const KNOWN: u8>(
         &mut self,
@@ -328,7 +330,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The next victim of a full set, where that is quickly found.
+    /// The next victim of a full set, if the policy can find the victim quickly.
     #[inline(always)]
     pub(super) fn next_victim<const N: usize, const KNOWN: u8>(&self, word: u64) -> Option<u32> {
         match (N, KNOWN) {
@@ -338,7 +340,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The same for a policy of which nothing is known when the program is compiled, where all ways may be filled.
+    /// The next victim of a full set whose policy is not known at compile time, if all ways may be filled.
     #[inline(always)]
     pub(super) fn next_victim_of(&self, word: u64) -> Option<u32> {
         match self.form {
@@ -350,7 +352,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// The way to make room in, one of `allowed`; all of them are taken.
+    /// Chooses the victim among the ways `allowed`, all of which hold lines.
     #[inline(always)]
     pub(super) fn victim(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
         let quick = if allowed == self.every { self.next_victim_of(*word) } else { None };
@@ -391,7 +393,8 @@ impl ReplacementPolicy {
         }
     }
 
-    /// Down the tree, to the side that each node says, unless no way is there.
+    /// Follows the bits of the tree to a victim; at a node without ways on the indicated side, takes the other
+    /// side.
     #[inline(always)]
     fn leaf_of_all(&self, word: u64) -> u32 {
         let (mut node, leaves, word) = (1, self.ways.next_power_of_two(), word & self.forks);
@@ -401,7 +404,8 @@ impl ReplacementPolicy {
         node - leaves
     }
 
-    /// Down the tree, to the side that each node says unless nothing there is allowed.
+    /// Follows the bits of the tree to a victim; at a node without allowed ways on the indicated side, takes the
+    /// other side.
     fn leaf(&self, word: u64, allowed: u32) -> u32 {
         let leaves = self.ways.next_power_of_two();
         let (mut node, mut low, mut size) = (1, 0, leaves);
@@ -417,7 +421,7 @@ impl ReplacementPolicy {
     }
 }
 
-/// The nodes of the tree over so many ways that have a way on their right.
+/// The nodes of the tree over `ways` ways that have a way on their right.
 fn forks(ways: u32) -> u64 {
     let leaves = ways.next_power_of_two();
     let has = |node: &u32| {
@@ -431,7 +435,7 @@ fn forks(ways: u32) -> u64 {
     (1..leaves).filter(has).fold(0, |forks, node| forks | 1 << node)
 }
 
-/// The way whose row is empty: it was used after none. Rows beyond the ways are to be full.
+/// The way whose matrix row is empty, so that every other way was used later. Rows beyond the ways must be full.
 #[inline(always)]
 fn oldest_row(word: u64) -> u32 {
     // The lowest zero byte; bytes above it may be marked wrongly.
@@ -448,13 +452,13 @@ pub(super) fn ways_of(mut mask: u32) -> impl Iterator<Item = u32> {
     })
 }
 
-/// The lowest way of `first`, or of `second` where that is empty.
+/// The lowest way of `first`, or of `second` if `first` is empty.
 #[inline(always)]
 fn lowest(first: u32, second: u32) -> u32 {
     (if first == 0 { second } else { first }).trailing_zeros()
 }
 
-/// Way `way` comes first from now on; those before it one later.
+/// Moves `way` to the first rank; the ways ranked before `way` each move one rank back.
 #[cold]
 fn rank_first(ranks: &mut [u8], way: u32) {
     let own = ranks[way as usize];
@@ -464,7 +468,7 @@ fn rank_first(ranks: &mut [u8], way: u32) {
     ranks[way as usize] = 0;
 }
 
-/// Moves the nibble `way` to the lowest place; those below it go up by one.
+/// Moves the nibble `way` to the lowest position; the nibbles below shift up by one position.
 #[inline(always)]
 fn to_front(word: u64, way: u32) -> u64 {
     let differs = word ^ (NIBBLES * u64::from(way));
@@ -476,7 +480,7 @@ fn to_front(word: u64, way: u32) -> u64 {
     (word & !upto) | below << 4 | u64::from(way)
 }
 
-/// The lowest allowed way that is predicted to be used last; all grow older until there is one.
+/// The lowest allowed way with the last age; all ages grow until such a way exists.
 fn distant(word: &mut u64, allowed: u32) -> u32 {
     let prediction = |word: u64, way: u32| (word >> (2 * way)) & 3;
     let oldest = ways_of(allowed).map(|way| prediction(*word, way)).max().unwrap_or(0);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The rows of memory: each bank keeps the one open that was read last, and what lies in that comes sooner.
+//! The rows of memory: each bank keeps the row of the last read open, and lines of an open row arrive sooner.
 //!
-//! Lines that are written back open no row here: controllers gather them and write them between reads.
+//! Write-backs open no rows in the simulation, because memory controllers gather write-backs and issue them between
+//! reads.
 
 use corehop_plan::platform::{DramRows as PlatformRows, Platform};
 
@@ -9,26 +10,26 @@ use super::spec::SpecError;
 use super::tags::LineNumber;
 use super::times::{Picos, picos};
 
-/// No row.
+/// The row number that stands for no open row.
 const NONE: u64 = u64::MAX;
 
 /// The open rows of all nodes.
 #[derive(Debug, Clone)]
 pub(super) struct OpenRows {
-    /// The lines of a row.
+    /// The number of lines in a row.
     size: u64,
-    /// The banks of a node.
+    /// The number of banks of a node.
     banks: u64,
-    /// The time that a line of an open row comes sooner.
+    /// The time saved by reading a line of an open row.
     saved: Picos,
-    /// Each simulated line stands for so many neighbours.
+    /// The number of neighbouring real lines that each simulated line represents.
     every: u64,
-    /// By node and bank.
+    /// The open row of each bank, by node and bank.
     open: Vec<u64>,
 }
 
 impl OpenRows {
-    /// The rows that `platform` states, none of them open; nothing where it states none.
+    /// The rows that `platform` states, all closed; None if the platform states no rows.
     ///
     /// # Errors
     /// If a time in cycles has no clock.
@@ -51,7 +52,7 @@ impl OpenRows {
         }))
     }
 
-    /// A line of the node at place `node` is read: how much sooner it comes than from a closed row.
+    /// Reads a line of the node at index `node`. Returns the time saved compared with a closed row.
     #[inline(always)]
     pub(super) fn read(&mut self, node: usize, line: LineNumber) -> Picos {
         let row = u64::from(line) * self.every / self.size;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Buses, channels and links: each serves one line at a time, first come, first served.
+//! Buses, channels and links: each server handles one line at a time, first come, first served.
 //!
-//! Requests come in the order of simulated time (the machine state sees to that), so that a server is a
-//! single number: the time from which on it is free. With N cores that wait for one another the
-//! latency at saturation is N times the service time, as in a closed queueing network.
+//! The machine state issues requests in the order of simulated time, so the state of a server is a single number:
+//! the time at which the server becomes free. If N cores wait for one another, the latency at saturation is N times
+//! the service time, as in a closed queueing network.
 
 use corehop_plan::platform::{
     Distance, Fact, Latency, Platform, Server as PlatformServer, Side, Traffic,
@@ -15,7 +15,7 @@ use super::drift::Drifting;
 use super::spec::SpecError;
 use super::times::Picos;
 
-/// Kinds of traffic, the transfers by the distance of the peer.
+/// The number of kinds of traffic, counting transfers once for each distance of the peer.
 const KINDS: usize = TRANSFERS + 5;
 /// The place of the first kind of transfer.
 const TRANSFERS: usize = 5;
@@ -23,7 +23,7 @@ const TRANSFERS: usize = 5;
 const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
-/// One kind of server, as a platform file has it.
+/// One kind of server, as a platform file describes it.
 struct ServerKind {
     service: Picos,
     drift: Option<Drifting>,
@@ -32,57 +32,56 @@ struct ServerKind {
     /// The instance that belongs to each node.
     of_node: Vec<Option<usize>>,
     side: Side,
-    /// The place of its first instance among those of all servers.
+    /// The index of this kind's first instance in the list of all servers' instances.
     first: usize,
     count: usize,
     /// The instances for one group of CPUs: one, or one for each slice of their last-level cache.
     slices: usize,
 }
 
-/// An instance.
+/// One server instance, with its own queue.
 #[derive(Debug, Clone)]
 struct Instance {
-    /// The time from which on it is free.
+    /// The simulated time at which the instance becomes free.
     free: Picos,
-    /// The time that it was busy.
+    /// The total time for which the instance was busy.
     busy: Picos,
     service: Picos,
-    /// The time up to which the service time stays as it is.
+    /// The simulated time until which the current service time is valid.
     until: Picos,
     drift: Option<Drifting>,
 }
 
-/// The instances that a line passes; mostly it is one.
+/// The server instances that a line passes, usually a single instance.
 #[derive(Debug, Clone, Copy)]
 struct Route {
-    /// The first of them, or [`NOWHERE`].
+    /// The first instance on the route, or [`NOWHERE`].
     first: u32,
-    /// The others: from the first of these places in [`Servers::stops`] to before the second.
+    /// The range of the remaining instances in [`Servers::stops`]: start, and end (exclusive).
     others: (u32, u32),
 }
 
-/// No instance.
+/// The index that stands for no instance.
 const NOWHERE: u32 = u32::MAX;
 
 /// All servers of a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Servers {
-    /// Those of the first server, of the second one, and so on.
+    /// The instances of the first server kind, then of the second, and so on.
     instances: Vec<Instance>,
     /// The number of requests at each server.
     counts: Vec<usize>,
     /// The instances that lines pass after their first one.
     stops: Vec<u32>,
-    /// By kind of traffic, CPU and home. What passes the second slice of a last level, the third one and so on are kinds
-    /// after all others.
+    /// Routes by kind of traffic, CPU and home node. Traffic through the second, third and later slices of a last
+    /// level has further kinds after all others.
     routes: Vec<Route>,
     cpus: usize,
     homes: usize,
 }
 
 impl Servers {
-    /// The servers that `platform` states; there may be none. Each line that passes stands for
-    /// `weight` lines.
+    /// Creates the servers that `platform` states, possibly none. Each simulated line counts as `weight` lines.
     ///
     /// # Errors
     /// If a service time in cycles has no clock, or a server carries nothing.
@@ -114,7 +113,8 @@ impl Servers {
         Ok(all)
     }
 
-    /// The routes of a kind of traffic that these servers carry, in the order of the platform file.
+    /// Adds the routes of one kind of traffic that the servers `carriers` handle, in the order of the platform
+    /// file.
     fn add_routes(&mut self, carriers: &[&ServerKind], slice: usize) {
         for cpu in 0..self.cpus {
             for home in 0..self.homes {
@@ -126,7 +126,7 @@ impl Servers {
         }
     }
 
-    /// From here on service times that drift do so by other chances.
+    /// Restarts drifting service times with random draws from stream `stream`.
     pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
         for (place, instance) in self.instances.iter_mut().enumerate() {
             if let Some(drift) = &mut instance.drift {
@@ -136,34 +136,36 @@ impl Servers {
         }
     }
 
-    /// Service times that drift are others from here on: the next job begins at any time after the last one.
+    /// Draws new values for drifting service times, because the next job begins at an arbitrary time after the last
+    /// job.
     pub(super) fn begin_anew(&mut self) {
         for instance in self.instances.iter_mut().filter(|instance| instance.drift.is_some()) {
             instance.until = 0;
         }
     }
 
-    /// Whether there is nothing to queue for.
+    /// Whether the machine has no servers, so that no request ever waits.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.instances.is_empty()
     }
 
-    /// One line of `traffic` for `cpu`, whose home is the node at place `home`, asked for at `at`:
-    /// how long it waits. The time of the service itself is in the latency table. Transfers are of another package here.
+    /// Sends one line of `traffic` for `cpu`, whose home is the node at place `home`, at time `at`. Returns the
+    /// waiting time in the queues; the service time itself is part of the latency table. Transfers count as
+    /// transfers from another package.
     #[inline(always)]
     pub fn pass(&mut self, traffic: Traffic, cpu: usize, home: usize, at: Picos) -> Picos {
         let kind = if traffic == Traffic::Transfer { TRANSFERS + 4 } else { traffic as usize };
         self.pass_kind(kind, cpu, home, at)
     }
 
-    /// A line that a peer so far away has.
+    /// Sends a line that a peer at this distance supplies, and returns the waiting time in the queues.
     #[inline(always)]
     pub fn transfer(&mut self, distance: Distance, cpu: usize, home: usize, at: Picos) -> Picos {
         self.pass_kind(TRANSFERS + distance as usize, cpu, home, at)
     }
 
-    /// A line that passes this slice of the last level of `cpu`.
+    /// Sends a line through this slice of the last level of `cpu`, and returns the waiting time in the queue.
     #[inline(always)]
     pub(super) fn pass_slice(&mut self, slice: usize, cpu: usize, home: usize, at: Picos) -> Picos {
         let kind = if slice == 0 { Traffic::LastLevel as usize } else { KINDS + slice - 1 };
@@ -184,18 +186,19 @@ impl Servers {
         time - at
     }
 
-    /// The time from `now` until each is free; nothing where service times drift.
+    /// The time from `now` until each instance is free; None if any service time drifts.
     pub(super) fn waits(&self, now: Picos) -> Option<Vec<Picos>> {
         let wait = |one: &Instance| one.drift.is_none().then(|| one.free.saturating_sub(now));
         self.instances.iter().map(wait).collect()
     }
 
-    /// The time that each was busy.
+    /// The total time for which each instance was busy.
     pub(super) fn busy(&self) -> Vec<Picos> {
         self.instances.iter().map(|instance| instance.busy).collect()
     }
 
-    /// Repeats the work between two readings of [`Servers::busy`], which takes `time`.
+    /// Adds the busy time between two readings of [`Servers::busy`] once more, and moves the servers' clocks on by
+    /// `time`.
     pub(super) fn pass_again(&mut self, [before, after]: [&[Picos]; 2], time: Picos) {
         for ((instance, before), after) in self.instances.iter_mut().zip(before).zip(after) {
             instance.free += time;
@@ -203,7 +206,7 @@ impl Servers {
         }
     }
 
-    /// Moves all clocks on, as if so much time had passed with the queues as they are.
+    /// Moves the clocks of all servers on by `time`; the queues stay as they are.
     pub fn skip(&mut self, time: Picos) {
         for instance in &mut self.instances {
             instance.free += time;
@@ -211,8 +214,7 @@ impl Servers {
         }
     }
 
-    /// For each server and instance the share of the time up to `now` that it was busy, in
-    /// thousandths.
+    /// The share of the time up to `now` for which each instance of each server was busy, in thousandths.
     pub fn utilisation(&self, now: Picos) -> Vec<Vec<u64>> {
         let share = |instance: &Instance| {
             (u128::from(instance.busy) * 1_000 / u128::from(now.max(1))) as u64
@@ -222,7 +224,7 @@ impl Servers {
     }
 }
 
-/// The slices of the last-level cache of a CPU; a cache in one piece is one.
+/// The number of slices of the last-level cache of a CPU; 1 if the cache is not sliced.
 fn slices_of(platform: &Platform, cpu: Cpu) -> usize {
     platform.slices(cpu).map_or(1, |slices| slices.count.value.max(1) as usize)
 }
@@ -239,7 +241,7 @@ fn times(server: &PlatformServer, kind: usize) -> usize {
 }
 
 impl Instance {
-    /// A line that comes at `at`: when it is served.
+    /// Queues a line that arrives at time `at`, and returns the time at which its service begins.
     #[inline(always)]
     fn pass(&mut self, at: Picos) -> Picos {
         let begins = self.free.max(at);
@@ -251,7 +253,7 @@ impl Instance {
         begins
     }
 
-    /// Another service time holds from `now` on.
+    /// Draws a new service time that is valid from `now` on.
     #[cold]
     fn change(&mut self, now: Picos) {
         if let Some(drift) = &mut self.drift {
@@ -262,7 +264,7 @@ impl Instance {
 }
 
 impl ServerKind {
-    /// A server as the platform describes it, each of whose lines stands for `weight`.
+    /// Creates the server that the platform describes; each simulated line counts as `weight` lines.
     fn new(
         server: &PlatformServer,
         platform: &Platform,

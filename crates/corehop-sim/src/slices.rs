@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The slices of last-level caches: which one a line belongs to, and how far that is from a core.
+//! The slices of last-level caches: the slice to which a line belongs, and the distance of that slice from a core.
 //!
-//! The latencies of a platform are means over all slices, so that a line of a near slice comes sooner by as much as one of
-//! a far slice comes later.
+//! The latencies of a platform are means over all slices, so that lines of near slices arrive earlier and lines of
+//! far slices later than the stated latency.
 
 use corehop_plan::platform::{Index, Platform, Slices as PlatformSlices};
 use corehop_plan::units::Cpu;
@@ -11,19 +11,20 @@ use super::spec::SpecError;
 use super::tags::LineNumber;
 use super::times::picos;
 
-/// The slices as each CPU sees them.
+/// The slices' distances from each CPU.
 #[derive(Debug, Clone)]
 pub(super) struct SliceDistances(Vec<OfCpu>);
 
 #[derive(Debug, Clone, Default)]
 struct OfCpu {
     index: Index,
-    /// By slice, how much more than on average a line takes from there. Empty for a cache in one piece.
+    /// The extra latency of a line from each slice, relative to the mean over all slices; empty if the cache is not
+    /// sliced.
     farther: Vec<i64>,
 }
 
 impl SliceDistances {
-    /// The slices that `platform` states; nothing where it states none.
+    /// The slices that `platform` states; None if the platform states no slices.
     ///
     /// # Errors
     /// If a time in cycles has no clock.
@@ -38,7 +39,8 @@ impl SliceDistances {
         Ok(any.then_some(Self(all)))
     }
 
-    /// The slice of a line among those of the cache of `cpu`: its number, and how much more than on average the line takes.
+    /// The number of a line's slice in the cache of `cpu`, and the line's extra latency relative to the mean over
+    /// all slices.
     #[inline]
     pub(super) fn of(&self, cpu: usize, line: LineNumber) -> (usize, i64) {
         let OfCpu { index, farther } = &self.0[cpu];
@@ -67,7 +69,8 @@ impl OfCpu {
     }
 }
 
-/// The stop of the core of `cpu`: the cores that share the outermost cache are spread over the stops of its slices.
+/// The stop of the core of `cpu` on the ring or mesh: the cores that share the outermost cache are spread over the
+/// stops of its slices.
 fn stop(platform: &Platform, cpu: Cpu, count: u32) -> u32 {
     let sharing = platform.last_level(cpu).and_then(|cache| cache.instances.value.containing(cpu));
     let cores = platform.cores.value.iter();
@@ -78,7 +81,7 @@ fn stop(platform: &Platform, cpu: Cpu, count: u32) -> u32 {
     (place * count as usize / cores.len().max(1)) as u32
 }
 
-/// The stops from one to the other: round a ring whichever way is shorter, or along the rows and columns of a mesh.
+/// The distance between two stops: the shorter way round a ring, or along the rows and columns of a mesh.
 fn hops(a: u32, b: u32, count: u32, columns: Option<u32>) -> u32 {
     match columns {
         None => a.abs_diff(b).min(count - a.abs_diff(b)),

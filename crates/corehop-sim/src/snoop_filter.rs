@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snoop filters: directories of limited size. A line that comes into one of the caches inside needs an entry; where
-//! none is free, another line has to leave all caches inside, although they had room for it.
+//! Snoop filters: directories of limited size. A line that enters one of the caches inside needs an entry. If no
+//! entry is free, another line has to leave all caches inside, although these caches had room for that line.
 //!
-//! An entry whose line has left the caches inside stays until the room is needed, and goes before all others then.
+//! An entry whose line has left the caches inside stays until the room is needed; such entries are replaced before
+//! all others.
 
 use super::cache::{Bits, CacheNode};
 use super::coherence::{CoherenceRequest, SnoopResponse};
@@ -10,15 +11,15 @@ use super::hierarchy::{Hierarchy, PendingAccess};
 use super::observer::Observer;
 use super::tags::{LineNumber, NO_LINE};
 
-/// An entry that had to go.
+/// An entry evicted from a snoop filter.
 struct Forgotten {
     line: LineNumber,
-    /// The children that may have the line, by their places.
+    /// The children that may have the line, as a mask of their indices.
     sharers: u64,
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// A line has come into `x`: the filters of all caches around note it.
+    /// Records in the filters of all caches around `x` that a line has entered `x`.
     #[cold]
     pub(super) fn note_in_filters(
         &mut self,
@@ -39,7 +40,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The line has come into `child` or a cache inside that; the entry that had to go for it.
+    /// Records that the line has entered `child` or a cache inside `child`. Returns the entry evicted to make room.
     fn note_in(&self, filter: &mut CacheNode, child: usize, line: LineNumber) -> Option<Forgotten> {
         let place = self.caches[child].place;
         if let Some((set, way)) = filter.locate(line) {
@@ -54,7 +55,7 @@ impl<O: Observer> Hierarchy<O> {
             .then_some(Forgotten { line: entry.victim, sharers: entry.sharers })
     }
 
-    /// In a full set that `line` comes to, drops the first entry whose line no cache inside has any more.
+    /// Makes room in the full set of `line` by dropping the first entry whose line no inner cache has any more.
     fn drop_stale(&self, filter: &mut CacheNode, line: LineNumber) {
         let set = filter.set_of(line);
         let stale = |&(way, line): &(u32, LineNumber)| {
@@ -67,7 +68,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// A line leaves the caches inside `outer`, which takes newer data, or as an exclusive cache the line.
+    /// Removes a line from the caches inside `outer`, which takes newer data or, if exclusive, the line itself.
     fn leave(&mut self, outer: usize, forgotten: &Forgotten, ongoing: &mut PendingAccess) {
         let &Forgotten { line, sharers } = forgotten;
         let mut answer = SnoopResponse::default();
@@ -84,7 +85,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 }
 
-/// The places that a mask names.
+/// The indices of the set bits of a mask.
 fn places(mask: u64) -> impl Iterator<Item = usize> {
     (0..64).filter(move |place| mask >> place & 1 == 1)
 }

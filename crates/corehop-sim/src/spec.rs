@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The caches of a machine as the simulator sees them: what a platform says, with nothing missing.
+//! The caches of a machine in the form that the simulator needs: the facts of a platform file, with defaults for
+//! the facts that may be missing.
 
 use corehop_plan::platform::{
     Cache as PlatformCache, CacheKind, Distance, Inclusion, Index, Lookup, Platform, Protocol,
@@ -9,26 +10,26 @@ use corehop_plan::units::Cpu;
 
 use super::replacement::all;
 
-/// Levels of cache at most.
+/// The largest number of cache levels that the simulator supports.
 pub const MAX_LEVELS: usize = 4;
-/// Ways of a cache at most.
+/// The largest number of ways of a cache that the simulator supports.
 pub const MAX_WAYS: u32 = 32;
 
-/// Why a platform cannot be simulated.
+/// The reason for which a platform cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// A fact is needed and not stated.
+    /// The platform file lacks a fact that the simulation needs.
     #[error("a simulation needs `{fact}`: add it to the platform file")]
     Missing {
-        /// The key, as `cache[2].ways`.
+        /// The key of the missing fact, such as `cache[2].ways`.
         fact: String,
     },
-    /// A fact that cannot be simulated.
+    /// The platform file states a fact that the simulator does not support.
     #[error("`{fact}`: {problem}")]
     Unsupported {
-        /// The key.
+        /// The key of the unsupported fact.
         fact: String,
-        /// The error, and what would be possible.
+        /// The reason for which the fact is not supported, and the values that are.
         problem: String,
     },
 }
@@ -36,23 +37,23 @@ pub enum SpecError {
 /// One level and kind of cache, all instances of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSpec {
-    /// 1 is next to the core.
+    /// The cache level; level 1 is next to the core.
     pub level: u32,
-    /// The kind of its contents.
+    /// The contents of the cache: data, instructions or both.
     pub kind: CacheKind,
-    /// Sets of an instance; any number.
+    /// The number of sets of each instance; need not be a power of two.
     pub sets: u32,
     /// Lines per set, up to [`MAX_WAYS`].
     pub ways: u32,
     /// The map of a line to its set.
     pub index: Index,
-    /// The rule for the line that makes room.
+    /// The replacement policy, which chooses the line to evict.
     pub replacement: Replacement,
-    /// Its relation to the caches inside it; without meaning at the innermost level.
+    /// The relation of this cache to the caches inside; has no meaning at the innermost level.
     pub inclusion: Inclusion,
-    /// Whether written lines go on at once.
+    /// Whether the cache passes written data to the next level at once.
     pub write_through: bool,
-    /// Whether a write that misses brings the line in.
+    /// Whether a write that misses brings the line into this cache.
     pub write_allocate: bool,
     /// Sets, ways, index and replacement of each instance's snoop filter.
     pub snoop_filter: Option<Box<Self>>,
@@ -61,7 +62,7 @@ pub struct CacheSpec {
 }
 
 impl CacheSpec {
-    /// A cache of so many sets and ways per group of CPUs: LRU, inclusive, modulo, write-back.
+    /// A cache of `sets` sets and `ways` ways for each group of CPUs: LRU, inclusive, modulo index, write-back.
     pub fn new(level: u32, kind: CacheKind, sets: u32, ways: u32) -> Self {
         Self {
             level,
@@ -78,24 +79,24 @@ impl CacheSpec {
         }
     }
 
-    /// The ways as a mask.
+    /// A mask with one bit for each way of the cache.
     pub fn every_way(&self) -> u32 {
         all(self.ways)
     }
 }
 
-/// The caches of a machine and how they agree. CPUs are numbered from 0 without gaps.
+/// The caches of a machine and their coherence protocol. CPUs are numbered from 0 without gaps.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// The caches, in any order.
     pub caches: Vec<CacheSpec>,
-    /// For each CPU its core.
+    /// The core of each CPU.
     pub cores: Vec<usize>,
-    /// For each CPU its package.
+    /// The package of each CPU.
     pub packages: Vec<usize>,
-    /// The states of a line.
+    /// The coherence protocol, which defines the states of a line.
     pub protocol: Protocol,
-    /// The way to find the holders of a line.
+    /// The mechanism by which a cache finds other copies of a line, such as snooping.
     pub lookup: Lookup,
     /// Bytes of a line.
     pub line: u64,
@@ -118,9 +119,9 @@ impl Spec {
         }
     }
 
-    /// The caches of `platform`. CPU n of the machine is the n-th of [`Platform::cpus`]. Where a
-    /// platform does not say how a cache replaces, includes or indexes, it is LRU, non-inclusive
-    /// and modulo; the protocol is then MESI and found by snooping.
+    /// The caches of `platform`. CPU n of the machine is the n-th of [`Platform::cpus`]. A cache without a stated
+    /// policy, inclusion or index is LRU, non-inclusive and modulo; a missing protocol is MESI, a missing lookup is
+    /// snooping.
     ///
     /// # Errors
     /// Names the first fact that is missing or beyond what can be simulated.
@@ -152,8 +153,9 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The machine with one in `every` of its sets: what those of the real one would do with the
-    /// lines that come to them, renumbered. None where sets do not divide so, are found by a hash, or duel.
+    /// The machine with one in `every` of its sets. The sets that remain behave as those sets of the full machine
+    /// would, for the lines that map to those sets; lines are renumbered. None if the number of sets is not
+    /// divisible, if a hash chooses the set, or if sets duel.
     #[must_use]
     pub fn sampled(&self, every: u32) -> Option<Self> {
         let mut caches = self.caches.clone();
@@ -166,8 +168,8 @@ impl Spec {
         Some(Self { caches, ..self.clone() })
     }
 
-    /// Whether every CPU has an innermost cache for data and one for instructions, and no level
-    /// has a gap.
+    /// Checks that every CPU has an innermost cache for data and a cache for instructions, and that no level is
+    /// missing.
     ///
     /// # Errors
     /// Names what is missing.
@@ -186,7 +188,7 @@ impl Spec {
         self.check_writes()
     }
 
-    /// A snoop filter is part of a cache that has caches inside and does not include them.
+    /// Checks that only caches that have caches inside and do not include those caches have a snoop filter.
     fn check_filters(&self) -> Result<(), SpecError> {
         let known = |cache: &CacheSpec| cache.level == 1 || cache.inclusion == Inclusion::Inclusive;
         let idle = |cache: &CacheSpec| cache.snoop_filter.is_some() && known(cache);
@@ -198,8 +200,8 @@ impl Spec {
         })
     }
 
-    /// Written lines can go on at once from the innermost level only, and not to an exclusive
-    /// cache, which holds none of the lines inside.
+    /// Checks write-through caches: only the innermost level can be write-through, and the next level must not be
+    /// exclusive, because an exclusive cache holds none of the lines inside.
     fn check_writes(&self) -> Result<(), SpecError> {
         for (at, cache) in self.caches.iter().enumerate() {
             let plain = !cache.write_through && cache.write_allocate;
@@ -242,7 +244,7 @@ impl Spec {
     }
 }
 
-/// Leaves a cache one in `every` of its sets; nothing where that cannot be done.
+/// Reduces a cache to one in `every` of its sets; None if that is not possible.
 fn thin_out(cache: &mut CacheSpec, every: u32) -> Option<()> {
     // A duel of fewer sets than the machine's has other outcomes.
     let whole = every == 1 || cache.replacement != Replacement::Drrip;
@@ -264,10 +266,11 @@ fn snoop_filter(filter: &SnoopFilter, level: u32) -> CacheSpec {
 /// The bytes of a line that a visit of a working set reads.
 const LINE: u64 = 64;
 
-/// The pages of a working set, and larger ones, which no working set has.
+/// The page sizes in bytes: those of working sets, and 1 GiB, a size that no working set uses.
 const PAGES: [u64; 3] = [4 << 10, 2 << 20, 1 << 30];
 
-/// A TLB for pages of another size would never be asked, as if the machine had none.
+/// Rejects a TLB for other page sizes, because the simulator would never look into that TLB, as if the machine had
+/// none.
 fn pages_are_simulated(platform: &Platform) -> Result<(), SpecError> {
     for (at, tlb) in platform.tlbs.iter().enumerate() {
         if let Some(page) = tlb.pages.value.iter().find(|page| !PAGES.contains(&page.get())) {

@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time to find addresses where one set of the caches in so many is simulated, and a visit stands for as many.
+//! The time of address translation if only one in `weight` cache sets is simulated, so that each visit represents
+//! `weight` visits.
 //!
-//! A page that was in a TLB and had to go for others of the same walk goes again and again: what its visits cost stands for
-//! all of them. A page that another user of the CPU drove out is walked for once, by its first visit. So a page's first visit
-//! in a walk costs what it costs, and those that it stands for cost what visits have cost on average since.
+//! Some translations are lost because other pages of the same walk evict them; such misses recur, so their costs
+//! apply to all represented visits. A translation that another user of the CPU evicted causes only one page-table
+//! walk, at the page's first visit. A page's first visit in a walk therefore counts its own cost once, and the
+//! visits that it represents cost the average of recent visits.
 //!
-//! That holds for every walk, whether the TLBs changed hands before it or not. The visits to a page lie irregularly, and the
-//! gap between two of them that spans the end of a walk is longer than the others, as any gap is that holds a given instant:
-//! the first visit is dearer even in an undisturbed walk. If that visit counted once after an absence and as
-//! often as there are sets in the warm touch, every absence would seem too cheap by the difference.
+//! This rule applies to every walk, whether or not the TLBs had another user before. The visits to a page are
+//! irregular, and the gap that spans the end of a walk is longer on average than other gaps, because a given
+//! instant is more likely to be in a long gap. The first visit is therefore dearer even in an undisturbed walk. If
+//! the first visit counted once after an absence but `weight` times in the warm touch, every absence would seem too
+//! cheap by the difference.
 //!
-//! If a walk visits any page, as each has few of the simulated lines ([`Manner::any_page`]), a visit costs what visits
-//! have cost on average, and the first ones of the pages that a walk misses are added to those of the others.
+//! If a walk visits random pages, because each page has few of the simulated lines ([`Manner::any_page`]), a visit
+//! costs the average of recent visits, and the first visits to pages that the walk misses are added to the first
+//! visits to other pages.
 //!
 //! [`Manner::any_page`]: super::walker::Manner::any_page
 
 use super::times::Picos;
 
-/// Somebody who walks.
+/// A user of a CPU's TLBs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum User {
     Job,
-    /// The task of this number.
+    /// The task with this number.
     Task(usize),
-    /// The actor in this place.
+    /// The actor at this index.
     Actor(usize),
-    /// The operating system, and others who come for a moment.
+    /// The operating system and other short-term users.
     Others,
 }
 
 impl User {
-    /// A number of its own.
+    /// A unique number for each user.
     const fn place(self) -> usize {
         match self {
             Self::Job => 0,
@@ -41,34 +45,34 @@ impl User {
     }
 }
 
-/// As many pages as follow each other in a walk, if not more: those of 32 MiB.
+/// The number of last-visit entries per CPU, enough for the consecutive base pages of 32 MiB.
 const PAGES: usize = 8_192;
 
 /// The users of the TLBs of all CPUs.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TlbOccupancy {
-    /// By CPU.
+    /// The current stay on each CPU.
     cpus: Vec<Stay>,
-    /// By [`User::place`].
+    /// The usual visit costs of each user, by [`User::place`].
     usual: Vec<Usual>,
     /// The number of walks so far.
     count: u32,
 }
 
-/// A time in which one user has the TLBs of a CPU, in walks.
+/// A period in which one user has the TLBs of a CPU, counted in walks.
 #[derive(Debug, Clone, Default)]
 struct Stay {
     user: Option<User>,
-    /// The first walk of this time.
+    /// The first walk of the stay.
     first: u32,
-    /// The walk under way.
+    /// The current walk.
     walk: u32,
-    /// The walk in which each page was visited last, by its last bits: the pages of a walk follow each other. Empty before
-    /// the first visit.
+    /// The last walk that visited each page, indexed by the page's low bits because the pages of a walk are
+    /// consecutive. Empty before the first visit.
     pages: Vec<u32>,
 }
 
-/// The costs of a user's visits to pages that were visited in the same walk before, or in the same stay.
+/// The costs of a user's visits to pages already visited in the same walk or stay.
 #[derive(Debug, Clone, Copy, Default)]
 struct Usual {
     picos: Picos,
@@ -76,12 +80,12 @@ struct Usual {
 }
 
 impl TlbOccupancy {
-    /// Without a user, on so many CPUs.
+    /// Creates the state for `cpus` CPUs without users.
     pub(super) fn new(cpus: usize) -> Self {
         Self { cpus: vec![Stay::default(); cpus], ..Self::default() }
     }
 
-    /// Another job begins.
+    /// Prepares the state for a new job.
     pub(super) fn begin_job(&mut self) {
         if let Some(usual) = self.usual.get_mut(User::Job.place()) {
             *usual = Usual::default();
@@ -91,12 +95,12 @@ impl TlbOccupancy {
         }
     }
 
-    /// The TLBs of `cpu` were emptied.
+    /// Ends the stay on `cpu`, because its TLBs were flushed.
     pub(super) fn end(&mut self, cpu: usize) {
         self.cpus[cpu].user = None;
     }
 
-    /// A walk of `user` on `cpu` begins.
+    /// Records that a walk of `user` on `cpu` begins.
     #[inline]
     pub(super) fn begin_walk(&mut self, cpu: usize, user: User) {
         let stay = &mut self.cpus[cpu];
@@ -106,7 +110,7 @@ impl TlbOccupancy {
         }
     }
 
-    /// The stay of `user` on `cpu`: a new one if another user was there since.
+    /// The current stay of `user` on `cpu`; starts a new stay if another user came in between.
     #[inline]
     pub(super) fn of(&mut self, cpu: usize, user: User) -> StayLedger<'_> {
         let stay = &mut self.cpus[cpu];
@@ -122,15 +126,15 @@ impl TlbOccupancy {
     }
 }
 
-/// The account of a user on a CPU.
+/// The translation costs of a user on a CPU.
 pub(super) struct StayLedger<'a> {
     stay: &'a mut Stay,
     usual: &'a mut Usual,
 }
 
 impl StayLedger<'_> {
-    /// The time that `weight` visits to a page take to find it, of which one takes `picos`. Where a walk visits `any_page`, a
-    /// page's first visit stands for so many thousandths of first visits.
+    /// The translation time of `weight` visits to a page, of which one simulated visit takes `picos`. In walks over
+    /// random pages (`any_page`), a page's first visit represents this many thousandths of first visits.
     #[inline]
     pub(super) fn of(
         &mut self,
@@ -169,7 +173,7 @@ impl Usual {
         self.visits += 1;
     }
 
-    /// The cost of so many visits.
+    /// The average cost of `visits` visits.
     #[inline]
     fn of(&self, visits: Picos) -> Picos {
         visits * self.picos / self.visits.max(1)

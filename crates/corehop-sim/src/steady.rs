@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passes that leave everything as they found it: the next one does so too, in the same time and with the same counts, and
-//! need not be simulated.
+//! Passes that leave the machine's state unchanged: the next pass then also leaves the state unchanged, with the
+//! same duration and counts, and need not be simulated.
 //!
-//! After a pass the caches on the way of the CPU, its TLB, its prefetchers and the queues are copied. If a pass ends with
-//! all of them equal to the copy from before it, and the counters of all other caches show that no line moved there, the
-//! machine is in the state from before the pass but for the time, in which nothing else is due. What follows from a state
-//! follows again.
+//! After a pass the caches on the way of the CPU, its TLB, its prefetchers and the queues are copied. If a pass
+//! ends with all of them equal to the copy from before it, and the counters of all other caches show that no line
+//! moved there, the machine is in its state from before the pass, except for the time; no other event is due.
+//! Because the simulation is deterministic, the next pass repeats the last.
 //!
-//! Copies of large caches cost a part of a pass. They are made when the last two passes came to the same, which passes
-//! at rest do; copies that are small beside the pass are always made.
+//! Copying large caches costs a noticeable part of a pass. Large copies are therefore made only when the last two
+//! passes gave the same results, as passes in a steady state do. Copies that are small compared with the pass are
+//! always made.
 
 use super::cache::{CacheCounters, CacheImage};
 use super::hierarchy::Hierarchy;
@@ -17,25 +18,26 @@ use super::outcome::CpuCounters;
 use super::pass::PassCounts;
 use super::timing::{TimingCounts, TimingImage};
 
-/// The bytes of a copy for each visit of a pass: always, and if the last two passes came to the same.
+/// The limits on the size of a copy, in bytes per visit of a pass: for copies made always, and for copies made if
+/// the last two passes gave the same results.
 const ALWAYS: usize = 32;
 const AT_REST: usize = 128;
 
-/// The passes of one job over one working set, one right after the other.
+/// Consecutive passes of one job over one working set.
 #[derive(Debug, Default)]
 pub(super) struct SteadyPasses {
-    /// The last pass.
+    /// The counts of the last pass.
     last: Option<PassCounts>,
-    /// The state at its end, if there was reason to copy that.
+    /// The timing state at the end of the last pass, if copied.
     image: Option<TimingImage>,
-    /// Of the caches the first ones of the way, as many as were copied.
+    /// The copies of the first caches of the way, as many as were copied.
     caches: Vec<CacheImage>,
     copied: usize,
-    /// The effect of each further pass.
+    /// The effect of each further pass, once known.
     effect: Option<PassEffect>,
 }
 
-/// The effect of a pass that leaves the state as it was.
+/// The effect of a pass that leaves the machine's state unchanged.
 #[derive(Debug)]
 pub(super) struct PassEffect {
     pub(super) pass: PassCounts,
@@ -43,26 +45,27 @@ pub(super) struct PassEffect {
     pub(super) timing: [TimingCounts; 2],
 }
 
-/// The counts of one CPU's accesses, and those of all caches.
+/// The counters of one CPU's accesses, and the counters of all caches.
 #[derive(Debug)]
 pub(super) struct CacheCounts {
     cpu: CpuCounters,
-    /// The fate of the lines of each cache, and how many it holds.
+    /// The line counters of each cache, and the number of lines that the cache holds.
     caches: Vec<(CacheCounters, u32)>,
 }
 
 impl SteadyPasses {
-    /// Something else happens before the next pass.
+    /// Forgets the previous passes, because another event happens before the next pass.
     pub(super) fn forget(&mut self) {
         (self.last, self.image, self.effect, self.copied) = (None, None, None, 0);
     }
 
-    /// The effect of the next pass, if that is known.
+    /// The effect of the next pass, if known.
     pub(super) fn effect(&self) -> Option<&PassEffect> {
         self.effect.as_ref()
     }
 
-    /// A pass of so many `visits` had this effect, and left this state. Whether all further passes have the same.
+    /// Records a pass of `visits` visits with its effect, and the state after the pass. Returns whether all further
+    /// passes have the same effect.
     pub(super) fn ended<O: Observer>(
         &mut self,
         visits: usize,
@@ -98,14 +101,14 @@ impl SteadyPasses {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// The counts of the accesses of `cpu`, and those of all caches.
+    /// The counters of the accesses of `cpu`, and the counters of all caches.
     pub(super) fn counts(&self, cpu: usize) -> CacheCounts {
         let caches = self.caches.iter().map(|cache| (cache.counters, cache.filled()));
         CacheCounts { cpu: self.counters[cpu], caches: caches.collect() }
     }
 
-    /// The number of caches on the way of `cpu`, from the innermost one on, that its accesses between two counts may have
-    /// changed; nothing where other caches may have changed, or snoop filters.
+    /// The number of caches on the way of `cpu`, from the innermost on, that its accesses between two readings may
+    /// have changed; None if other caches or snoop filters may have changed.
     fn reach(
         &self,
         cpu: usize,
@@ -141,7 +144,7 @@ impl<O: Observer> Hierarchy<O> {
         Some((0..path.len).rev().find(|&place| touched(place)).map_or(1, |place| place + 1))
     }
 
-    /// Counts what was counted between two readings of `cpu` again.
+    /// Adds the counts between two readings for `cpu` once more.
     pub(super) fn count_again(&mut self, cpu: usize, [before, after]: &[CacheCounts; 2]) {
         self.counters[cpu].count_again(before.cpu, after.cpu);
         let both = before.caches.iter().zip(&after.caches);
@@ -161,7 +164,7 @@ mod tests {
     use corehop_plan::units::Bytes;
     use corehop_plan::workload::{Page, Pattern, WorkingSet};
 
-    /// A machine, and a walk over such a set on its first CPU.
+    /// A machine, and a walk over `set` on its first CPU.
     fn machine(platform: &str, set: &WorkingSet) -> (MachineState, Walker) {
         let platform = Platform::named(platform).unwrap().unwrap();
         let mut state = MachineState::new(&platform, 1, 1).unwrap();

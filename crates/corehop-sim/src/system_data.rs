@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operating system's data: the lines it touches at a switch, charged to no task.
+//! The operating system's data: the lines that the system touches at a switch, without charging a task.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use super::machine_state::MachineState;
 use super::recipe::Recipe;
 use super::walker::Walker;
 
-/// The system's data on a CPU that a job leaves, and on one that a job gets; none where the
-/// platform does not say.
+/// The sizes of the system's data on a CPU that a job leaves and on a CPU that a job gets; None if the platform
+/// does not state the size.
 pub(super) fn footprints(platform: &Platform) -> [Option<Bytes>; 2] {
     let core = &platform.core;
     let of = |fact: &Option<Fact<Bytes>>| fact.as_ref().map(|fact| fact.value);
     [of(&core.leave_footprint), of(&core.switch_footprint)]
 }
 
-/// The data, by CPU and size.
+/// The walks over the system's data, by CPU and size.
 #[derive(Debug, Default)]
 pub(super) struct SystemData(BTreeMap<(usize, Bytes), Walker>);
 
 impl SystemData {
-    /// The system touches so much of its data of `cpu`.
+    /// Touches `size` bytes of the system's data of `cpu`.
     ///
     /// # Errors
     /// If the simulated memory is full.

@@ -1,23 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The sets of a cache: which line is in which way, in which state, and what replacement remembers.
+//! The sets of a cache: the line in each way, its state, and the state of the replacement policy.
 //!
-//! A set is one block of 8, 16 or 32 lanes, aligned to a line of the host; 8 ways fit into one such
-//! line, 16 into two. Tags are compared eight at a time, in vectors that any x86-64 has; no lane is
-//! looked at with a branch.
+//! A set is one block of 8, 16 or 32 lanes, aligned to a line of the host; 8 ways fit into one such line, 16 into
+//! two. Tags are compared eight at a time, in vectors that any x86-64 has; no branch depends on a single lane.
 
 use wide::bytemuck::cast;
 use wide::{i16x8, u32x8};
 
-/// A line of memory: its address over the size of a line. 2³² lines of 64 bytes are 256 GiB.
+/// The number of a memory line: its address divided by the line size. 2³² lines of 64 bytes are 256 GiB.
 pub type LineNumber = u32;
 
-/// No line: what empty lanes hold.
+/// The line number that marks an empty lane.
 pub const NO_LINE: LineNumber = LineNumber::MAX;
 
-/// The number of caches inside that a way's word can name: the bits of 16 that the flags leave.
+/// The number of inner caches that a way's word can name: the bits of 16 that the flags leave free.
 pub(super) const NAMED: usize = 13;
 
-/// Has the host fetch something that will be looked at before long.
+/// Prefetches data into the host's caches that the simulator will soon read.
 #[inline(always)]
 pub(super) fn expect<T>(it: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -31,11 +30,11 @@ pub(super) fn expect<T>(it: &T) {
 #[repr(C, align(64))]
 pub(super) struct TagBlock<const N: usize> {
     tags: [LineNumber; N],
-    /// For each way three flags and, above them, a bit for each cache inside that may have the line.
+    /// The word of each way: three flags and, above the flags, a bit for each inner cache that may have the line.
     pub(super) words: [u16; N],
-    /// The memory of the replacement policy.
+    /// The state of the replacement policy.
     pub(super) order: u64,
-    /// The ways with a line.
+    /// The mask of the ways that hold a line.
     pub(super) taken: u32,
 }
 
@@ -44,7 +43,7 @@ impl<const N: usize> TagBlock<N> {
         Self { tags: [NO_LINE; N], words: [0; N], order, taken: 0 }
     }
 
-    /// The way that holds `line`. At most one does.
+    /// The way that holds `line`; at most one way does.
     #[inline(always)]
     pub(super) fn find(&self, line: LineNumber) -> Option<u32> {
         let wanted = u32x8::splat(line);
@@ -55,7 +54,7 @@ impl<const N: usize> TagBlock<N> {
         if found == 0 { None } else { Some(found.trailing_zeros()) }
     }
 
-    /// Has the host fetch it.
+    /// Prefetches the block into the host's caches.
     #[inline(always)]
     pub(super) fn expect(&self) {
         expect(&self.tags);
@@ -71,14 +70,14 @@ impl<const N: usize> TagBlock<N> {
         &mut self.words[way as usize & (N - 1)]
     }
 
-    /// The line in this way, if one of these flags is on in its word.
+    /// The line in this way, if any of these flags is set in the way's word.
     #[inline(always)]
     pub(super) fn flagged(&self, way: u32, flags: u16) -> Option<LineNumber> {
         let way = way as usize & (N - 1);
         (self.words[way] & flags != 0).then_some(self.tags[way])
     }
 
-    /// Puts a line with its word into a way; what was there.
+    /// Stores a line and its word in a way. Returns the previous line and word.
     #[inline(always)]
     pub(super) fn put(&mut self, way: u32, line: LineNumber, word: u16) -> (LineNumber, u16) {
         let way = way as usize & (N - 1);
@@ -89,14 +88,14 @@ impl<const N: usize> TagBlock<N> {
     }
 }
 
-/// A bit for each of eight tags that is the wanted one.
+/// The mask of those of eight tags that equal the wanted tag.
 #[inline(always)]
 fn same(tags: [LineNumber; 8], wanted: u32x8) -> u32 {
     let equal = u32x8::new(tags).simd_eq(wanted);
     i16x8::from_i32x8_saturate(cast(equal)).to_bitmask()
 }
 
-/// All sets of a cache. Nothing is allocated before the first line comes.
+/// All sets of a cache. Memory is allocated when the first line enters.
 #[derive(Debug, PartialEq)]
 pub(super) enum TagArray {
     Eight(Vec<TagBlock<8>>),
@@ -104,7 +103,7 @@ pub(super) enum TagArray {
     ThirtyTwo(Vec<TagBlock<32>>),
 }
 
-/// An expression over the block of a set, whatever its width; a default where there are none yet.
+/// Evaluates an expression over the block of a set of any width; yields a default if no blocks are allocated.
 macro_rules! peek {
     ($blocks:expr, $set:expr, $none:expr, $block:ident => $body:expr) => {
         match $blocks {
@@ -124,7 +123,7 @@ macro_rules! peek {
     };
 }
 
-/// The same for blocks that are there, to be changed.
+/// Evaluates an expression over a mutable, allocated block of any width.
 macro_rules! poke {
     ($blocks:expr, $set:expr, $block:ident => $body:expr) => {
         match $blocks {
@@ -160,7 +159,7 @@ impl Clone for TagArray {
         }
     }
 
-    /// In the memory of the copy before, if that was as large.
+    /// Reuses the memory of the previous copy if both are equally large.
     fn clone_from(&mut self, source: &Self) {
         match (&mut *self, source) {
             (Self::Eight(copy), Self::Eight(blocks)) => copy.clone_from(blocks),
@@ -171,7 +170,7 @@ impl Clone for TagArray {
 }
 
 impl TagArray {
-    /// The bytes of all sets.
+    /// The size of all sets in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Eight(blocks) => size_of_val(blocks.as_slice()),
@@ -180,7 +179,7 @@ impl TagArray {
         }
     }
 
-    /// For sets of `ways` ways, 1 to 32.
+    /// Creates the array for sets of `ways` ways (1 to 32), without allocating memory.
     pub(super) fn new(ways: u32) -> Self {
         match ways {
             0..=8 => Self::Eight(Vec::new()),
@@ -189,13 +188,13 @@ impl TagArray {
         }
     }
 
-    /// Whether there is room for lines yet.
+    /// Whether memory for the sets is allocated.
     #[inline(always)]
     pub(super) fn is_allocated(&self) -> bool {
         peek!(self, 0, false, _block => true)
     }
 
-    /// Makes room for `sets` sets.
+    /// Allocates `sets` sets.
     pub(super) fn allocate(&mut self, sets: usize, order: u64) {
         match self {
             Self::Eight(blocks) => blocks.resize(sets, TagBlock::empty(order)),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of an access from its outcome, on an otherwise idle machine. Cores of
-//! another kind may have caches and a clock of their own.
+//! The time of an access as a function of its outcome, on an otherwise idle machine. Each kind of core may have its
+//! own caches and its own clock.
 
 use corehop_plan::platform::{
     Affinity, Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, LineRequest,
@@ -11,11 +11,11 @@ use corehop_plan::units::Cpu;
 use super::outcome::AccessOutcome;
 use super::spec::{MAX_LEVELS, SpecError};
 
-/// Picoseconds.
+/// A simulated time or duration in picoseconds.
 pub type Picos = u64;
 
 const LEVELS: usize = MAX_LEVELS + 1;
-/// Room for every combination of a place's fields, each in bits of its own.
+/// The table size: room for every combination of the fields of an [`AccessPath`], each in its own bits.
 const PLACES: usize = 1 << 11;
 const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
@@ -24,37 +24,37 @@ const DISTANCES: [Distance; 5] =
 #[derive(Debug, Clone)]
 pub struct OutcomeTimes {
     kinds: Vec<CoreTimes>,
-    /// The same on a core whose package has just been idle.
+    /// The times on a core whose package has just been idle, by kind of core.
     waking: Vec<CoreTimes>,
-    /// The kind of each CPU.
+    /// The kind of core of each CPU.
     kind_of: Vec<usize>,
 }
 
-/// The levels that an access misses at most, and one more, to a power of two.
+/// The largest number of levels that an access can miss, plus one, rounded up to a power of two.
 pub(super) const MOST_MISSED: usize = 8;
 
-/// The misses under way at once, in thousandths, by the number of levels that an access misses.
+/// The number of misses in flight at once, in thousandths, by the number of levels that the access misses.
 pub type MissParallelism = [u64; MOST_MISSED];
 
-/// The time of every kind of outcome on one kind of core, and what the core needs besides.
+/// The time of every kind of outcome on one kind of core, with the core's own limits.
 #[derive(Debug, Clone)]
 pub struct CoreTimes {
-    /// By request, supplier, level, state, distance, home: see [`AccessPath::place`].
+    /// Times by request, supplier, level, state, distance and home; see [`AccessPath::place`].
     table: Box<[Picos; PLACES]>,
-    /// The time of a core for each access to a word, the cache aside.
+    /// The core's own work for each access to a word, without cache latency.
     pub work: Picos,
-    /// The misses that independent accesses keep under way, in thousandths, by the number of levels that they miss; no more
-    /// than a core can have.
+    /// The number of misses that independent accesses keep in flight, in thousandths, by the number of levels
+    /// missed; limited by `outstanding`.
     pub parallelism: MissParallelism,
-    /// The misses that a core can have under way at most.
+    /// The largest number of misses that a core can have in flight.
     pub outstanding: u64,
 }
 
 impl OutcomeTimes {
-    /// The times that `platform` states.
+    /// Computes the times from the latencies that `platform` states.
     ///
     /// # Errors
-    /// Names the cache or memory whose latency is missing, or the clock that turns its cycles into
+    /// The error names the cache or memory without a latency, or the missing clock that converts its cycles into
     /// time.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
@@ -74,23 +74,23 @@ impl OutcomeTimes {
         Ok(Self { kinds, waking, kind_of })
     }
 
-    /// Those of the CPU at this place.
+    /// The times on the CPU at this index.
     #[inline(always)]
     pub fn on(&self, cpu: usize) -> &CoreTimes {
         &self.kinds[self.kind_of[cpu]]
     }
 
-    /// Those of the CPU at this place, should its clock not be up to speed yet.
+    /// The times on the CPU at this index while the CPU's clock is not yet up to speed.
     #[inline(always)]
     pub fn waking_on(&self, cpu: usize) -> &CoreTimes {
         &self.waking[self.kind_of[cpu]]
     }
 }
 
-/// A latency on a CPU of `platform`, whose clock turns cycles into time.
+/// Converts a latency on a CPU of `platform` to picoseconds, by the CPU's clock.
 ///
 /// # Errors
-/// If that clock is not stated.
+/// If the latency is in cycles and the clock is not stated.
 pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, SpecError> {
     Compiler { platform, cpu, waking: false }.picos(latency)
 }
@@ -121,14 +121,14 @@ impl CoreTimes {
         })
     }
 
-    /// The time from load to use.
+    /// The load-to-use time of an access with this outcome to memory of this home.
     #[inline(always)]
     pub fn of(&self, outcome: &AccessOutcome, home: Home) -> Picos {
         self.table[AccessPath::of(*outcome, home).place()]
     }
 }
 
-/// One way that an access can go.
+/// One kind of access, as the latency tables distinguish them.
 struct AccessPath {
     request: LineRequest,
     supplier: Supplier,
@@ -139,7 +139,7 @@ struct AccessPath {
 }
 
 impl AccessPath {
-    /// The way that an access went. One that invalidated copies took the line for itself.
+    /// Classifies an access by its outcome. An access that invalidated copies requested ownership of the line.
     #[inline(always)]
     fn of(outcome: AccessOutcome, home: Home) -> Self {
         let request =
@@ -148,7 +148,7 @@ impl AccessPath {
         Self { request, supplier, level: u32::from(level), state, distance, home }
     }
 
-    /// Every way.
+    /// Every possible kind of access.
     fn all() -> impl Iterator<Item = Self> {
         let suppliers = [Supplier::Own, Supplier::Peer, Supplier::Memory];
         let requests = || [LineRequest::Copy, LineRequest::Ownership].into_iter();
@@ -173,7 +173,7 @@ impl AccessPath {
         (request | supplier | level | distance | state | home) & (PLACES - 1)
     }
 
-    /// The number of stated properties that a row fits; none where it does not fit.
+    /// The number of stated properties of a latency row that match this access; None if a property differs.
     fn fit(&self, row: &LatencyRow) -> Option<u32> {
         fn one<T: PartialEq>(stated: Option<&T>, is: &T) -> Option<u32> {
             match stated {
@@ -194,11 +194,11 @@ impl AccessPath {
     }
 }
 
-/// Turns what a platform states into times on one of its CPUs.
+/// Compiles the stated latencies of a platform into times on one of its CPUs.
 struct Compiler<'a> {
     platform: &'a Platform,
     cpu: Cpu,
-    /// The package has just been idle.
+    /// Whether the package has just been idle, so that its clock is slow.
     waking: bool,
 }
 
@@ -207,7 +207,7 @@ impl<'a> Compiler<'a> {
         self.platform.core_kinds.iter().find(|kind| kind.cpus.value.contains(self.cpu))
     }
 
-    /// A fact of the CPU's kind of core, or else of all cores.
+    /// A fact stated for the CPU's kind of core, or else for all cores.
     fn core<T>(&self, fact: impl Fn(&'a Core) -> Option<&'a Fact<T>>) -> Option<&'a Fact<T>> {
         self.kind().and_then(|kind| fact(&kind.core)).or(fact(&self.platform.core))
     }
@@ -221,7 +221,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// A latency that stands still with the core: its own work, and caches on its way to memory.
+    /// Converts a latency that follows the core's clock: the core's own work, and caches on the core's way to
+    /// memory.
     fn core_picos(&self, latency: Latency) -> Result<Picos, SpecError> {
         let slow = self.platform.clock.after_idle.as_ref().filter(|_| self.waking);
         match (latency, slow) {
@@ -230,8 +231,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The time of a way: the row that fits with most of what it states; otherwise that of the
-    /// cache, of a measured exchange of lines between such CPUs, or of memory.
+    /// The time of one kind of access: the matching latency row with the most stated properties, or else the time
+    /// of the cache, of a measured exchange of lines between such CPUs, or of memory.
     fn time(&self, way: &AccessPath) -> Result<Picos, SpecError> {
         let rows = self.platform.latencies.iter();
         let fitting = rows.filter_map(|row| Some((way.fit(row)?, row)));
@@ -250,7 +251,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The measured time of lines that go from CPU to CPU over this distance, undisturbed.
+    /// The measured undisturbed time of a line transfer between CPUs at this distance.
     fn exchange(&self, way: &AccessPath) -> Option<Latency> {
         let affinity = match way.distance {
             Distance::Core => Affinity::Smt,
@@ -281,7 +282,7 @@ impl<'a> Compiler<'a> {
     }
 }
 
-/// For every CPU of a platform, in its order, the place of its node.
+/// The index of the node of each CPU of a platform, in the platform's order.
 pub(super) fn nodes_of_cpus(platform: &Platform) -> Vec<usize> {
     let place = |cpu: Cpu| {
         platform.nodes.iter().position(|node| node.cpus.value.contains(cpu)).unwrap_or(0)

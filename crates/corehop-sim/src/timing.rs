@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of a visit: translation, the latency of its accesses, queues, and what prefetchers
-//! ask for because of it. The caches themselves are elsewhere: their outcomes come in.
+//! The time of a visit: address translation, the latency of its accesses, queues, and the prefetches that the visit
+//! causes. The caches are simulated elsewhere; this module receives the outcomes of their accesses.
 
 use corehop_plan::platform::{Distance, Home, Platform, Supplier, Traffic};
 
@@ -20,46 +20,46 @@ use super::tlb::TlbHierarchy;
 use super::translation::{Lookup, MachineTlbs};
 use super::walker::{Visit, WalkParameters};
 
-/// The pages that prefetchers do not leave, in bytes.
+/// The size in bytes of the pages whose boundaries prefetchers do not cross.
 const BASE_PAGE: u64 = 4 << 10;
 
-/// The parameters of the time of a visit, the caches apart.
+/// All state that the time of a visit depends on, except the caches.
 #[derive(Debug, Clone)]
 pub(super) struct VisitTiming {
     times: OutcomeTimes,
     pub(super) servers: Servers,
     rows: Option<OpenRows>,
     slices: Option<SliceDistances>,
-    /// Those of each CPU.
+    /// The prefetchers of each CPU.
     prefetchers: Vec<Vec<PrefetchEngine>>,
     pub(super) translation: MachineTlbs,
-    /// The users of the TLBs, if a visit stands for several.
+    /// The users of the TLBs; None unless a simulated visit represents several visits.
     stays: Option<TlbOccupancy>,
-    /// The thread that had each CPU last; nothing where a switch keeps translations.
+    /// The thread that ran last on each CPU; None if a switch keeps translations.
     threads: Vec<Option<User>>,
-    /// The time that threads were kept by finding addresses.
+    /// The total time for which threads waited for address translation.
     pub(super) finding: Picos,
-    /// For each CPU the place of its node.
+    /// The index of the node of each CPU.
     pub(super) nodes: Vec<usize>,
-    /// Each simulated line stands for so many.
+    /// The number of real lines that each simulated line represents.
     pub(super) weight: Picos,
     pub(super) remote_polluters: RemotePolluters,
-    /// Until when a locked access keeps everybody from what is beyond his innermost cache.
+    /// The time until which a locked access blocks all accesses beyond the innermost caches.
     pub(super) locked: Picos,
     /// The level of the outermost caches.
     last_level: u8,
-    /// A prefetcher sees loads that hit, too.
+    /// Whether a prefetcher also sees loads that hit.
     sees_loads: bool,
 }
 
-/// The parameters of the time of the visits that one CPU makes in one manner.
+/// The state that the times of one CPU's visits with the same walk parameters depend on.
 pub(super) struct VisitParameters<'a> {
     lookup: Lookup<'a>,
-    /// The account of look-ups that stand for several.
+    /// The account of TLB look-ups, if one look-up represents several.
     ledger: Option<StayLedger<'a>>,
     /// See [`WalkParameters::any_page`].
     any_page: Option<Picos>,
-    /// At the usual clock, and when it may not be up yet.
+    /// The times of the core at its usual clock, and while its clock may still be slow.
     core: [&'a CoreTimes; 2],
     servers: &'a mut Servers,
     rows: Option<&'a mut OpenRows>,
@@ -68,7 +68,7 @@ pub(super) struct VisitParameters<'a> {
     prefetchers: &'a mut [PrefetchEngine],
     finding: &'a mut Picos,
     cpu: usize,
-    /// The place of its node.
+    /// The index of the CPU's node.
     node: usize,
     weight: Picos,
     locked: Picos,
@@ -76,7 +76,7 @@ pub(super) struct VisitParameters<'a> {
     sees_loads: bool,
 }
 
-/// A copy of all that the times of one CPU's visits depend on and change, the caches apart.
+/// A copy of all state, except the caches, that the times of one CPU's visits depend on and change.
 #[derive(Debug, PartialEq)]
 pub(super) struct TimingImage {
     tlb: Option<TlbHierarchy>,
@@ -85,58 +85,60 @@ pub(super) struct TimingImage {
     waits: Vec<Picos>,
 }
 
-/// The counts of one CPU's visits in one manner.
+/// The counts of one CPU's visits with the same walk parameters.
 #[derive(Debug)]
 pub(super) struct TimingCounts {
     walks: u64,
     finding: Picos,
-    /// Of each level of its TLB.
+    /// The misses of each level of the CPU's TLB.
     misses: Vec<u64>,
-    /// The time that each server was busy.
+    /// The total time for which each server was busy.
     busy: Vec<Picos>,
 }
 
-/// A visit under way.
+/// The state of a visit in progress.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PendingVisit {
     pub(super) line: LineNumber,
     words: u32,
     reads: bool,
     fetches: bool,
-    /// The core's clock may not be up yet.
+    /// Whether the core's clock may still be slow.
     pub(super) waking: bool,
-    /// The times of its accesses.
+    /// The time at which the visit's accesses begin.
     at: Picos,
-    /// The time that finding the address took.
+    /// The time that address translation took.
     found: Picos,
     latency: Picos,
-    /// The levels that the access missed.
+    /// The number of cache levels that the access missed.
     missed: u8,
 }
 
 /// The core's scaling of the latencies of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LatencyScaling {
-    /// The time for each access to a word.
+    /// The core's own work for each access to a word.
     work: Picos,
-    /// The misses under way at once.
+    /// The number of misses in flight at once, in thousandths.
     under_way: MissParallelism,
-    /// Whether all that could be under way lies on the page that is to be found: then it waits for that.
+    /// Whether the accesses that could be in flight are on the page under translation, so that all of them wait for
+    /// the translation.
     by_page: bool,
-    /// The time of the walk for a line besides.
+    /// The extra time that the walk spends on each line.
     pause: Picos,
-    /// An access that hits in the innermost cache, which takes cycles of the core alone.
+    /// The time of a hit in the innermost cache, which takes only cycles of the core.
     hit: Picos,
 }
 
 impl LatencyScaling {
-    /// The time that takes `waking`, a part of a visit at the clock of `slow`, at the usual clock.
+    /// Converts `waking`, the duration of a part of a visit at the clock of `slow`, to the duration at the usual
+    /// clock.
     #[inline(always)]
     pub(super) fn at_usual_clock(&self, waking: Picos, slow: &Self) -> Picos {
         waking * self.hit / slow.hit.max(1)
     }
 
-    /// The part of a latency that keeps the thread, of an access that missed so many levels.
+    /// The part of a latency that keeps the thread waiting, for an access that missed `missed` levels.
     #[inline(always)]
     fn share(&self, time: Picos, missed: u8) -> Picos {
         let under_way = self.under_way[usize::from(missed) % MOST_MISSED];
@@ -144,7 +146,7 @@ impl LatencyScaling {
     }
 }
 
-/// The lines that prefetchers asked for, with the level they are for.
+/// The lines that prefetchers requested, each with the cache level to fill.
 #[derive(Debug, Clone, Default)]
 pub(super) struct PrefetchQueue {
     lines: Vec<(LineNumber, u32)>,
@@ -152,7 +154,7 @@ pub(super) struct PrefetchQueue {
 }
 
 impl PrefetchQueue {
-    /// Whether they asked for none.
+    /// Whether the prefetchers requested no line.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
@@ -168,8 +170,8 @@ impl PrefetchQueue {
         std::mem::take(&mut self.lines)
     }
 
-    /// Leaves out the first lines, as far as a cache of their level or further in has them: nothing comes of those. Whether
-    /// no line is left.
+    /// Removes lines from the front while a cache of the target level or further in already has the line, because
+    /// prefetching such a line has no effect. Returns whether no line is left.
     #[inline(always)]
     pub(super) fn skip_held(&mut self, is_held: impl Fn(LineNumber, u32) -> bool) -> bool {
         let held = self.lines.iter().take_while(|&&(line, level)| is_held(line, level)).count();
@@ -179,7 +181,8 @@ impl PrefetchQueue {
 }
 
 impl VisitTiming {
-    /// For a machine in which each line stands for `weight`; with prefetchers where that is one.
+    /// Creates the timing state of a machine in which each line represents `weight` lines; prefetchers exist only
+    /// if `weight` is 1.
     ///
     /// # Errors
     /// Names the fact that the platform lacks or that cannot be simulated.
@@ -208,7 +211,7 @@ impl VisitTiming {
         })
     }
 
-    /// Another job begins.
+    /// Prepares the timing state for a new job.
     pub(super) fn begin_job(&mut self) {
         self.servers.begin_anew();
         if let Some(stays) = &mut self.stays {
@@ -216,7 +219,8 @@ impl VisitTiming {
         }
     }
 
-    /// The thread `to` has `cpu` from now on: another one than before finds empty TLBs where a switch flushes them.
+    /// Gives `cpu` to the thread `to`. If a switch flushes the TLBs and `to` differs from the last thread, `to`
+    /// starts with empty TLBs.
     pub(super) fn switch(&mut self, cpu: usize, to: User) {
         let Some(thread) = self.threads.get_mut(cpu) else { return };
         if thread.replace(to) != Some(to) {
@@ -227,7 +231,7 @@ impl VisitTiming {
         }
     }
 
-    /// A walk of `user` on `cpu` begins.
+    /// Records that a walk of `user` on `cpu` begins.
     #[inline(always)]
     pub(super) fn begin_walk(&mut self, cpu: usize, user: User) {
         if let Some(stays) = &mut self.stays {
@@ -243,7 +247,8 @@ impl VisitTiming {
         }
     }
 
-    /// For visits that `cpu` makes in this manner, to execute lines where it `fetches`.
+    /// Returns the timing state for visits of `cpu` with these walk parameters; with `fetches`, visits execute
+    /// lines.
     #[inline(always)]
     pub(super) fn course(
         &mut self,
@@ -273,8 +278,8 @@ impl VisitTiming {
         }
     }
 
-    /// A copy of what the times of visits that `cpu` makes in this manner depend on; nothing where that changes with time, or
-    /// is too much.
+    /// Returns a copy of the state that the times of such visits depend on; None if that state changes with time or
+    /// is too large.
     pub(super) fn image(
         &self,
         cpu: usize,
@@ -294,7 +299,7 @@ impl VisitTiming {
         })
     }
 
-    /// The counts of such visits so far.
+    /// The counts so far of visits with this page size and use.
     pub(super) fn counts(&self, cpu: usize, huge: bool, fetches: bool) -> TimingCounts {
         let tlb = self.translation.tlb(cpu, huge, fetches);
         TimingCounts {
@@ -305,7 +310,7 @@ impl VisitTiming {
         }
     }
 
-    /// Counts such visits between two readings again, which take `time`.
+    /// Adds the counts of visits between the two readings once more; the visits take `time`.
     pub(super) fn count_again(
         &mut self,
         way: (usize, bool, bool),
@@ -318,7 +323,7 @@ impl VisitTiming {
         self.servers.pass_again([&before.busy, &after.busy], time);
     }
 
-    /// The scaling of `cpu` for latencies in a walk of this manner.
+    /// The latency scaling of `cpu` for a walk with these parameters.
     #[inline(always)]
     pub(super) fn rate(&self, cpu: usize, manner: WalkParameters, waking: bool) -> LatencyScaling {
         let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
@@ -343,7 +348,7 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// A visit begins at time `at`, by a core whose clock may not be up yet.
+    /// Begins a visit at time `at`; `waking` means that the core's clock may still be slow.
     #[inline(always)]
     pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> PendingVisit {
         let Visit { line, words, reads, fetches, page, .. } = visit;
@@ -364,7 +369,7 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// The outcome of an access of the visit. Lines that prefetchers ask for are added to `wanted`.
+    /// Adds the outcome of one access to the visit. Lines that prefetchers request are added to `wanted`.
     #[inline(always)]
     pub(super) fn met(
         &mut self,
@@ -402,7 +407,8 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// The slice of the last level that an access passes, and how much more than on average it takes for being so far.
+    /// The slice of the last level that an access passes, and the deviation of its latency from the mean over all
+    /// slices.
     #[inline(always)]
     fn slice_of(&self, line: LineNumber, outcome: AccessOutcome) -> (usize, i64) {
         match self.slices {
@@ -422,13 +428,13 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// Whether the access came as far as the last level.
+    /// Whether the access reached the last level of cache.
     #[inline(always)]
     fn passes_last_level(&self, outcome: AccessOutcome) -> bool {
         outcome.supplier != Supplier::Own || outcome.level == self.last_level
     }
 
-    /// The time that a line comes sooner because it lies in an open row of memory.
+    /// The time that an access saves because its line is in an open row of memory.
     #[inline(always)]
     fn sooner_by_its_row(
         &mut self,
@@ -442,7 +448,7 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// The visit ends: how long it keeps the thread.
+    /// Ends the visit, and returns the time for which the visit keeps the thread.
     #[inline(always)]
     pub(super) fn end(&mut self, visit: &PendingVisit, rate: &LatencyScaling) -> Picos {
         let PendingVisit { words, found, latency, missed, .. } = *visit;
@@ -452,7 +458,7 @@ impl VisitParameters<'_> {
         rate.pause + walk + work.max(rate.share(overlapped + latency, missed))
     }
 
-    /// Shows an access to the prefetchers that see it, and notes what they ask for.
+    /// Reports an access to the prefetchers that see such accesses, and collects their requests.
     #[inline(always)]
     fn look_ahead(
         &mut self,
@@ -473,7 +479,8 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// Brings what prefetchers asked for: in no time of the job's, but through the servers.
+    /// Brings the requested lines into the caches. The job spends no time on prefetches, but the prefetches pass
+    /// through the servers.
     pub(super) fn bring(
         &mut self,
         wanted: &mut PrefetchQueue,
@@ -488,7 +495,7 @@ impl VisitParameters<'_> {
         }
     }
 
-    /// Passes what follows from an access through the servers; how long the access itself waits.
+    /// Sends the traffic of an access through the servers, and returns the waiting time of the access itself.
     #[inline(always)]
     fn queue(&mut self, node: usize, slice: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
@@ -505,7 +512,8 @@ impl VisitParameters<'_> {
         port + self.queue_beyond(node, outcome, at + port)
     }
 
-    /// The part of it that is beyond the last level of cache.
+    /// Sends the traffic beyond the last level of cache through the servers, and returns the waiting time of the
+    /// access itself.
     #[inline(always)]
     fn queue_beyond(&mut self, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         let cpu = self.cpu;

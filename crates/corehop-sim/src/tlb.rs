@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Translation: how many levels of TLB a page misses. A core that is simulated without it has none,
-//! and pays nothing.
+//! Translation: the number of TLB levels that a page misses. Simulating a core without TLBs costs nothing.
 //!
-//! Each level is a set-associative list of pages in order of use, as large as a TLB is (some hundred
-//! entries), so lists it is. A miss of a level brings the page into it and all levels before it.
+//! Each TLB level is a set-associative list of pages in order of use; lists are fast enough because a TLB has only
+//! some hundred entries. A miss of a level brings the page into that level and all levels before.
 
 use corehop_plan::platform::{CacheKind, Platform};
 
-/// No page: what empty entries hold.
+/// The page number that marks an empty entry.
 const NO_PAGE: u64 = u64::MAX;
 
-/// One level.
+/// One level of a TLB.
 #[derive(Debug, Clone)]
 struct TlbLevel {
-    /// The pages, set by set; in each the last used one first. None where sets are of four.
+    /// The pages, set by set, most recently used page first in each set; empty if sets have four ways.
     pages: Vec<u64>,
-    /// Sets of four.
+    /// The pages of a TLB with four ways, set by set.
     fours: Vec<[u64; 4]>,
     misses: u64,
     ways: usize,
     sets: u64,
-    /// Of a power of two of sets: one less.
+    /// The number of sets minus one, if that number is a power of two.
     mask: Option<u64>,
 }
 
-/// Misses are counted, and nothing depends on them.
+/// Two levels are equal if they hold the same pages; the miss counters do not count, because no translation depends
+/// on them.
 impl PartialEq for TlbLevel {
     fn eq(&self, other: &Self) -> bool {
         self.pages == other.pages && self.fours == other.fours
@@ -40,7 +40,8 @@ impl TlbLevel {
         Self { pages, fours, misses: 0, ways: ways as usize, sets, mask }
     }
 
-    /// Whether `page` was here; it is now, and first.
+    /// Looks up `page`, inserts it if missing, and makes it the most recently used page of its set. Returns whether
+    /// the level had the page.
     #[inline(always)]
     fn look_up(&mut self, page: u64) -> bool {
         let set = self.mask.map_or_else(|| page % self.sets, |mask| page & mask);
@@ -59,7 +60,7 @@ impl TlbLevel {
     }
 }
 
-/// [`TlbLevel::look_up`] in a set of four, the usual size: nothing but the first place is a branch.
+/// [`TlbLevel::look_up`] in a set of four, the usual size; only the test of the first way is a branch.
 #[inline(always)]
 fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
     let [first, second, third, fourth] = *set;
@@ -77,12 +78,12 @@ fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
 #[derive(Debug, Clone, PartialEq)]
 pub struct TlbHierarchy {
     levels: Vec<TlbLevel>,
-    /// The page of the last access: mostly also that of the next.
+    /// The page of the last access, which is usually also the page of the next access.
     last: u64,
 }
 
 impl TlbHierarchy {
-    /// Empty TLBs of these entries and ways, the first level first.
+    /// Creates empty TLB levels with these numbers of entries and ways, first level first.
     ///
     /// # Panics
     /// If the entries of a level are not a whole number of sets.
@@ -110,7 +111,8 @@ impl TlbHierarchy {
         Self::new(&tlbs.iter().map(shape).collect::<Vec<_>>())
     }
 
-    /// An access to `page`: how many levels missed it. All of them missing is a walk of the tables.
+    /// Looks up `page`, and returns the number of levels that missed. If all levels miss, the hardware walks the
+    /// page tables.
     #[inline(always)]
     pub fn access(&mut self, page: u64) -> usize {
         if page == self.last {
@@ -131,14 +133,14 @@ impl TlbHierarchy {
         self.levels.iter().map(|level| level.misses).collect()
     }
 
-    /// Counts the misses between two readings again.
+    /// Adds the misses between the two readings once more.
     pub(super) fn count_again(&mut self, [before, after]: [&[u64]; 2]) {
         for ((level, before), after) in self.levels.iter_mut().zip(before).zip(after) {
             level.misses += after - before;
         }
     }
 
-    /// Forgets all translations, as a change of address space may.
+    /// Removes all translations, as a change of address space may.
     pub fn flush(&mut self) {
         self.last = u64::MAX;
         for level in &mut self.levels {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of address translation: the TLBs of all CPUs, by page size and use.
 //!
-//! A page that a level misses costs that level's penalty; missing all of them, their sum, the last
-//! of which is the walk of the page tables. A platform without TLBs pays nothing. The tables
-//! themselves are in no cache here, and a TLB that data and instructions share is simulated as two.
+//! Each TLB level that misses a page costs that level's penalty. If all levels miss, the access costs the sum of
+//! the penalties, of which the last is the walk of the page tables. A platform without TLBs has no such costs. The
+//! simulation keeps page tables in no cache, and simulates a TLB that data and instructions share as two TLBs.
 
 use corehop_plan::platform::{CacheKind, Platform};
 
@@ -11,30 +11,31 @@ use super::spec::SpecError;
 use super::times::{Picos, picos};
 use super::tlb::TlbHierarchy;
 
-/// Bytes of base and huge pages.
+/// The sizes of base and huge pages in bytes.
 const PAGES: [u64; 2] = [4 << 10, 2 << 20];
 
 /// The TLBs of a CPU for one size of page and one use.
 #[derive(Debug, Clone)]
 struct TlbPath {
     tlb: TlbHierarchy,
-    /// The time for as many missed levels as the place says.
+    /// The translation time, indexed by the number of missed levels.
     cost: Vec<Picos>,
 }
 
 /// The TLBs of a machine.
 #[derive(Debug, Clone, Default)]
 pub struct MachineTlbs {
-    /// By CPU, then data and instructions, then base and huge pages; empty without any.
+    /// TLBs by CPU, then by use (data, instructions), then by page size (base, huge); empty if the platform has no
+    /// TLBs.
     ways: Vec<[[TlbPath; 2]; 2]>,
     walks: u64,
 }
 
 impl MachineTlbs {
-    /// The translation that `platform` states.
+    /// Creates the TLBs that `platform` states.
     ///
     /// # Errors
-    /// If a penalty is in cycles and no clock is stated.
+    /// If a penalty is in cycles and the platform states no clock.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let mut ways = Vec::new();
         for cpu in platform.cpus.value.iter().filter(|_| !platform.tlbs.is_empty()) {
@@ -62,13 +63,13 @@ impl MachineTlbs {
         Ok(Self { ways, walks: 0 })
     }
 
-    /// The time of `cpu` to find the address of a line in this page, huge or not, and to fetch it
-    /// as an instruction or not.
+    /// The time that `cpu` needs to translate an address in page `page`. `huge` selects the page size, `fetch` an
+    /// instruction fetch.
     pub fn of(&mut self, cpu: usize, page: u32, huge: bool, fetch: bool) -> Picos {
         self.on(cpu, huge, fetch).of(page)
     }
 
-    /// The same for any page of this size and use.
+    /// The TLBs of `cpu` for this page size and use, for repeated look-ups.
     #[inline(always)]
     pub(super) fn on(&mut self, cpu: usize, huge: bool, fetch: bool) -> Lookup<'_> {
         let ways = self.ways.get_mut(cpu);
@@ -76,13 +77,13 @@ impl MachineTlbs {
         Lookup { way, walks: &mut self.walks }
     }
 
-    /// The TLB that the same looks into.
+    /// The TLB of `cpu` for this page size and use; None if the platform has no TLBs.
     pub(super) fn tlb(&self, cpu: usize, huge: bool, fetch: bool) -> Option<&TlbHierarchy> {
         let way = &self.ways.get(cpu)?[usize::from(fetch)][usize::from(huge)];
         Some(&way.tlb)
     }
 
-    /// Counts the walks, and the misses of that TLB, between two readings again.
+    /// Adds the page-table walks, and the misses of the TLB, between two readings once more.
     pub(super) fn count_again(
         &mut self,
         (cpu, huge, fetch): (usize, bool, bool),
@@ -95,14 +96,14 @@ impl MachineTlbs {
         }
     }
 
-    /// All TLBs of `cpu` are empty from now on.
+    /// Empties all TLBs of `cpu`.
     pub(super) fn flush(&mut self, cpu: usize) {
         if let Some(ways) = self.ways.get_mut(cpu) {
             ways.iter_mut().flatten().for_each(|way| way.tlb.flush());
         }
     }
 
-    /// The walks of the page tables so far, of all CPUs.
+    /// The number of page-table walks of all CPUs so far.
     pub fn walks(&self) -> u64 {
         self.walks
     }
@@ -115,7 +116,7 @@ pub(super) struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// The time to find the address of a line in this page.
+    /// The time to translate an address in page `page`.
     #[inline(always)]
     pub(super) fn of(&mut self, page: u32) -> Picos {
         let Some(way) = &mut self.way else { return 0 };

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The order of turns: numbers in the order of their times.
+//! A queue of events: numbers in the order of their times.
 //!
-//! Threads that walk beside each other come round again after about as long as the others, so that one who was first
-//! is soon found its place from the end.
+//! Threads that walk beside each other return to the queue after similar times, so that a search from the end
+//! quickly finds the place of a thread that just acted.
 
 use super::times::Picos;
 
-/// Numbers, each with a time; of several at one time the smaller number comes first.
+/// Numbers, each with a time; at equal times the smaller number comes first.
 ///
-/// They lie in a ring: where the first one was, the last one is as soon as the first one comes again.
+/// The entries form a ring: when the first entry gets a new time, the last entry can take its place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct EventQueue {
     ring: Vec<(Picos, usize)>,
-    /// The place of the first.
+    /// The index of the first entry.
     head: usize,
 }
 
 impl EventQueue {
-    /// Those of these times, in any order.
+    /// Creates a queue of these times and numbers, given in any order.
     pub(super) fn of(times: impl IntoIterator<Item = (Picos, usize)>) -> Self {
         let mut ring: Vec<(Picos, usize)> = times.into_iter().collect();
         ring.sort_unstable();
         Self { ring, head: 0 }
     }
 
-    /// The time of the first, and its number.
+    /// The time and the number of the first entry.
     #[inline(always)]
     pub(super) fn first(&self) -> Option<(Picos, usize)> {
         self.ring.get(self.head).copied()
     }
 
-    /// The first comes again at this time.
+    /// Gives the first entry a new time.
     #[inline(always)]
     pub(super) fn first_again(&mut self, at: Picos) {
         if let Some((_, number)) = self.first() {
@@ -38,7 +38,7 @@ impl EventQueue {
         }
     }
 
-    /// This number comes at this time, and the first, of which there is to be one, does not.
+    /// Replaces the first entry, which must exist, by this number at this time.
     #[inline(always)]
     pub(super) fn instead_of_first(&mut self, at: Picos, number: usize) {
         let ring = self.ring.as_mut_slice();
@@ -58,7 +58,7 @@ impl EventQueue {
         }
     }
 
-    /// Everybody comes so much later.
+    /// Delays all entries by `time`.
     pub(super) fn skip(&mut self, time: Picos) {
         self.ring.iter_mut().for_each(|(at, _)| *at += time);
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One walker for all: accesses of one CPU, one after the other, while no other CPU acts.
+//! The common loop for walks: accesses of one CPU, one after the other, while no other CPU acts.
 //!
-//! Most accesses concern no other cache, and [`super::fast_path`] carries them out in one loop. The
-//! others go the general way, one by one. The tests send everything through both.
+//! Most accesses concern no other cache, so [`super::fast_path`] handles such accesses in one loop. All other
+//! accesses take the general path one at a time. The tests run every access sequence through both paths.
 
 use super::cache::{Bits, CacheNode};
 use super::fast_path::{self, LoopCounters, LoopExit};
@@ -17,24 +17,24 @@ use super::walker::Visit;
 use super::ways::WayCaches;
 use corehop_plan::platform::{Found, Supplier};
 
-/// A run of the loop that carries out fewer accesses than this was not worth its beginning.
+/// Runs of the quick loop shorter than this many accesses cost more to set up than they save.
 const WORTH_IT: u64 = 2;
-/// So many accesses then go the general way.
+/// The number of accesses that take the general path after a short run of the quick loop.
 const PATIENCE: u32 = 16;
 
-/// The action on a line.
+/// The accesses that a visit makes to a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Does {
-    /// It is read, or executed.
+    /// Reads or executes the line.
     Reads,
-    /// It is written.
+    /// Writes the line.
     Writes,
-    /// It is read, or executed, and then written: two accesses.
+    /// Reads or executes the line, then writes the line: two accesses.
     Both,
 }
 
 impl Does {
-    /// The action of a visit; nothing where it does none.
+    /// The accesses of a visit; None if the visit makes none.
     #[inline(always)]
     pub(super) fn of(visit: &Visit) -> Option<Self> {
         match (visit.reads || visit.fetches, visit.writes) {
@@ -46,24 +46,24 @@ impl Does {
     }
 }
 
-/// A source of accesses, which is told of what each of them came to.
+/// A source of accesses, which receives the outcome of each access.
 pub(super) trait Visitor {
-    /// The line of the next access, and what is done to it; nothing where the walk is to end here.
-    /// Until it is told of the outcome the answer stays the same. When it has been told of the first
-    /// of two accesses, the second one is next.
+    /// Returns the line of the next access and the action on that line; None if the walk has to end here. The
+    /// answer stays the same until the visitor receives the outcome. After the outcome of the first of two
+    /// accesses, the second access is next.
     fn next(&mut self) -> Option<(LineNumber, Does)>;
-    /// A line that will be asked for before long.
+    /// A line that the walk will access soon.
     fn ahead(&self) -> Option<LineNumber>;
-    /// The outcome of the access that was next. Answers whether the walk may go on at once.
+    /// Receives the outcome of the access returned by `next`. Returns whether the walk may continue at once.
     fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
-    /// The second of two accesses was an [`AccessOutcome::HIT`].
+    /// Reports that the second of two accesses was an [`AccessOutcome::HIT`].
     fn wrote(&mut self);
-    /// The lines to bring before the next access; nothing where the walk pauses for another reason.
+    /// The lines to prefetch before the next access; None if the walk pauses for another reason.
     fn wanted(&mut self) -> Option<&mut PrefetchQueue>;
 }
 
-/// The number of accesses that go the general way before the loop is tried again. It decides about nothing
-/// but speed.
+/// The number of accesses that take the general path before the quick loop is tried again. This number affects only
+/// the speed of the simulation.
 #[derive(Debug, Default)]
 pub(super) struct RetryBackoff(u32);
 
@@ -76,8 +76,8 @@ fn sixteen(blocks: &mut TagArray) -> Option<&mut Vec<TagBlock<16>>> {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// `cpu` carries out the accesses of `visitor`, which executes lines instead of reading them
-    /// where it `fetches`. Answers whether the visitor has ended the walk; it has paused otherwise.
+    /// Performs the accesses of `visitor` on `cpu`; `fetches` means that the visitor executes lines instead of
+    /// reading. Returns true if the visitor has ended the walk, false if the visitor has paused.
     pub(super) fn walk<V: Visitor>(
         &mut self,
         cpu: usize,
@@ -102,9 +102,9 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// `cpu` carries out the accesses of `visitor`, one visit, the general way; or by the loop of [`super::fast_path`],
-    /// which pays for lines that the innermost cache lacks in machines so `large` that the host has to fetch their sets.
-    /// Answers as [`Hierarchy::walk`].
+    /// Performs the accesses of one visit on `cpu`, on the general path or in the loop of [`super::fast_path`]. The
+    /// loop pays off for lines that the innermost cache lacks in machines so `large` that the host has to fetch
+    /// their sets. Returns the same as [`Hierarchy::walk`].
     #[inline(always)]
     pub(super) fn visit<V: Visitor>(
         &mut self,
@@ -125,7 +125,7 @@ impl<O: Observer> Hierarchy<O> {
         true
     }
 
-    /// The same by the loop. What is known of the way is kept for the next time.
+    /// Performs one visit in the quick loop, and keeps the facts about the CPU's caches for the next visit.
     fn visit_quickly<V: Visitor>(&mut self, cpu: usize, fetches: bool, visitor: &mut V) -> bool {
         let path = self.path(cpu, fetches);
         loop {
@@ -148,7 +148,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// One access, the general way. Answers whether the walk may go on at once.
+    /// Performs one access on the general path. Returns whether the walk may continue at once.
     #[inline(always)]
     fn one<V: Visitor>(
         &mut self,
@@ -169,7 +169,7 @@ impl<O: Observer> Hierarchy<O> {
         visitor.met(does, outcome)
     }
 
-    /// Carries accesses out in the loop of [`super::fast_path`], as long as that is quick.
+    /// Performs accesses in the loop of [`super::fast_path`] as long as the loop is fast.
     fn quickly<V: Visitor>(
         &mut self,
         cpu: usize,
@@ -191,7 +191,7 @@ impl<O: Observer> Hierarchy<O> {
         stop.unwrap_or(LoopExit::Ask)
     }
 
-    /// Has the host fetch what it needs to find where `line` is, of which `cpu` will ask before long.
+    /// Prefetches the sets of `line` into the host's caches, because `cpu` will access `line` soon.
     pub(super) fn expect(&self, cpu: usize, line: LineNumber) {
         let path = self.path(cpu, false);
         for &x in &path.caches[1.min(path.len)..path.len] {
@@ -204,8 +204,9 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The same for the outermost caches alone, which are by far the largest: for `line`, and for the line of a second
-    /// cache that it is going to displace, if that is newer there.
+    /// Prefetches into the host's caches only the sets of the outermost caches, which are by far the largest: the
+    /// set of `line`, and the set of the line that `line` will displace from a second cache, if that cache holds
+    /// newer data.
     #[inline(always)]
     pub(super) fn expect_outermost(&self, cpu: usize, line: LineNumber) {
         self.roots.iter().for_each(|&root| self.caches[root].expect(line));
@@ -222,16 +223,16 @@ impl<O: Observer> Hierarchy<O> {
         self.roots.iter().all(|&root| root == own || !self.holds(root, line))
     }
 
-    /// Whether the caches inside `x`, which does not include them, other than the one in place `own`
-    /// would answer that they lack `line`.
+    /// Whether the caches inside `x`, except the one in place `own`, would answer that they lack `line`; `x` does
+    /// not include the caches inside.
     #[inline(always)]
     fn beside_lack(&self, x: usize, own: usize, line: LineNumber) -> bool {
         let children = &self.caches[x].children;
         children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
     }
 
-    /// Runs the loop, and finishes accesses within which it stopped to be quick. Nothing where there
-    /// is no loop for these caches.
+    /// Runs the quick loop, and completes accesses that the loop left unfinished. None if no loop fits these
+    /// caches.
     fn three<V: Visitor>(
         &mut self,
         path: &CachePath,
@@ -258,7 +259,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Takes what the loop counted to the counters of `cpu`.
+    /// Adds the counts of the quick loop to the counters of `cpu`.
     fn add(&mut self, cpu: usize, fetches: bool, tally: &LoopCounters) {
         let counters = &mut self.counters[cpu];
         let [others, writes] = tally.accesses;
@@ -272,7 +273,7 @@ impl<O: Observer> Hierarchy<O> {
         counters.write_backs += tally.written;
     }
 
-    /// The loop for the widths of these three caches.
+    /// Selects the compiled loop that fits the set widths of these three caches.
     fn dispatch<V: Visitor>(
         &mut self,
         path: &CachePath,
@@ -308,7 +309,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The loop for the widths of these caches, which are in the order of [`WayCaches::all`].
+    /// Runs the loop compiled for the set widths of these caches, which are in the order of [`WayCaches::all`].
     fn run_three<'a, V: Visitor>(
         all: &'a mut [&'a mut CacheNode],
         path: &CachePath,
@@ -349,7 +350,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// An access to a line that the innermost cache lacks.
+    /// Performs an access to a line that the innermost cache lacks.
     #[inline(always)]
     pub(super) fn miss(
         &mut self,
@@ -374,8 +375,8 @@ impl<O: Observer> Hierarchy<O> {
         self.beyond(cpu, line, access)
     }
 
-    /// The line is further out on a way without exclusive caches, or in memory, and no other cache
-    /// has to give up or hand over anything; or nothing has been done.
+    /// Performs the access if no other cache has to give up or hand over anything: the line is in memory, or
+    /// further out on a way without exclusive caches. Otherwise changes nothing.
     #[inline(always)]
     fn quiet(
         &mut self,
@@ -404,8 +405,8 @@ impl<O: Observer> Hierarchy<O> {
         Some(ongoing.outcome)
     }
 
-    /// Fills the caches of the way before place `end`, outermost first, with a line that is held
-    /// `alone` or not, and in the innermost one written or not.
+    /// Fills the caches of the way before place `end`, outermost first, with a line. `alone` states whether the
+    /// copy is held alone; the innermost copy may be written.
     #[inline(always)]
     fn fill_quietly(
         &mut self,
@@ -425,8 +426,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Looks for a line that the innermost cache lacks; nothing where another cache has to do
-    /// something about it.
+    /// Searches for a line that the innermost cache lacks; None if another cache would have to act.
     #[inline(always)]
     fn spot(&self, path: &CachePath, line: LineNumber, write: bool) -> Option<Spotted> {
         let mut asked = 0_u8;
@@ -471,14 +471,14 @@ impl<O: Observer> Hierarchy<O> {
     }
 }
 
-/// The place of a line that needs no action elsewhere.
+/// The location of a line whose access requires no action by another cache.
 struct Spotted {
-    /// The place on the way, set and way; memory otherwise.
+    /// The place on the way, the set and the way of the line; None if the line is in memory.
     place: Option<(usize, u32, u32)>,
-    /// Whether no other cache has it.
+    /// Whether no other cache has the line.
     alone: bool,
-    /// It is newer there than in memory.
+    /// Whether the copy there is newer than memory.
     dirty: bool,
-    /// The questions that it took.
+    /// The number of caches asked during the search.
     asked: u8,
 }

@@ -19,50 +19,50 @@ const WORDS: u32 = (LINE / 8) as u32;
 pub struct Visit {
     /// The line.
     pub line: LineNumber,
-    /// Whether its first access reads.
+    /// Whether the first access of the visit reads the line.
     pub reads: bool,
-    /// Whether it is written, first or later.
+    /// Whether any access of the visit writes the line.
     pub writes: bool,
-    /// Whether it is executed.
+    /// Whether the visit fetches the line as instructions.
     pub fetches: bool,
-    /// The accesses to words that it consists of.
+    /// The number of word accesses in the visit.
     pub words: u32,
-    /// The page that it is in, as its user sees memory.
+    /// The page of the line, in the walker's virtual memory.
     pub page: u32,
 }
 
 /// The parameters that all visits of a walk share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WalkParameters {
-    /// The accesses under way at once, in thousandths; none: as many as the core manages.
+    /// The number of accesses in flight at once, in thousandths; None: as many as the core manages.
     pub parallelism: Option<u64>,
     /// Whether the pages are huge.
     pub huge: bool,
-    /// Whether a page is left only when it has been walked through.
+    /// Whether the walk visits all lines of a page before the next page.
     pub by_page: bool,
-    /// The time for a line besides its access, in picoseconds.
+    /// The extra time that the walk spends on each line, in picoseconds, in addition to the access.
     pub pause: u64,
-    /// For visits to any page: the pages, in thousandths, whose first visit in a walk the first visit to one stands
-    /// for, as a walk misses some.
+    /// For walks that visit random pages and so miss some pages: the number of pages, in thousandths, that the
+    /// first visit to one page represents.
     pub any_page: Option<u64>,
 }
 
 impl WalkParameters {
-    /// Accesses to lines of small pages in any order, with nothing between them.
+    /// Accesses to lines of small pages in any order, without pauses.
     pub(super) const LINES: Self =
         Self { parallelism: None, huge: false, by_page: false, pause: 0, any_page: None };
 }
 
-/// A walk over memory that begins again where it ended.
+/// A walk over memory that restarts at the beginning after its last line.
 #[derive(Debug, Clone)]
 pub struct Walker {
     /// The lines in the order of their visits.
     order: Arc<[LineNumber]>,
-    /// Each of them once, where some are visited more often.
+    /// The distinct lines, if the walk visits some lines more than once.
     memory: Option<Arc<[LineNumber]>>,
-    /// The page of each.
+    /// The page of each entry of `order`.
     pages: Arc<[u32]>,
-    /// Visits are to any page if each has few of these lines.
+    /// The source of random pages, used if each page has only a few of the simulated lines.
     any_page: Option<AnyPage>,
     manner: WalkParameters,
     at: usize,
@@ -72,14 +72,15 @@ pub struct Walker {
     accumulator: u64,
 }
 
-/// With fewer simulated lines in a page, a shuffled walk over them comes back to a page all but regularly, which a walk over all
-/// of its lines does not: a TLB that holds most of the pages would never hold the next one.
+/// The smallest number of simulated lines per page for which a shuffled walk keeps the real order of pages. With
+/// fewer lines, a shuffled walk returns to each page at nearly regular intervals, unlike a walk over all lines of
+/// the pages; a TLB that holds most of the pages would then always lack the next page.
 const FEW_OF_PAGE: u32 = 4;
-/// The pages of a working set for each that a walk visits if it visits any page: by the lines in a page, in thousandths,
-/// 1/(1 − e^−lines).
+/// The ratio of pages in a working set to pages that a walk over random pages visits, by the number of lines per
+/// page, in thousandths: 1/(1 − e^−lines).
 const PAGES_FOR_ONE_VISITED: [u64; FEW_OF_PAGE as usize] = [1_000, 1_582, 1_157, 1_052];
 
-/// Pages of a working set, at random.
+/// A source of random pages of a working set.
 #[derive(Debug, Clone, Copy)]
 struct AnyPage {
     first: u32,
@@ -94,29 +95,29 @@ impl AnyPage {
     }
 }
 
-/// The parts of a visit, and the next line.
+/// The order of lines in a walk, and the accesses of each visit.
 #[derive(Debug, Clone)]
 enum VisitOrder {
-    /// One after the other, each read and some written too.
+    /// Visits the lines in order; reads each line and writes some.
     List,
-    /// One after the other, word by word.
+    /// Visits the lines in order, word by word.
     Scan,
-    /// One after the other, executed.
+    /// Visits the lines in order and executes the lines.
     Code,
-    /// One after the other, written by instructions that wait for it.
+    /// Visits the lines in order with locked instructions, which wait for the line.
     Locks,
-    /// As a program visited them.
+    /// Visits the lines in the order of a recorded trace.
     Trace(Arc<[trace::TraceVisit]>),
-    /// At random among those visited lately, each read or written.
+    /// Visits random lines of a moving window; reads or writes each line.
     Changing {
         window: MovingWindow,
-        /// The place of the visit after the next one: known early, so that the host can fetch it.
+        /// The index of the line of the visit after the next, known early so that the host can prefetch the entry.
         then: usize,
     },
 }
 
 impl Walker {
-    /// A walk over `lines`, so many in a page, as a job with this working set makes it.
+    /// The walk that a job with this working set makes over `lines`, with `of_page` lines in each page.
     pub fn of_set(
         set: &WorkingSet,
         lines: Vec<LineNumber>,
@@ -133,7 +134,7 @@ impl Walker {
         walker
     }
 
-    /// A walk over `lines`, so many in a page, as this polluter makes it.
+    /// The walk that this polluter makes over `lines`, with `of_page` lines in each page.
     pub fn of_polluter(
         polluter: &Polluter,
         lines: Vec<LineNumber>,
@@ -146,7 +147,8 @@ impl Walker {
         Self::of_set(&set, lines, of_page, draw)
     }
 
-    /// A walk through `lines` in such pages, so many in each, by a working set that moves on through them.
+    /// The walk of a program whose working set moves through `lines`; `pages` states the kind of page and the
+    /// number of lines in each.
     pub fn of_changing(
         changing: &MovingProgram,
         lines: Vec<LineNumber>,
@@ -163,7 +165,7 @@ impl Walker {
         walker
     }
 
-    /// A walk as a program made it through `lines`, which are those of `pages`.
+    /// The walk of a recorded trace through `lines`, which are the lines of `pages`.
     ///
     /// # Errors
     /// If the text of the trace was damaged.
@@ -254,41 +256,43 @@ impl Walker {
         }
     }
 
-    /// The same walk with so many picoseconds at each line besides the access.
+    /// Returns this walk with an extra `pause` in picoseconds at each line.
     #[must_use]
     pub fn pausing(mut self, pause: u64) -> Self {
         self.manner.pause = pause;
         self
     }
 
-    /// The number of visits until it begins again: those of its lines, but for a trace.
+    /// The number of visits before the walk restarts: the number of its lines or, for a trace, of its recorded
+    /// visits.
     pub fn visits(&self) -> usize {
         self.order.len()
     }
 
-    /// The parameters that its visits share.
+    /// The parameters that all visits of the walk share.
     #[inline(always)]
     pub fn manner(&self) -> WalkParameters {
         self.manner
     }
 
-    /// The lines, each once.
+    /// The distinct lines of the walk.
     pub fn memory(&self) -> &[LineNumber] {
         self.memory.as_deref().unwrap_or(&self.order)
     }
 
-    /// Begins again, so that every pass writes the same lines.
+    /// Restarts the walk, so that every pass writes the same lines.
     pub fn restart(&mut self) {
         self.at = 0;
         self.accumulator = beginning(self.share);
     }
 
-    /// Goes on from a place drawn at random: polluters do not start in step.
+    /// Moves the walk to a random position, so that polluters do not run in step.
     pub fn start_anywhere(&mut self, draw: &mut DrawStream) {
         self.at = draw.below(self.order.len() as u64) as usize;
     }
 
-    /// Whether the next visit is the first of a walk; one that goes anywhere has no first one.
+    /// Whether the next visit is the first of a walk; false for random pages, because such a walk has no first
+    /// visit.
     #[inline]
     pub(super) fn is_at_start(&self) -> bool {
         self.at == 0 && !matches!(self.order_of_visits, VisitOrder::Changing { .. })
@@ -305,18 +309,18 @@ impl Walker {
         self.order[self.at]
     }
 
-    /// The line of the visit so many after the next one, if the order goes as far.
+    /// The line of the visit that follows the next visit by `visits`, if the order is known that far ahead.
     #[inline(always)]
     pub(super) fn ahead(&self, visits: usize) -> Option<LineNumber> {
         self.order.get(self.at + visits).copied()
     }
 
-    /// Whether its lines are executed.
+    /// Whether the walk fetches lines as instructions.
     pub(super) fn fetches(&self) -> bool {
         matches!(self.order_of_visits, VisitOrder::Code)
     }
 
-    /// The next visit.
+    /// Makes the next visit.
     #[inline(always)]
     pub fn visit(&mut self) -> Visit {
         let at = self.at;
@@ -358,7 +362,7 @@ impl Walker {
         }
     }
 
-    /// All words of a line, one after the other.
+    /// Visits all words of a line in order.
     fn scan(&mut self, line: LineNumber, page: u32) -> Visit {
         let first = self.share > 0 && self.carry();
         let mut writes = first;
@@ -370,7 +374,7 @@ impl Walker {
         Visit { line, reads: !first, writes, fetches: false, words: WORDS, page }
     }
 
-    /// Whether the next access writes: the accumulator carries in that share of cases.
+    /// Whether the next access writes. The accumulator overflows with a frequency equal to the share of writes.
     #[inline(always)]
     fn carry(&mut self) -> bool {
         let (sum, carry) = self.accumulator.overflowing_add(self.share);
@@ -379,19 +383,19 @@ impl Walker {
     }
 }
 
-/// The memory of a trace in pages of a size: those that were touched lie one after the other.
+/// The memory of a trace in pages of one size; the touched pages are contiguous.
 #[derive(Debug)]
 pub struct TracePages {
-    /// The numbers of base pages.
+    /// The numbers of the touched base pages.
     base: Vec<u64>,
-    /// The numbers of pages of this size, ascending.
+    /// The numbers of the touched pages of this size, ascending.
     own: Vec<u64>,
-    /// Lines in such a page.
+    /// The number of lines in a page of this size.
     of_page: u64,
 }
 
 impl TracePages {
-    /// The pages that a trace touches, with so many lines each.
+    /// The pages that a trace touches, each with `of_page` lines.
     ///
     /// # Errors
     /// If the text of the trace was damaged.
@@ -403,12 +407,12 @@ impl TracePages {
         Ok(Self { base, own, of_page })
     }
 
-    /// The size of all of them.
+    /// The total size of the touched pages.
     pub fn size(&self) -> Bytes {
         Bytes::new(self.own.len() as u64 * self.of_page * LINE)
     }
 
-    /// The place of a visit's line among all lines of these pages.
+    /// The index of a visit's line among all lines of the touched pages.
     fn place(&self, line: u32) -> usize {
         let (page, rest) = (line / LINES_OF_PAGE, line % LINES_OF_PAGE);
         let line = self.base[page as usize] * u64::from(LINES_OF_PAGE) + u64::from(rest);
@@ -417,7 +421,7 @@ impl TracePages {
     }
 }
 
-/// The start of the accumulator: a walk that writes everything writes from the first access on.
+/// The initial value of the accumulator: a walk that writes everything writes from the first access on.
 const fn beginning(share: u64) -> u64 {
     if share == u64::MAX { u64::MAX } else { 0 }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quick loop's knowledge of a CPU's way: which caches beside it have to be looked at. It holds until one of those that were
-//! left out, being empty, is filled.
+//! The quick loop's knowledge of a CPU's way: the caches beside the way that the loop has to search. The knowledge
+//! is valid until a cache that was left out because it was empty receives a line.
 
 use super::hierarchy::{CachePath, Hierarchy};
 use super::observer::Observer;
@@ -13,29 +13,29 @@ use corehop_plan::platform::{Distance, Lookup};
 pub(super) struct WayCaches {
     pub(super) fetches: bool,
     pub(super) masks: [u32; MAX_LEVELS],
-    /// For each cache of the way whether no other inside it has to be looked at, but for those that are among `all`.
+    /// For each cache of the way, whether no other inner cache has to be searched, except the caches in `all`.
     pub(super) lonely: [bool; 3],
-    /// The caches of the way, innermost first; then those beside the innermost one that are not empty, as far as the second
-    /// one does not include them; then the other roots that are not empty.
+    /// The caches of the way, innermost first; then the non-empty caches beside the innermost cache, unless the
+    /// second cache includes these; then the non-empty other roots.
     pub(super) all: Vec<usize>,
-    /// The number of those beside.
+    /// The number of caches in `all` that are beside the innermost cache.
     pub(super) beside: usize,
-    /// The number of them that are asked, and counted, at a look beside.
+    /// The number of requests counted for each search of the caches beside the innermost cache.
     pub(super) beside_asked: u8,
-    /// All other roots include the caches inside.
+    /// Whether all other roots include the caches inside.
     pub(super) remote_includes: bool,
-    /// The number of roots that are asked, and counted, at a miss of all caches.
+    /// The number of roots asked, and counted, at a miss of all caches.
     pub(super) asked: u8,
-    /// The key of the policies of all three.
+    /// The policy key of the three caches of the way.
     pub(super) known: u8,
-    /// The caches that were empty, and left out for it.
+    /// The caches that were left out because they were empty.
     pub(super) empty: Vec<usize>,
-    /// [`Hierarchy::fillings`] when they were last seen to be.
+    /// The value of [`Hierarchy::fillings`] when the caches in `empty` were last known to be empty.
     pub(super) fillings: u64,
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// The knowledge of the way, taken from where it is kept.
+    /// Takes the stored knowledge of a way, or computes it anew if outdated.
     #[inline(always)]
     pub(super) fn ready(
         &mut self,
@@ -53,7 +53,7 @@ impl<O: Observer> Hierarchy<O> {
         if O::ON { None } else { self.way_of_three(cpu, path, fetches).map(Box::new) }
     }
 
-    /// Whether the caches that were left out are still empty, and none that is looked at is.
+    /// Whether the caches that were left out are still empty and all searched caches are not.
     #[inline(always)]
     fn is_valid(&self, way: &mut WayCaches) -> bool {
         if way.fillings != self.fillings {
@@ -66,7 +66,8 @@ impl<O: Observer> Hierarchy<O> {
         !way.all[3..].iter().any(idle)
     }
 
-    /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
+    /// The knowledge that the loop of [`super::fast_path`] needs for reads on this way; None if the loop cannot
+    /// handle the way.
     pub(super) fn way_of_three(
         &self,
         cpu: usize,
@@ -118,8 +119,8 @@ impl<O: Observer> Hierarchy<O> {
         })
     }
 
-    /// The caches inside `x`, the second on a way, but for the one in place `own`, which have to be looked at: those that are
-    /// not empty, unless `x` includes them. Nothing where they are not innermost ones.
+    /// The non-empty caches inside `x`, the second cache on a way, except the cache in place `own`; none if `x`
+    /// includes these caches. None if the caches are not innermost caches.
     fn beside_first(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> Option<Vec<usize>> {
         if self.caches[x].includes() {
             return Some(Vec::new());
@@ -132,7 +133,7 @@ impl<O: Observer> Hierarchy<O> {
         with.iter().all(|&child| self.caches[child].is_innermost()).then_some(with)
     }
 
-    /// The caches inside `x` but for the one in place `own`.
+    /// The caches inside `x`, except the cache in place `own`.
     fn others_inside(&self, x: usize, own: usize) -> impl Iterator<Item = usize> {
         let children = self.caches[x].children.iter().copied();
         children.filter(move |&child| self.caches[child].place != own)
@@ -147,13 +148,13 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// The number of questions that an access costs that no cache of its root can serve.
+    /// The number of requests that an access costs if no cache of its root has the line.
     pub(super) fn roots_asked(&self) -> u8 {
         if self.lookup == Lookup::Directory { 0 } else { (self.roots.len() - 1).min(255) as u8 }
     }
 
-    /// Whether nothing can be learnt, and nothing is counted, by asking the caches inside `x` other
-    /// than the one in place `own`: those are `empty`.
+    /// Whether requests to the caches inside `x`, except the cache in place `own`, would find nothing and count
+    /// nothing, because these caches are `empty`.
     fn is_lonely(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> bool {
         let lonely =
             self.beside_asked(x) == 0 && self.others_inside(x, own).all(|it| self.is_deserted(it));
@@ -165,7 +166,8 @@ impl<O: Observer> Hierarchy<O> {
         lonely
     }
 
-    /// The number of questions that answer costs.
+    /// The number of requests that a search of the other caches inside `x` counts; 0 with a directory or within a
+    /// core.
     #[inline(always)]
     pub(super) fn beside_asked(&self, x: usize) -> u8 {
         let cache = &self.caches[x];

@@ -1,86 +1,87 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Fork and join under way: what is in the deques, and what a thread does next.
+//! The simulation of a fork-join program: the contents of the deques, and the next actions of each thread.
 //!
-//! A thread finds what to do next when it looks, not when its round begins: after some acts it decides, and the
-//! decision gives the next acts. A decision takes no time and reads no line; the acts before it did.
+//! A thread chooses its next work when it looks for work, not when its round begins: after some acts the thread
+//! decides, and the decision yields the next acts. A decision takes no time and reads no line, because the acts
+//! before it have read the lines.
 
 use std::collections::VecDeque;
 
 use super::program::{Act, MemoryLine};
 use corehop_plan::workload::fork_join::{ForkTask, tasks};
 
-/// The lines of a deque: where thieves take, where its thread puts and takes, and the tasks.
+/// The number of lines of a deque: the end for thieves, the end for the deque's own thread, and the tasks.
 const DEQUE: u32 = 4;
 const HEAD: u32 = 0;
 const FOOT: u32 = 1;
 const SLOTS: u32 = 2;
-/// The words of a line.
+/// The number of words in a line.
 const WORDS: u32 = 16;
-/// The instructions of a task, of its fork or its join: assumed.
+/// The number of instructions of a task, of its fork or of its join (assumed).
 pub(super) const INSTRUCTIONS: u32 = 60;
 
-/// Something to decide.
+/// A decision of a thread about its next work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ForkJoinStep {
-    /// A round begins.
+    /// Begin a round.
     Begin,
-    /// A task has forked: the smaller part goes into the deque.
+    /// Put the smaller part of a forked task into the deque.
     Forked(ForkTask),
-    /// A task is over, with its value.
+    /// Join a finished task with this number and value.
     Joined(u32, u64),
-    /// Of the thread's own deque the newest task.
+    /// Take the newest task of the thread's own deque.
     Pop,
-    /// Whether the round is over; else another thread's deque.
+    /// Check whether the round is over; otherwise look at another thread's deque.
     Look,
-    /// Whether there is anything to steal from this thread.
+    /// Check whether this thread's deque has a task to steal.
     Peek(usize),
-    /// Of this thread's deque the oldest task.
+    /// Steal the oldest task of this thread's deque.
     Steal(usize),
 }
 
-/// A task's record.
+/// The record of a forked task.
 #[derive(Debug, Clone, Copy, Default)]
 struct ForkedTask {
     parent: u32,
-    /// The tasks below it that are not over.
+    /// The number of unfinished child tasks.
     pending: u32,
     sum: u64,
 }
 
-/// One thread's deque, and its way through the rounds.
+/// One thread's deque, and the thread's progress through the rounds.
 #[derive(Debug, Clone, Default)]
 struct ThreadDeque {
     tasks: VecDeque<ForkTask>,
-    /// The tasks that were ever taken from the oldest end: the slots go on from there.
+    /// The number of tasks ever taken from the oldest end; the next slot follows from this number.
     taken: u32,
-    /// The rounds that its thread has begun.
+    /// The number of rounds that the deque's thread has begun.
     begun: u64,
-    /// The thread that it steals from next.
+    /// The thread whose deque this thread tries next when stealing.
     victim: usize,
 }
 
 impl ThreadDeque {
-    /// The slot of its oldest task, or of the one that comes after `more` others.
+    /// The slot of the deque's oldest task, or of the task that follows after `more` others.
     const fn slot(&self, more: usize) -> u32 {
         (self.taken + more as u32) % ForkTask::SLOTS as u32
     }
 }
 
-/// The tree of tasks that some threads work on.
+/// The tree of tasks on which some threads work.
 #[derive(Debug, Clone)]
 pub(super) struct ForkJoinTree {
     number: u32,
-    /// Whether a thread works on it alone, as on one of its own.
+    /// Whether a single thread works on the tree, as on a tree of its own.
     alone: bool,
     records: Vec<ForkedTask>,
     deques: Vec<ThreadDeque>,
-    /// The rounds that are over, and the sum of their results.
+    /// The number of finished rounds, and the sum of their results.
     done: u64,
     results: u64,
 }
 
-/// The lines of a tree that so many threads work on: a record for each task, the deques, and one on which they look
-/// whether the round is over.
+/// The number of lines of a tree on which `threads` threads work: a record for each task, the deques, and a line
+/// that shows whether the round is over.
 pub(super) fn lines(number: u32, threads: u64) -> u64 {
     u64::from(tasks(number)) + threads * u64::from(DEQUE) + 1
 }
@@ -99,14 +100,14 @@ impl ForkJoinTree {
         }
     }
 
-    /// The rounds that are over, and the sum of their results.
+    /// The number of finished rounds, and the sum of their results.
     #[cfg(test)]
     pub(super) const fn results(&self) -> (u64, u64) {
         (self.done, self.results)
     }
 
-    /// The next work of a thread after it has decided: `script` has it, or nothing where its round is over. Whether it
-    /// found nothing to do, and looks again.
+    /// Writes the thread's next acts to `script` after a decision; leaves `script` empty if the thread's round is
+    /// over. Returns whether the thread found no work and looks again.
     pub(super) fn decide(
         &mut self,
         thread: usize,
@@ -163,7 +164,7 @@ impl ForkJoinTree {
         false
     }
 
-    /// A task's acts, up to the next decision.
+    /// Adds the acts of a task up to its next decision.
     fn run(&self, thread: usize, task: ForkTask, script: &mut Vec<Act>) {
         script.push(Act::Compute(INSTRUCTIONS));
         if let Some(value) = task.value() {
@@ -183,7 +184,7 @@ impl ForkJoinTree {
         ]);
     }
 
-    /// A task is over: its value goes to the one that forked into it.
+    /// Finishes a task and passes its value to the parent task.
     fn over(&self, at: u32, value: u64, script: &mut Vec<Act>) {
         if at > 0 {
             let parent = self.records[at as usize].parent;
@@ -209,7 +210,7 @@ impl ForkJoinTree {
         }
     }
 
-    /// The thread's own deque is next.
+    /// Makes the thread look into its own deque next.
     fn seek(&self, thread: usize, script: &mut Vec<Act>) {
         script.extend([
             Act::Store(self.deque(thread, FOOT)),
@@ -237,7 +238,7 @@ impl ForkJoinTree {
         true
     }
 
-    /// The thread to steal from: the others, one after the other.
+    /// The next thread to steal from; a thread tries the others in turn.
     fn victim(&mut self, thread: usize) -> usize {
         let threads = self.deques.len();
         let victim = self.deques[thread].victim;
@@ -264,7 +265,8 @@ mod tests {
     use super::*;
     use corehop_plan::workload::fork_join::fibonacci;
 
-    /// Lets a thread act until its round is over, or it found nothing so often; what it computed.
+    /// Runs a thread until its round is over or the thread has found no work `looks` times; returns the number
+    /// computed.
     fn run(tree: &mut ForkJoinTree, thread: usize, mut looks: u32, script: &mut Vec<Act>) -> u64 {
         let mut computed = 0;
         while let Some(&Act::Decide(choice)) = script.last() {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A simulated host: gangs run on it, are observed from window to window, and moved.
+//! A simulated host that runs gangs, observes them window by window, and moves their threads.
 //!
-//! Of a kernel it has what placing meets: time slices, threads that sleep and are woken, sets of allowed CPUs,
-//! and a balance of load that knows nothing of sharing. A thread whose CPUs are taken back returns to the CPU
-//! that it had. It tells what a live host could tell: wake-ups, writers of sampled pages, counters, and the times of
-//! lines, which cost nothing here.
+//! The host simulates the kernel features that placing depends on: time slices, threads that sleep and wake, CPU
+//! affinity masks, and a load balancer that ignores sharing. When a move is undone, the thread returns to its
+//! previous CPU. The host reports the same evidence as a live host: wake-ups, writers of sampled pages, counters,
+//! and line transfer times. Collecting evidence takes no simulated time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,34 +25,34 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::MemberCounts;
 use corehop_plan::units::{Cpu, CpuList};
 
-/// The draws of a simulated host, and those of the pages that it samples.
+/// The random stream of a simulated host, and of the pages that the host samples.
 const STREAM: u64 = 3 << 48;
 const PAGES: u64 = 4 << 48;
-/// The number of the process that all threads are of, and of its first thread.
+/// The process ID of all threads, and the thread ID of the first.
 const PID: u32 = 1;
 
-/// A thread, as the host knows it.
+/// The host's record of a thread.
 #[derive(Debug, Clone)]
 struct HostThread {
     allowed: CpuList,
-    /// The time that it had run before the window.
+    /// The thread's run time before the current window.
     busy: Picos,
-    /// Its accesses before the window.
+    /// The thread's access counts before the current window.
     counts: MemberCounts,
 }
 
-/// A simulated host on which gangs run without an end.
+/// A simulated host on which gangs run endlessly.
 pub struct SimHost {
     recipe: Recipe,
     run: GangSimulation,
     threads: Vec<HostThread>,
     now: Picos,
-    /// The moves that are in force, by receipt: the CPU of each thread before.
+    /// The moves in force, by receipt, with the previous CPU of each moved thread.
     moves: BTreeMap<u64, Vec<(usize, Cpu)>>,
     next: u64,
-    /// The time of a line from CPU to CPU.
+    /// The transfer times of lines between CPUs.
     lines: LineTimes,
-    /// The windows so far: each samples other pages.
+    /// The number of windows so far; each window samples other pages.
     windows: u64,
     seed: u64,
 }
@@ -67,10 +67,10 @@ impl std::fmt::Debug for SimHost {
 }
 
 impl SimHost {
-    /// A host on which these gangs run, each thread on its CPU at first, and allowed on all.
+    /// Creates a host that runs these gangs. Each thread starts on its planned CPU and may use all CPUs.
     ///
     /// # Errors
-    /// As [`SimMachine::new`](crate::SimMachine::new), and where a gang is impossible on it.
+    /// As [`SimMachine::new`](crate::SimMachine::new), and if the host cannot run a gang.
     pub fn new(platform: Platform, gangs: &Gangs, seed: u64) -> Result<Self, MachineError> {
         gangs.check(&platform).map_err(corehop_plan::experiment::PlanError::from)?;
         let recipe = Recipe::new(platform, Partitioning::default())?;
@@ -90,7 +90,7 @@ impl SimHost {
         Ok(Self { recipe, run, threads, now: 0, moves, next: 0, lines, windows: 0, seed })
     }
 
-    /// The CPU of every thread.
+    /// The current CPU of every thread.
     pub fn cpus(&self) -> Vec<Cpu> {
         (0..self.threads.len()).map(|at| self.cpu_of(at)).collect()
     }
@@ -100,7 +100,7 @@ impl SimHost {
         cpus.iter().nth(self.run.members[at].cpu).unwrap_or_default()
     }
 
-    /// The threads on a CPU, those that sleep among them.
+    /// The number of threads on a CPU, including threads that sleep.
     fn on(&self, cpu: Cpu) -> usize {
         let place = self.recipe.place(cpu);
         self.run.members.iter().filter(|member| member.cpu == place).count()
@@ -117,14 +117,15 @@ impl SimHost {
         Ok(())
     }
 
-    /// Of the CPUs that a thread may use the one with the fewest threads; its own where that is no worse.
+    /// The allowed CPU with the fewest threads; the thread's own CPU if no other is better.
     fn least_loaded(&self, at: usize) -> Option<Cpu> {
         let own = self.cpu_of(at);
         let load = |cpu: Cpu| (self.on(cpu) - usize::from(cpu == own), cpu != own, cpu);
         self.threads[at].allowed.iter().min_by_key(|&cpu| load(cpu))
     }
 
-    /// Moves threads from CPUs that have two more than another to that one, as a kernel does.
+    /// Balances the load as a kernel does: moves a thread from a CPU with at least two threads more than another
+    /// CPU to that other CPU.
     fn balance(&mut self) -> Result<(), HostError> {
         for at in 0..self.threads.len() {
             let Some(to) = self.least_loaded(at) else { continue };
@@ -135,7 +136,7 @@ impl SimHost {
         Ok(())
     }
 
-    /// Lets a thread run on these CPUs, and takes it to one of them.
+    /// Restricts a thread to these CPUs, and moves the thread to one of them.
     fn allow(&mut self, at: usize, cpus: &CpuList) -> Result<(), HostError> {
         self.threads[at].allowed = cpus.clone();
         match self.least_loaded(at) {
@@ -180,7 +181,7 @@ impl SimHost {
     }
 }
 
-/// The accesses that hardware counts.
+/// Converts access counts to the counts that hardware counters report.
 const fn counted(it: &MemberCounts) -> InstructionCounts {
     InstructionCounts {
         instructions: it.instructions,
@@ -189,12 +190,12 @@ const fn counted(it: &MemberCounts) -> InstructionCounts {
     }
 }
 
-/// The number of a thread: no thread has 0.
+/// The thread ID of the thread at index `at`; no thread has ID 0.
 fn tid(at: usize) -> u32 {
     PID + at as u32
 }
 
-/// The thread of a number.
+/// The index of the thread with this thread ID.
 fn number(tid: u32, threads: usize) -> Option<usize> {
     let at = tid.checked_sub(PID)? as usize;
     (at < threads).then_some(at)
@@ -243,7 +244,7 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_micros(300);
 
-    /// Pairs on the E5520, each on two packages.
+    /// A host with the E5520 platform and pairs of threads, each pair on two packages.
     fn host(program: &GangProgram, sharing: Sharing, pairs: u32) -> SimHost {
         let platform = Platform::named("xeon_e5520").unwrap().unwrap();
         let gang = |pair: u32| Gang {

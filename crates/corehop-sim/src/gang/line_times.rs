@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time of a modified line from one CPU of a simulated machine to another.
+//! The transfer time of a modified line from one CPU of a simulated machine to another.
 
 use super::run::{manner, visit};
 use crate::recipe::{Recipe, no_frames};
@@ -10,10 +10,10 @@ use corehop_plan::platform::Affinity;
 use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::Page;
 
-/// The turns of both CPUs: the last line comes when nothing of the page is new to either.
+/// The number of turns of the two CPUs: in the last turn, both CPUs already have all other state of the page.
 const TURNS: usize = 3;
 
-/// The times below a last-level cache and across, on an idle machine.
+/// The transfer times below a common last-level cache and across last-level caches, on an idle machine.
 ///
 /// # Errors
 /// If there is no memory for a page.
@@ -30,7 +30,7 @@ pub(super) fn line_times(recipe: &Recipe, seed: u64) -> Result<LineTimes, Machin
     })
 }
 
-/// Of a line that one CPU has written, and another writes.
+/// The transfer time of a line that CPU `from` has written and CPU `to` writes next.
 fn line_time(recipe: &Recipe, from: Cpu, to: Cpu, seed: u64) -> Result<Picos, MachineError> {
     let mut state = recipe.idle_state(seed)?;
     let home = state.node_of(recipe.place(from));

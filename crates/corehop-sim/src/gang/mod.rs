@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs on the simulated machine: threads that run together on common data.
 //!
-//! The earliest thread takes its next step, so loads, stores and locks of all threads reach the
-//! caches in the order of simulated time. Threads of one CPU take turns. A run depends on the plan, the seed and its own number
-//! alone: runs go side by side, and any number of threads gives the same records.
+//! The thread with the earliest clock takes its next step, so loads, stores and locks of all threads reach the
+//! caches in the order of simulated time. Threads of one CPU take turns. A run depends only on the plan, the seed
+//! and its own number, so that runs can execute in parallel and the records are the same for any number of host
+//! threads.
 
 mod fork_join;
 mod host;
@@ -23,12 +24,12 @@ use run::GangSimulation;
 
 pub use host::SimHost;
 
-/// The runs that are handed over together.
+/// The number of runs whose records are delivered together.
 const AT_A_TIME: usize = 16;
-/// The first stream of draws that gangs have for themselves.
+/// The first random stream that belongs to gangs alone.
 const STREAMS: u64 = 1 << 48;
 
-/// One run of a gang, from a machine that has done nothing before; none if it had to end before the gang did.
+/// One run of a gang on a fresh machine; None if the run had to end early.
 fn run_of(
     recipe: &Recipe,
     gang: &Gang,
@@ -48,7 +49,7 @@ fn run_of(
     Ok(gangs.run().map(record))
 }
 
-/// Runs every gang, some runs side by side.
+/// Runs every gang, with some runs in parallel.
 pub(super) fn run(
     recipe: &Recipe,
     gangs: &Gangs,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Gangs as page sampling would see them: the threads that write to the same page, one after the other.
+//! Page sampling of gangs: finds the threads that write to the same page one after the other.
 //!
-//! In every window some pages of each gang are write-protected. The first write faults and tells its thread; the
-//! page is then open until it is protected again. So a page tells a few writes of a window, and no read.
+//! In every window some pages of each gang are write-protected. The first write to such a page faults and reveals
+//! its thread; the page then stays writable until it is protected again. A page therefore shows a few writes of a
+//! window, and no reads.
 
 use std::collections::BTreeMap;
 
@@ -11,46 +12,47 @@ use crate::times::Picos;
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::host::{DataSharing, Evidence};
 
-/// The pages of a gang that are sampled in a window.
+/// The number of pages of a gang that are sampled in a window.
 const PAGES: usize = 4;
-/// The faults of a window for each thread of a gang: as many as 100 a second are in 100 ms.
+/// The number of faults per window for each thread of a gang: 100 faults per second, in a window of 100 ms.
 const FAULTS: usize = 10;
 
-/// A page that is sampled.
+/// A sampled page.
 #[derive(Debug, Clone)]
 struct ProtectedPage {
     page: LineNumber,
-    /// The time from which it is protected.
+    /// The time from which the page is protected.
     protected: Picos,
-    /// The thread that wrote to it last, of those seen.
+    /// The last thread seen writing to the page.
     last: Option<usize>,
 }
 
-/// The pages of a gang that are sampled.
+/// The sampled pages of one gang.
 #[derive(Debug, Clone, Default)]
 struct OfGang {
     pages: Vec<ProtectedPage>,
-    /// The mean time after which they are protected again.
+    /// The mean time after which a page is protected again.
     every: Picos,
 }
 
-/// The sampled pages of a window.
+/// The sampled pages of all gangs in a window.
 #[derive(Debug, Clone)]
 pub(super) struct GangPageSampler {
     lines_of_page: LineNumber,
     draw: DrawStream,
     gangs: Vec<OfGang>,
-    /// The number of times that one thread was seen after the other, by pair, the lower number first.
+    /// The number of times that two threads of a pair wrote to the same page one after the other; the lower thread
+    /// number is first.
     seen: BTreeMap<(usize, usize), u64>,
 }
 
 impl GangPageSampler {
-    /// A window without a page, for pages of so many lines.
+    /// Creates a sampler without pages, for pages of `lines_of_page` lines.
     pub(super) const fn new(lines_of_page: LineNumber, draw: DrawStream) -> Self {
         Self { lines_of_page, draw, gangs: Vec::new(), seen: BTreeMap::new() }
     }
 
-    /// Chooses some pages of the next gang for a window that begins now.
+    /// Chooses sampled pages of the next gang for a window that begins now.
     pub(super) fn sample(
         &mut self,
         all: &[LineNumber],
@@ -71,7 +73,7 @@ impl GangPageSampler {
         self.gangs.push(OfGang { pages: pages.into_iter().map(page).collect(), every });
     }
 
-    /// A thread of a gang writes to a line.
+    /// Records that a thread of a gang writes to a line.
     #[inline]
     pub(super) fn write(&mut self, (gang, thread): (usize, usize), line: LineNumber, now: Picos) {
         let page = line / self.lines_of_page;
@@ -86,8 +88,8 @@ impl GangPageSampler {
         }
     }
 
-    /// The pairs that were seen in a window of this length. Between two faults of a page others may have had
-    /// it, so that the rate is a lower bound.
+    /// The sharing pairs seen in a window of length `span`. Other threads may have written to a page between two
+    /// faults, so each rate is a lower bound.
     pub(super) fn seen(&self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<DataSharing> {
         let shared = |(&(a, b), &seen): (&(usize, usize), &u64)| DataSharing {
             a: tid(a),
@@ -104,7 +106,8 @@ impl GangPageSampler {
 mod tests {
     use super::*;
 
-    /// One gang of two threads with a page, which is protected again after 50 of 1,000, from 25 to 75.
+    /// A sampler for one gang of two threads with one page, which is protected again after 25 to 75 (mean 50) of
+    /// 1,000 time units.
     fn sampler() -> GangPageSampler {
         let mut sampler = GangPageSampler::new(64, DrawStream::new(1, 1));
         sampler.sample(&[2], 2, (0, 1_000));

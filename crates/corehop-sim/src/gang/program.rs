@@ -1,67 +1,68 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One round of a thread of a gang, as a script of loads, stores and locks.
 //!
-//! Instructions take a cycle each, and the accesses of one thread wait as many at a time as the
-//! program has independent ones. The numbers of instructions were derived from the tables of Kamali
-//! (2010), chapter 4, wherever a quotient of two printed numbers gives them; see [`instructions`].
+//! Each instruction takes one cycle, and a thread overlaps as many accesses as the program has independent
+//! accesses. The numbers of instructions were derived from the tables of Kamali (2010), chapter 4, wherever a
+//! quotient of two printed numbers gives them; see [`instructions`].
 
 use super::fork_join::{self, ForkJoinStep};
 use corehop_plan::experiment::DrawStream;
 use corehop_plan::workload::gang::{Channel, GangProgram};
 
-/// The bytes of a line.
+/// The size of a line in bytes.
 const LINE: u64 = 64;
-/// The bytes of an item, of a lock, and of a counter.
+/// The size of an item, of a lock and of a counter, in bytes.
 const WORD: u64 = 4;
-/// The bytes of a mutex of the C library.
+/// The size of a mutex of the C library, in bytes.
 const MUTEX: u64 = 40;
-/// The bytes of a point.
+/// The size of a point in bytes.
 const POINT: u64 = 2;
-/// The place in memory of the first record of sums, and the length of a record: after a header of the
-/// allocator, so that a line has parts of both.
+/// The address of the first record of sums, and the length of a record. An allocator header precedes the first
+/// record, so that a line contains parts of two records.
 const FIRST_RECORD: u64 = 16;
 const RECORD: u64 = 64;
-/// The place of the five sums in a record.
+/// The offsets of the five sums in a record.
 const SUMS: [u64; 5] = [24, 32, 40, 48, 56];
-/// The share of the system in a hand-over through a local socket or a pipe: instructions, and lines that
-/// it keeps of it (the study `kamali-4-6`; taken for pipes too).
+/// The operating system's part of a hand-over through a local socket or a pipe: the number of instructions, and the
+/// number of the system's own lines (from the study `kamali-4-6`; assumed for pipes too).
 const SYSTEM_INSTRUCTIONS: u32 = 10_000;
 const SYSTEM_LINES: u64 = 65;
 
-/// A line of the memory that all have in common, or of the thread's own.
+/// A line of the gang's common memory, or of the thread's own memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MemoryLine {
-    /// Of the common memory.
+    /// The line with this number in the common memory.
     Common(u32),
-    /// Of its own.
+    /// The line with this number in the thread's own memory.
     Own(u32),
 }
 
 /// One step of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Executes so many instructions.
+    /// Executes this number of instructions.
     Compute(u32),
     /// Loads from a line and waits for it.
     Load(MemoryLine),
-    /// Stores to a line, and waits for nothing: the store buffer does.
+    /// Stores to a line without waiting, because the store buffer completes the store.
     Store(MemoryLine),
-    /// Takes a lock that is on a line, by a locked instruction; waits while another has it.
+    /// Takes the lock with this number, on a line, by a locked instruction; waits while another thread holds the
+    /// lock.
     Lock(u32, MemoryLine),
-    /// Gives it back, by a store.
+    /// Releases the lock with this number, by a store.
     Unlock(u32, MemoryLine),
-    /// Waits for its turn, looking at a line; the thread of this number has the first.
+    /// Waits for the thread's turn by polling a line.
     Take(MemoryLine),
-    /// Gives the turn to the other, by a store.
+    /// Passes the turn to the other thread by a store.
     Give(MemoryLine),
     /// Changes a line by a locked instruction.
     Update(MemoryLine),
-    /// Decides what to do next, which no other act of the script comes after.
+    /// Decides on the thread's next work; always the last act of a script.
     Decide(ForkJoinStep),
 }
 
 impl Act {
-    /// The line it is for.
+    /// The line that the act accesses; None if the act accesses no line.
     pub(super) const fn place(self) -> Option<MemoryLine> {
         match self {
             Self::Compute(_) | Self::Decide(_) => None,
@@ -81,20 +82,21 @@ impl Act {
 pub(super) struct ThreadProgram {
     program: GangProgram,
     member: u64,
-    /// The threads of the gang.
+    /// The number of threads in the gang.
     members: u64,
     draw: DrawStream,
-    /// The rounds so far.
+    /// The number of rounds so far.
     done: u64,
 }
 
-/// The instructions of a round, waiting aside.
+/// The number of instructions of a round, without those for waiting.
 ///
-/// `swap`: both threads together execute 14.4 thousand million instructions (Table 4.4: misses over
-/// Table 4.5: misses per million instructions) for 100 million swaps, as the misses of the largest
-/// arrays say, which are four for each but for what the caches hold: 144 for a swap. `bucket-sort`: above 4 million items the array comes through the cache anew, a
-/// miss for every 16 items, and Table 4.8 has 880 misses per million instructions: 71 for an item.
-/// `linear-regression`: a load of two bytes, three products and five sums: 20, assumed. `fork-join`: those of a task.
+/// `swap`: both threads together execute 14.4 thousand million instructions (Table 4.4: misses over Table 4.5:
+/// misses per million instructions) for 100 million swaps, a number derived from the misses of the largest arrays,
+/// which are four per swap except for data that the caches hold: 144 instructions per swap. `bucket-sort`: above 4
+/// million items every round reads the array into the cache again, with a miss for every 16 items, and Table 4.8
+/// states 880 misses per million instructions: 71 instructions per item. `linear-regression`: a load of two bytes,
+/// three products and five sums: 20 instructions, assumed. `fork-join`: the instructions of a task.
 pub(super) const fn instructions(program: &GangProgram) -> u32 {
     match program {
         GangProgram::Swap { .. } => 144,
@@ -106,10 +108,10 @@ pub(super) const fn instructions(program: &GangProgram) -> u32 {
     }
 }
 
-/// The accesses of one thread that wait at the same time.
+/// The number of accesses that one thread keeps in flight at the same time.
 ///
-/// A swap's two items do not depend on each other, but each on its lock; everything else goes through
-/// one line after the other.
+/// A swap's two items do not depend on each other, but each item depends on its lock. All other programs access one
+/// line after the other.
 pub(super) const fn parallelism(program: &GangProgram) -> u64 {
     match program {
         GangProgram::Swap { .. } => 2,
@@ -117,7 +119,7 @@ pub(super) const fn parallelism(program: &GangProgram) -> u64 {
     }
 }
 
-/// The lines of one hand-over.
+/// The number of lines in one hand-over.
 fn handed_over(items: u64, through: Channel) -> u64 {
     match through {
         Channel::Memory => items,
@@ -127,7 +129,7 @@ fn handed_over(items: u64, through: Channel) -> u64 {
     }
 }
 
-/// The lines of the memory that a gang of so many threads has in common.
+/// The number of lines in the common memory of a gang with `members` threads.
 pub(super) fn common_lines(program: &GangProgram, members: u64) -> u64 {
     let lines = |bytes: u64| bytes.div_ceil(LINE);
     match program {
@@ -142,7 +144,7 @@ pub(super) fn common_lines(program: &GangProgram, members: u64) -> u64 {
     }
 }
 
-/// The lines of each thread's own memory.
+/// The number of lines in each thread's own memory.
 pub(super) fn own_lines(program: &GangProgram, members: u64) -> u64 {
     let part = |bytes: u64| (program.items().div_ceil(members) * bytes).div_ceil(LINE);
     match program {
@@ -153,7 +155,7 @@ pub(super) fn own_lines(program: &GangProgram, members: u64) -> u64 {
 }
 
 impl ThreadProgram {
-    /// The part of thread `member` of `members`, which draws from `draw`.
+    /// Creates the part of thread `member` of `members`; random choices come from `draw`.
     pub(super) fn new(
         program: &GangProgram,
         (member, members): (u64, u64),
@@ -167,7 +169,7 @@ impl ThreadProgram {
         self.member
     }
 
-    /// The next round, in place of what `script` holds.
+    /// Replaces the contents of `script` by the acts of the next round.
     pub(super) fn round(&mut self, script: &mut Vec<Act>) {
         script.clear();
         match self.program {
@@ -182,7 +184,7 @@ impl ThreadProgram {
         self.done += 1;
     }
 
-    /// An item at random. With fixed low bits the first thread's are all of one remainder.
+    /// A random item. With fixed low bits, all items of the first thread have the same remainder.
     fn item(&mut self, items: u64, fixed_low_bits: bool) -> u64 {
         let step = if fixed_low_bits && self.member == 0 { 1 << items.trailing_zeros() } else { 1 };
         self.draw.below(items / step) * step
@@ -212,8 +214,8 @@ impl ThreadProgram {
         ]);
     }
 
-    /// Its own array from the beginning to the end and again, `of` elements in a line: the line, if
-    /// this round begins one.
+    /// Streams through the thread's own array repeatedly, with `of` elements per line. Returns a load of the next
+    /// line if this round begins one.
     fn stream(&self, of: u64) -> Option<Act> {
         let lines = own_lines(&self.program, self.members);
         self.done
@@ -252,7 +254,7 @@ impl ThreadProgram {
         }
     }
 
-    /// Reads what the thread before it has written, and writes its own for the next.
+    /// Reads the data of the previous thread, and writes data for the next thread.
     fn exchange(&mut self, items: u32, script: &mut Vec<Act>) {
         let members = self.members as u32;
         let turn = MemoryLine::Common(members * items);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads of gangs under way: the earliest takes its next step.
+//! The simulation of gang threads: the thread with the earliest clock takes its next step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,93 +21,94 @@ use corehop_plan::units::{Bytes, Cpu};
 use corehop_plan::workload::Page;
 use corehop_plan::workload::gang::{GangProgram, Sharing};
 
-/// One look at a lock that another has: a pause, a load, a comparison and a jump.
+/// The instructions of one look at a taken lock: a pause, a load, a comparison and a jump.
 const LOOK: u32 = 4;
-/// The steps between two looks whether the run has to end.
+/// The number of steps between two checks whether the run has to end.
 const STEPS: u64 = 4_096;
-/// The length of the pause, in cycles.
+/// The length of the pause between two looks at a lock, in cycles.
 const LOOK_CYCLES: u64 = 20;
 
-/// One thread.
+/// One thread of a gang.
 pub(super) struct GangThread {
-    /// Its gang.
+    /// The index of the thread's gang.
     pub(super) gang: usize,
-    /// The CPU that it runs on, as the machine counts them, and its place in the list of seats.
+    /// The thread's CPU, by the machine's numbering, and the index of its seat.
     pub(super) cpu: usize,
     pub(super) seat: usize,
     part: ThreadProgram,
-    /// The lines of the common memory, as this thread has them, and of its own.
+    /// The lines of the common memory as this thread maps them, and of the thread's own memory.
     common: Vec<LineNumber>,
     own: Vec<LineNumber>,
     script: Vec<Act>,
-    /// The next step of the script.
+    /// The index of the next act in the script.
     step: usize,
-    /// The rounds that have begun.
+    /// The number of rounds that the thread has begun.
     pub(super) rounds: u64,
     pub(super) clock: Picos,
     pub(super) cycle: Picos,
-    /// The time in which it did not have a CPU, or slept.
+    /// The time for which the thread slept or had no CPU.
     pub(super) away: Picos,
-    /// Whether it sleeps until it is woken.
+    /// Whether the thread sleeps until another thread wakes it.
     pub(super) asleep: bool,
-    /// Its accesses on its CPU before another thread had it last, and what the CPU had when it came back.
+    /// The thread's accesses before another thread last had the CPU, and the CPU's counters when the thread
+    /// returned.
     earlier: MemberCounts,
     came: MemberCounts,
     instructions: u64,
-    /// Whether it has found a lock taken, and looks at it.
+    /// Whether the thread has found a lock taken and polls it.
     looking: bool,
-    /// The CPUs that it goes to, the last one first: the rounds that it has begun before, and the CPU.
+    /// The thread's planned moves, last move first: the round before which the thread moves, and the target CPU.
     moves: Vec<(u64, usize, Picos)>,
-    /// The counts at the end of its warm-up.
+    /// The counts at the end of the thread's warm-up.
     begin: Option<MemberAccount>,
-    /// The counts at its end.
+    /// The counts at the end of the thread.
     end: Option<MemberAccount>,
 }
 
-/// The time of a thread and its accesses.
+/// A reading of a thread's clock and access counts.
 #[derive(Clone, Copy)]
 struct MemberAccount {
     clock: Picos,
     counts: MemberCounts,
 }
 
-/// The common state of the threads of a gang.
+/// The state that the threads of a gang share.
 pub(super) struct GangState {
     pub(super) gang: Gang,
-    /// The first of its threads.
+    /// The index of the gang's first thread.
     first: usize,
     manner: WalkParameters,
-    /// The locks that are taken.
+    /// The locks that threads hold.
     locks: BTreeSet<u32>,
     /// The thread whose turn it is.
     turn: usize,
-    /// The tasks of a fork and join: all threads', or of each thread.
+    /// The task trees of a fork-join program: one for all threads, or one for each thread.
     trees: Vec<ForkJoinTree>,
-    /// For every line of the common memory who fetched it last, and when it has it.
+    /// For each line of the common memory, the last thread that fetched the line and the arrival time.
     arrivals: Vec<(usize, Picos)>,
-    /// Its pages, where they are sampled.
+    /// The gang's pages, if page sampling is on.
     pages: Vec<LineNumber>,
 }
 
-/// Gangs under way on one machine.
+/// The simulation of gangs on one machine.
 pub(super) struct GangSimulation {
     state: MachineState,
     pub(super) gangs: Vec<GangState>,
     pub(super) members: Vec<GangThread>,
-    /// The CPUs in use.
+    /// The CPUs in use, with their queues of threads.
     pub(super) seats: Vec<CpuRunQueue>,
-    /// Whether some of them are shared, so that all threads begin at one time.
+    /// Whether threads share a CPU, so that all threads begin at the same time.
     take_turns: bool,
-    /// Whether a thread that waits for its turn sleeps, and is woken by the one that gives it; else it looks.
+    /// Whether a thread that waits for its turn sleeps until the other thread wakes it; otherwise the thread polls.
     sleeps: bool,
-    /// The wake-ups of one thread by another.
+    /// The number of wake-ups, by waking and woken thread.
     pub(super) wakes: BTreeMap<(usize, usize), u64>,
-    /// The pages whose writers are looked at, where they are.
+    /// The page sampler, if page sampling is on.
     sampler: Option<GangPageSampler>,
 }
 
 impl GangSimulation {
-    /// On an empty machine.
+    /// Creates a simulation without gangs on the machine `state`.
     pub(super) fn new(state: MachineState, sleeps: bool) -> Self {
         Self {
             state,
@@ -121,10 +122,10 @@ impl GangSimulation {
         }
     }
 
-    /// Adds a gang, whose draws are of a stream.
+    /// Adds a gang with its own random stream.
     ///
     /// # Errors
-    /// If there is no memory for its data, or a CPU's clock is not known.
+    /// If the gang's data does not fit into memory, or the platform does not state a CPU's clock.
     pub(super) fn add(
         &mut self,
         recipe: &Recipe,
@@ -198,8 +199,8 @@ impl GangSimulation {
         self.state.frames.lines_of(Page::Base)
     }
 
-    /// The pages of the memory that threads, the first of which is `first`, have in common, or would have. What goes
-    /// through the system lies in pages of the kernel.
+    /// The pages of the gang's common memory; `first` is the gang's first thread. Data sent through the operating
+    /// system is in pages of the kernel.
     fn pages(&self, gang: &Gang, first: usize) -> Vec<LineNumber> {
         if !(self.sleeps && gang.program.has_own_pages()) {
             return Vec::new();
@@ -211,7 +212,7 @@ impl GangSimulation {
         pages
     }
 
-    /// Until no thread has a step before a time, or the run has to end.
+    /// Runs until no thread has a step before time `end`, or until the run has to end.
     pub(super) fn until(&mut self, end: Picos) {
         for step in 0_u64.. {
             let next = self.earliest().filter(|&at| self.members[at].clock < end);
@@ -224,14 +225,14 @@ impl GangSimulation {
         }
     }
 
-    /// Runs to the end; nothing if the run had to end before.
+    /// Runs all gangs to the end; None if the run had to end early.
     pub(super) fn run(mut self) -> Option<Vec<MemberRecord>> {
         self.until(Picos::MAX);
         let record = |member: &GangThread| member.record(&self.gangs[member.gang].gang);
         (!self.state.is_cut()).then(|| self.members.iter().map(record).collect())
     }
 
-    /// The last thread writes all data of its gang, whose first thread is `first`, once, as their creator.
+    /// Makes the last thread, as creator, write all data of its gang once; `first` is the gang's first thread.
     fn create(&mut self, first: usize) {
         let Some(creator) = self.members.last() else { return };
         let (cpu, common, gang) = (creator.cpu, creator.common.clone(), creator.gang);
@@ -246,13 +247,13 @@ impl GangSimulation {
         }
     }
 
-    /// Of the threads that have their CPU the one with the earliest next step; of several the first.
+    /// The running thread with the earliest next step; the first of several.
     fn earliest(&self) -> Option<usize> {
         let running = self.seats.iter().filter_map(CpuRunQueue::running);
         running.min_by_key(|&at| (self.members[at].clock, at))
     }
 
-    /// Gives the CPU of a thread to the next one, where it has ended, waits, or has had its slice.
+    /// Passes the CPU of a thread to the next thread if the thread has ended, waits, or has used its slice.
     fn hand_over(&mut self, at: usize) {
         let member = &self.members[at];
         let (now, ended, asleep) = (member.clock, member.end.is_some(), member.asleep);
@@ -272,7 +273,7 @@ impl GangSimulation {
         self.begin(next);
     }
 
-    /// A thread has a CPU from some time on.
+    /// Starts the thread that takes over a CPU at the given time.
     fn begin(&mut self, next: Option<(usize, Picos)>) {
         let Some((next, begins)) = next else { return };
         let came = counts_of(self.state.caches().counters(self.members[next].cpu));
@@ -282,7 +283,7 @@ impl GangSimulation {
         next.clock = next.clock.max(begins);
     }
 
-    /// Wakes a thread that sleeps, if it does.
+    /// Wakes a thread if the thread sleeps.
     fn wake(&mut self, at: usize, by: usize) {
         if !self.members[at].asleep {
             return;
@@ -294,7 +295,7 @@ impl GangSimulation {
         self.begin(next);
     }
 
-    /// Takes a thread to another CPU.
+    /// Moves a thread to another CPU.
     pub(super) fn take_to(&mut self, at: usize, cpu: usize, cycle: Picos) {
         let member = &self.members[at];
         let (now, asleep) = (member.clock, member.asleep);
@@ -315,7 +316,7 @@ impl GangSimulation {
         }
     }
 
-    /// Looks at other pages from now on, for a window.
+    /// Chooses new sampled pages for a window.
     pub(super) fn sample(&mut self, window: (Picos, Picos), draw: DrawStream) {
         let mut sampler = GangPageSampler::new(self.lines_of_page(), draw);
         for it in &self.gangs {
@@ -324,12 +325,12 @@ impl GangSimulation {
         self.sampler = Some(sampler);
     }
 
-    /// Ends the window: what its pages told.
+    /// Ends the window, and returns the sharing that its pages revealed.
     pub(super) fn sampled(&mut self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<DataSharing> {
         self.sampler.take().map_or_else(Vec::new, |it| it.seen(span, tid))
     }
 
-    /// The bytes of a thread: its own, and its share of those that it has in common with others.
+    /// The working set of a thread in bytes: its own memory, and its share of the common memory.
     pub(super) fn working_set(&self, at: usize) -> u64 {
         let member = &self.members[at];
         let gang = &self.gangs[member.gang].gang;
@@ -337,7 +338,7 @@ impl GangSimulation {
         64 * (member.own.len() + member.common.len() / sharers) as u64
     }
 
-    /// The accesses of a thread so far.
+    /// The access counts of a thread so far.
     pub(super) fn counted(&self, at: usize) -> MemberCounts {
         let member = &self.members[at];
         if self.seats[member.seat].running() == Some(at) {
@@ -346,7 +347,7 @@ impl GangSimulation {
         MemberCounts { instructions: member.instructions, ..member.earlier }
     }
 
-    /// The accesses of a thread so far; it has its CPU.
+    /// The access counts so far of a thread that has its CPU.
     fn counts(&self, at: usize) -> MemberCounts {
         let member = &self.members[at];
         let now = counts_of(self.state.caches().counters(member.cpu));
@@ -354,7 +355,7 @@ impl GangSimulation {
         MemberCounts { instructions: member.instructions, ..all }
     }
 
-    /// The next step of a thread.
+    /// Takes the next step of a thread.
     fn step(&mut self, at: usize) {
         let member = &mut self.members[at];
         if member.step == member.script.len() {
@@ -416,7 +417,7 @@ impl GangSimulation {
         }
     }
 
-    /// The next work of a thread, in place of its script; where it found nothing it looks again.
+    /// Replaces a thread's script by its next work; a thread without work looks again later.
     fn decide(&mut self, at: usize, choice: ForkJoinStep) {
         let member = &mut self.members[at];
         let common = &mut self.gangs[member.gang];
@@ -430,8 +431,8 @@ impl GangSimulation {
         }
     }
 
-    /// Until when a line that `act` is for is on its way to another thread: no thread takes it before it
-    /// has arrived there.
+    /// The time at which the line of `act` arrives at the thread that fetches it; other threads cannot take the
+    /// line before.
     fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
         let Some(MemoryLine::Common(line)) = act.place() else { return None };
         let common = &self.gangs[self.members[at].gang];
@@ -439,8 +440,8 @@ impl GangSimulation {
         (who != at && arrival > self.members[at].clock).then_some(arrival)
     }
 
-    /// Takes what is on a line by a locked instruction if it is free; otherwise looks at it, the first
-    /// time by that instruction. Whether it has it now.
+    /// Takes a lock or turn by a locked instruction if free; otherwise looks at its line, first by a locked
+    /// instruction, then by loads. Returns whether the thread has it now.
     fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
         let looked = self.members[at].looking;
         if free || !looked {
@@ -456,7 +457,7 @@ impl GangSimulation {
         free
     }
 
-    /// One round is over, or the first begins.
+    /// Ends a round, if any, and begins the next round.
     fn next_round(&mut self, at: usize) {
         let counts = self.counts(at);
         let member = &mut self.members[at];
@@ -488,8 +489,8 @@ impl GangSimulation {
         }
     }
 
-    /// For threads that take turns, the time of all begins with the last that arrives: a thread that is over
-    /// before another begins had the other's time too.
+    /// For threads that share CPUs, sets the start of all to the arrival of the last thread, because the run time
+    /// of a thread that ends before another begins includes the other's time.
     fn arrive(&mut self, now: Picos) {
         if self.take_turns && self.members.iter().all(|it| it.begin.is_some()) {
             self.members
@@ -499,7 +500,7 @@ impl GangSimulation {
         }
     }
 
-    /// One access of a thread to a line.
+    /// Makes one access of a thread to a line.
     fn touch(&mut self, at: usize, place: MemoryLine, touch: AccessKind) {
         let member = &self.members[at];
         let common = &self.gangs[member.gang];
@@ -532,7 +533,7 @@ impl GangSimulation {
 enum AccessKind {
     Load,
     Store,
-    /// A locked instruction: a store that is waited for.
+    /// A locked instruction: a store that the thread waits for.
     Locked,
 }
 
@@ -542,7 +543,7 @@ impl GangThread {
         self.clock += u64::from(instructions) * self.cycle;
     }
 
-    /// The counts between its warm-up and its end.
+    /// The record of the thread between the end of its warm-up and its own end.
     fn record(&self, gang: &Gang) -> MemberRecord {
         let (Some(begin), Some(end)) = (self.begin, self.end) else {
             return MemberRecord::default();
@@ -557,7 +558,7 @@ impl GangThread {
     }
 }
 
-/// The moves of a thread, the last one first.
+/// The planned moves of a thread, last move first.
 fn moves_of(
     recipe: &Recipe,
     gang: &Gang,
@@ -570,7 +571,7 @@ fn moves_of(
     gang.moves_of(thread).into_iter().rev().map(to).collect()
 }
 
-/// The trees of tasks of a gang: one for all, or one for each.
+/// The task trees of a gang: one for all threads, or one for each thread.
 fn trees_of(gang: &Gang) -> Vec<ForkJoinTree> {
     let GangProgram::ForkJoin { number } = gang.program else { return Vec::new() };
     let (threads, alone) = (gang.cpus.len(), gang.sharing != Sharing::Write);
@@ -578,18 +579,18 @@ fn trees_of(gang: &Gang) -> Vec<ForkJoinTree> {
     vec![ForkJoinTree::new(number, threads, alone); trees]
 }
 
-/// One access at a time, or more, to small pages.
+/// The walk parameters for accesses to small pages with this parallelism.
 pub(super) const fn manner(parallelism: u64) -> WalkParameters {
     WalkParameters { parallelism: Some(parallelism * 1_000), ..WalkParameters::LINES }
 }
 
-/// A load of a line, or a store.
+/// A visit that loads a line or, if `written`, stores to the line.
 pub(super) fn visit(state: &MachineState, line: LineNumber, written: bool) -> Visit {
     let page = line / state.frames.lines_of(Page::Base);
     Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
 }
 
-/// A cycle of a CPU.
+/// The duration of a clock cycle of a CPU.
 pub(super) fn cycle(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
     picos(platform, cpu, Latency::cycles(1)).map_err(|error| MachineError::NotPossible {
         what: format!("shared-data on {}", platform.name),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A CPU of a gang, and the threads that take turns on it.
 //!
-//! A thread keeps its CPU for a slice, or until it waits for another thread, as one does that sleeps for
-//! a lock. The slice is the usual one of Linux on few CPUs, the switch a usual one; both are assumed.
+//! A thread keeps its CPU for a slice, or until the thread sleeps, for example to wait for a lock. The slice is the
+//! usual value of Linux on few CPUs, and the switch time a typical value; both are assumed.
 
 use std::collections::VecDeque;
 
@@ -10,23 +10,23 @@ use crate::outcome::CpuCounters;
 use crate::times::Picos;
 use corehop_plan::samples::MemberCounts;
 
-/// The time that a thread has its CPU while others want it.
+/// The time for which a thread keeps its CPU while other threads want the CPU.
 const SLICE: Picos = 3_000_000_000;
-/// The time from one thread to the next.
+/// The time of a switch from one thread to the next.
 const SWITCH: Picos = 1_500_000;
 
-/// A CPU.
+/// A CPU with its queue of threads.
 #[derive(Debug)]
 pub(super) struct CpuRunQueue {
     cpu: usize,
-    /// The threads that are not over; the first one runs.
+    /// The threads that have not ended; the first thread runs.
     threads: VecDeque<usize>,
-    /// The time from which it does.
+    /// The time at which the running thread started its slice.
     since: Picos,
 }
 
 impl CpuRunQueue {
-    /// The place of a CPU in a list; it is added where it is not there.
+    /// The index of a CPU in the list `seats`; adds the CPU if missing.
     pub(super) fn of_cpu(seats: &mut Vec<Self>, cpu: usize) -> usize {
         seats.iter().position(|seat| seat.cpu == cpu).unwrap_or_else(|| {
             seats.push(Self { cpu, threads: VecDeque::new(), since: 0 });
@@ -34,14 +34,14 @@ impl CpuRunQueue {
         })
     }
 
-    /// Seats a thread on a CPU before anything runs; the place of that CPU in the list.
+    /// Assigns a thread to a CPU before the simulation starts; returns the index of that CPU in the list.
     pub(super) fn take(seats: &mut Vec<Self>, cpu: usize, thread: usize) -> usize {
         let seat = Self::of_cpu(seats, cpu);
         seats[seat].threads.push_back(thread);
         seat
     }
 
-    /// The thread that has it.
+    /// The thread that runs on the CPU.
     pub(super) fn running(&self) -> Option<usize> {
         self.threads.front().copied()
     }
@@ -51,7 +51,8 @@ impl CpuRunQueue {
         now >= self.since + SLICE
     }
 
-    /// The thread that takes it over from one that goes on later, because its slice is over or it waits.
+    /// The next thread for the CPU and its start time, if the running thread has used its slice or waits; the
+    /// running thread continues later.
     pub(super) fn next(&mut self, now: Picos, waits: bool) -> Option<(usize, Picos)> {
         if self.threads.len() < 2 || !(waits || self.is_over(now)) {
             return None;
@@ -61,7 +62,7 @@ impl CpuRunQueue {
         self.running().map(|next| (next, self.since))
     }
 
-    /// A thread leaves it; the thread that takes it over, if there is one.
+    /// Removes a thread from the CPU; returns the next thread and its start time, if the CPU changes hands.
     pub(super) fn leave(&mut self, thread: usize, now: Picos) -> Option<(usize, Picos)> {
         let ran = self.running() == Some(thread);
         self.threads.retain(|&it| it != thread);
@@ -72,7 +73,7 @@ impl CpuRunQueue {
         self.running().map(|next| (next, self.since))
     }
 
-    /// A thread wants it; the thread and the time, where it can have it at once.
+    /// Adds a thread to the CPU; returns the thread and its start time if the thread can run at once.
     pub(super) fn join(&mut self, thread: usize, now: Picos) -> Option<(usize, Picos)> {
         self.threads.push_back(thread);
         (self.threads.len() == 1).then(|| {
@@ -83,7 +84,7 @@ impl CpuRunQueue {
     }
 }
 
-/// The accesses in a CPU's counters; it counts no instructions.
+/// Converts a CPU's counters to access counts; instructions are not counted.
 pub(super) fn counts_of(counters: &CpuCounters) -> MemberCounts {
     MemberCounts {
         instructions: 0,
@@ -102,7 +103,7 @@ pub(super) fn gained(from: &MemberCounts, to: &MemberCounts) -> MemberCounts {
     each(from, to, |from, to| to - from)
 }
 
-/// Both together.
+/// The sum of two counts.
 pub(super) fn sum(one: &MemberCounts, other: &MemberCounts) -> MemberCounts {
     each(one, other, |one, other| one + other)
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quad-age policies by the letters of their names, and the duel of DRRIP by lists of its leaders.
+//! The reference model of quad-age policies, driven by the letters of their names, and of the duel of DRRIP, with
+//! lists of its leaders.
 
 use std::collections::BTreeMap;
 
 use corehop_plan::platform::Replacement;
 
-/// The name of a quad-age policy in full, if it is one.
+/// The full name of a quad-age policy; None for other policies.
 pub(super) fn quad_age_name(policy: Replacement) -> Option<&'static str> {
     let name = if policy == Replacement::QuadAge { "qlru_h21_m2_r0_u0_umo" } else { policy.word() };
     name.starts_with("qlru_").then_some(name)
@@ -15,14 +16,14 @@ fn digit(name: &str, at: usize) -> u32 {
     u32::from(name.as_bytes()[at] - b'0')
 }
 
-/// The ages of the ways of a set; 3 where a way never had a line.
+/// The ages of the ways of a set; a way that never held a line has age 3.
 pub(super) type Ages = BTreeMap<u32, u32>;
 
 fn age(ages: &Ages, way: u32) -> u32 {
     ages.get(&way).copied().unwrap_or(3)
 }
 
-/// A use of `way`, of so many.
+/// Updates the ages after a use of `way` in a set of `ways` ways.
 pub(super) fn age_by_use(name: &str, ages: &mut Ages, way: u32, ways: u32, hit: bool) {
     let new = match (hit, age(ages, way)) {
         (false, _) => digit(name, 10),
@@ -45,7 +46,7 @@ pub(super) fn age_by_use(name: &str, ages: &mut Ages, way: u32, ways: u32, hit: 
     }
 }
 
-/// The way that makes room among those `allowed`.
+/// The victim among the ways `allowed`.
 pub(super) fn age_victim(name: &str, ages: &mut Ages, allowed: &[u32]) -> u32 {
     loop {
         match allowed.iter().find(|&&way| age(ages, way) == 3) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Snoop filters as lists of entries.
+//! The reference model of snoop filters, as lists of entries.
 
 use super::{Copy, InnerCopies, ReferenceMachine, SnoopReason, add, blank};
 use crate::tags::LineNumber;
 
 impl ReferenceMachine {
-    /// A line that has come into a cache inside `outer` enters the snoop filter of that one.
+    /// Records in the snoop filter of `outer` that a line has entered a cache inside.
     pub(super) fn enter(&mut self, outer: usize, line: LineNumber) {
         let Some(mut filter) = self.caches[outer].filter.take() else { return };
         let mut victim = None;
@@ -37,7 +37,7 @@ impl ReferenceMachine {
         }
     }
 
-    /// All caches inside `outer` give up a line.
+    /// Removes a line from all caches inside `outer`.
     fn forget(&mut self, outer: usize, line: LineNumber) {
         let mut all = InnerCopies::default();
         let children = self.caches[outer].children.clone();

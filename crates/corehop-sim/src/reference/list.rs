@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A cache as a list of copies, and its replacement policy as its definition has it.
+//! The reference model of a cache: a list of copies, with a replacement policy written like its definition.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use crate::spec::CacheSpec;
 use crate::tags::LineNumber;
 use corehop_plan::platform::{Distance, Inclusion, Replacement};
 
-/// A copy of a line.
+/// A copy of a line in a cache.
 #[derive(Debug, Clone)]
 pub(crate) struct Copy {
     pub(crate) line: LineNumber,
@@ -16,18 +16,18 @@ pub(crate) struct Copy {
     pub(crate) alone: bool,
     pub(crate) dirty: bool,
     pub(crate) forward: bool,
-    /// Of an inclusive cache: the caches inside that may have it.
+    /// For an inclusive cache: the inner caches that may have the line.
     pub(crate) may: BTreeSet<usize>,
-    /// The data.
+    /// The version number that stands for the copy's data.
     pub(crate) version: u64,
 }
 
-/// The memory of a replacement policy for a set.
+/// The state of a replacement policy for one set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ReplacementState {
-    /// Ways, the last used (or filled) one first.
+    /// The ways, most recently used (or filled) way first.
     order: Vec<u32>,
-    /// For each node of the tree, by its first way and its size, whether room is on its right.
+    /// For each node of the tree (first way and size), whether the victim is on its right.
     right: BTreeMap<(u32, u32), bool>,
     used: BTreeSet<u32>,
     prediction: BTreeMap<u32, u32>,
@@ -43,15 +43,15 @@ pub(crate) struct RefCache {
     pub(crate) copies: Vec<Copy>,
     pub(super) memories: BTreeMap<u32, ReplacementState>,
     pub(super) random: u64,
-    /// Misses of the sets that lead SRRIP less those of the ones that lead BRRIP.
+    /// The misses of the SRRIP leaders minus the misses of the BRRIP leaders.
     selector: i32,
     pub(super) distance: Distance,
-    /// The entries of its snoop filter.
+    /// The entries of the cache's snoop filter.
     pub(crate) filter: Option<Box<Self>>,
 }
 
 impl RefCache {
-    /// An empty cache for these CPUs.
+    /// Creates an empty cache that serves these CPUs.
     pub(super) fn new(spec: &CacheSpec, cpus: &[usize], distance: Distance, random: u64) -> Self {
         let filter = spec.snoop_filter.as_ref();
         Self {
@@ -136,7 +136,7 @@ impl RefCache {
         }
     }
 
-    /// Whether DRRIP expects a new line of `set` last.
+    /// Whether DRRIP gives a new line of `set` the last age.
     fn expects_last(&mut self, set: u32) -> bool {
         let [near, far] = leaders(self.spec.sets).map(|leaders| leaders.contains(&set));
         self.selector += i32::from(near) - i32::from(far);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The slow twin of [`super::hierarchy`]: caches as lists of entries, every question answered by
-//! looking everywhere. It also carries data: each write makes a new version of a line, each copy
-//! has one, and every read must get the newest.
+//! The slow twin of [`super::hierarchy`]: caches as lists of entries, every request searches all caches. The model
+//! also carries data: each write makes a new version of a line, each copy has a version, and every read must return
+//! the newest version.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,14 +18,14 @@ use super::outcome::{Access, AccessOutcome};
 use super::spec::Spec;
 use super::tags::LineNumber;
 
-/// The answer of the copies inside a cache.
+/// The combined answer of the copies inside a cache.
 #[derive(Debug, Clone, Default)]
 struct InnerCopies {
     copies: u32,
     alone: bool,
     forward: bool,
     level: u32,
-    /// The newer data, and the outermost cache around it that has a copy.
+    /// The newest data if dirty, and the outermost cache around the dirty copy that also has a copy.
     dirty: Option<(u64, usize)>,
     version: u64,
 }
@@ -38,17 +38,17 @@ enum SnoopReason {
     Flush,
 }
 
-/// The machine.
+/// The reference model of a whole machine.
 #[derive(Debug, Clone)]
 pub(super) struct ReferenceMachine {
     pub(super) spec: Spec,
     pub(super) caches: Vec<RefCache>,
     pub(super) masks: BTreeMap<(usize, u32), u32>,
-    /// The data of memory; version 0 where nothing was written.
+    /// The data in memory; version 0 for lines never written.
     pub(super) memory: BTreeMap<LineNumber, u64>,
     /// The newest version of each line.
     pub(super) newest: BTreeMap<LineNumber, u64>,
-    /// Reads that did not get it.
+    /// Descriptions of reads that did not return the newest version.
     pub(super) stale: Vec<String>,
     cpu: usize,
     outcome: AccessOutcome,
@@ -116,7 +116,7 @@ impl ReferenceMachine {
         self.spec.packages[self.caches[x].cpus[0]]
     }
 
-    /// Asks `x` and all inside.
+    /// Asks `x` and all caches inside.
     fn ask(&mut self, x: usize, line: LineNumber, why: SnoopReason) -> InnerCopies {
         let mut asked = InnerCopies::default();
         if !self.family_has(x, line) {
@@ -179,7 +179,7 @@ impl ReferenceMachine {
         }
     }
 
-    /// Asks those inside `x` but for `but`; those that cannot have it are not asked where `x` knows.
+    /// Asks the caches inside `x` except `but`; skips caches that, as far as `x` knows, cannot have the line.
     fn ask_siblings(
         &mut self,
         x: usize,
@@ -214,7 +214,7 @@ impl ReferenceMachine {
         self.outcome.written_back += 1;
     }
 
-    /// An access; what came of it.
+    /// Makes an access, and returns its outcome.
     pub(super) fn access(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let way = self.way(cpu, access == Access::Fetch);
         let write = access == Access::Write;
@@ -298,7 +298,7 @@ impl ReferenceMachine {
         self.outcome
     }
 
-    /// The line is in cache number `at` of the way.
+    /// Completes an access whose line is in cache number `at` of the way.
     fn own(
         &mut self,
         way: &[usize],
@@ -365,7 +365,8 @@ impl ReferenceMachine {
         version
     }
 
-    /// The line is inside cache number `at` of the way, but neither in it nor on the way.
+    /// Completes an access whose line is inside cache number `at` of the way, but neither in that cache nor on the
+    /// way.
     fn beside(
         &mut self,
         way: &[usize],
@@ -405,7 +406,7 @@ impl ReferenceMachine {
         version
     }
 
-    /// The line is in no cache below this root.
+    /// Completes an access whose line is in no cache below this root.
     fn nowhere(&mut self, way: &[usize], line: LineNumber, write: bool, first: usize) -> u64 {
         let remote = self.others(way, line, write);
         let mesif = self.spec.protocol == Protocol::Mesif;
@@ -473,7 +474,7 @@ impl ReferenceMachine {
         self.outcome.distance = self.caches[x].distance;
     }
 
-    /// Invalidates all copies further out than number `at` of the way, but those of the way.
+    /// Invalidates all copies further out than number `at` of the way, except the copies on the way.
     fn outward(&mut self, way: &[usize], at: usize, line: LineNumber) {
         for place in at + 1..way.len() {
             let alone = self.caches[way[place]].copy(line).is_some_and(|copy| copy.alone);

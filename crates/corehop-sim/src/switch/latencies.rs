@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The times that off-load takes from the simulated caches: of switches between cores, of wake-ups across cores, and the pace
-//! of each core.
+//! The times that an off-load simulation needs from the simulated caches: the times of switches between cores and
+//! of wake-ups across cores, and the speed of each core.
 //!
-//! A core's pace is that of its instructions, or for loads whose code misses that of kernel code: all paths of a switch, one
-//! after the other, over and over. Their 36 KiB fit the caches of a complex core of 2009 and not those of a simple one, which
-//! so takes more than twice as long for each instruction. Programs miss as the kernel does: nothing states how they differ.
+//! A core's speed is the speed of its instructions with all code in the caches. For loads whose code misses, the
+//! speed is that of kernel code: all paths of a switch, one after the other, repeated. The 36 KiB of these paths
+//! fit into the caches of a complex core of 2009 but not of a simple core, which therefore needs more than twice as
+//! long for each instruction. Programs are assumed to miss as often as the kernel, because no source states the
+//! difference.
 
 use super::off_load::OffLoadWorkload;
 use super::paths::{INTERRUPT, PATHS};
@@ -16,10 +18,11 @@ use corehop_plan::platform::Platform;
 use corehop_plan::units::{Cpu, CpuList};
 use corehop_plan::workload::switching::SwitchMechanism;
 
-/// Layouts of the kernel's code that a time is the mean over, and calls in each.
+/// The number of layouts of the kernel's code over which a time is averaged, and the number of calls in each
+/// layout.
 const LAYOUTS: u64 = 5;
 const CALLS: u32 = 4;
-/// The stream of draws of layouts.
+/// The random stream for layouts of the kernel's code.
 const DRAWS: u64 = 4 << 48;
 
 /// The times of switches between the cores of a machine.
@@ -27,11 +30,11 @@ const DRAWS: u64 = 4 << 48;
 pub struct SwitchLatencies {
     /// The time of an instruction on each core.
     pub(super) instructions: Vec<Picos>,
-    /// By source and target.
+    /// The time of a switch to a polling core, by source and target.
     pub(super) times: Vec<Vec<Picos>>,
-    /// The same to a core that has stopped polling.
+    /// The time of a switch to a core that has stopped polling, by source and target.
     pub(super) woken: Vec<Vec<Picos>>,
-    /// From the end of an interrupt on one core until a thread that waits for it runs on another.
+    /// The time from the end of an interrupt on one core until a waiting thread runs on another core.
     pub(super) wakes: Vec<Vec<Picos>>,
 }
 
@@ -73,7 +76,7 @@ impl SwitchLatencies {
         self.instructions.iter().copied().filter(|&it| it > 0).min().unwrap_or(1)
     }
 
-    /// The mean time of a switch to an OS core and of one back, in microseconds, if the target polls.
+    /// The mean times of a switch to an OS core and of a switch back, in microseconds, if the target polls.
     pub fn mean_us(&self, os_cores: &CpuList) -> [f64; 2] {
         let mean = |to_os: bool| {
             let is_os = |cpu: usize| os_cores.contains(Cpu(cpu as u32));
@@ -88,10 +91,11 @@ impl SwitchLatencies {
     }
 }
 
-/// The reason for which the switches by a mechanism between the cores of a platform are not known, if they are not.
+/// The reason for which the times of this switch mechanism on a platform are not known; None if the times are
+/// known.
 ///
 /// # Errors
-/// [`MachineError::NotPossible`] names what the platform lacks otherwise.
+/// [`MachineError::NotPossible`] names any other fact that the platform lacks.
 pub fn unknown(
     platform: &Platform,
     mechanism: SwitchMechanism,
@@ -107,7 +111,7 @@ pub fn unknown(
     Ok(None)
 }
 
-/// The times of a switch from `from` to `to`, if that polls and if it sleeps.
+/// The times of a switch from `from` to `to`, for a target that polls and for a target that sleeps.
 fn switch_times(
     recipe: &Recipe,
     load: &OffLoadWorkload,
@@ -130,7 +134,7 @@ fn switch_times(
     })
 }
 
-/// A time of the kernel of 2009 on a pair of cores, the mean over some layouts of its code.
+/// A switch time of the kernel of 2009 on a pair of cores, averaged over some layouts of the kernel's code.
 fn over_layouts(
     recipe: &Recipe,
     seed: u64,
@@ -159,7 +163,7 @@ fn pace(pair: &mut SwitchMachine) -> Picos {
     (pair.now - begun) / instructions
 }
 
-/// The interrupt by which a core wakes a thread on the other.
+/// The time of the interrupt by which one core wakes a thread on the other core.
 fn wake_across(pair: &mut SwitchMachine) -> Picos {
     let begun = pair.now;
     pair.hand_over(APPLICATION);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The library's own mechanisms, V1 to V5 of `corehop-switch`, on a simulated machine.
 //!
-//! A polling partner (V4, and V5 while it polls) costs a line exchange and the instructions around it, each way. A partner that
-//! sleeps (V2, V3, and V5 afterwards) costs a wake-up by futex: the call that wakes, the interrupt, the end of the idle
-//! state, and the switch to the woken thread. V1 moves the thread: a system call, the migration thread, and the same wake-up.
+//! A switch to a polling partner (V4, and V5 while it polls) costs a line exchange and the instructions around the
+//! exchange, each way. A switch to a sleeping partner (V2, V3, and V5 after polling) costs a wake-up by futex: the
+//! call that wakes, the interrupt, the end of the idle state, and the switch to the woken thread. V1 moves the
+//! thread: a system call, the migration thread, and the same wake-up.
 //!
-//! The exchange of a pair is the shortest that the platform states as measured, since a busy host lengthens the others, else
-//! that of its simulated caches. The wake-up is
-//! `core.futex_wake`, else `core.wake_up` with the kernel's instructions around it; where the platform states neither, the
-//! time of a mechanism that wakes is not known.
+//! The exchange time of a pair is the shortest measured time that the platform states, because a busy host
+//! lengthens the others; without a measurement the time comes from the simulated caches. The wake-up time is
+//! `core.futex_wake`, or else `core.wake_up` plus the kernel's instructions around the wake-up. If the platform
+//! states neither, the time of a mechanism that wakes a thread is unknown.
 
 use crate::recipe::Recipe;
 use crate::times::Picos;
@@ -20,32 +21,34 @@ use corehop_plan::workload::switching::SwitchMechanism;
 use super::paths::{CALL, PATHS};
 use super::{ONE_BY_ONE, SHARED, instruction, time, visit};
 
-/// The instructions around a line exchange: the request is written down, found by the poll, and carried out. Assumed.
+/// The number of instructions around a line exchange: writing the request, finding the request by polling, and
+/// executing it. Assumed.
 const HAND_OFF: u64 = 60;
-/// The instructions that V5 takes for its account of what polling has brought. Assumed.
+/// The number of instructions that V5 needs to account for the benefit of polling. Assumed.
 const ACCOUNT: u64 = 20;
-/// The instructions of the kernel around the wake-up of a core: the futex, the interrupt, the scheduler. Assumed.
+/// The number of kernel instructions around the wake-up of a core: the futex, the interrupt, the scheduler.
+/// Assumed.
 const WAKE: u64 = 6_000;
-/// The instructions of the migration thread, which V1 needs on the core that the thread leaves. Assumed.
+/// The number of instructions of the migration thread, which V1 runs on the core that the thread leaves. Assumed.
 const MIGRATE: u64 = 3_000;
-/// The exchanges before the one that counts.
+/// The number of line exchanges of which the last counts.
 const ROUNDS: u32 = 8;
 
-/// The parts of the library's switches from one CPU to another.
+/// The components of the time of the library's switches from one CPU to another.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LibrarySwitchTimes {
     /// The time of an instruction.
     instruction: Picos,
-    /// A line exchange, one way.
+    /// The time of a line exchange, one way.
     pub(super) exchange: Picos,
-    /// The call that does not switch.
+    /// The time of a system call without a switch.
     system_call: Picos,
-    /// From a wake-up until the woken thread runs; None where the platform does not state it.
+    /// The time from a wake-up until the woken thread runs; None if the platform states no such time.
     wake: Option<Picos>,
 }
 
 impl LibrarySwitchTimes {
-    /// Of switches from `from` to `to`.
+    /// Computes the components for switches from `from` to `to`.
     pub(super) fn new(recipe: &Recipe, [from, to]: [Cpu; 2]) -> Result<Self, MachineError> {
         let platform = &recipe.platform;
         let instruction = instruction(platform, from)?;
@@ -59,7 +62,7 @@ impl LibrarySwitchTimes {
         })
     }
 
-    /// The time of one switch; None where a part of it is not known.
+    /// The time of one switch by this mechanism; None if a component is unknown.
     pub(super) fn switch(&self, mechanism: SwitchMechanism) -> Option<Picos> {
         let polled = self.exchange + HAND_OFF * self.instruction;
         match mechanism {
@@ -78,7 +81,8 @@ impl LibrarySwitchTimes {
         Some(self.wake? + HAND_OFF * self.instruction)
     }
 
-    /// The time of a call: by a mechanism there and back, or without a switch; None where a part of it is not known.
+    /// The time of a call with a switch there and back by a mechanism, or without a switch; None if a component is
+    /// unknown.
     pub(super) fn call(&self, back: &Self, mechanism: SwitchMechanism) -> Option<Picos> {
         if mechanism == SwitchMechanism::None {
             return Some(self.system_call);
@@ -87,7 +91,7 @@ impl LibrarySwitchTimes {
     }
 }
 
-/// The reason for which the time of a mechanism that wakes is not known.
+/// Explains why the time of a mechanism that wakes a thread is unknown.
 pub(super) fn unknown(platform: &Platform) -> String {
     format!(
         "{} states no wake-up: `corehop measure platform` on that host measures `core.futex_wake`, or add it or \
@@ -96,7 +100,7 @@ pub(super) fn unknown(platform: &Platform) -> String {
     )
 }
 
-/// A time of the core, of its kind or of all kinds.
+/// A time stated for the core's kind, or else for all cores.
 pub(super) fn stated<'a>(
     platform: &'a Platform,
     cpu: Cpu,
@@ -107,7 +111,8 @@ pub(super) fn stated<'a>(
     fact.map(|fact| time(platform, cpu, fact.value)).transpose()
 }
 
-/// From the call that wakes a thread on `cpu`, which sleeps, until the thread runs; None where the platform states nothing of it.
+/// The time from the call that wakes a sleeping thread on `cpu` until the thread runs; None if the platform states
+/// no such time.
 pub(super) fn wake(platform: &Platform, cpu: Cpu) -> Result<Option<Picos>, MachineError> {
     if let Some(whole) = stated(platform, cpu, |core| core.futex_wake.as_ref())? {
         return Ok(Some(whole));
@@ -117,7 +122,7 @@ pub(super) fn wake(platform: &Platform, cpu: Cpu) -> Result<Option<Picos>, Machi
     Ok(hardware.map(|hardware| hardware + kernel))
 }
 
-/// A line exchange, one way: as measured, or in the simulated caches.
+/// The time of a line exchange, one way: as measured, or else from the simulated caches.
 fn exchange(recipe: &Recipe, [from, to]: [Cpu; 2]) -> Result<Picos, MachineError> {
     let measured = recipe.platform.exchange.iter().flat_map(|fact| &fact.value);
     let of_pair = measured.clone().find(|it| (it.from, it.to) == (from, to));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-load in words: the threads and what they do, the arms, and the outcome of an arm.
+//! The description of an off-load simulation: the threads and their work, the arms, and the outcome of an arm.
 
 use corehop_switch::policy::Flags;
 use serde::Serialize;
@@ -7,55 +7,56 @@ use serde::Serialize;
 use corehop_plan::units::{CpuList, Nanos};
 use corehop_plan::workload::switching::SwitchMechanism;
 
-/// Threads and what they do.
+/// The threads of an off-load simulation, their work, and the off-load mechanism.
 #[derive(Debug, Clone, Serialize)]
 pub struct OffLoadWorkload {
-    /// The cores that make calls; the others run the threads.
+    /// The OS cores, which execute off-loaded calls; the other cores run the threads.
     pub os_cores: CpuList,
-    /// The mechanism: one of the library or of the kernel of 2009.
+    /// The switch mechanism, of the library or of the kernel of 2009.
     pub mechanism: SwitchMechanism,
-    /// The threads.
+    /// The number of threads.
     pub threads: u32,
-    /// The mean time from call to call, on the fastest core.
+    /// The mean computing time between two calls of a thread, on the fastest core.
     pub compute: Nanos,
-    /// The mean time of a call, on the fastest core, without the switches.
+    /// The mean duration of a call on the fastest core, without the switches.
     pub call: Nanos,
-    /// Whether code misses the first level of caches as the kernel's does. Otherwise a core is as fast as its instructions
-    /// with all code and data there.
+    /// Whether code misses in the first-level caches as often as kernel code. Otherwise a core runs at the speed
+    /// that it has with all code and data in the first level.
     #[serde(skip)]
     pub misses: bool,
-    /// Whether every part of a loop has its mean length, as parts of many packets nearly have. Otherwise parts are
-    /// exponential draws.
+    /// Whether every part of a thread's loop has its mean length, which is nearly true of parts that handle many
+    /// packets. Otherwise the lengths are exponentially distributed.
     #[serde(skip)]
     pub steady: bool,
-    /// The interrupts and the wait of a call.
+    /// The interrupts and the wait that follow each call.
     #[serde(skip)]
     pub after: CallAftermath,
     /// The simulated time.
     pub time: Nanos,
-    /// Seed of all draws.
+    /// The seed of all random draws.
     pub seed: u64,
 }
 
-/// The interrupts and the wait of a call, besides its own work; none by default.
+/// The interrupts and the wait that follow a call, in addition to the call's own work; none by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CallAftermath {
-    /// The mean time of its interrupts, on the fastest core.
+    /// The mean duration of a call's interrupts, on the fastest core.
     pub interrupts: Nanos,
-    /// Whether the thread waits for them. Otherwise they come meanwhile, and its next call waits for them.
+    /// Whether the thread waits for the interrupts. Otherwise the thread continues, and only its next call waits
+    /// for the interrupts.
     pub awaited: bool,
-    /// The mean time for which the thread waits afterwards, for no core.
+    /// The mean time for which the thread waits after the call, without using a core.
     pub wait: Nanos,
 }
 
 /// The cores that run threads, and whether their calls are off-loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OffLoadArm {
-    /// Nothing is off-loaded, and all cores run threads.
+    /// Calls stay on the core of their thread, and all cores run threads.
     Unmodified,
-    /// Nothing is off-loaded, and all threads run on the OS cores.
+    /// Calls stay on the core of their thread, and all threads run on the OS cores.
     OsCores,
-    /// Nothing is off-loaded, and no thread runs on an OS core.
+    /// Calls stay on the core of their thread, and no thread runs on an OS core.
     Bound,
     /// Calls are off-loaded, with these settings of the policy.
     Policy(Flags),
@@ -64,16 +65,17 @@ pub enum OffLoadArm {
 /// The outcome of one arm.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OffLoaded {
-    /// Calls per second, of all threads.
+    /// The number of calls per second, summed over all threads.
     pub calls_per_second: f64,
-    /// The mean time from the call until the thread computes again, in microseconds.
+    /// The mean time from a call until the thread computes again, in microseconds.
     pub mean_us: f64,
-    /// The 99th percentile of it.
+    /// The 99th percentile of the time from a call until the thread computes again, in microseconds.
     pub p99_us: f64,
-    /// The share of calls that were made on an OS core.
+    /// The share of calls that ran on an OS core.
     pub there: f64,
     /// The mean share of time for which an application core was powered down.
     pub quiet: f64,
-    /// The energy of all cores for a call, in microjoules. None: the platform lacks a core's power.
+    /// The energy of all cores per call, in microjoules; None if the platform does not state the power of some
+    /// core.
     pub microjoules: Option<f64>,
 }

@@ -3,12 +3,13 @@
 //! Strong et al. (2009), `strong-v1` to `strong-v5`, as sequences of events whose code and data go through the simulated
 //! caches.
 //!
-//! A switch of that kernel is: the source core hands the thread over; the target core notices it, by an interrupt that ends its
-//! sleep (V1 to V3), by polling (V4), or by a wake-up ahead of need (V5); the target core takes the thread over. A call
-//! switches there and back. The two cores never run at once, but for the wake-up, which overlaps the hand-over.
+//! A switch of that kernel has three steps: the source core hands the thread over; the target core notices the
+//! hand-over, by an interrupt that ends its sleep (V1 to V3), by polling (V4), or by an early wake-up (V5); the
+//! target core takes over the thread. A call switches there and back. The two cores never run at the same time,
+//! except during the wake-up, which overlaps the hand-over.
 //!
-//! Every batch begins on a machine that has done nothing, draws how the code of the kernel is laid out, and makes some
-//! calls before those that are timed.
+//! Every batch begins on a fresh machine, draws a random layout of the kernel's code, and makes some calls before
+//! the timed calls.
 
 mod latencies;
 mod library;
@@ -36,47 +37,47 @@ use paths::{
     PATHS, RUN, SCHEDULE_SOURCE, SCHEDULE_TARGET, STACK, STACK_ALIGNMENT, WAKE,
 };
 
-/// The batches that are handed over together.
+/// The number of batches whose results are delivered together.
 const AT_A_TIME: usize = 16;
-/// The calls before those that are timed (section 5.2 has 100; the caches repeat themselves after a few).
+/// The number of calls before the timed calls (section 5.2 uses 100; the caches reach a steady state after a few).
 const WARM_UP: u32 = 20;
-/// The calls between two looks whether the run has to end.
+/// The number of calls between two checks whether the run has to end.
 const CALLS: u32 = 256;
-/// The first stream of draws that core switches have for themselves.
+/// The first random stream that belongs to core switches alone.
 const STREAMS: u64 = 3 << 48;
-/// The first lines of stacks, handed-over lines and text.
+/// The first line numbers of stacks, of handed-over data and of text.
 const STACKS: LineNumber = 1 << 20;
 const SHARED: LineNumber = (1 << 20) + (1 << 16);
 const CODE: LineNumber = 1 << 21;
-/// A line that nothing else uses.
+/// The number of a line that nothing else uses.
 const SCRATCH: LineNumber = 1 << 22;
 
-/// One access at a time: a thread of the kernel waits for each line.
+/// The walk parameters for one access at a time, because a kernel thread waits for each line.
 const ONE_BY_ONE: WalkParameters =
     WalkParameters { parallelism: Some(1_000), ..WalkParameters::LINES };
 
-/// The application core and the OS core, by their places below.
+/// The indices of the application core and the OS core.
 const APPLICATION: usize = 0;
 const OS: usize = 1;
 
-/// A core, and what is near it.
+/// A core with its timing parameters and stack.
 struct SwitchCore {
     cpu: usize,
-    /// The time of an instruction, its hits in the first level included.
+    /// The time of an instruction, including its hits in the first level.
     instruction: Picos,
-    /// From its wake-up to its first instruction.
+    /// The time from the core's wake-up to its first instruction.
     wake_up: Picos,
-    /// An access that hits in the first level: of data, of code. It is part of an instruction.
+    /// The time of a first-level hit, for data and for code, which is already part of an instruction's time.
     hit: [Picos; 2],
     /// The stack of the thread that runs here while the caller does not.
     other: LineNumber,
 }
 
-/// Two cores under way.
+/// The simulation of switches between two cores.
 struct SwitchMachine {
     state: MachineState,
     cores: [SwitchCore; 2],
-    /// The lines of each path.
+    /// The code lines of each path.
     code: [Vec<LineNumber>; PATHS.len()],
     now: Picos,
 }
@@ -111,7 +112,7 @@ impl SwitchMachine {
         Ok(Self { state, cores, code, now })
     }
 
-    /// One call, and its time.
+    /// Makes one call, and returns its time.
     fn call(&mut self, mechanism: SwitchMechanism) -> Picos {
         let begun = self.now;
         self.execute(APPLICATION, CALL);
@@ -121,7 +122,7 @@ impl SwitchMachine {
         self.now - begun
     }
 
-    /// Two switches, and the time of each.
+    /// Makes a switch there and a switch back, and returns the time of each.
     fn there_and_back(&mut self, mechanism: SwitchMechanism) -> [Picos; 2] {
         let begun = self.now;
         self.switch(mechanism, APPLICATION, OS);
@@ -130,7 +131,7 @@ impl SwitchMachine {
         [there - begun, self.now - there]
     }
 
-    /// One switch.
+    /// Makes one switch.
     fn switch(&mut self, mechanism: SwitchMechanism, source: usize, target: usize) {
         let mut awake = Picos::MAX;
         if mechanism == SwitchMechanism::StrongV5 {
@@ -200,7 +201,7 @@ impl SwitchMachine {
         }
     }
 
-    /// One access; the time of a hit is part of its instruction.
+    /// Makes one access; adds no time for a first-level hit, which is part of its instruction.
     fn access(&mut self, core: usize, line: LineNumber, writes: bool, fetches: bool) {
         let it = &self.cores[core];
         let visit = visit(line, writes, fetches);
@@ -213,7 +214,7 @@ fn visit(line: LineNumber, writes: bool, fetches: bool) -> Visit {
     Visit { line, reads: true, writes, fetches, words: 0, page: line / 64 }
 }
 
-/// The code of each path: runs of lines in one stretch of the kernel's text, in a random order.
+/// The code lines of each path: runs of lines from one stretch of the kernel's text, in random order.
 fn laid_out(draw: &mut DrawStream) -> [Vec<LineNumber>; PATHS.len()] {
     let runs_of = |path: &KernelPath| path.lines.div_ceil(RUN);
     let mut runs: Vec<LineNumber> = (0..PATHS.iter().map(runs_of).sum()).collect();
@@ -225,7 +226,8 @@ fn laid_out(draw: &mut DrawStream) -> [Vec<LineNumber>; PATHS.len()] {
     })
 }
 
-/// The time of an instruction on a CPU whose caches have what it needs: a cycle where the platform does not state it.
+/// The time of an instruction on a CPU whose caches have all needed lines; one cycle if the platform states no
+/// time.
 fn instruction(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
     match library::stated(platform, cpu, |core| core.instruction.as_ref())? {
         Some(stated) => Ok(stated),
@@ -233,7 +235,7 @@ fn instruction(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
     }
 }
 
-/// The time from the wake-up of a CPU to its first instruction; none where the platform does not state it.
+/// The time from the wake-up of a CPU to its first instruction; 0 if the platform states no time.
 fn wake_up(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
     Ok(library::stated(platform, cpu, |core| core.wake_up.as_ref())?.unwrap_or(0))
 }
@@ -246,7 +248,7 @@ fn time(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, Machin
     })
 }
 
-/// Refuses what only a kernel can carry out.
+/// Rejects a cell that only a real kernel can run.
 fn check(cell: &SwitchCell) -> Result<(), MachineError> {
     let simulated =
         cell.call == SwitchCall::Gettid && cell.outstanding == 1 && !cell.mechanism.is_live_only();
@@ -261,7 +263,8 @@ fn check(cell: &SwitchCell) -> Result<(), MachineError> {
     })
 }
 
-/// One batch: its times, or the reason for which they are not known; none if the run had to end before the batch did.
+/// Runs one batch. Returns its times or the reason for which the times are unknown; None if the run had to end
+/// early.
 fn run_of(
     recipe: &Recipe,
     cell: &SwitchCell,
@@ -288,7 +291,7 @@ fn run_of(
     times_of(cell, each).map(Some)
 }
 
-/// The calls of a batch by a mechanism of the library: all of them take the same time.
+/// The call times of a batch that uses a mechanism of the library: all calls take the same time.
 fn by_library(recipe: &Recipe, cell: &SwitchCell) -> Result<SwitchTimes, MachineError> {
     let parts = library::LibrarySwitchTimes::new(recipe, [cell.from, cell.to])?;
     let back = library::LibrarySwitchTimes::new(recipe, [cell.to, cell.from])?;
@@ -306,7 +309,7 @@ fn times_of(cell: &SwitchCell, mut each: Vec<f64>) -> Result<SwitchTimes, Machin
     })
 }
 
-/// Runs every batch, some side by side.
+/// Runs every batch, with some batches in parallel.
 pub(super) fn run(
     recipe: &Recipe,
     switches: &Switches,

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-loading on a simulated machine with several cores of each kind: what a policy of section 9.2 of Strong et al.
-//! (2009) makes of threads that compute and make calls.
+//! Off-loading on a simulated machine with several cores of each kind: the effect of a policy of section 9.2 of
+//! Strong et al. (2009) on threads that alternate between computing and calls.
 //!
-//! Each thread computes on an application core, makes a call, and computes again, until a stated time is over; both parts
-//! are exponential draws, or steady. The library's own policy chooses the core of the call and the core of the return, and a core serves
-//! its queue in order, a part to its end. Two arms off-load nothing, and their threads go to any idle core: `unmodified` has
-//! all cores, `bound` the application cores (section 4). The times of switches are those of the library (see `library`), or of the kernel of 2009
-//! simulated beforehand with all code and data in the caches ([`SwitchLatencies`]), for each pair of cores. The core that is
-//! switched to spends the time of the switch. What a thread's own data lose where it goes to another core than the last time
-//! is not in it.
+//! Each thread computes on an application core, makes a call, and computes again, until a stated time is over; the
+//! lengths of both parts are exponentially distributed or constant. The library's own policy chooses the core of
+//! the call and the core of the return, and a core runs the parts in its queue in order, each part to its end. Two
+//! arms off-load nothing, and their threads go to any idle core: `unmodified` has all cores, `bound` the
+//! application cores (section 4). The times of switches are those of the library (see `library`), or of the kernel
+//! of 2009 simulated beforehand with all code and data in the caches ([`SwitchLatencies`]), for each pair of cores.
+//! The target core spends the time of the switch. The simulation ignores the cache misses of a thread's own data
+//! after a move to another core.
 //!
-//! A call can have interrupts, and a wait after it ([`CallAftermath`]). The core of the call serves its interrupts, but for
-//! a call on an application core that is spared them: there an OS core serves them, and if the thread waits for them, it is
-//! woken from there by one more interrupt.
+//! A call can have interrupts, and a wait after it ([`CallAftermath`]). The core of the call serves the call's
+//! interrupts, unless interrupts are kept away from that application core. In that case an OS core serves the
+//! interrupts and, if the thread waits for them, wakes the thread by one more interrupt.
 //!
-//! A core without work polls (V4), is powered down at once (V1 to V3), or polls for as long as a switch takes before it
-//! is powered down (V5, section 6.3: polling costs at most as much as the switch that it was to save). A core of the
-//! library's V5 polls by the library's own account of what polling has brought; a switch to a core that polls takes a line
-//! exchange, and to one that sleeps a wake-up.
+//! A core without work polls (V4), is powered down at once (V1 to V3), or polls for as long as a switch takes
+//! before it is powered down (V5, section 6.3: polling costs at most as much as the switch that polling can save).
+//! For the library's V5, the library's own record of the benefit of polling decides how long a core polls. A switch
+//! to a polling core takes a line exchange; a switch to a sleeping core takes a wake-up.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -36,10 +37,10 @@ use corehop_switch::policy::{
     CoreChoice, CoreHistory, CoreOccupancy, CoreSet, select_app_core, select_os_core,
 };
 
-/// The first stream of draws of the load: each thread has one.
+/// The first random stream of the load; each thread has its own stream.
 const LOAD: u64 = 4 << 48 | 1 << 32;
 
-/// The part of its loop that a thread is in.
+/// The part of its loop that a thread executes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LoopPhase {
     Compute,
@@ -48,13 +49,13 @@ enum LoopPhase {
     Wait,
 }
 
-/// The place of a thread's next part.
+/// The core of a thread's next part.
 enum NextPlace {
-    /// This core.
+    /// The next part runs on this core.
     Core(usize),
-    /// Any of the cores that run threads.
+    /// The next part runs on any idle core that runs threads.
     AnyIdle,
-    /// None: it waits.
+    /// The thread waits and needs no core.
     Away,
 }
 
@@ -63,37 +64,38 @@ struct CallingThread {
     memory: CoreHistory,
     draw: DrawStream,
     part: LoopPhase,
-    /// Instructions of the part.
+    /// The number of instructions of the part.
     work: u64,
-    /// Instructions of the interrupts of the call, and the wait after it.
+    /// The number of instructions of the call's interrupts, and the wait after the call.
     interrupts: u64,
     wait: Picos,
-    /// The switch before it.
+    /// The time of the switch before the part.
     switch: Picos,
     called: Picos,
-    /// The core of its last part but for interrupts.
+    /// The core of the thread's last part, not counting interrupts.
     at: usize,
-    /// The core that serves the interrupts of its call in its place, until it computes again or they end.
+    /// The core that serves the interrupts of the thread's call instead of the call's core, until the thread
+    /// computes again or the interrupts end.
     served_by: Option<usize>,
-    /// Whether its next call waits until they end.
+    /// Whether the thread's next call waits until the interrupts end.
     is_held: bool,
 }
 
 #[derive(Debug)]
 struct Served {
-    /// The library's account of polling, by which its V5 polls here before it sleeps.
+    /// The library's record of the benefit of polling, which decides how long V5 polls on this core.
     budget: SpinBudget,
     queue: VecDeque<usize>,
     running: Option<usize>,
-    /// The end of the part that runs.
+    /// The end time of the running part.
     until: Picos,
     idle_since: Picos,
-    /// Time busy, polling and powered down.
+    /// The times for which the core was busy, polled and was powered down.
     spent: [Picos; 3],
 }
 
 impl Served {
-    /// On a machine of so many CPUs.
+    /// Creates an idle core on a machine of `cpus` CPUs.
     fn new(cpus: usize) -> Self {
         Self {
             budget: SpinBudget::new(usual_limit(cpus)),
@@ -106,7 +108,7 @@ impl Served {
     }
 }
 
-/// The machine under way.
+/// The running simulation of an off-load arm.
 struct OffLoadMachine<'a> {
     load: &'a OffLoadWorkload,
     switches: &'a SwitchLatencies,
@@ -114,7 +116,7 @@ struct OffLoadMachine<'a> {
     app: CoreSet,
     os: CoreSet,
     cores: Vec<Served>,
-    /// The threads that wait for any core, where nothing is off-loaded.
+    /// The threads that wait for any core, if nothing is off-loaded.
     ready: VecDeque<usize>,
     threads: Vec<CallingThread>,
     ends: BinaryHeap<Reverse<(Picos, u64, usize)>>,
@@ -215,7 +217,7 @@ impl<'a> OffLoadMachine<'a> {
         self.load.time.get().saturating_mul(1_000)
     }
 
-    /// Runs until the time is over.
+    /// Runs the simulation until its time is over.
     fn run(&mut self) {
         for thread in 0..self.load.threads as usize {
             self.threads[thread].work = self.instructions(thread, self.load.compute);
@@ -235,7 +237,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A thread begins: on its application core, or on the fastest of the idle cores.
+    /// Starts a thread on its application core, or on the fastest idle core.
     fn start(&mut self, thread: usize) {
         let app = self.app.len();
         match self.arm {
@@ -247,7 +249,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// Whether threads run on a core.
+    /// Whether the arm runs threads on a core.
     fn runs_threads(&self, core: usize) -> bool {
         match self.arm {
             OffLoadArm::Unmodified => true,
@@ -256,7 +258,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A thread goes on on the fastest of the idle cores, or waits for one.
+    /// Continues a thread on the fastest idle core, or makes the thread wait for a core.
     fn dispatch(&mut self, thread: usize, now: Picos) {
         let all = self.app.iter().chain(self.os.iter());
         let idle =
@@ -267,7 +269,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// Accounts for what a core does at the end of the time.
+    /// Accounts for a core's activity that the end of the time cuts short.
     fn cut(&mut self, core: usize) {
         let end = self.end();
         let it = &mut self.cores[core];
@@ -277,12 +279,12 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A draw of a thread around a mean, in instructions of the fastest core.
+    /// Draws a thread's part length around a mean, in instructions of the fastest core.
     fn instructions(&mut self, thread: usize, mean: Nanos) -> u64 {
         (self.drawn(thread, mean) / self.switches.fastest() as f64) as u64 + 1
     }
 
-    /// A draw of a thread around a mean, in picoseconds.
+    /// Draws a thread's duration around a mean, in picoseconds.
     fn drawn(&mut self, thread: usize, mean: Nanos) -> f64 {
         if self.load.steady {
             return mean.get() as f64 * 1e3;
@@ -292,7 +294,7 @@ impl<'a> OffLoadMachine<'a> {
         -uniform.ln() * mean.get() as f64 * 1e3
     }
 
-    /// A part is to be run on a core.
+    /// Queues a thread's part on a core.
     fn arrive(&mut self, thread: usize, core: usize, now: Picos) {
         if self.cores[core].running.is_some() {
             self.cores[core].queue.push_back(thread);
@@ -327,7 +329,8 @@ impl<'a> OffLoadMachine<'a> {
         self.ends.push(Reverse((end, self.events, core)));
     }
 
-    /// The interrupts of a call on a core: they lengthen it, or another core serves them.
+    /// Handles the interrupts of a call on a core: either the call takes longer, or another core serves the
+    /// interrupts.
     fn interrupt(&mut self, thread: usize, core: usize, now: Picos) {
         let spares = matches!(self.arm, OffLoadArm::Bound | OffLoadArm::Policy(_));
         let turn = thread.checked_rem(self.os.len()).filter(|_| spares && self.app.contains(core));
@@ -345,7 +348,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A thread that has waited for interrupts on another core is woken from there.
+    /// Wakes a thread that waited for interrupts on another core from that core.
     fn wake(&mut self, thread: usize, core: usize) {
         if self.load.after.awaited
             && let Some(from) = self.threads[thread].served_by.take()
@@ -379,7 +382,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A core goes on with what waits for it, or idles.
+    /// Makes a core continue with the next queued part, or idle.
     fn take_next(&mut self, core: usize, now: Picos) {
         let queued = self.cores[core].queue.pop_front();
         let next = match queued {
@@ -392,13 +395,13 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// The wait of a thread is over.
+    /// Ends the wait of a thread.
     fn awoke(&mut self, thread: usize, now: Picos) {
         self.next_part(thread, now);
         self.resume(thread, now);
     }
 
-    /// The interrupts that a thread's next call waits for are over.
+    /// Ends the interrupts for which a thread's next call waits.
     fn served(&mut self, thread: usize, now: Picos) {
         self.threads[thread].served_by = None;
         if std::mem::take(&mut self.threads[thread].is_held) {
@@ -406,7 +409,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A thread that has been away goes on.
+    /// Resumes a thread that was without a core.
     fn resume(&mut self, thread: usize, now: Picos) {
         match self.next_place(thread, now) {
             NextPlace::AnyIdle => self.dispatch(thread, now),
@@ -415,7 +418,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// The thread goes on to a call, to what follows it, or to compute again.
+    /// Moves a thread on to its call, to the wait after the call, or back to computing.
     fn next_part(&mut self, thread: usize, now: Picos) {
         let (load, it) = (self.load, &self.threads[thread]);
         let waits = |it: &CallingThread| match it.wait {
@@ -442,7 +445,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// A call begins: its instructions.
+    /// Begins a call, and returns its number of instructions.
     fn called(&mut self, thread: usize, now: Picos) -> u64 {
         let CallAftermath { interrupts, wait, .. } = self.load.after;
         let has = |mean: Nanos| mean.get() > 0;
@@ -455,7 +458,7 @@ impl<'a> OffLoadMachine<'a> {
         work
     }
 
-    /// The place of the part that a thread goes on to.
+    /// The core for a thread's next part.
     fn next_place(&mut self, thread: usize, now: Picos) -> NextPlace {
         let it = &mut self.threads[thread];
         let (part, at, served_by) = (it.part, it.at, it.served_by);
@@ -497,7 +500,7 @@ impl<'a> OffLoadMachine<'a> {
         to
     }
 
-    /// The time of a switch to a core, which is longer if that has stopped polling.
+    /// The time of a switch to a core; longer if the core has stopped polling.
     fn switch_time(&self, from: usize, to: usize, now: Picos) -> Picos {
         let core = &self.cores[to];
         let sleeps = core.running.is_none() && now - core.idle_since > self.polls_for(to);
@@ -505,7 +508,7 @@ impl<'a> OffLoadMachine<'a> {
         times[from][to]
     }
 
-    /// The machine as a thread on `source` sees it, which leaves it.
+    /// The occupancy of the cores as seen by a thread that leaves `source`.
     fn view(&self, source: usize) -> CoreOccupancy {
         let mut busy = CoreSet::EMPTY;
         for (core, it) in self.cores.iter().enumerate() {
@@ -535,8 +538,8 @@ impl<'a> OffLoadMachine<'a> {
         it.idle_since = now;
     }
 
-    /// The time for which V5 polls on a core: that of the library by its account, that of the kernel of 2009 the shortest
-    /// switch to the core once it sleeps.
+    /// The time for which V5 polls on a core: for the library, the time set by its record of polling; for the
+    /// kernel of 2009, the shortest switch to the sleeping core.
     fn polls_for(&self, core: usize) -> Picos {
         if self.load.mechanism == SwitchMechanism::V5 {
             return 1_000 * self.cores[core].budget.now();
@@ -574,7 +577,7 @@ impl<'a> OffLoadMachine<'a> {
     }
 }
 
-/// The watts of a core that is busy, polls, or is powered down.
+/// The power of a core in watts, when busy, polling and powered down.
 fn power(platform: &Platform, cpu: Cpu) -> Option<[f64; 3]> {
     let kind = platform.core_kinds.iter().find(|kind| kind.cpus.value.contains(cpu));
     let of = |core: &Core| {

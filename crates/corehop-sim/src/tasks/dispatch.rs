@@ -1,48 +1,47 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The jobs on the CPUs of a cluster: the most urgent jobs have one CPU each, and stay there.
+//! The assignment of jobs to the CPUs of a cluster: the most urgent jobs each have a CPU, and stay on that CPU.
 //!
-//! A job that gets a CPU prefers the one that its task had last, if that is free or to be taken from
-//! a less urgent job; otherwise the nearest free one (by the innermost common cache, then by number),
-//! as Linux looks for a CPU for a deadline or real-time task; otherwise the one of the least urgent
-//! job that has to go. Decisions of one instant are taken together, so that no job gets a CPU and
-//! loses it at once.
+//! A job that gets a CPU prefers its task's last CPU, if that CPU is free or has a less urgent job to preempt. The
+//! second choice is the nearest free CPU (by the innermost common cache, then by number), as Linux chooses a CPU
+//! for a deadline or real-time task. The last choice is the CPU of the least urgent job that has to yield.
+//! Decisions of one instant are taken together, so that no job gets a CPU and loses it at once.
 
 use std::collections::BTreeSet;
 
-/// The order of jobs: the smaller is served first; of equal ones the one that queued up first (as under SCHED_FIFO), then
-/// the task of the smaller number.
+/// The order of jobs: the smaller value is served first; between equal jobs, the job that queued first (as under
+/// SCHED_FIFO), then the task with the smaller number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Urgency {
-    /// The absolute deadline, or the rank.
+    /// The absolute deadline, or the priority rank.
     pub(super) by: u64,
-    /// When the task queued up, for ranks; deadlines tell apart what they are to.
+    /// The time at which the task queued, for ranks; unused for deadlines.
     pub(super) since: u64,
-    /// The task, of which one job at a time is ready.
+    /// The task of the job; at most one job of a task is ready at a time.
     pub(super) task: usize,
 }
 
-/// A CPU that gets another job.
+/// A change of the job on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct JobSwitch {
     pub(super) cpu: usize,
-    /// The task whose job loses it.
+    /// The task whose job loses the CPU; None if the CPU was free.
     pub(super) loses: Option<usize>,
-    /// The task whose job gets it.
+    /// The task whose job gets the CPU.
     pub(super) gains: usize,
 }
 
-/// The preferred CPUs of tasks.
+/// The information that decides which CPU a task prefers.
 pub(super) trait Places {
-    /// The CPU that the task had last.
+    /// The last CPU of a task.
     fn last(&self, task: usize) -> usize;
-    /// The distance of one CPU from another; the smaller, the nearer.
+    /// The distance between two CPUs; smaller values are nearer.
     fn distance(&self, from: usize, to: usize) -> u8;
 }
 
-/// CPUs among which tasks migrate, and the jobs that are ready there.
+/// A set of CPUs among which tasks migrate, with the ready jobs.
 #[derive(Debug, Clone)]
 pub(super) struct Cluster {
-    /// Its CPUs, in order, and who has them.
+    /// The cluster's CPUs, in order, with the job on each.
     cpus: Vec<(usize, Option<Urgency>)>,
     waiting: BTreeSet<Urgency>,
 }
@@ -53,19 +52,19 @@ impl Cluster {
         Self { cpus, waiting: BTreeSet::new() }
     }
 
-    /// A job is ready.
+    /// Adds a ready job.
     pub(super) fn ready(&mut self, job: Urgency) {
         self.waiting.insert(job);
     }
 
-    /// The job that has `cpu` has ended.
+    /// Removes the job that ended on `cpu`.
     pub(super) fn ended(&mut self, cpu: usize) {
         if let Some(seat) = self.cpus.iter_mut().find(|seat| seat.0 == cpu) {
             seat.1 = None;
         }
     }
 
-    /// Gives the CPUs to the most urgent jobs.
+    /// Assigns the CPUs to the most urgent jobs, and returns the changes.
     pub(super) fn decide(&mut self, places: &impl Places) -> Vec<JobSwitch> {
         let (winners, losers) = self.winners();
         let mut open: Vec<usize> = (0..self.cpus.len())
@@ -95,7 +94,7 @@ impl Cluster {
         changes
     }
 
-    /// The waiting jobs that are to have a CPU, most urgent first, and those that lose theirs.
+    /// The waiting jobs that get a CPU, most urgent first, and the jobs that lose their CPU.
     fn winners(&self) -> (Vec<Urgency>, Vec<Urgency>) {
         let free = self.cpus.iter().filter(|seat| seat.1.is_none()).count();
         let mut running: Vec<Urgency> = self.cpus.iter().filter_map(|seat| seat.1).collect();

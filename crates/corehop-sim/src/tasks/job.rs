@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One job of a task on its way through Fig. 1 of Bastoni et al.
+//! One job of a task, which goes through the phases of Fig. 1 of Bastoni et al.
 
 use corehop_plan::samples::{JobOutcome, Touch};
 use corehop_plan::units::Cpu;
@@ -14,21 +14,21 @@ use super::super::times::Picos;
 pub(super) enum JobPhase {
     Cold,
     Warm,
-    /// Touches single words until it has been away.
+    /// The job touches single words until it has lost its CPU once.
     Waiting,
     Resumed,
-    /// Touches single words until its execution time is over.
+    /// The job touches single words until its execution time is over.
     Rest,
 }
 
-/// A CPU that a job has, and since when.
+/// The CPU of a job, and the time since which the job has the CPU.
 #[derive(Debug, Clone, Copy)]
 struct CpuTenure {
     cpu: usize,
     since: Picos,
 }
 
-/// A CPU that it lost, when, and to which task.
+/// The CPU that a job lost, the time of the loss, and the task that got the CPU.
 #[derive(Debug, Clone, Copy)]
 struct Lost {
     cpu: usize,
@@ -36,7 +36,7 @@ struct Lost {
     by: Option<usize>,
 }
 
-/// An absence: the CPUs before and after it, how long it was, and the task that had the first CPU.
+/// An absence of a job: the CPUs before and after, its duration, and the task that took the first CPU.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AbsenceSpan {
     pub(super) from: usize,
@@ -45,42 +45,42 @@ pub(super) struct AbsenceSpan {
     pub(super) by: Option<usize>,
 }
 
-/// A pass over the working set, under way or over.
+/// A pass of a job over its working set, in progress or complete.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct JobPass {
-    /// The CPUs on which it began and ended.
+    /// The CPUs on which the pass began and ended.
     pub(super) cpus: [usize; 2],
     began: Picos,
     pub(super) picos: Picos,
     pub(super) misses: u64,
-    /// The number of times the job lost its CPU meanwhile.
+    /// The number of times that the job lost its CPU during the pass.
     pub(super) switches: u32,
-    /// Whether it visited all its lines.
+    /// Whether the pass visited all lines of the working set.
     complete: bool,
 }
 
-/// A job.
+/// A simulated job of a task.
 #[derive(Debug, Clone)]
 pub(super) struct SimulatedJob {
-    /// Its number in the task.
+    /// The job's number within its task.
     pub(super) number: u64,
     pub(super) release: Picos,
     wcet: Picos,
-    /// The visits that a pass consists of.
+    /// The number of visits in a pass.
     lines: usize,
     pub(super) doing: JobPhase,
-    /// The visits that are left of this pass.
+    /// The number of visits left in the current pass.
     left: usize,
     pass: JobPass,
-    /// The passes that are over.
+    /// The passes that have ended.
     pub(super) over: Vec<JobPass>,
     pub(super) began: Option<Picos>,
-    /// The time that it had a CPU before this time.
+    /// The job's execution time before the current stay on a CPU.
     pub(super) executed: Picos,
     seat: Option<CpuTenure>,
-    /// When it visits the next line.
+    /// The time of the job's next visit to a line.
     next: Picos,
-    /// The rest of the visit during which it lost its CPU.
+    /// The remaining time of the visit that the loss of the CPU interrupted.
     owed: Picos,
     lost: Option<Lost>,
     pub(super) away: Option<AbsenceSpan>,
@@ -90,7 +90,7 @@ pub(super) struct SimulatedJob {
 }
 
 impl SimulatedJob {
-    /// A job that has no CPU yet.
+    /// Creates a job that has no CPU yet.
     pub(super) fn new(number: u64, release: Picos, wcet: Picos) -> Self {
         Self {
             number,
@@ -114,12 +114,12 @@ impl SimulatedJob {
         }
     }
 
-    /// The time since it lost its CPU; None where it has one, or never had.
+    /// The time since the job lost its CPU; None if the job has a CPU or never had one.
     pub(super) fn away_until(&self, now: Picos) -> Option<Picos> {
         self.lost.map(|lost| now - lost.at)
     }
 
-    /// It gets a CPU; it passes over so many lines at a time.
+    /// Gives the job a CPU; each of the job's passes makes `lines` visits.
     pub(super) fn gain(&mut self, cpu: usize, now: Picos, lines: usize) {
         self.lines = lines;
         if let Some(lost) = self.lost.take() {
@@ -142,7 +142,7 @@ impl SimulatedJob {
         self.next = now + std::mem::take(&mut self.owed);
     }
 
-    /// It touches its working set again, if it has the time.
+    /// Begins the resumed touch of the working set if enough execution time is left.
     fn resume(&mut self, cpu: usize, now: Picos) {
         let cold = self.over.first().map_or(0, |pass| pass.picos);
         if (self.wcet - self.executed) * 2 > cold * 3 {
@@ -152,7 +152,7 @@ impl SimulatedJob {
         }
     }
 
-    /// It loses its CPU to a job of task `by`.
+    /// Takes the CPU from the job, on behalf of a job of task `by`.
     pub(super) fn lose(&mut self, now: Picos, by: Option<usize>) {
         let Some(seat) = self.seat.take() else { return };
         self.executed += now - seat.since;
@@ -176,15 +176,14 @@ impl SimulatedJob {
         self.pass = JobPass { cpus: [cpu; 2], began: now, ..JobPass::default() };
     }
 
-    /// When something happens to it while it has a CPU, and whether it then ends.
+    /// The time of the job's next event while on a CPU, and whether the job then ends.
     pub(super) fn event(&self) -> Option<(Picos, bool)> {
         let seat = self.seat?;
         let spent = seat.since + self.wcet.saturating_sub(self.executed);
         Some((spent.min(self.next), spent <= self.next))
     }
 
-    /// Whether it is to visit a line of its pass now; otherwise it touches a word while it waits, if
-    /// anything.
+    /// Whether the job visits a line of its pass now; if not, the job at most touches a word while waiting.
     pub(super) fn passes(&mut self, now: Picos) -> bool {
         while self.left == 0 && !self.waits() {
             self.pass_over(now, true);
@@ -196,12 +195,12 @@ impl SimulatedJob {
         matches!(self.doing, JobPhase::Waiting | JobPhase::Rest)
     }
 
-    /// Whether its next visit is the first of a pass.
+    /// Whether the job's next visit is the first of a pass.
     pub(super) fn is_at_start(&self) -> bool {
         self.left == self.lines
     }
 
-    /// It has begun a visit that keeps it for so long, and met so many misses.
+    /// Records a visit that takes `took` and has `misses` misses.
     pub(super) fn visited(&mut self, now: Picos, took: Picos, misses: u64) {
         self.next = now + took;
         if !self.waits() {
@@ -210,7 +209,7 @@ impl SimulatedJob {
         }
     }
 
-    /// The pass is over.
+    /// Ends the current pass.
     fn pass_over(&mut self, now: Picos, complete: bool) {
         let cpu = self.seat.map_or(self.pass.cpus[0], |seat| seat.cpu);
         let picos = now - self.pass.began;
@@ -225,7 +224,7 @@ impl SimulatedJob {
         }
     }
 
-    /// It ends: how it went.
+    /// Ends the job, and returns its outcome.
     pub(super) fn end(&mut self, now: Picos) -> JobOutcome {
         if self.doing == JobPhase::Resumed {
             self.pass_over(now, self.left == 0);
@@ -239,7 +238,7 @@ impl SimulatedJob {
 }
 
 impl JobPass {
-    /// The machine's record of it.
+    /// The record of the job.
     pub(super) fn touch(&self, set: &WorkingSet, cpu: impl Fn(usize) -> Cpu) -> Touch {
         let undisturbed = machine_state::PassCounts {
             picos: self.picos,

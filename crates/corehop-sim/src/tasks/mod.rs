@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets on the simulated machine, under a scheduler of its own: what the schedule-sensitive
-//! method of Bastoni et al. measures, in software.
+//! Task sets on the simulated machine, under a simulated scheduler: the measurements of the schedule-sensitive
+//! method of Bastoni et al., in software.
 //!
 //! # The schedule
 //!
-//! The earliest event happens next: a release, the end of a job, a visit of a job or of a polluter
-//! to a line; so that all of them reach the caches in the order of simulated time. Jobs are preempted
-//! at the instant at which a more urgent one is released, also within a visit, the rest of which is
-//! made up for later. At one instant jobs end first, then others are released, then the CPUs are
-//! given out, all together ([`dispatch`] has the rules). A job of a task waits for the one before it.
-//! Loads run as best effort, on CPUs that no task has. Releases, decisions and switches take no time;
-//! what the operating system touches meanwhile is touched, where the platform states how much it is.
+//! The simulation always processes the earliest event: a release, the end of a job, or a visit of a job or polluter
+//! to a line. Visits therefore reach the caches in the order of simulated time. Jobs are preempted at the instant
+//! at which a more urgent one is released, also within a visit, whose remaining time the job spends after its
+//! return. At one instant, jobs end first, then other jobs are released, then all CPUs are assigned together
+//! ([`dispatch`] has the rules). A job of a task waits for the one before it. Loads run as best effort, on CPUs
+//! without a task. Releases, decisions and switches take no time. If the platform states the size of the operating
+//! system's data, a switch also touches that data.
 //!
 //! # A job
 //!
-//! Cold touch, warm touch, then single words until it has been away; then the resumed touch, and
-//! single words again until it has executed for its time. That ends every job, within a touch as well,
-//! so that no cache changes the schedule. A job that comes back with less time left than one and a
-//! half times its cold touch took does not begin to touch its working set again, as live jobs do not:
-//! it was too short.
+//! A job makes a cold touch and a warm touch, then touches single words until it has lost its CPU once; then it
+//! makes the resumed touch, and touches single words again until its execution time is over. A job always ends when
+//! its execution time is over, even within a touch, so that no cache changes the schedule. A job that returns with
+//! less time left than one and a half times its cold touch took does not begin the resumed touch, as on a live
+//! machine: the job was too short.
 //!
 //! # What is approximate
 //!
-//! - A live job that waits touches words as fast as it can. Here it goes through its working set once
-//!   in [`KEEP_WARM`], and not faster than a line (or what stands for several) in [`LEAST_PAUSE`].
-//! - Clocks are up to speed at once when a package wakes.
-//! - Working sets that are sampled ([`super::SimMachine::sampled`]) are so for all tasks of a run alike, as
-//!   the one that can least afford it.
+//! - A waiting live job touches words as fast as it can. A waiting simulated job goes through its working set once
+//!   in [`KEEP_WARM`], and at most at a rate of one line (or one line that represents several) in [`LEAST_PAUSE`].
+//! - When a package wakes, its clock is at full speed at once.
+//! - Sampling of working sets ([`super::SimMachine::sampled`]) uses one factor for all tasks of a run: the factor
+//!   of the task that tolerates the least sampling.
 //!
-//! A run depends on the plan, the seed and its number alone: runs go side by side, and any number of
-//! threads gives the same records.
+//! A run depends only on the plan, the seed and its number, so that runs can execute in parallel and the records
+//! are the same for any number of threads.
 
 mod dispatch;
 mod job;
@@ -52,21 +52,21 @@ use super::times::Picos;
 use corehop_plan::parallel::{side_by_side, threads, together};
 use run::TaskSimulation;
 
-/// In this time a job that waits goes through its working set once: a millisecond and a half. A polluter
-/// that has the other core of a shared cache needs some three to replace what that holds.
+/// The time in which a waiting job goes through its working set once: 1.5 ms. A polluter on the other core of a
+/// shared cache needs some 3 ms to replace the contents of that cache.
 const KEEP_WARM: Picos = 1_500_000_000;
-/// The least time between two touches of a job that waits: a microsecond.
+/// The shortest time between two touches of a waiting job: a microsecond.
 const LEAST_PAUSE: Picos = 1_000_000;
-/// Runs go on by so much simulated time, a tenth of a second, before somebody may end them.
+/// The simulated time between two checks whether the run has to end: a tenth of a second.
 const SLICE: Picos = 100_000_000_000;
-/// The first stream of draws that task sets have for themselves.
+/// The first random stream that belongs to task sets alone.
 const STREAMS: u64 = 1 << 52;
 
-/// A machine at rest under a load, by what it depends on: the load, one in how many sets is
-/// simulated, and its number.
+/// Machines in a steady state under a load, by the index of the load, the sampling factor and the snapshot's
+/// number.
 type Bases = BTreeMap<(usize, u32, usize), MachineState>;
 
-/// The machines at rest that these runs begin with.
+/// The steady-state machines from which these runs begin.
 fn bases(recipe: &Recipe, plan: &Tasks, seed: u64, runs: &[usize]) -> Result<Bases, MachineError> {
     let mut keys: Vec<_> = runs.iter().map(|&run| base_of(recipe, plan, run)).collect();
     keys.sort_unstable();
@@ -80,8 +80,8 @@ fn bases(recipe: &Recipe, plan: &Tasks, seed: u64, runs: &[usize]) -> Result<Bas
     Ok(keys.iter().copied().zip(states?).collect())
 }
 
-/// The machine that a run begins with: the first run under the same load, one in how many sets,
-/// and the number of the snapshot.
+/// The key of the machine from which a run begins: the first run under the same load, the sampling factor, and the
+/// number of the snapshot.
 fn base_of(recipe: &Recipe, plan: &Tasks, run: usize) -> (usize, u32, usize) {
     let TaskRun { load, tasks, index, .. } = &plan.runs[run];
     let first = plan.runs.iter().position(|other| other.load == *load).unwrap_or(run);
@@ -90,7 +90,7 @@ fn base_of(recipe: &Recipe, plan: &Tasks, run: usize) -> (usize, u32, usize) {
     (first, every, snapshot)
 }
 
-/// Runs some task sets side by side, and hands their jobs over in order.
+/// Runs some task sets in parallel, and delivers their jobs in order.
 fn sets(
     recipe: &Recipe,
     plan: &Tasks,
@@ -131,7 +131,7 @@ fn sets(
     Ok((jobs, RunEnd::Complete))
 }
 
-/// The effect of watching is a question to a live machine.
+/// The error for a plan that measures the cost of observation, which only a live machine has.
 fn watching_costs_nothing() -> MachineError {
     MachineError::NotPossible {
         what: "a run without observation, on a simulated machine".to_owned(),
@@ -150,7 +150,7 @@ fn not_simulated(scheduler: Scheduler) -> MachineError {
     }
 }
 
-/// Runs every task set, as many side by side as there are threads, and adds what they come to to `total`.
+/// Runs every task set, as many in parallel as there are threads, and adds their results to `total`.
 pub(super) fn run(
     recipe: &Recipe,
     plan: &Tasks,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A running task set on its own machine: the next event and its task.
+//! A running task set on its own machine: chooses the next event and the task concerned.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -22,14 +22,14 @@ use super::dispatch::{Cluster, Places, Urgency};
 use super::job::SimulatedJob;
 use super::{KEEP_WARM, LEAST_PAUSE, STREAMS};
 
-/// The clock of a CPU on which nothing happens.
+/// The next event time of a CPU on which nothing happens.
 const NEVER: Picos = Picos::MAX;
-/// The events between two looks whether the run has to end.
+/// The number of events between two checks whether the run has to end.
 const EVENTS: u64 = 4_096;
-/// Nanoseconds are whole times of this many picoseconds.
+/// The number of picoseconds in a nanosecond.
 const NANO: Picos = 1_000;
 
-/// The events of one instant, in this order.
+/// The kinds of events; events at the same time happen in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum TaskEvent {
     /// The job on this CPU ends.
@@ -40,24 +40,24 @@ enum TaskEvent {
     Act(usize),
 }
 
-/// A task and its job.
+/// The state of a task, with its current job.
 struct TaskRuntime {
     walker: Option<Walker>,
     releases: Box<dyn Iterator<Item = u64> + Send>,
-    /// The releases of jobs that wait for an earlier one to end.
+    /// The release times of jobs that wait for an earlier job of the task to end.
     late: VecDeque<Picos>,
-    /// When its thread queued up for a CPU, at the end of its priority.
+    /// The time at which the task's thread queued for a CPU, at the end of its priority's queue.
     queued: Picos,
     job: Option<SimulatedJob>,
-    /// The jobs that it has begun.
+    /// The number of jobs that the task has begun.
     count: u64,
 }
 
-/// The tasks' places on the machine.
+/// The last CPUs of tasks, and the distances between CPUs.
 struct Homes {
-    /// By task the CPU that it had last.
+    /// The last CPU of each task.
     last: Vec<usize>,
-    /// By pair of CPUs.
+    /// The distance between each pair of CPUs.
     distances: Vec<Vec<u8>>,
 }
 
@@ -70,13 +70,13 @@ impl Places for Homes {
     }
 }
 
-/// A task set under way.
+/// The simulation of a task set.
 pub(super) struct TaskSimulation<'a> {
     recipe: &'a Recipe,
     plan: &'a Tasks,
     number: usize,
     state: MachineState,
-    /// When the run began, by the machine state's clock.
+    /// The start of the run, by the machine state's clock.
     began: Picos,
     draw: DrawStream,
     system: SystemData,
@@ -85,19 +85,19 @@ pub(super) struct TaskSimulation<'a> {
     clusters: Vec<Cluster>,
     /// The next release of each task that has one.
     releases: BinaryHeap<Reverse<(Picos, usize)>>,
-    /// By CPU: the task that has it, when something happens there, and whether the job then ends.
+    /// For each CPU: the task on the CPU, the time of its next event, and whether the job then ends.
     has: Vec<Option<usize>>,
     clocks: Vec<Picos>,
     ends: Vec<bool>,
-    /// The CPUs on which something happens, by their clocks; [`TaskSimulation::number`] tells them apart.
+    /// The CPUs with an expected event, by event time; [`TaskSimulation::number`] distinguishes the CPUs.
     turns: EventQueue,
-    /// Clocks have changed since they were put in order.
+    /// Whether event times have changed since the queue was sorted.
     stale: bool,
     done: Vec<TaskJobRecord>,
 }
 
 impl<'a> TaskSimulation<'a> {
-    /// Run `number` of `plan` on a machine like `base`.
+    /// Creates run `number` of `plan` on a copy of the machine `base`.
     pub(super) fn new(
         recipe: &'a Recipe,
         plan: &'a Tasks,
@@ -153,7 +153,8 @@ impl<'a> TaskSimulation<'a> {
         &self.plan.runs[self.number]
     }
 
-    /// Goes on until the time `until` after its beginning, or until the run has to end; whether there is more to come.
+    /// Simulates until the time `until` after the start, or until the run has to end. Returns whether the run has
+    /// more to simulate.
     ///
     /// # Errors
     /// If the simulated memory is full.
@@ -177,7 +178,7 @@ impl<'a> TaskSimulation<'a> {
         Ok(false)
     }
 
-    /// The records of the jobs that have ended since it was last asked.
+    /// The records of the jobs that have ended since the last call.
     pub(super) fn take_done(&mut self) -> Vec<TaskJobRecord> {
         std::mem::take(&mut self.done)
     }
@@ -196,12 +197,12 @@ impl<'a> TaskSimulation<'a> {
         Some(release.map_or(here, |release| release.min(here)))
     }
 
-    /// A CPU among those of which something is expected: of one instant, jobs that end come first.
+    /// The sort number of a CPU in the event queue: at one instant, jobs that end come first.
     fn number(&self, cpu: usize) -> usize {
         if self.ends[cpu] { cpu } else { self.clocks.len() + cpu }
     }
 
-    /// All jobs that end or are released at this time do so, and others get the CPUs.
+    /// Processes all job ends and releases at this time, and then assigns the CPUs.
     fn change(&mut self, now: Picos) -> Result<(), MachineError> {
         let mut left = Vec::new();
         while let Some((at, event)) = self.next() {
@@ -218,7 +219,7 @@ impl<'a> TaskSimulation<'a> {
         self.dispatch(&left, now)
     }
 
-    /// When `task` is released next.
+    /// Schedules the next release of `task`.
     fn expect_release(&mut self, task: usize) {
         if let Some(release) = self.tasks[task].releases.next() {
             self.releases.push(Reverse((self.began + release * NANO, task)));
@@ -236,7 +237,8 @@ impl<'a> TaskSimulation<'a> {
         }
     }
 
-    /// A job that was released at that time is ready. A late one follows at once: its thread does not queue up again.
+    /// Makes the job with this release time ready. A late job follows the previous job at once, without queueing
+    /// again.
     fn begin(&mut self, task: usize, release: Picos) {
         let planned = &self.set().tasks[task];
         let it = &mut self.tasks[task];
@@ -251,7 +253,7 @@ impl<'a> TaskSimulation<'a> {
         self.clusters[planned.cluster].ready(Urgency { by, since, task });
     }
 
-    /// The job on `cpu` ends, and the task's next one is ready if it is late already.
+    /// Ends the job on `cpu`, and makes the task's next job ready if its release time has passed.
     fn end(&mut self, cpu: usize, now: Picos) {
         (self.clocks[cpu], self.stale) = (NEVER, true);
         let Some(task) = self.has[cpu].take() else { return };
@@ -269,8 +271,8 @@ impl<'a> TaskSimulation<'a> {
         }
     }
 
-    /// Gives CPUs to the most urgent jobs; those `left` by jobs that have ended are for best effort
-    /// if no job gets them.
+    /// Assigns CPUs to the most urgent jobs. A CPU in `left`, whose job has ended, becomes free for best effort if
+    /// it gets no job.
     fn dispatch(&mut self, left: &[usize], now: Picos) -> Result<(), MachineError> {
         let [leaving, switching] = footprints(&self.recipe.platform);
         let homes = &self.homes;
@@ -308,7 +310,7 @@ impl<'a> TaskSimulation<'a> {
         self.system.touch(self.recipe, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
-    /// The job of `task` has `cpu`.
+    /// Starts the job of `task` on `cpu`.
     fn seat(&mut self, cpu: usize, task: usize, now: Picos) -> Result<(), MachineError> {
         let set = &self.set().tasks[task].set;
         let it = &mut self.tasks[task];
@@ -333,13 +335,13 @@ impl<'a> TaskSimulation<'a> {
         Ok(())
     }
 
-    /// The next event on `cpu`, which the job of `task` has.
+    /// Sets the time of the next event on `cpu`, which runs the job of `task`.
     fn set_clock(&mut self, cpu: usize, task: usize) {
         let event = self.tasks[task].job.as_ref().and_then(SimulatedJob::event);
         (self.clocks[cpu], self.ends[cpu]) = event.unwrap_or((NEVER, false));
     }
 
-    /// The job on `cpu` visits a line: of its pass, or any to keep its working set warm.
+    /// Makes the job on `cpu` visit a line: a line of its pass, or any line to keep its working set warm.
     fn act(&mut self, cpu: usize, now: Picos) {
         let Some(task) = self.has[cpu] else { return };
         let TaskRuntime { walker: Some(walker), job: Some(job), .. } = &mut self.tasks[task] else {
@@ -369,7 +371,7 @@ impl<'a> TaskSimulation<'a> {
         self.recipe.platform.cpus.value.iter().nth(place).unwrap_or_default()
     }
 
-    /// The record of a job that ends now.
+    /// Creates the record of a job that ends now.
     fn record(&self, task: usize, mut job: SimulatedJob, now: Picos) -> TaskJobRecord {
         let course = job.end(now);
         let nanos = |at: Picos| (at - self.began) / NANO;
