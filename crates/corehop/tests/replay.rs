@@ -64,6 +64,16 @@ fn a_trace_is_answered_as_a_recording_and_what_it_lacks_is_said() {
 }
 
 #[test]
+fn a_mark_of_the_encoding_before_a_trace_is_no_line_of_the_trace() {
+    let folder = folder();
+    let plain = json(&folder, "record from trace.txt --platform xeon_l7455 --json");
+    let marked = FTRACE.replacen("# tracer: nop\n", "\u{feff}", 1);
+    fs::write(folder.path().join("trace.txt"), marked).unwrap();
+    let answer = json(&folder, "record from trace.txt --platform xeon_l7455 --json");
+    assert_eq!(answer["threads"], plain["threads"]);
+}
+
+#[test]
 fn the_rows_of_a_trace_are_those_of_a_recording_for_every_reader() {
     let folder = folder();
     let words = "record from trace.txt --platform xeon_l7455 -o r.parquet --trace t.json --timeline p.html --metrics m.prom --json";
