@@ -119,7 +119,10 @@ def run(arguments: Sequence[str], text: str = "", *, no_is_an_answer: bool = Fal
     with _file() as given, _file() as out, _file() as err:
         given.write(text)
         given.seek(0)
-        child = subprocess.Popen([binary(), *arguments], stdin=given, stdout=out, stderr=err)
+        bar = _terminal()
+        child = subprocess.Popen(
+            [binary(), *arguments], stdin=given, stdout=out, stderr=err, env=os.environ | _bar_on(bar), pass_fds=bar
+        )
         code, interrupt = _wait(child)
         out.seek(0)
         err.seek(0)
@@ -129,6 +132,20 @@ def run(arguments: Sequence[str], text: str = "", *, no_is_an_answer: bool = Fal
     if code != 0 and not (code == 1 and no_is_an_answer and said.answer):
         raise _errors.of_program(code, said.remarks)
     return said
+
+
+def _terminal() -> list[int]:
+    """The open file of standard error if that is a terminal, where the program draws its progress. A notebook has none: to draw
+    there, this process would have to wake up while the program measures.
+    """
+    try:
+        return [sys.stderr.fileno()] if sys.stderr.isatty() else []
+    except (AttributeError, OSError, ValueError):  # no stream, or one without a file
+        return []
+
+
+def _bar_on(terminal: list[int]) -> dict[str, str]:
+    return {"COREHOP_BAR_FD": str(terminal[0])} if terminal else {}
 
 
 def _file() -> IO[str]:

@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -24,6 +25,24 @@ def test_a_measurement_comes_back_as_a_table() -> None:
     assert set(result.column("machine")) == {result.platform.id}
     assert result.provenance["machine"]["kind"] == "live"
     assert result.provenance["plan_digest"]
+
+
+@pytest.mark.usefixtures("live")
+def test_progress_is_drawn_on_the_terminal_and_remarks_stay_readable() -> None:
+    script = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=3, budget='20s')"
+    reading, terminal = os.openpty()
+    try:
+        environment = os.environ | {"TERM": "xterm"}
+        subprocess.run([sys.executable, "-c", script], stderr=terminal, env=environment, check=True, timeout=120)
+        assert b"%" in os.read(reading, 65536)
+        failing = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=0)"
+        failed = subprocess.run(
+            [sys.executable, "-c", failing], stderr=subprocess.PIPE, text=True, check=False, timeout=120
+        )
+        assert "--samples" in failed.stderr, failed.stderr
+    finally:
+        os.close(reading)
+        os.close(terminal)
 
 
 @pytest.mark.usefixtures("live")

@@ -88,7 +88,7 @@ struct WindowShares {
 }
 
 impl Composition {
-    /// Returns the parts for the task with the least relative slack before its deadline; `None` if the test gives no
+    /// Returns the parts of the response-time bound of the task with the least relative slack before its deadline; `None` if the test gives no
     /// bounds.
     pub fn of_the_tightest(
         set: &TaskSet,

@@ -242,7 +242,7 @@ pub enum ProcessEvent {
     Gain,
 }
 
-/// A board that is mapped into this process.
+/// The memory that the shim shares with corehop for the exchange of calls (the board), mapped into this process.
 #[derive(Debug)]
 pub struct Board {
     words: NonNull<AtomicU64>,

@@ -38,7 +38,7 @@ impl Device {
         Self { lines, at: 0, rounds: 0, interval }
     }
 
-    /// Returns the next transfer.
+    /// Returns the device's next line transfer.
     pub(super) fn next(&mut self) -> Transfer {
         let line = self.lines[self.at];
         let writes = !self.rounds.is_multiple_of(READ_EVERY);

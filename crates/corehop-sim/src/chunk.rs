@@ -31,7 +31,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// Adds the sum of another chunk.
+    /// Adds the touch times and walks of another chunk.
     pub(super) fn add(&mut self, other: Self) {
         self.jobs += other.jobs;
         self.picos += other.picos;

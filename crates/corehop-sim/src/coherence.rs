@@ -342,7 +342,7 @@ impl<O: Observer> Hierarchy<O> {
         answer
     }
 
-    /// Leaves newer data with its owner (MOESI), or writes the data to memory.
+    /// Leaves newer data with its owner (MOESI), by marking the owner's copy as dirty.
     pub(super) fn settle(&mut self, answer: SnoopResponse, line: LineNumber) {
         if bug!(OwnerForgetsData) {
             return;

@@ -23,7 +23,7 @@ pub(super) struct CachePath {
     pub(super) plain: bool,
 }
 
-/// The caches of a machine, with what they hold.
+/// The caches of a machine, with the lines in the caches.
 ///
 /// A clone is a snapshot. Caches that never held a line occupy no memory in the clone.
 #[derive(Debug, Clone)]

@@ -27,9 +27,10 @@
 //! the three bits imply these rules:
 //!
 //! - A cache that hits has to ask other caches only in two cases: a write to a line that is not alone, and a read
-//!   that found the line further out, alone, while a cache inside may have newer data.
+//!   that found the line further out. The second case arises only if the line is alone and a cache inside may have
+//!   newer data.
 //! - A cache passes newer data to the outermost cache around it as soon as other caches may read the line. Below a
-//!   cache that holds a line, newer data therefore exists only while that line is held alone; the exception is a
+//!   cache that holds a line, newer data therefore exists only while that line is held alone. The exception is a
 //!   mostly exclusive cache, which may keep a clean copy beside the owner inside (MOESI).
 //! - An inclusive cache knows which caches inside may have a line, by a bit for each. An inclusive cache sets such
 //!   a bit when a line moves inwards; the bit stays when an inner cache silently drops a clean line. If exactly one
@@ -45,7 +46,7 @@
 //! - A cache stores a new line before the displaced line arrives further out.
 //!
 //! Across roots (packages, or parts of them without a common cache): under MESI a modified line goes to memory when
-//! another root reads the line, and clean lines come from memory; under MESIF the last reader forwards; under MOESI
+//! another root reads the line, and clean lines come from memory. Under MESIF the last reader forwards; under MOESI
 //! the owner keeps the newer data.
 //!
 //! # What it costs

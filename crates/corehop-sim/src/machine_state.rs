@@ -348,7 +348,7 @@ impl MachineState {
         self.shares.to_others(&mut self.caches, cpu);
     }
 
-    /// Lets others act until the time `at`.
+    /// Lets all other actors act until the time `at`.
     pub fn run_until(&mut self, at: Picos) {
         self.run_others(at);
         self.now = self.now.max(at);
@@ -432,7 +432,7 @@ impl MachineState {
         self.timing.locked += time;
     }
 
-    /// Lets others act until `until`.
+    /// Lets all other actors act until the time `until`.
     #[inline]
     fn run_others(&mut self, until: Picos) {
         while !self.is_cut && self.run_some(until, STOP_EVERY).is_some() {

@@ -73,23 +73,23 @@ mod switch {
         ExclusiveMoveCleans,
         /// Clean victims do not enter an exclusive cache.
         ExclusiveTakesOnlyDirty,
-        /// A victim enters an exclusive cache though another cache inside still has it.
+        /// A victim enters an exclusive cache although another inner cache still has the victim.
         ExclusiveDuplicates,
         /// A read takes a shared line out of a mostly exclusive cache.
         SharedLineMoves,
         /// A write leaves the line in a mostly exclusive cache.
         WrittenLineStays,
-        /// A mostly exclusive cache that has a line does not take newer data of it.
+        /// A mostly exclusive cache that has a line rejects newer data of that line.
         StayedLineLosesData,
         /// A dirty victim that a non-inclusive cache lacks is dropped.
         NonInclusiveDropsVictims,
-        /// A write to an exclusive line does not make it dirty.
+        /// A write to an exclusive line leaves the line clean.
         SilentWriteStaysClean,
         /// A write to a shared line does not invalidate the other copies.
         UpgradeForgetsOthers,
         /// A write that misses leaves the copies of other packages.
         WriteMissForgetsPackages,
-        /// A reader gets a line for itself though others have it.
+        /// A reader gets a line as exclusive although other caches have the line.
         ReadGrantsExclusive,
         /// The owner keeps the right to write when another reads.
         OwnerKeepsRight,
@@ -97,13 +97,14 @@ mod switch {
         MesiForgetsWriteBack,
         /// The owner under MOESI loses its data when another reads.
         OwnerForgetsData,
-        /// The forwarder stays one when another has become it.
+        /// A forwarder remains the forwarder after another cache has become the forwarder.
         TwoForwarders,
-        /// The child's bit is not set when a line goes to it.
+        /// An inclusive cache does not set the child's bit when a line moves to the child.
         PresenceNotSet,
-        /// The child's bit is cleared when it evicts a dirty line, though it has another copy.
+        /// An inclusive cache clears the child's bit when the child evicts a dirty line, although the child has
+        /// another copy.
         PresenceClearedEarly,
-        /// A stale bit stays after the child has said that it lacks the line.
+        /// A stale child bit stays set after the child has answered that it lacks the line.
         StalePresenceKept,
         /// Instruction caches keep lines that are written.
         WriteForgetsInstructions,
@@ -117,7 +118,7 @@ mod switch {
         WriteThroughKeepsDirty,
         /// A prefetch goes into the innermost cache.
         PrefetchGoesInside,
-        /// The quick loop passes lines inwards that others may have.
+        /// The quick loop passes lines inwards that other caches may have, without asking these caches.
         FastPathAsksNone,
         /// The quick loop does not set the bit of the cache inside.
         FastPathSetsNoBit,
@@ -145,7 +146,7 @@ mod switch {
         FilterForgetsVictim,
         /// The newer data of a line is lost when the line's snoop-filter entry is evicted.
         FilterLosesData,
-        /// Entries of lines that have left count like the others.
+        /// Snoop-filter entries of lines that have left are not preferred for replacement.
         FilterKeepsStale,
     }
 

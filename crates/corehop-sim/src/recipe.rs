@@ -53,14 +53,14 @@ const LARGE_APART: u32 = 16;
 /// The size of a huge page.
 const HUGE: Bytes = Bytes::from_mib(2);
 
-/// All parameters needed to create a fresh machine.
+/// All parameters needed to create a fresh simulated machine.
 #[derive(Debug)]
 pub(super) struct Recipe {
     pub(super) platform: Platform,
     pub(super) partitioning: Partitioning,
     /// The page colours of the job and of other users; None if unrestricted.
     pub(super) colours: [Option<Colours>; 2],
-    /// The sampling rule.
+    /// The rule that selects the working sets for which only some cache sets are simulated.
     pub(super) sampling: Sampling,
     /// The extra time that polluters and preemptors spend on each line, in addition to the access.
     pub(super) pause: Picos,

@@ -67,7 +67,7 @@ impl Habit {
 }
 
 impl RemotePolluters {
-    /// Creates the state for `cpus` CPUs, without counts.
+    /// Creates the tally of remote polluters for `cpus` CPUs, without any counted requests.
     pub(super) fn new(cpus: usize) -> Self {
         Self {
             habits: vec![Habit::default(); cpus],
@@ -80,13 +80,13 @@ impl RemotePolluters {
         }
     }
 
-    /// Starts counting requests at `now`.
+    /// Starts counting the polluters' requests to the servers at `now`.
     pub(super) fn begin(&mut self, now: Picos) {
         self.habits.fill(Habit::default());
         (self.begun, self.watched, self.watching) = (now, 0, true);
     }
 
-    /// Ends counting requests at `now`.
+    /// Ends counting the polluters' requests to the servers at `now`.
     pub(super) fn end(&mut self, now: Picos) {
         (self.watched, self.watching) = (now - self.begun, false);
     }

@@ -34,7 +34,7 @@ pub enum SpecError {
     },
 }
 
-/// One level and kind of cache, all instances of it.
+/// All cache instances of one level and kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheSpec {
     /// The cache level; level 1 is next to the core.
@@ -57,7 +57,7 @@ pub struct CacheSpec {
     pub write_allocate: bool,
     /// Sets, ways, index and replacement of each instance's snoop filter.
     pub snoop_filter: Option<Box<Self>>,
-    /// For each instance the CPUs that it serves.
+    /// The CPUs that each instance of the cache serves.
     pub instances: Vec<Vec<usize>>,
 }
 

@@ -14,8 +14,8 @@
 //! cheap by the difference.
 //!
 //! If a walk visits random pages, because each page has few of the simulated lines ([`Manner::any_page`]), a visit
-//! costs the average of recent visits, and the first visits to pages that the walk misses are added to the first
-//! visits to other pages.
+//! costs the average of recent visits. The first visits to pages that the walk misses are added to the first visits
+//! to other pages.
 //!
 //! [`Manner::any_page`]: super::walker::Manner::any_page
 
@@ -80,12 +80,12 @@ struct Usual {
 }
 
 impl TlbOccupancy {
-    /// Creates the state for `cpus` CPUs without users.
+    /// Creates the TLB occupancy of `cpus` CPUs, without users.
     pub(super) fn new(cpus: usize) -> Self {
         Self { cpus: vec![Stay::default(); cpus], ..Self::default() }
     }
 
-    /// Prepares the state for a new job.
+    /// Forgets the costs and stays of the previous job, because a new job begins.
     pub(super) fn begin_job(&mut self) {
         if let Some(usual) = self.usual.get_mut(User::Job.place()) {
             *usual = Usual::default();

@@ -211,7 +211,7 @@ impl VisitTiming {
         })
     }
 
-    /// Prepares the timing state for a new job.
+    /// Resets the job-dependent timing state, because a new job begins.
     pub(super) fn begin_job(&mut self) {
         self.servers.begin_anew();
         if let Some(stays) = &mut self.stays {

@@ -231,8 +231,8 @@ impl<O: Observer> Hierarchy<O> {
         children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
     }
 
-    /// Runs the quick loop, and completes accesses that the loop left unfinished. None if no loop fits these
-    /// caches.
+    /// Runs the quick loop, and completes accesses that the loop left unfinished. Returns None if no compiled loop
+    /// fits these caches.
     fn three<V: Visitor>(
         &mut self,
         path: &CachePath,

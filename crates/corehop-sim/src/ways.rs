@@ -139,7 +139,7 @@ impl<O: Observer> Hierarchy<O> {
         children.filter(move |&child| self.caches[child].place != own)
     }
 
-    /// Adds `x` and, unless it includes them, the caches inside.
+    /// Adds `x` to the list `to` and, unless `x` includes its inner caches, adds those caches too.
     fn add_all_of(&self, x: usize, to: &mut Vec<usize>) {
         let cache = &self.caches[x];
         to.push(x);
@@ -175,7 +175,7 @@ impl<O: Observer> Hierarchy<O> {
         if free { 0 } else { (cache.children.len() - 1).min(255) as u8 }
     }
 
-    /// Whether `x` and all inside it are empty.
+    /// Whether cache `x` and all caches inside are empty.
     fn is_deserted(&self, x: usize) -> bool {
         let cache = &self.caches[x];
         cache.is_empty() && cache.children.iter().all(|&child| self.is_deserted(child))

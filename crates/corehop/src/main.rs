@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `corehop` program: parses the command line, calls the libraries, prints their answers.
+//! The `corehop` program: parses the command line, calls the libraries, and prints their answers.
 
 mod output;
 mod progress;

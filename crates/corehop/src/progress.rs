@@ -14,19 +14,21 @@ use corehop_stats::campaign::sampling::{Campaign, CellProgress};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
-use crate::output::{counted, is_quiet, say};
+use crate::output::{bars, counted, say};
 
-/// The interval at which the terminal is written to.
+/// The interval between updates of the terminal.
 const EVERY: Duration = Duration::from_millis(250);
-/// The lines above the bars, the line of the terminal's prompt, and the mark of a Ctrl-C.
+/// The number of terminal lines not available for bars: the lines above the bars, the prompt, and the echo of a
+/// Ctrl-C.
 const LINES_NOT_OURS: usize = 3;
-/// Columns of what follows a cell's name and its bar: `1024/5000`, `2 min left`.
+/// The columns needed after a cell's name and bar: `1024/5000`, `2 min left`.
 const COUNTS: usize = 9;
 const LEFT: usize = 10;
-/// Columns of a bar: on a terminal of up to so many, and on a wider one.
+/// The width of a bar on a narrow terminal, the largest width of a narrow terminal, and the width of a bar on a
+/// wider terminal, in columns.
 const BARS: (usize, usize, usize) = (8, 76, 20);
 
-/// The view of a run on the terminal.
+/// Creates the view of a run on the terminal.
 pub(crate) fn view(units: &[SamplingUnit], deadline: Option<Instant>) -> Box<dyn RunView> {
     Box::new(TerminalView::new(units, deadline))
 }
@@ -53,11 +55,11 @@ struct ProgressBoard {
 impl TerminalView {
     fn new(units: &[SamplingUnit], deadline: Option<Instant>) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let visible = !is_quiet() && !dumb && std::io::stderr().is_terminal();
+        let terminal = bars().filter(|_| !dumb);
         // Where nothing is known, all are alike.
         let costs: Vec<Nanos> = units.iter().map(|unit| unit.each.max(Nanos::new(1))).collect();
         Self {
-            board: visible.then(ProgressBoard::new),
+            board: terminal.map(ProgressBoard::new),
             names: units.iter().map(|unit| unit.name.clone()).collect(),
             forecast: Forecast::new(costs.clone(), &[]),
             costs,
@@ -121,8 +123,8 @@ impl RunView for TerminalView {
 }
 
 impl ProgressBoard {
-    fn new() -> Self {
-        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+    fn new(terminal: ProgressDrawTarget) -> Self {
+        let lines = MultiProgress::with_draw_target(terminal);
         let whole = lines.add(ProgressBar::new(1000));
         Self { lines, whole, cells: Vec::new(), drawn: None }
     }
@@ -165,7 +167,7 @@ impl ProgressBoard {
     }
 }
 
-/// The summary of the whole run.
+/// The summary line of the whole run.
 fn summary(outlook: &Outlook, shown: usize) -> String {
     let unfinished = outlook.unfinished.len();
     let complete = outlook.cells - unfinished;
@@ -175,7 +177,7 @@ fn summary(outlook: &Outlook, shown: usize) -> String {
     left.into_iter().chain([complete]).chain(hidden).collect::<Vec<_>>().join(", ")
 }
 
-/// As many cells as there are lines for, those with the most work left, in the order of the plan.
+/// The cells to show, at most `lines`: those with the most work left, in the order of the plan.
 fn chosen(unfinished: &[CellShortfall], lines: usize) -> Vec<CellShortfall> {
     let mut some: Vec<CellShortfall> = unfinished.iter().take(lines).copied().collect();
     some.sort_by_key(|it| it.cell);
@@ -188,12 +190,12 @@ fn style(bar_width: usize) -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-/// A name in exactly so many columns.
+/// A name padded or cut to exactly `width` columns.
 fn fitted(name: &str, width: usize) -> String {
     format!("{:<width$}", cut(&shown::line(name), width))
 }
 
-/// A text in at most so many columns, with a mark where something was cut off.
+/// A text in at most `width` columns, with a mark if the text was cut.
 fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -218,7 +220,7 @@ fn short(time: Duration) -> String {
     }
 }
 
-/// The same for people: `about 40 s`.
+/// A span of time in words for people: `about 40 s`.
 pub(crate) fn rough(time: Duration) -> String {
     format!("about {}", short(time))
 }

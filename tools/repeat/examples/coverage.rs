@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The coverage of 95 % intervals over replicates, in made-up experiments where the truth is known.
+//! The coverage of 95 % intervals over replicates, in synthetic experiments with a known truth.
 //!
-//! Prints Markdown tables: one row a design and a number of samples in each replicate, one column a
-//! number of replicates. In brackets is the share of experiments that have an interval at all, where
-//! some have none; a dash means that fewer than one in twenty has. Of 300 experiments, about a minute,
-//! one standard error of a figure is 1.3 points; of 2,000 it is 0.5.
+//! Prints Markdown tables: one row for each design and number of samples per replicate, one column for each number
+//! of replicates. If some experiments have no interval, brackets show the share of experiments with an interval; a
+//! dash means that fewer than one in twenty has an interval. With 300 experiments, which take about a minute, the
+//! standard error of a figure is 1.3 points; with 2,000 experiments the error is 0.5 points.
 //!
 //! ```console
 //! $ cargo run --release -p corehop-repeat --example coverage -- 2000
 //! $ cargo run --release -p corehop-repeat --example coverage -- quick 200 4096
 //! ```
 //!
-//! The second form takes the cells of the preset `quick` on a simulated machine: so many runs of ten
-//! replicates, of working sets up to so many KiB, against the truth of all their replicates together.
+//! The second form uses the cells of the preset `quick` on a simulated machine. Its arguments are the number of
+//! runs, each with ten replicates, and the largest working set in KiB. The truth comes from all replicates
+//! together.
 
 #![allow(clippy::print_stdout)] // a program that prints
 
@@ -36,7 +37,7 @@ const SAMPLES: [usize; 4] = [5, 20, 100, 500];
 const EXPERIMENTS: usize = 300;
 const REPLICATES_FOR_TRUTH: usize = 20_000;
 
-/// A statistic and its truth, from many replicates each of a run of its own.
+/// A statistic and its true value, computed from many replicates, each from its own run.
 struct CoverageStatistic {
     name: &'static str,
     of: fn(&Nested) -> Result<ReplicateStatistic, BadInput>,
@@ -68,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(laws()?)
 }
 
-/// The cells of `quick` on the simulated machine.
+/// Prints the coverage for the cells of `quick` on the simulated machine.
 fn quick() -> Result<(), Box<dyn Error>> {
     let number = |at, usual| std::env::args().nth(at).map_or(Ok(usual), |it| it.parse::<u64>());
     let (runs, most) = (number(2, 200)?, Bytes::from_kib(number(3, 4096)?));
@@ -119,7 +120,7 @@ fn laws() -> Result<(), BadInput> {
     )
 }
 
-/// As many as the first argument says.
+/// The number of experiments, from the first argument.
 fn experiments() -> usize {
     std::env::args().nth(1).and_then(|it| it.parse().ok()).unwrap_or(EXPERIMENTS)
 }
@@ -217,7 +218,7 @@ fn difference_row(design: &Design, n: usize) -> Result<String, BadInput> {
     Ok(cells(REPLICATES.map(one).into_iter().collect::<Result<Vec<_>, _>>()?))
 }
 
-/// The share of intervals that hold the truth, and of experiments that have one.
+/// The share of intervals that contain the truth, and the share of experiments with an interval.
 fn covered(
     mut experiment: impl FnMut() -> Result<Option<bool>, BadInput>,
 ) -> Result<String, BadInput> {

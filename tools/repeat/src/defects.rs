@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Defects of the replicates of a run, and their traces in its file.
+//! Defects of the replicates of a run, and the traces of these defects in the run's file.
 //!
-//! An interval is as good as its replicates. Four defects make it too narrow without a trace in any
-//! table: frames that the next replicate gets again, samples taken for replicates, one replicate
-//! counted as several, classes pooled although the CPUs were at several distances. Each leaves a trace
-//! in the rows or in the provenance, and is named here. [`Planted`] makes each on purpose.
+//! A confidence interval is only as good as its replicates. Four defects make an interval too narrow, although no
+//! table shows these defects: frames that the next replicate uses again, samples counted as replicates, one
+//! replicate counted as several, and classes pooled although the CPUs were at several distances. This module finds
+//! each defect by its trace in the rows or in the provenance. [`Planted`] creates each defect on purpose.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,48 +19,48 @@ use corehop_stats::classes::{ClassExchanges, as_declared, depends_on_class};
 /// A file of samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SampleFile {
-    /// Their origin.
+    /// The origin of the samples.
     pub provenance: Provenance,
-    /// The samples, in the order of the file, which is that of time.
+    /// The samples, in the order of the file, which is the order of time.
     pub samples: Vec<Sample>,
 }
 
 /// A defect in the replicates of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
-    /// More than one frame in `REUSED` of a replicate is one of the replicate before.
+    /// More than one in `REUSED` frames of a replicate also belonged to the previous replicate.
     FramesReused {
-        /// Such frames.
+        /// The number of frames used again.
         reused: u64,
-        /// All that were looked at.
+        /// The number of frames examined.
         frames: u64,
     },
-    /// There was no memory to give replicates frames of their own.
+    /// The machine lacked the memory to give each replicate its own frames.
     FramesNotFresh,
-    /// There are as many replicates as samples, or nearly.
+    /// The run has as many replicates as samples, or nearly as many.
     SamplesForReplicates {
-        /// The replicates in the rows.
+        /// The number of replicates in the rows.
         replicates: usize,
-        /// The rows.
+        /// The number of rows.
         samples: usize,
     },
-    /// A replicate goes on after the next one has begun.
+    /// A replicate continues after the next replicate has begun.
     Alternating {
-        /// It.
+        /// The number of the replicate that continues.
         replicate: u64,
-        /// The other one.
+        /// The number of the replicate that began in between.
         other: u64,
     },
-    /// The rows are of more replicates than the machine has renewed itself for.
+    /// The rows contain more replicates than the machine has started.
     MoreThanRenewed {
-        /// The replicates in the rows.
+        /// The number of replicates in the rows.
         replicates: usize,
-        /// Those that began on the machine.
+        /// The number of replicates that the machine started.
         renewed: u64,
     },
-    /// CPUs were at several distances, and samples that depend on it have no class.
+    /// The CPUs were at several distances, but samples that depend on the distance have no class.
     ClassesPooled {
-        /// Valid samples without a class.
+        /// The number of valid samples without a class.
         samples: usize,
         /// The number of distances.
         levels: usize,
@@ -104,10 +104,10 @@ impl fmt::Display for Defect {
     }
 }
 
-/// One frame in so many may be an old one by chance.
+/// The tolerance for frames used again by chance: one in this many frames.
 const REUSED: u64 = 20;
 
-/// The defects of a run, each once.
+/// Finds the defects of a run; reports each defect once.
 pub fn defects(run: &SampleFile) -> Vec<Defect> {
     let found = [
         frames(&run.provenance),
@@ -119,7 +119,7 @@ pub fn defects(run: &SampleFile) -> Vec<Defect> {
     found.into_iter().flatten().collect()
 }
 
-/// The machine's note on the beginning of replicates, by name.
+/// The machine's note in the provenance about the start of replicates, by name.
 fn renewal<'a>(provenance: &'a Provenance, name: &str) -> Option<&'a Value> {
     provenance.machine.get("renewal")?.get(name).filter(|it| !it.is_null())
 }
@@ -192,7 +192,7 @@ words! {
 }
 
 impl Planted {
-    /// The run with this defect.
+    /// Returns a copy of the run with this defect.
     #[must_use]
     pub fn into(self, run: &SampleFile) -> SampleFile {
         let mut run = run.clone();
@@ -211,7 +211,7 @@ impl Planted {
         run
     }
 
-    /// Whether a found defect is this one.
+    /// Whether `found` is the defect that was planted.
     pub fn is(self, found: &Defect) -> bool {
         found.to_string().starts_with(match self {
             Self::OneCountedAsTen => "one replicate counted as several",
@@ -219,7 +219,7 @@ impl Planted {
         })
     }
 
-    /// Whether the run would show it: frames have to be seen, and CPUs to have been at several distances.
+    /// Whether the run can show the planted defect: the run needs visible frames, and CPUs at several distances.
     pub fn can_show(self, run: &SampleFile) -> bool {
         match self {
             Self::FramesReused => renewal(&run.provenance, "frames").is_some_and(|it| *it != 0),

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tests whether the next run lands in the interval of this one.
 //!
-//! An interval that claims 95 % is put to the test by doing the whole thing again. Of two medians
-//! that are equally sure, the second lies in the first one's 95 % interval in 83 % of all pairs, and
-//! the two intervals overlap in more than 99 %: 1.96 against 1.96·√2 standard errors, and twice 1.96
-//! against that.
+//! Repeating a whole run tests its 95 % intervals. For two medians of equal precision, the second median is in the
+//! 95 % interval of the first in 83 % of all pairs, and the two intervals overlap in more than 99 %: 1.96 against
+//! 1.96·√2 standard errors, and twice 1.96 against that.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +13,14 @@ use corehop_stats::cell::CellKey;
 use corehop_stats::quantile::Quantile;
 use corehop_stats::summary::CellSummary;
 
-/// The common properties of cells whose landings are counted together.
+/// The properties that group cells whose landings are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct LandingGroup {
     /// The background load.
     pub load: String,
     /// The event, by its measured class.
     pub event: String,
-    /// Beside a load, without migrating: the class of the CPU and the other one.
+    /// For cells under a load without a migration: the class of the CPU and of the other CPU.
     pub beside: Option<String>,
 }
 
@@ -38,20 +37,20 @@ impl LandingGroup {
 /// The number of times that runs land in each other's intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Landings {
-    /// Medians held against the interval of another run.
+    /// The number of medians compared with the interval of another run.
     pub medians: usize,
-    /// Those that lie in it.
+    /// The number of medians inside the other run's interval.
     pub inside: usize,
-    /// Pairs of intervals.
+    /// The number of pairs of intervals.
     pub pairs: usize,
-    /// Those that overlap.
+    /// The number of pairs of intervals that overlap.
     pub overlapping: usize,
-    /// Cells of a pair of runs of which either has no interval.
+    /// The number of cells for which at least one run of a pair has no interval.
     pub without_interval: usize,
 }
 
 impl Landings {
-    /// Takes the medians of one cell in two runs.
+    /// Compares the medians of one cell in two runs, and counts the result.
     fn take(&mut self, one: &Quantile, other: &Quantile) {
         let (Some(first), Some(second)) = (one.interval(), other.interval()) else {
             self.without_interval += 1;
@@ -64,7 +63,7 @@ impl Landings {
         self.overlapping += usize::from(first.low <= second.high && second.low <= first.high);
     }
 
-    /// Takes in what was counted elsewhere.
+    /// Adds the counts of another tally.
     pub fn add(&mut self, other: Self) {
         self.medians += other.medians;
         self.inside += other.inside;
@@ -88,8 +87,8 @@ fn percent(part: usize, whole: usize) -> Option<f64> {
     (whole > 0).then(|| 100.0 * part as f64 / whole as f64)
 }
 
-/// The landings of every run in every other one, by kind of cell. A cell that only one of two runs has
-/// is not counted.
+/// Counts the landings of every run in every other run, by group of cells. Cells that only one of two runs contains
+/// are not counted.
 pub fn landings(runs: &[Vec<CellSummary>]) -> BTreeMap<LandingGroup, Landings> {
     let mut kinds: BTreeMap<LandingGroup, Landings> = BTreeMap::new();
     for (at, one) in runs.iter().enumerate() {
@@ -107,16 +106,16 @@ pub fn landings(runs: &[Vec<CellSummary>]) -> BTreeMap<LandingGroup, Landings> {
     kinds
 }
 
-/// The shares that all cells of five runs together are to reach, in percent: of two medians that are
-/// equally sure the one lies in the other's 95 % interval in 83 of 100 pairs.
+/// The shares that all cells of five runs together must reach, in percent. For two medians of equal precision, one
+/// median is in the other's 95 % interval in 83 of 100 pairs.
 const INSIDE: f64 = 83.0;
 const OVERLAP: f64 = 99.0;
-/// By how much ten pairs of runs may fall short, in percentage points; all cells of a run go through the
-/// same time, so the pair is the unit, and fewer may fall short by more.
+/// The tolerated shortfall for ten pairs of runs, in percentage points. All cells of a run share the same period,
+/// so the pair is the statistical unit, and fewer pairs may fall short by more.
 const SHORT: [f64; 2] = [5.0, 4.0];
 const PAIRS: f64 = 10.0;
 
-/// Whether so many runs land in each other's intervals as often as their intervals say.
+/// Whether `runs` runs land in each other's intervals as often as the intervals claim.
 pub fn lands(all: &Landings, runs: usize) -> bool {
     let pairs = (runs * runs.saturating_sub(1) / 2).max(1) as f64;
     let room = (PAIRS / pairs).sqrt();
@@ -125,7 +124,7 @@ pub fn lands(all: &Landings, runs: usize) -> bool {
         && reaches(all.overlap_percent(), OVERLAP - SHORT[1] * room)
 }
 
-/// All kinds together.
+/// Adds up the landings of all groups.
 pub fn together(kinds: &BTreeMap<LandingGroup, Landings>) -> Landings {
     kinds.values().fold(Landings::default(), |mut sum, &it| {
         sum.add(it);

@@ -27,7 +27,7 @@ pub struct Provenance {
     pub parameters: Value,
     /// The digests of all plans of the run, joined by `+`.
     pub plan_digest: String,
-    /// The first plan, if it is small.
+    /// The plan of the first run in the file; `None` if the plan is too large to store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Value>,
     /// The description of the platform, in TOML.

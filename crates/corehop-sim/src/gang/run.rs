@@ -59,9 +59,9 @@ pub(super) struct GangThread {
     looking: bool,
     /// The thread's planned moves, last move first: the round before which the thread moves, and the target CPU.
     moves: Vec<(u64, usize, Picos)>,
-    /// The counts at the end of the thread's warm-up.
+    /// The thread's clock and access counts at the end of its warm-up.
     begin: Option<MemberAccount>,
-    /// The counts at the end of the thread.
+    /// The thread's clock and access counts at its end.
     end: Option<MemberAccount>,
 }
 

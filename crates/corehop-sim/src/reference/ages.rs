@@ -61,7 +61,7 @@ pub(super) fn age_victim(name: &str, ages: &mut Ages, allowed: &[u32]) -> u32 {
     }
 }
 
-/// The sets of a cache that lead SRRIP, and those that lead BRRIP.
+/// The leader sets of SRRIP and the leader sets of BRRIP in a cache of `sets` sets.
 pub(super) fn leaders(sets: u32) -> [Vec<u32>; 2] {
     if sets < 2 {
         return [vec![0], Vec::new()];

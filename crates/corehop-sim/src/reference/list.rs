@@ -149,7 +149,7 @@ impl RefCache {
         ((self.random >> 32) * below) >> 32
     }
 
-    /// The way for a new line of `set` among those `allowed`.
+    /// The way in which a new line of `set` is stored, among the ways `allowed`.
     pub(super) fn room(&mut self, set: u32, allowed: u32) -> u32 {
         let (sets, index) = (self.spec.sets, self.spec.index.clone());
         let of_set = self.copies.iter().filter(|copy| index.set(copy.line, sets) == set);

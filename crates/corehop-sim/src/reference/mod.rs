@@ -179,7 +179,7 @@ impl ReferenceMachine {
         }
     }
 
-    /// Asks the caches inside `x` except `but`; skips caches that, as far as `x` knows, cannot have the line.
+    /// Asks the caches inside `x` except `but`, if `x` does not exclude a copy.
     fn ask_siblings(
         &mut self,
         x: usize,
@@ -214,7 +214,6 @@ impl ReferenceMachine {
         self.outcome.written_back += 1;
     }
 
-    /// Makes an access, and returns its outcome.
     pub(super) fn access(&mut self, cpu: usize, line: LineNumber, access: Access) -> AccessOutcome {
         let way = self.way(cpu, access == Access::Fetch);
         let write = access == Access::Write;

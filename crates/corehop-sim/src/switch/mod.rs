@@ -3,10 +3,10 @@
 //! Strong et al. (2009), `strong-v1` to `strong-v5`, as sequences of events whose code and data go through the simulated
 //! caches.
 //!
-//! A switch of that kernel has three steps: the source core hands the thread over; the target core notices the
-//! hand-over, by an interrupt that ends its sleep (V1 to V3), by polling (V4), or by an early wake-up (V5); the
-//! target core takes over the thread. A call switches there and back. The two cores never run at the same time,
-//! except during the wake-up, which overlaps the hand-over.
+//! A switch of that kernel has three steps. The source core hands the thread over. The target core notices the
+//! hand-over by an interrupt that ends its sleep (V1 to V3), by polling (V4), or by an early wake-up (V5). The
+//! target core then takes over the thread. A call switches there and back. The two cores never run at the same
+//! time, except during the wake-up, which overlaps the hand-over.
 //!
 //! Every batch begins on a fresh machine, draws a random layout of the kernel's code, and makes some calls before
 //! the timed calls.
@@ -187,7 +187,7 @@ impl SwitchMachine {
         }
     }
 
-    /// Executes a path while the other core goes on, and returns how long it takes.
+    /// Executes a path while the other core continues, and returns the duration of the path.
     fn meanwhile(&mut self, core: usize, path: usize) -> Picos {
         let begun = self.now;
         self.execute(core, path);

@@ -154,7 +154,7 @@ fn kernel_code_takes_a_complex_core_its_cycles_and_a_simple_one_its_misses_too()
     assert!(slow > 2 * simple - 361 && slow < 4 * simple - 361, "{slow} {simple}");
 }
 
-/// The time of one loop of one thread, in microseconds.
+/// The time in which one thread completes one loop of computing and a call, in microseconds.
 fn loop_us(name: &str, after: CallAftermath, of: OffLoadArm) -> f64 {
     let load = OffLoadWorkload { after, ..load("1", SwitchMechanism::StrongV4, 1) };
     1e6 / arm(&named(name), &load, of).calls_per_second

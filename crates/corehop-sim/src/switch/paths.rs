@@ -49,8 +49,9 @@ pub(super) const PATHS: [KernelPath; 9] = [
     KernelPath { instructions: 84, lines: 4 },
 ];
 
-/// The number of consecutive code lines before a jump to other code. Assumed, as is that the code of all paths is
-/// in one stretch of text of their own: a kernel links the scheduler and its entry points next to each other.
+/// The number of consecutive code lines before a jump to other code. The number is assumed. The code of all paths
+/// is also assumed to be in one stretch of text of its own, because a kernel links the scheduler and its entry
+/// points next to each other.
 pub(super) const RUN: u32 = 4;
 /// The number of lines of a kernel stack that a switch uses, including the thread's state at its end. Assumed.
 pub(super) const STACK: u32 = 24;

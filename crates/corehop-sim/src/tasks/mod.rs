@@ -8,9 +8,9 @@
 //! to a line. Visits therefore reach the caches in the order of simulated time. Jobs are preempted at the instant
 //! at which a more urgent one is released, also within a visit, whose remaining time the job spends after its
 //! return. At one instant, jobs end first, then other jobs are released, then all CPUs are assigned together
-//! ([`dispatch`] has the rules). A job of a task waits for the one before it. Loads run as best effort, on CPUs
-//! without a task. Releases, decisions and switches take no time. If the platform states the size of the operating
-//! system's data, a switch also touches that data.
+//! ([`dispatch`] has the rules). A job of a task waits until the task's previous job has ended. Loads run as best
+//! effort, on CPUs without a task. Releases, decisions and switches take no time. If the platform states the size
+//! of the operating system's data, a switch also touches that data.
 //!
 //! # A job
 //!

@@ -9,7 +9,7 @@ use super::dispatch::{Cluster, JobSwitch, Places, Urgency};
 use super::job::{JobPhase, SimulatedJob};
 use corehop_plan::samples::JobOutcome;
 
-/// CPUs in pairs that share a cache, and where tasks were.
+/// A machine whose CPUs share caches in pairs, with the last CPU of each task.
 struct Pairs(BTreeMap<usize, usize>);
 
 impl Places for Pairs {
@@ -93,7 +93,7 @@ fn begun() -> SimulatedJob {
     job
 }
 
-/// Visits lines of a pass, 100 ps and one miss each, until the clock shows `until`.
+/// Makes a job visit lines of a pass until the clock shows `until`; each visit takes 100 ps and has one miss.
 fn visit(job: &mut SimulatedJob, until: u64) {
     while let Some((at, false)) = job.event().filter(|event| event.0 < until) {
         if job.passes(at) {
@@ -151,7 +151,7 @@ fn a_job_touches_its_working_set_again_with_more_than_one_and_a_half_cold_touche
     }
 }
 
-/// The obvious twin: all ready jobs in a list, and who has which CPU.
+/// The slow twin of the cluster: a list of all ready jobs, with the job on each CPU.
 #[derive(Default)]
 struct Plain {
     ready: Vec<Urgency>,
@@ -159,7 +159,7 @@ struct Plain {
 }
 
 impl Plain {
-    /// The tasks that are to run: the first of all that are ready.
+    /// The tasks that should run: the most urgent of all ready tasks.
     fn chosen(&mut self, cpus: usize) -> Vec<usize> {
         self.ready.sort();
         self.ready.iter().take(cpus).map(|job| job.task).collect()

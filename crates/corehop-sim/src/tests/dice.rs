@@ -4,7 +4,7 @@
 use crate::spec::{CacheSpec, Spec};
 use corehop_plan::platform::{CacheKind, Inclusion, Index, Lookup, Protocol, Replacement};
 
-/// A generator (Steele, Lea and Flood's SplitMix64).
+/// A random number generator (Steele, Lea and Flood's SplitMix64).
 #[derive(Debug, Clone)]
 pub(super) struct Dice(pub(super) u64);
 
@@ -78,7 +78,7 @@ fn cache(dice: &mut Dice, level: u32, kind: CacheKind, instances: Vec<Vec<usize>
     cache
 }
 
-/// Mostly too small for what is inside.
+/// Snoop filters that are mostly too small for the caches inside.
 fn snoop_filter(dice: &mut Dice, level: u32) -> CacheSpec {
     let (sets, ways) = (*dice.one(&[1, 2, 3, 4]), *dice.one(&[1, 2, 4, 6, 12]));
     let mut filter = CacheSpec::new(level, CacheKind::Unified, sets, ways);

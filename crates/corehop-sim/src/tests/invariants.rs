@@ -9,7 +9,7 @@ use crate::observer::Observer;
 use crate::tags::LineNumber;
 use corehop_plan::platform::{Inclusion, Protocol};
 
-/// Lines written and not yet written back.
+/// The lines that a CPU has written and that are not yet written back to memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ledger {
     pub(super) owed: BTreeSet<LineNumber>,
@@ -28,14 +28,14 @@ impl Observer for Ledger {
     }
 }
 
-/// All copies: by line, the caches and the bits.
+/// All copies of lines: the caches and state bits, by line.
 type Copies = BTreeMap<LineNumber, Vec<(usize, Bits)>>;
 
 fn require(holds: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(what()) }
 }
 
-/// Checks everything; says the first thing that is wrong.
+/// Checks all invariants, and reports the first violation.
 pub(super) fn check(machine: &Hierarchy<Ledger>) -> Result<(), String> {
     let mut copies = Copies::new();
     for (x, cache) in machine.caches.iter().enumerate() {
@@ -65,7 +65,7 @@ fn inside(machine: &Hierarchy<Ledger>, x: usize, around: usize) -> bool {
     parent == Some(around) || parent.is_some_and(|parent| inside(machine, parent, around))
 }
 
-/// Inclusion, exclusion, and that the directory covers the sharers.
+/// Checks inclusion, exclusion, and that the directory covers all sharers.
 fn placement(
     machine: &Hierarchy<Ledger>,
     line: LineNumber,
@@ -110,7 +110,8 @@ fn placement(
     Ok(())
 }
 
-/// One writer, one forwarder, and dirty lines that may be dirty.
+/// Checks that each line has at most one writer and one forwarder, and that only caches allowed to be dirty are
+/// dirty.
 fn rights(
     machine: &Hierarchy<Ledger>,
     line: LineNumber,

@@ -6,7 +6,7 @@ use corehop_plan::platform::{CacheKind, Distance, Found, Inclusion, Lookup, Prot
 
 use Access::{Read, Write};
 
-/// Two cores of two lines each, in a cache of four that takes what they evict.
+/// A machine with two cores, each with a cache of two lines, and a shared cache of four lines for their victims.
 fn two_cores(inclusion: Inclusion) -> Hierarchy {
     let mut inner = CacheSpec::new(1, CacheKind::Unified, 1, 2);
     inner.instances = vec![vec![0], vec![1]];
@@ -28,7 +28,7 @@ fn source(outcome: AccessOutcome) -> (Supplier, u8, Found) {
     (outcome.supplier, outcome.level, outcome.state)
 }
 
-/// Both cores have line 7; then core 0 reads two others, and 7 leaves it.
+/// Lets both cores read line 7; then core 0 reads two other lines, so that line 7 leaves the cache of core 0.
 fn shared(inclusion: Inclusion, first: Access) -> Hierarchy {
     let mut machine = two_cores(inclusion);
     machine.access(0, 7, first);

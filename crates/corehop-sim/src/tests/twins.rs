@@ -14,11 +14,11 @@ use crate::timing::PrefetchQueue;
 use crate::walk::{Does, RetryBackoff, Visitor};
 use corehop_plan::platform::{Found, Supplier};
 
-/// A fast machine, its slow twin, and what they are told.
+/// A fast machine and its slow reference model, which receive the same accesses.
 struct Twins {
     spec: Spec,
     fast: Hierarchy<Ledger>,
-    /// The same without an observer, which takes the quick ways.
+    /// The fast machine without an observer, which uses the quick loops.
     quick: Hierarchy,
     slow: ReferenceMachine,
     dice: Dice,
@@ -34,7 +34,7 @@ struct Script<'a> {
     at: usize,
     outcomes: Vec<AccessOutcome>,
     asks: &'a [Vec<(u32, u32)>],
-    /// The accesses after which it paused.
+    /// The numbers of the accesses after which the walk paused.
     paused: Vec<usize>,
     wanted: PrefetchQueue,
 }

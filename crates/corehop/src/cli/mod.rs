@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The verbs, one file each in `cmd`.
+//! The command line: dispatches to the verbs, each of which has its own file in `cmd`.
 
 mod words;
 
@@ -31,7 +31,7 @@ struct Cli {
     verb: Verb,
 }
 
-/// The option that every verb and mode knows.
+/// The option that every verb and mode accepts.
 pub(crate) const QUIET: &str = "quiet";
 
 #[derive(Debug, Subcommand)]
@@ -64,7 +64,8 @@ enum Verb {
     Help(cmd::help::Args),
 }
 
-/// Runs a command line. An unknown verb, mode or experiment is answered with the nearest one and the list.
+/// Runs a command line. For an unknown verb, mode or experiment, the error names the nearest known word and lists
+/// all of them.
 pub(crate) fn answer(words: &[OsString]) -> Result<Exit, Failure> {
     match Cli::try_parse_from(words) {
         Ok(cli) => run(cli),
@@ -75,7 +76,7 @@ pub(crate) fn answer(words: &[OsString]) -> Result<Exit, Failure> {
     }
 }
 
-/// The answer to an unknown verb, mode or experiment; None for other errors.
+/// The error message for an unknown verb, mode or experiment; None for other errors.
 fn unknown(error: &clap::Error, words: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::InvalidSubcommand {
         return None;

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Command lines in the words of earlier versions: a mode was chosen by an option, and some modes were verbs.
+//! Translates command lines of earlier versions, in which an option chose the mode and some modes were verbs.
 
 use std::ffi::{OsStr, OsString};
 
-/// An earlier form of a command line, and today's.
+/// An earlier form of a command line, with its present form.
 struct LegacyCommand {
-    /// The first words.
+    /// The first words of the earlier form.
     words: &'static [&'static str],
-    /// The option that has to be there, or the ending of the word that has to come next; None: neither.
+    /// The option that must be present, or the required ending of the next word; None if neither is required.
     option: Option<(&'static str, Becomes)>,
-    /// The words in place of the first ones.
+    /// The present words that replace the first words.
     now: &'static [&'static str],
 }
 
-/// The fate of the option that chose a mode.
+/// The translation of the option that chose a mode.
 #[derive(Clone, Copy)]
 enum Becomes {
     /// The option stays.
     Itself,
-    /// The option has this name.
+    /// The option is renamed to this name.
     Named(&'static str),
-    /// The value of the option stays, without the name.
+    /// The option's value stays as a positional argument, without the name.
     Value,
-    /// The value of the option is the mode, after today's words.
+    /// The option's value becomes the mode, after the present words.
     Mode,
-    /// Nothing: the mode says it.
+    /// The option disappears, because the mode implies its meaning.
     Nothing,
 }
 
@@ -41,7 +41,7 @@ const fn mode(
     LegacyCommand { words, option: Some((option, becomes)), now }
 }
 
-/// The earlier forms; the first one that a command line has counts.
+/// The earlier forms of commands; the first form that matches a command line applies.
 const EARLIER: [LegacyCommand; 30] = [
     mode(&["platform"], "--calibrate", Becomes::Nothing, &["sim", "calibrate"]),
     mode(&["platform"], "--measure", Becomes::Nothing, &["measure", "platform"]),
@@ -75,7 +75,7 @@ const EARLIER: [LegacyCommand; 30] = [
     mode(&["convert"], "--to", Becomes::Mode, &["convert"]),
 ];
 
-/// A command line in today's words.
+/// Translates a command line to present words.
 pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let typed: Vec<OsString> = typed.collect();
     let now = EARLIER.iter().find_map(|it| it.today(&typed));
@@ -83,7 +83,7 @@ pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
 }
 
 impl LegacyCommand {
-    /// The command line in today's words, if it has this form.
+    /// The translated command line, if the typed command line has this earlier form.
     fn today(&self, typed: &[OsString]) -> Option<Vec<OsString>> {
         let (program, rest) = typed.split_first()?;
         let begins = rest.len() >= self.words.len()
@@ -102,7 +102,7 @@ impl LegacyCommand {
     }
 }
 
-/// Whether a word after a verb names a mode of today.
+/// Whether a word after a verb names a present mode.
 fn is_mode(verb: &str, word: &OsStr) -> bool {
     EARLIER
         .iter()
@@ -114,7 +114,7 @@ fn is_option(word: &OsStr) -> bool {
 }
 
 impl Becomes {
-    /// The words after the verb, with what became of this option; None if the option is not among them.
+    /// The words after the verb with this option translated; None if the words lack the option.
     fn applied(self, name: &str, rest: &[OsString]) -> Option<Vec<OsString>> {
         let before = rest.iter().position(|word| word == "--").unwrap_or(rest.len());
         let end = if name == "--" { rest.len() } else { before };
@@ -146,7 +146,7 @@ fn is_given(word: &OsStr, name: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || name != "--" && rest.starts_with(b"="))
 }
 
-/// The place of the first word, if the word ends so.
+/// The position of the next word, if the word has this ending.
 fn ends_with(word: &OsStr, end: &str) -> Option<usize> {
     word.as_encoded_bytes().ends_with(end.as_bytes()).then_some(0)
 }

@@ -80,7 +80,7 @@ struct AdviceOptions {
     json: bool,
 }
 
-/// An expected wait.
+/// Parses an expected waiting time.
 fn length(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if time.get() == 0 => {
@@ -114,12 +114,12 @@ impl AdviseOptions {
 }
 
 impl AdviceOptions {
-    /// The file for the page.
+    /// The output file of the HTML page, if requested; none of `inputs` is allowed.
     fn page(&self, inputs: &[&Path]) -> Result<Option<OutputFile>, Failure> {
         OutputFile::if_asked(self.output.as_ref(), inputs, self.force)
     }
 
-    /// Prints the advice for one program.
+    /// Prints the advice for one measured program.
     fn for_program(&self, prices: &ProgramPrices) -> Result<Exit, Failure> {
         let others = [
             ("--wss", !self.wss.is_empty()),

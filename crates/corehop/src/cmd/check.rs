@@ -145,7 +145,7 @@ fn ask(args: &Ask) -> Result<Exit, Failure> {
 }
 
 impl ChargeOptions {
-    /// The charges that are asked for.
+    /// The requested charges for preemptions and migrations.
     fn request(&self) -> ChargeRequest {
         ChargeRequest {
             scheduler: self.scheduler,

@@ -134,7 +134,7 @@ impl ConvertOptions {
         OutputFile::if_asked(self.output.as_ref(), &[&self.file], self.force)
     }
 
-    /// Reads a text, and writes it as `rewrite` has it.
+    /// Reads the input text, and writes the text that `rewrite` returns.
     fn rewritten(
         &self,
         form: &str,
@@ -154,7 +154,7 @@ impl ConvertOptions {
         self.ended(form, "", output.is_none().then_some(&*rewritten))
     }
 
-    /// Ends with a sentence: what was converted to what, and where that is.
+    /// Ends the command with a sentence that names the formats of input and output and the output file.
     fn ended(&self, form: &str, detail: &str, data: Option<&str>) -> Result<Exit, Failure> {
         let file = shown::path(&self.file);
         let sentence = match &self.output {
@@ -180,7 +180,7 @@ impl ConvertOptions {
     }
 }
 
-/// Says each sentence on stderr, in lines that fit.
+/// Prints each note on stderr, wrapped to the terminal's width.
 fn say_all(notes: &[String]) {
     let page = stdout_layout();
     for sentence in notes {
@@ -188,7 +188,7 @@ fn say_all(notes: &[String]) {
     }
 }
 
-/// A file that notes whether a write failed: other errors come from the input.
+/// A writer that remembers whether a write failed, so that other errors can be attributed to the input.
 struct Noting<'a> {
     out: &'a mut File,
     failed: bool,
@@ -257,7 +257,7 @@ impl RtApp {
 }
 
 impl CostOptions {
-    /// The table in corehop's own form.
+    /// Converts the table to corehop's own format.
     fn table(&self, text: &str) -> Result<String, Failure> {
         if OverheadTable::is_one(text) {
             return self.overheads(text);
@@ -269,7 +269,7 @@ impl CostOptions {
         Ok(self.parsed(text)?.csv())
     }
 
-    /// The table in SchedCAT's form.
+    /// Converts the table to SchedCAT's format.
     fn schedcat(&self, text: &str) -> Result<String, Failure> {
         if OverheadTable::is_one(text) {
             return self.overheads(text);
@@ -285,7 +285,7 @@ impl CostOptions {
         Ok(costs.schedcat())
     }
 
-    /// A table of overheads has one form.
+    /// Reads a table of overheads, which has a single format.
     fn overheads(&self, text: &str) -> Result<String, Failure> {
         let table =
             OverheadTable::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;

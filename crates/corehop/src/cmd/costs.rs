@@ -45,7 +45,7 @@ struct CostChoice {
 }
 
 impl CostArgs {
-    /// The costs that are asked for.
+    /// The requested costs of preemptions and migrations.
     pub(super) fn request(&self) -> CostRequest {
         let CostChoice { load, statistic, length, only } = &self.choice;
         let choice = Selection {

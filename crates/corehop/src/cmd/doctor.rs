@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
 }
 
-/// The examinations of this host.
+/// The examiner that checks this host.
 struct LiveExaminer;
 
 impl HostExaminer for LiveExaminer {

@@ -41,7 +41,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// The exit codes, by number.
+/// The exit codes with their meanings, by number.
 const CODES: [(Exit, &str); 7] = [
     (Exit::Done, "The command succeeded; if it answers a question, the answer is yes."),
     (
@@ -117,7 +117,7 @@ fn explain(args: &Args, command: &Command) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Entries as JSON.
+/// Glossary entries as JSON.
 fn meanings<'a>(entries: impl IntoIterator<Item = &'a GlossaryEntry>) -> Value {
     let entry =
         |it: &GlossaryEntry| json!({ "word": it.word, "kind": it.kind, "meaning": it.meaning });
@@ -132,7 +132,8 @@ fn named(command: &Command, words: &[String]) -> Option<Command> {
     Some(last.clone())
 }
 
-/// The glossary, the doctor's concerns, the schedulability tests, and the exit codes.
+/// All entries that `corehop help` can explain: the glossary, the doctor's concerns, the schedulability tests, and
+/// the exit codes.
 fn all() -> Vec<GlossaryEntry> {
     let mut all = entries();
     all.extend(
@@ -215,7 +216,7 @@ fn listed(kinds: &[&str]) -> String {
     }
 }
 
-/// The question of a test, its kind, and its source.
+/// The description of a schedulability test: its question, kind and source.
 fn meaning(test: &Test) -> String {
     let kind = test.kind.meaning();
     format!(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One file per verb, and below it one per mode: options and calls.
+//! The implementations of the verbs: one file per verb with a subfolder for its modes, each with options and calls.
 
 mod verb_or_mode;
 

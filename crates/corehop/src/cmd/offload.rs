@@ -198,7 +198,7 @@ fn covered(of: &corehop_linux::offload::CallCoverage) -> KernelCoverage {
     KernelCoverage { call: of.call, by_kernel: of.by_kernel, missed: of.missed() }
 }
 
-/// The words of `--policy` as bits of the library.
+/// The words of `--policy`, as flag bits of the off-load library.
 fn flags(policy: &[CorePolicy]) -> u32 {
     policy.iter().fold(0, |all, &policy| all | policy as u32)
 }
@@ -245,7 +245,7 @@ fn of_call(text: &str) -> Result<(Call, u64), String> {
     Ok((call, threshold))
 }
 
-/// Why a program was not run.
+/// Converts an off-load error to a failure that states why the program did not run.
 fn not_run(error: OffloadError) -> Failure {
     let exit = match error {
         OffloadError::Failed { .. } => Exit::Failed,

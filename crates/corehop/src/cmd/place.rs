@@ -218,7 +218,7 @@ fn on_this_host(args: &LivePlacementOptions) -> Result<Exit, Failure> {
     })
 }
 
-/// Says the answer. Standard output belongs to a program that was started.
+/// Prints the answer; on stderr if a started program owns stdout.
 fn say(of: &PlacementFindings, as_json: bool, beside_program: bool) -> Result<(), Failure> {
     let sentence = placement::sentence(of);
     if as_json {
@@ -233,20 +233,20 @@ fn say(of: &PlacementFindings, as_json: bool, beside_program: bool) -> Result<()
     )
 }
 
-/// The evidence of the answer, in lines that fit.
+/// The evidence behind the answer, wrapped to the terminal's width.
 fn evidence(of: &PlacementFindings) -> String {
     let page = stdout_layout();
     placement::text(of).lines().flat_map(|line| [page.wrap(line, 0), "\n".to_owned()]).collect()
 }
 
-/// The number of a process.
+/// Parses a process ID.
 pub(in crate::cmd) fn process(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| format!("name a process by its number: `pgrep {text}` finds the number"))
 }
 
 impl LivePlacementOptions {
-    /// The wishes, as the placer takes them.
+    /// The requested options, in the form that the placer needs.
     fn placing(&self) -> Placing {
         Placing {
             may_move: self.progress.is_some() && !self.dry_run,
@@ -277,7 +277,7 @@ impl LivePlacementOptions {
     }
 }
 
-/// Why nothing was placed.
+/// Converts a placing error to a failure that states why nothing was placed.
 pub(in crate::cmd) fn not_placed(error: PlacingError) -> Failure {
     let exit = match error {
         PlacingError::Failed { .. } => Exit::Failed,

@@ -116,7 +116,7 @@ impl Args {
     }
 }
 
-/// The line of a trial under way: on a terminal, on stderr.
+/// The progress line of a running trial, on stderr if that is a terminal.
 struct TrialLine(ProgressBar);
 
 impl PinTrialView for TrialLine {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Verbs with modes: `corehop place …` asks the verb's own question, `corehop place replay …` that of a mode.
+//! Verbs with modes: `corehop place …` runs the verb itself, `corehop place replay …` runs a mode.
 
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches, Subcommand};
 
-/// The question of a command line to a verb: its own, or that of a mode.
+/// The parsed arguments of a verb with modes: the arguments of the verb itself or of a mode.
 #[derive(Debug)]
 pub(crate) enum VerbOrMode<V, M> {
     /// The arguments of the verb itself.

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer of a verb: a sentence in plain words, and the evidence or the data that it sums up.
+//! The answer of a verb: a sentence in plain words, with the evidence or the data that the sentence summarises.
 //!
-//! Every verb ends through [`answer`], which alone decides where the sentence stands: first on a stdout that is read by
-//! a program or a pager, last on a terminal, where the last line is the one in view, and on stderr where stdout
-//! carries data.
+//! Every verb ends through [`answer`], which alone decides the position of the sentence: first if a program or a
+//! pager reads stdout, last on a terminal, where the last line is visible, and on stderr if stdout carries data.
 
 use super::{print, say, stderr_is_terminal, stdout_is_terminal, stdout_layout};
 use corehop_app::answer::Answer;
 use corehop_app::failure::{Exit, Failure};
 
-/// The other part of an answer, beside its sentence.
+/// The rest of an answer, in addition to its sentence.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AnswerBody<'a> {
     /// Text for people on stdout; may be empty.
@@ -20,10 +19,10 @@ pub(crate) enum AnswerBody<'a> {
     Beside(&'a str),
 }
 
-/// Ends a verb.
+/// Ends a verb by printing its sentence and the rest of its answer.
 ///
 /// # Errors
-/// Exit 6 where stdout cannot be written.
+/// Exit 6 if stdout cannot be written.
 pub(crate) fn answer(sentence: &str, rest: AnswerBody<'_>) -> Result<(), Failure> {
     let page = stdout_layout();
     let line = format!("{}\n", page.wrap(sentence, 0));
@@ -41,7 +40,7 @@ pub(crate) fn answer(sentence: &str, rest: AnswerBody<'_>) -> Result<(), Failure
     }
 }
 
-/// The sentence and the text in the order of the stream.
+/// Joins the sentence and the text in the order that suits the stream.
 fn ordered(line: &str, text: &str, is_terminal: bool) -> String {
     let gap = |joined: bool| if text.is_empty() || joined { "" } else { "\n" };
     if is_terminal {
@@ -51,7 +50,7 @@ fn ordered(line: &str, text: &str, is_terminal: bool) -> String {
     }
 }
 
-/// Ends a verb with the answer of a use case: as JSON where that is asked for, or as text.
+/// Ends a verb with the answer of a use case, as JSON if requested, else as text.
 ///
 /// # Errors
 /// As [`answer`].
@@ -78,7 +77,8 @@ pub(crate) fn either(
     }
 }
 
-/// The JSON answer with its sentence, which a script may want to show. Lists have no place for a sentence.
+/// Adds the sentence to the JSON answer, so that a script can show it. Lists have no field for a sentence and stay
+/// unchanged.
 fn with_sentence(json: &serde_json::Value, sentence: &str) -> serde_json::Value {
     let mut json = json.clone();
     if let Some(fields) = json.as_object_mut() {

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The output of a verb: the one way of text to stdout and to stderr.
+//! The output of a verb: all text for stdout and stderr passes through this module.
 //!
-//! Names of threads, programs and files are in both, and any user may choose such a name. So control characters are shown,
-//! and the terminal obeys none but the colours of [`TerminalLayout::paint`] and of clap. What cannot be written to stderr is lost, and
-//! nothing else is: the verb goes on, and its exit code is the same.
+//! Output contains names of threads, programs and files, which any user may choose. Control characters are
+//! therefore made visible, so that the terminal receives no control sequences except the colours of
+//! [`TerminalLayout::paint`] and of clap. Text that cannot be written to stderr is lost, without other effects: the
+//! verb continues, and its exit code does not change.
 
 use std::borrow::Cow;
+use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use console::Term;
 use corehop_plan::shown;
-use indicatif::ProgressBar;
+use indicatif::{ProgressBar, ProgressDrawTarget};
 
 pub(crate) mod answer;
 
@@ -23,15 +27,15 @@ pub(crate) use corehop_app::words::counted;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::layout::own_escape;
 
-/// Whether nothing but errors is wanted on stderr.
+/// Whether only errors are printed on stderr.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Whether `--quiet` was given: from now on stderr has nothing but errors.
+/// Stores whether `--quiet` was given; if so, only errors are printed on stderr from now on.
 pub(crate) fn quiet(is_wanted: bool) {
     QUIET.store(is_wanted, Ordering::Relaxed);
 }
 
-/// Whether stderr is to have nothing but errors.
+/// Whether only errors are to be printed on stderr.
 pub(crate) fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
@@ -50,15 +54,39 @@ impl From<Force> for bool {
     }
 }
 
-/// Says an error with its causes, and gives its code.
+/// Prints an error with its causes, and returns its exit code.
 pub(crate) fn report(failure: &Failure) -> ExitCode {
     say_headed(&format!("corehop: {}", failure.sentence()));
     failure.code().into()
 }
 
-/// A spinner for a person who waits; hidden with `--quiet`, and where stderr is no terminal.
+/// The number of times per second at which bars are drawn at most, as indicatif does on stderr.
+const BAR_HZ: u8 = 20;
+
+/// The variable with the number of an open file: the terminal of the program that started this one and reads its stderr.
+const BAR_FD: &str = "COREHOP_BAR_FD";
+
+/// Returns the terminal for progress bars: stderr, or the one that the starting program hands over. None with `--quiet`,
+/// and if neither is a terminal.
+pub(crate) fn bars() -> Option<ProgressDrawTarget> {
+    if is_quiet() {
+        return None;
+    }
+    let Some(handed) = std::env::var_os(BAR_FD) else {
+        return stderr_is_terminal().then(ProgressDrawTarget::stderr);
+    };
+    let path = Path::new("/proc/self/fd").join(handed);
+    let open = || File::options().read(true).write(true).open(&path).ok();
+    let (input, output) = (open()?, open()?);
+    let is_terminal = output.is_terminal();
+    is_terminal.then(|| ProgressDrawTarget::term(Term::read_write_pair(input, output), BAR_HZ))
+}
+
+/// A spinner for a person who waits; hidden without a terminal for bars.
 pub(crate) fn spinner() -> ProgressBar {
-    if is_quiet() { ProgressBar::hidden() } else { ProgressBar::new_spinner() }
+    let bar = ProgressBar::new_spinner();
+    bar.set_draw_target(bars().unwrap_or_else(ProgressDrawTarget::hidden));
+    bar
 }
 
 /// Whether a person reads standard output.
@@ -71,38 +99,39 @@ fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Says `text` that is no error on stderr. Where stderr takes no text, the text is lost.
+/// Prints `text`, which is not an error, on stderr. If stderr cannot be written, the text is lost.
 pub(crate) fn say(text: &str) {
     if !is_quiet() {
         say_always(text);
     }
 }
 
-/// Says `text` on stderr.
+/// Prints `text` on stderr, even with `--quiet`.
 fn say_always(text: &str) {
     let _lost = std::io::stderr().write_all(visible(text).as_bytes());
 }
 
-/// Says on stderr a line that is no error.
+/// Prints a line that is not an error on stderr.
 pub(crate) fn note(text: &str) {
     if !is_quiet() {
         say_headed(&format!("note: {text}"));
     }
 }
 
-/// Says on stderr a warning, which is no error, as it is.
+/// Prints a warning on stderr without changing its text.
 pub(crate) fn warn(text: &str) {
     say(&format!("corehop: {text}\n"));
 }
 
-/// Says an error, `head: text`, on stderr: in lines that fit for a person, in one line for a log, where it can be searched.
+/// Prints an error, `head: text`, on stderr: wrapped on a terminal, in a single line in a log, so that a search
+/// finds it.
 pub(crate) fn say_headed(text: &str) {
     let layout = TerminalLayout::new(width(), false);
     let text = if stderr_is_terminal() { layout.headed(text) } else { format!("{text}\n") };
     say_always(&text);
 }
 
-/// Shows the messages of panics like all text: a message can hold a name.
+/// Escapes the messages of panics like all other text, because a message can contain a name.
 pub(crate) fn show_panics() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -114,7 +143,7 @@ pub(crate) fn show_panics() {
     }));
 }
 
-/// `text` for a terminal: its own colours, and escapes for all other control characters.
+/// Prepares `text` for a terminal: keeps corehop's own colours, and escapes all other control characters.
 fn visible(text: &str) -> Cow<'_, str> {
     let mut parts = text.split(own_escape());
     let first = shown::lines(parts.next().unwrap_or_default());
@@ -124,8 +153,8 @@ fn visible(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The text of clap, a help or an error, on the stream that it belongs to. An error repeats `words`, and has no colours if
-/// these could be taken for some.
+/// Prints a help text or an error of clap on the proper stream. An error repeats `words`; the error has no colours
+/// if `words` could be mistaken for colour codes.
 pub(crate) fn of_clap(error: &clap::Error, words: &[std::ffi::OsString]) -> Result<Exit, Failure> {
     let plain = words.iter().any(|word| word.as_encoded_bytes().contains(&0x1b));
     let is_terminal = if error.use_stderr() { stderr_is_terminal() } else { stdout_is_terminal() };
@@ -141,7 +170,7 @@ pub(crate) fn of_clap(error: &clap::Error, words: &[std::ffi::OsString]) -> Resu
     print(&text).map(|()| Exit::Done)
 }
 
-/// Prints `text`. A reader that has seen enough and went away (`| head`) is no error.
+/// Prints `text`. A reader that closes the pipe early (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()) {
@@ -152,20 +181,20 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// The columns of the terminal; 100 where standard output is none.
+/// The width of the terminal in columns; 100 if stdout is not a terminal.
 pub(crate) fn width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// Whether a terminal is to show colours.
+/// Whether to use colours on a terminal.
 fn wants_colours() -> bool {
     let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     !dumb && !set("NO_COLOR")
 }
 
-/// The layout of what stdout is. No colours where it is not a terminal, where `NO_COLOR` is set
-/// (no-color.org), and on a terminal that calls itself dumb.
+/// The text layout that suits stdout. Colours are off if stdout is not a terminal, if `NO_COLOR` is set
+/// (no-color.org), and on a terminal of type `dumb`.
 pub(crate) fn stdout_layout() -> TerminalLayout {
     TerminalLayout::new(width(), stdout_is_terminal() && wants_colours())
 }

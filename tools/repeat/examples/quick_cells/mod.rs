@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The coverage of the intervals of simulated runs, for every cell of the preset `quick`.
 //!
-//! The simulated machine draws frames, orders and pairs of CPUs anew for each replicate, so the median
-//! over the replicates of all runs together is the truth, to a part in some thousands, and the
-//! interval of each run is to hold it as often as it says.
+//! The simulated machine draws frames, orders and pairs of CPUs anew for each replicate, so the median over the
+//! replicates of all runs together is the truth, to a part in some thousands. The intervals of the runs should
+//! contain that truth as often as their confidence level claims.
 
 use std::collections::BTreeMap;
 
@@ -19,19 +19,19 @@ use corehop_stats::ordered::{Interval, Ordered};
 use corehop_stats::quantile::median;
 use corehop_stats::summary::summarize;
 
-/// The replicates of a run.
+/// The number of replicates of a run.
 const REPLICATES: u32 = 10;
 
-/// The simulated runs.
+/// The parameters of the simulated runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuickRuns {
     /// The number of runs.
     pub(crate) runs: u64,
-    /// The samples of each replicate in every cell.
+    /// The number of samples of each replicate in every cell.
     pub(crate) samples: u32,
-    /// Working sets up to this size.
+    /// The size of the largest working set to include.
     pub(crate) most: Bytes,
-    /// Whether cells beside a load are among them.
+    /// Whether to include cells under a load.
     pub(crate) loaded: bool,
 }
 
@@ -41,11 +41,11 @@ pub(crate) struct IntervalCoverage {
     pub(crate) cell: CellKey,
     /// The median over the replicates of all runs, in microseconds.
     pub(crate) truth_us: f64,
-    /// Runs whose interval holds it.
+    /// The number of runs whose interval contains the truth.
     pub(crate) held: u32,
-    /// Runs that have an interval.
+    /// The number of runs with an interval.
     pub(crate) had: u32,
-    /// Whether replicates differ at all: where none does, there is nothing to hold.
+    /// Whether replicates differ at all; if none differ, the interval is a point and coverage has no meaning.
     pub(crate) differs: bool,
 }
 
@@ -56,7 +56,7 @@ struct CellRunResults {
     intervals: Vec<Interval>,
 }
 
-/// Every cell of `quick` that was asked for.
+/// Computes the coverage for every requested cell of `quick`.
 pub(crate) fn coverage(
     platform: &Platform,
     asked: QuickRuns,
@@ -100,7 +100,7 @@ fn middle(values: &[f64]) -> f64 {
     Ordered::new(values).map_or(f64::NAN, |sorted| median(&sorted))
 }
 
-/// The preset with so few samples and such cells only.
+/// The preset with the requested number of samples and the requested cells only.
 fn quick(platform: &Platform, asked: QuickRuns) -> Synthetic {
     let whole = Preset::Quick.synthetic(platform, None, None);
     let kept = |group: SamplingGroup| {

@@ -74,7 +74,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The next step with the model.
+/// The sentence that tells the user how to use the fitted model.
 fn next(file: Option<&Path>) -> String {
     match file.map(shown::path) {
         Some(file) => {

@@ -44,7 +44,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Predicts and prints.
+/// Predicts the gain, and prints the prediction.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let asked = match (&args.program, args.items, args.smr, args.mpmi) {
         (Some(program), Some(items), ..) => {
@@ -88,13 +88,13 @@ fn answer(args: &Args, gain: &MachineGain, asked: &GainSubject) -> Result<Exit, 
     Ok(Exit::Done)
 }
 
-/// A number from 0 to 1.
+/// Parses a share between 0 and 1.
 fn share(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|it| (0.0..=1.0).contains(it));
     value.ok_or_else(|| format!("`{text}` is not a share: write a number from 0 to 1"))
 }
 
-/// A number of misses.
+/// Parses a number of misses.
 fn misses(text: &str) -> Result<f64, String> {
     let value = text.parse().ok().filter(|it: &f64| it.is_finite() && *it >= 0.0);
     value.ok_or_else(|| format!("`{text}` is not a number of misses: write for example `12000`"))

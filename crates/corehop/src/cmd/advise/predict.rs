@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The option whose value has no answer, where the error is about one.
+/// The option whose value has no prediction, if the error concerns an option.
 fn option_of(error: &NoAnswer) -> Option<&'static str> {
     match error {
         NoAnswer::Unknown { field, .. } if field == "load" => Some("--load"),

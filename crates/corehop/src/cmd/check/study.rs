@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check study`
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use corehop_app::failure::{Exit, Failure};
@@ -11,7 +10,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
-use crate::output::{Force, is_quiet, stdout_layout, told};
+use crate::output::{Force, bars, stdout_layout, told};
 
 /// The verb and its modes.
 pub(crate) type Args = VerbOrMode<CountOptions, Mode>;
@@ -123,10 +122,8 @@ struct Bar(ProgressBar);
 
 impl Bar {
     fn new(sets: u64) -> Self {
-        if is_quiet() || !std::io::stderr().is_terminal() {
-            return Self(ProgressBar::hidden());
-        }
-        let bar = ProgressBar::new(sets);
+        let Some(terminal) = bars() else { return Self(ProgressBar::hidden()) };
+        let bar = ProgressBar::with_draw_target(Some(sets), terminal);
         // The template is a constant; where it could not be parsed the default would be shown.
         if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} sets, {eta} left") {
             bar.set_style(style);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop help --completions` and `--man`: what shells and `man` read, from the same definitions as
-//! the command line itself.
+//! `corehop help --completions` and `--man`: completion scripts and manual pages, generated from the definitions of
+//! the command line.
 
 use std::path::Path;
 
@@ -52,7 +52,7 @@ pub(super) fn manual(
     Ok(Exit::Done)
 }
 
-/// Adds the pages of a command and of those below it, each with the name of its file.
+/// Adds the manual pages of a command and of its subcommands, each with its file name.
 fn render(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> std::io::Result<()> {
     for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
         render(inner, pages)?;

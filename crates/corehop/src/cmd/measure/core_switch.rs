@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure core-switch`: the ladder of mechanisms, and from which point a core switch pays.
+//! `corehop measure core-switch`: compares switch mechanisms, and finds the call length from which a core switch
+//! pays off.
 
 use corehop_linux::live::{LiveMachineOptions, impossible_mechanisms};
 use corehop_plan::experiment::{CoreSwitch, ExperimentError};
@@ -18,7 +19,7 @@ use corehop_app::quantities::count;
 /// The heading of these options in the help.
 const HEADING: &str = "Core switches";
 
-/// Calls in a batch, and batches, on a simulated machine.
+/// The number of calls in a batch and the number of batches on a simulated machine.
 const SIMULATED: u32 = 10;
 
 /// Measures the cost of a core switch.
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     sleeping_batch: Option<u32>,
 }
 
-/// The default sizes of the calls that have one.
+/// The default data sizes, in bytes, for calls with a size.
 const BYTES: [u64; 3] = [64, 4 << 10, 64 << 10];
 
 impl Args {
@@ -116,7 +117,8 @@ impl Args {
         }
     }
 
-    /// A simulated machine has neither a kernel thread that polls nor the ways of other programs; the mechanisms of the kernel of 2009 are measured if named.
+    /// The default mechanisms. A simulated machine lacks polling kernel threads and the mechanisms of other
+    /// programs; the mechanisms of the kernel of 2009 are measured only on request.
     fn usual_mechanisms(&self) -> Vec<SwitchMechanism> {
         let is_live = self.to.on == LIVE;
         let usual = |it: &&SwitchMechanism| !it.is_strong() && (is_live || !it.is_live_only());
@@ -124,7 +126,8 @@ impl Args {
     }
 }
 
-/// Refuses a run of which no named mechanism is possible on this host. One of several is a row that says why.
+/// Rejects a run if this host supports none of the named mechanisms. If only some mechanisms are unsupported, their
+/// rows state the reason.
 fn refuse_if_all(
     named: &[SwitchMechanism],
     impossible: &[(SwitchMechanism, String)],
@@ -142,7 +145,7 @@ fn refuse_if_all(
     Err(Failure::says(Exit::NotPossible, sentence))
 }
 
-/// Leaves out the mechanisms that this host does not have, and says why.
+/// Removes the mechanisms that this host lacks, and prints the reasons.
 fn leave_out(mechanisms: &mut Vec<SwitchMechanism>, impossible: &[(SwitchMechanism, String)]) {
     mechanisms.retain(|it| impossible.iter().all(|(known, _)| known != it));
     for (mechanism, why) in impossible {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiments of scripted jobs: a preset, and options that override its values.
+//! The experiments with scripted jobs: a preset, and options that override the preset's values.
 
 use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::{Experiment, Length, Overrides, Preset};
@@ -206,7 +206,7 @@ impl JobOptions {
         self.precise.goal().unwrap_or(without)
     }
 
-    /// Refuses several CPUs for an experiment that measures on one.
+    /// Rejects several CPUs for an experiment that measures on a single CPU.
     fn one_cpu(&self, what: &str) -> Result<(), Failure> {
         let Some(cpus) = self.cpus.as_ref().filter(|cpus| cpus.len() > 1) else { return Ok(()) };
         let why = format!("--cpus is {cpus}, but {what} measures one CPU in a run: name one CPU");
@@ -326,7 +326,7 @@ impl LoadArgs {
     }
 }
 
-/// CPUs to use: at least one.
+/// Parses a non-empty list of CPUs.
 pub(super) fn some_cpus(text: &str) -> Result<CpuList, String> {
     match text.parse::<CpuList>() {
         Ok(cpus) if cpus.is_empty() => {
@@ -337,7 +337,7 @@ pub(super) fn some_cpus(text: &str) -> Result<CpuList, String> {
     }
 }
 
-/// The working-set size of a preemptor.
+/// Parses the working-set size of a preemptor.
 fn whole_pages(text: &str) -> Result<Bytes, String> {
     let size: Bytes =
         text.parse().map_err(|error: corehop_plan::units::UnitError| error.to_string())?;

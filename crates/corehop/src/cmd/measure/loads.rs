@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The requested background load.
+//! The options for background loads.
 
 use corehop_plan::experiment::Preset;
 use corehop_plan::platform::Platform;
@@ -41,7 +41,7 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// The load `realistic`, if there is a command for it.
+    /// The load `realistic`, if the options name a command for the load.
     pub(super) fn realistic(&self) -> Option<Load> {
         let cpus = self.load_cpus.clone().unwrap_or_default();
         Some(Load::Realistic { command: self.command.clone()?, cpus })
@@ -82,7 +82,7 @@ impl LoadArgs {
         }))
     }
 
-    /// Refuses options of other loads.
+    /// Rejects options that belong to another load than the requested load.
     pub(super) fn refuse_unused(&self) -> Result<(), Failure> {
         let load = self.load.as_deref();
         let unless =
@@ -101,7 +101,7 @@ impl LoadArgs {
         )
     }
 
-    /// Refuses options of other loads where the usual loads are idle and constructed.
+    /// Rejects load options if the experiment uses its default loads, idle and constructed.
     pub(super) fn refuse_without_load(&self) -> Result<(), Failure> {
         if self.load.is_some() {
             return self.refuse_unused();
@@ -117,7 +117,7 @@ impl LoadArgs {
         )
     }
 
-    /// Warns if a load of the preset is not measured.
+    /// Warns if the run leaves out a load of the preset.
     pub(super) fn say_what_is_left_out(&self, preset: Preset) {
         let given = self.load.is_some() || self.command.is_some();
         if preset.has_realistic() && !given {

@@ -59,7 +59,7 @@ enum ExperimentCommand {
     Plan(Box<plan::Args>),
 }
 
-/// Measures.
+/// Runs the requested experiment.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     match &args.experiment {
         ExperimentCommand::Synthetic(it) => it.run(),

@@ -12,15 +12,15 @@ use corehop_app::failure::{Exit, Failure};
 use corehop_app::here::found;
 use corehop_app::input;
 
-/// The word for this host.
+/// The value of `--on` for this host.
 pub(crate) const LIVE: &str = "live";
 
-/// The description of the machine named by `on`.
+/// The platform description of the machine that `on` names.
 pub(crate) fn platform(on: &str) -> Result<Platform, Failure> {
     if on == LIVE { found(&SysRoot::live()) } else { input::platform(on) }
 }
 
-/// The partitioning of that machine, if it can be partitioned.
+/// The partitioning of the machine, if the machine can be partitioned.
 pub(super) fn partitioning(
     on: &str,
     platform: &Platform,
@@ -35,8 +35,8 @@ pub(super) fn partitioning(
     Ok(partitioning)
 }
 
-/// The machine that `on` names, which `platform` describes; a simulated one shared out, and all of its
-/// caches simulated or some of their sets.
+/// Creates the machine that `on` names and `platform` describes. A simulated machine gets the requested
+/// partitioning and sampling of cache sets.
 pub(super) fn machine(
     on: &str,
     platform: Platform,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The outline of a run, in text.
+//! The outline of a run: a text that describes the run before it starts.
 
 use std::time::Duration;
 
@@ -27,14 +27,14 @@ pub(in crate::cmd) fn of_experiment(
     of_text(&outline(&empty, &units, Some(replicates as usize), platform), &units)
 }
 
-/// Ends with a plan as data.
+/// Ends the command by printing a plan as JSON.
 fn of_json(plan: &Plan) -> Result<Exit, Failure> {
     let sentence = "This is a plan; nothing ran. `corehop measure plan FILE` runs the plan.";
     answer(sentence, AnswerBody::Data(&format!("{}\n", plan.to_json())))?;
     Ok(Exit::Done)
 }
 
-/// Ends with an outline.
+/// Ends the command by printing an outline.
 fn of_text(text: &str, units: &[SamplingUnit]) -> Result<Exit, Failure> {
     let projected = SamplingUnit::projected(units);
     let time = if projected > Nanos::default() {
@@ -60,7 +60,7 @@ pub(in crate::cmd) fn of_plan(
     of_text(&outline(plan, &plan.units(), replicates, platform), &plan.units())
 }
 
-/// The units of a plan with their sample counts, the projected time, and what cannot be measured.
+/// The outline of a plan: its units with sample counts, the projected time, and the parts that cannot be measured.
 fn outline(
     plan: &Plan,
     units: &[SamplingUnit],
@@ -80,7 +80,7 @@ fn outline(
     all.flat_map(|line| [line, "\n".to_owned()]).collect()
 }
 
-/// The same time for the standard library.
+/// Converts a time to the standard library's type.
 pub(in crate::cmd) fn duration(time: Nanos) -> Duration {
     Duration::from_nanos(time.get())
 }

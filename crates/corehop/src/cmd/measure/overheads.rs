@@ -73,7 +73,7 @@ fn is_csv(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "csv")
 }
 
-/// The table by the number of tasks.
+/// Formats the overheads as a table by number of tasks.
 fn as_table(ended: &RunOutcome) -> String {
     let facts = OverheadFacts::of(&ended.provenance.machine).unwrap_or_default();
     csv(&ended.tally.overheads(), facts.table_to())

@@ -7,7 +7,7 @@ use corehop_app::failure::{Exit, Failure};
 
 /// The heading of these options in the help.
 const HEADING: &str = "Simulated machine (--on NAME or FILE)";
-/// The largest number of ways.
+/// The largest number of cache ways.
 const MOST: u32 = 32;
 
 /// The page placement and cache partitioning of a simulated machine.
@@ -48,7 +48,7 @@ pub(super) struct SetSamplingOptions {
 }
 
 impl SetSamplingOptions {
-    /// The choice; the usual one is [`Sampling::Large`].
+    /// The chosen sampling; the default is [`Sampling::Large`].
     pub(super) const fn sampling(self) -> Sampling {
         match (self.sampled, self.exact) {
             (true, _) => Sampling::Most,
@@ -63,7 +63,7 @@ impl SetSamplingOptions {
 struct NumberList(Vec<u32>);
 
 impl PartitioningOptions {
-    /// The given option, if any.
+    /// The name of a given partitioning or sampling option, if any.
     fn given(&self, sampling: Sampling) -> Option<&'static str> {
         let options = [
             ("--sampled", sampling == Sampling::Most),
@@ -78,7 +78,7 @@ impl PartitioningOptions {
         options.into_iter().find(|&(_, given)| given).map(|(name, _)| name)
     }
 
-    /// Refuses them on this host: corehop does not partition it.
+    /// Rejects these options on this host, which corehop does not partition.
     pub(super) fn refuse(&self, sampling: Sampling) -> Result<(), Failure> {
         let Some(name) = self.given(sampling) else { return Ok(()) };
         let what = format!(

@@ -65,7 +65,7 @@ impl Args {
     }
 }
 
-/// Why the measured thread must not be real-time.
+/// The reason for which the measured thread must not be real-time, if `no_real_time` is set.
 pub(super) fn refused(no_real_time: bool) -> Option<String> {
     no_real_time.then(|| "--no-real-time was given".to_owned())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure program-costs`: what a preemption and a migration cost a given program.
+//! `corehop measure program-costs`: the costs of a preemption and of a migration for a given program.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -23,7 +23,7 @@ use corehop_app::quantities::{count, percent};
 /// The heading of these options in the help.
 const HEADING: &str = "Events";
 
-/// Rounds of a program with progress, and of a command that is run again and again.
+/// The default numbers of rounds: for a program that reports progress, and for a command that runs again and again.
 const ROUNDS: [u32; 2] = [50, 10];
 
 /// Cause preemptions and migrations in a program, and measure how much more CPU time the same progress takes.

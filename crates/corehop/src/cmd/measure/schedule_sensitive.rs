@@ -29,7 +29,8 @@ use corehop_app::task_files;
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
 
-/// The numbers of tasks for overheads, the sets of each, which are its replicates, and the duration of each set.
+/// The defaults for overheads: the numbers of tasks, the number of sets (replicates) for each, and the duration of
+/// each set.
 const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
 const OVERHEADS_SETS: u32 = 8;
 const OVERHEADS_DURATION: Nanos = Nanos::from_millis(400);
@@ -96,7 +97,7 @@ impl Args {
         self.to.carry_out(platform, &experiment, &self.draws, extent, options)
     }
 
-    /// Idle, and with a polluter on each CPU, as in Bastoni et al., section 4.1.
+    /// The default loads: idle, and a polluter on each CPU, as in Bastoni et al., section 4.1.
     fn usual_loads(&self, platform: &Platform) -> Vec<Load> {
         let polluter = self.load.polluter.clone().unwrap_or_else(|| Preset::polluter(platform));
         let cpus = self.load.load_cpus.clone().unwrap_or_default();
@@ -145,10 +146,10 @@ pub(super) struct TaskArgs {
     pub(super) allow_system: bool,
 }
 
-/// A scheduler, and its name if several could be loaded.
+/// A scheduler, with its name if several schedulers of that kind could be loaded.
 type NamedScheduler = (Scheduler, Option<String>);
 
-/// The other options.
+/// The options that do not belong to task sets.
 #[derive(Debug)]
 struct TaskSetRequest<'a> {
     platform: &'a Platform,
@@ -156,7 +157,7 @@ struct TaskSetRequest<'a> {
     preset: Preset,
     loads: Vec<Load>,
     cpus: CpuList,
-    /// Copies of this working set with these sizes and write ratios.
+    /// The working set to copy with other sizes and write ratios.
     like: WorkingSet,
     sizes: &'a [Bytes],
     ratios: &'a [f64],
@@ -192,7 +193,7 @@ impl TaskArgs {
         })
     }
 
-    /// The task sets for measuring overheads: small ones, one for each number of tasks.
+    /// The task sets for measuring overheads: one small set for each number of tasks.
     pub(super) fn of_overheads(
         &self,
         platform: &Platform,
@@ -233,7 +234,7 @@ impl TaskArgs {
     }
 }
 
-/// The tasks of a file, on the number of CPUs it states, and the scheduler that it states.
+/// The tasks of a file, with the number of CPUs and the scheduler that the file states.
 fn of_file(
     path: &Path,
     asked: &TaskSetRequest<'_>,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure shared-data`: gangs, on this host or a simulated machine, into a file.
+//! `corehop measure shared-data`: runs gangs on this host or on a simulated machine, and writes their run times to
+//! a file.
 
 use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::{MOST_THREADS, SharedData};
@@ -67,14 +68,14 @@ pub(crate) struct Args {
     rounds: Option<u64>,
 }
 
-/// The default sizes of each program.
+/// The default numbers of items of each program.
 const ITEMS: [u64; 3] = [100, 10_000, 1_000_000];
-/// The default rounds and runs on a simulated machine, and the runs and replicates on a live one.
+/// The default amount of work: rounds and runs on a simulated machine, runs and replicates on a live machine.
 const SIMULATED_STEPS: u64 = 100_000;
 const SIMULATED_SAMPLES: u32 = 4;
 const LIVE_SAMPLES: u32 = 240;
 const LIVE_REPLICATES: u32 = 24;
-/// The default lines and instructions of a hand-over through a local socket: see the study
+/// The default numbers of lines and of instructions of a hand-over through a local socket: see the study
 /// `kamali-4-6`.
 const HANDED_OVER: u64 = 66;
 const HAND_OVER_INSTRUCTIONS: u32 = 10_000;
@@ -89,7 +90,7 @@ fn or<'a, T>(given: &'a [T], usual: &'a [T]) -> &'a [T] {
 }
 
 impl Args {
-    /// Refuses options of programs that are not run.
+    /// Rejects options of programs that are not requested.
     fn refuse_of_other_programs(&self) -> Result<(), Failure> {
         let runs = |word: &str| {
             self.programs.is_empty() || self.programs.iter().any(|program| program == word)
@@ -134,7 +135,8 @@ impl Args {
         }
     }
 
-    /// An exchange in all sizes and ways; one message at a time is handed over through the system.
+    /// The exchange programs, for all sizes and channels; exchanges through the system hand over one message at a
+    /// time.
     fn exchanges(&self) -> Vec<GangProgram> {
         let of = |&through: &Channel| {
             let (usual, instructions) = match through {
@@ -151,7 +153,7 @@ impl Args {
         self.channels().iter().flat_map(of).collect()
     }
 
-    /// One program in all its sizes.
+    /// The programs of the kind `word`, for all sizes.
     fn sizes(&self, word: &str) -> Vec<GangProgram> {
         match word {
             "exchange" => return self.exchanges(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure supply`: the times in which CPUs do not supply their time.
+//! `corehop measure supply`: finds the intervals in which CPUs give no time to user threads.
 
 use corehop_linux::live::LiveMachineOptions;
 use corehop_plan::experiment::MeasuredSupply;
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     threshold: Option<Nanos>,
 }
 
-/// The time for which each CPU is watched, unless another is named.
+/// The default time for which each CPU is observed.
 const WATCHED: Nanos = Nanos::from_secs(10);
 
 impl Args {

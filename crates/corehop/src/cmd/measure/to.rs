@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The machine of a plan and the destination of its rows: options of every experiment with a plan.
+//! The options for the machine of a plan and for the destination of its rows, common to all experiments with a
+//! plan.
 
 use std::path::PathBuf;
 
@@ -81,7 +82,7 @@ pub(in crate::cmd) struct SeedOptions {
 }
 
 impl SeedOptions {
-    /// Whether to go on with an interrupted run.
+    /// Whether to resume an interrupted run.
     pub(in crate::cmd) const fn resumes(&self) -> bool {
         self.again.resume
     }
@@ -97,7 +98,7 @@ pub(in crate::cmd) struct Precise {
 }
 
 impl Precise {
-    /// The goal, if there is a precision.
+    /// The precision goal, if a precision is requested.
     pub(in crate::cmd) fn goal(&self) -> Option<Goal> {
         let precision = |relative| Goal::Precision(Precision { relative, alpha: 0.05 });
         self.precision.map(precision)
@@ -110,7 +111,7 @@ pub(in crate::cmd) struct Extent {
     pub(in crate::cmd) goal: Goal,
     /// The requested number of replicates.
     pub(in crate::cmd) replicates: Option<u32>,
-    /// The working sets that a simulated machine simulates in some of the sets of its caches only.
+    /// The rule for sampling cache sets on a simulated machine.
     pub(in crate::cmd) sampling: Sampling,
 }
 
@@ -158,7 +159,7 @@ impl To {
         self.out.tell(&answer)
     }
 
-    /// A run of everything in one replicate.
+    /// The run options for the whole plan in one replicate.
     pub(in crate::cmd) fn to_run(&self, resume: bool) -> Result<RunOptions, Failure> {
         let destination = self.out.destination(resume);
         if destination.is_none() {
@@ -170,7 +171,7 @@ impl To {
 }
 
 impl Out {
-    /// A run of everything in one replicate.
+    /// The run options for the whole plan in one replicate.
     pub(in crate::cmd) fn to_run(&self, destination: Option<Destination>) -> RunOptions {
         RunOptions {
             destination,
@@ -183,7 +184,7 @@ impl Out {
         }
     }
 
-    /// Ends a run with its answer; where stdout has the rows, with the sentence alone.
+    /// Ends a run with its answer; if stdout carries the rows, prints only the sentence.
     pub(in crate::cmd) fn tell(&self, of: &Answer) -> Result<Exit, Failure> {
         if self.stream.is_some() {
             answer(&of.sentence, AnswerBody::Beside(""))?;
@@ -197,7 +198,7 @@ impl Out {
         told(of, false)
     }
 
-    /// Whether stdout is for an answer or a stream.
+    /// Whether stdout carries a JSON answer or a stream of rows.
     pub(in crate::cmd) const fn wants_stdout(&self) -> bool {
         self.json || self.stream.is_some()
     }
@@ -240,7 +241,7 @@ impl Extent {
     }
 }
 
-/// The time budget of a run.
+/// Parses the time budget of a run.
 fn budget(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if time.get() == 0 => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The job that a trace is: a program's accesses, from a file.
+//! The options for a traced job: a program's memory accesses, read from a file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::output;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::input;
 
-/// Options about jobs of other kinds. clap drops a `requires` whose option conflicts with a given option, so that every
-/// option of a trace states these conflicts.
+/// The options for jobs of other kinds. clap ignores a `requires` whose option conflicts with a given option, so
+/// every trace option states these conflicts.
 const INSTEAD_OF_TRACE: [&str; 5] = ["workload", "wss", "write_ratio", "pattern", "chains"];
 
 /// A trace in place of a working set.
@@ -62,7 +62,7 @@ pub(super) struct TraceArgs {
 }
 
 impl TraceArgs {
-    /// The working set of the trace, if there is one.
+    /// The working set of the trace, if a trace is given.
     pub(super) fn set(&self) -> Result<Option<WorkingSet>, Failure> {
         let Some(path) = &self.trace else { return Ok(None) };
         let name = if path.as_os_str() == "-" {

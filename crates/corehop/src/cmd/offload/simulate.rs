@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Off-load on a simulated machine: the policies side by side.
+//! Off-load on a simulated machine: compares the policies.
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A kept placement written down, in place of a placer that goes on.
+//! Writes a kept placement as a configuration that replaces a running placer.
 
 use corehop_decide::placer::log::PlacementFindings;
 use corehop_decide::placer::pin::{Pin, PinHost};
@@ -35,21 +35,21 @@ impl From<PlacementFormat> for Emit {
     }
 }
 
-/// The form and the file of what is emitted.
+/// The format and the file of the emitted configuration.
 #[derive(Debug)]
 pub(super) struct Emission {
     pub(super) form: Emit,
-    /// None for stdout.
+    /// The output file; None for stdout.
     pub(super) file: Option<OutputFile>,
-    /// Whether a program was started, to which standard output belongs.
+    /// Whether corehop started a program, which then owns stdout.
     pub(super) beside_program: bool,
 }
 
 impl Emission {
-    /// Writes the placement that was kept, or says that there is none and why.
+    /// Writes the kept placement, or prints why no placement was kept.
     ///
     /// # Errors
-    /// Exit 6 where the file or stdout cannot be written.
+    /// Exit 6 if the file or stdout cannot be written.
     pub(super) fn say(
         &self,
         seen: &PlacementFindings,
@@ -66,7 +66,7 @@ impl Emission {
         Ok(if is_whole { Exit::Done } else { Exit::No })
     }
 
-    /// Without a placement a file stays as it is.
+    /// Writes the configuration to its destination; without a placement, the file stays unchanged.
     fn hand_out(
         &self,
         text: &str,
@@ -88,7 +88,7 @@ impl Emission {
     }
 }
 
-/// The placement that was kept, with the processes as they are now.
+/// The kept placement, with the present processes.
 fn of(
     seen: &PlacementFindings,
     platform: &Platform,

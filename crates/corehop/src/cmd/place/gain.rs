@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The gain of sharing on this machine, from the user's file.
+//! The model of the gain from sharing on this machine, read from the user's file.
 
 use std::path::Path;
 
@@ -13,10 +13,10 @@ use crate::output::note;
 use corehop_app::failure::Failure;
 use corehop_app::input;
 
-/// The model in a file, with a note where it is of another machine.
+/// Reads the model from a file; adds a note if the model belongs to another machine.
 ///
 /// # Errors
-/// Exit 4 for a file that is no such model.
+/// Exit 4 if the file contains no such model.
 pub(super) fn of_machine(
     path: Option<&Path>,
     platform: &Platform,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A log of the placer, played back.
+//! Replays a log of the placer.
 
 use std::io::BufReader;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Plays a log back, and says whether the placer decides as it did.
+/// Replays a log, and prints whether the placer makes the logged decisions again.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let log = args.log.as_path();
     let gain = match &args.model {

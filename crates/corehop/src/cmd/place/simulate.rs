@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A placer on a simulated machine.
+//! Runs the placer on a simulated machine.
 
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::place::simulate;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Places pairs of threads on the machine that is named, and says what came of it.
+/// Places pairs of threads on the named machine, and prints the effect.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let machine = args.on.as_str();
     if machine == on::LIVE {

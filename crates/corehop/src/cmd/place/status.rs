@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The line of a placer under way: on a terminal, on stderr, renewed with every window.
+//! The status line of a running placer: shown on stderr if that is a terminal, and updated after every window.
 
 use corehop_app::place::{PlacingView, WindowLine};
 use corehop_decide::placer::Action;
@@ -10,10 +10,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::output::spinner;
 
-/// The present step of a placer, on a terminal; nothing elsewhere.
+/// The status display of a placer; hidden without a terminal.
 #[derive(Debug)]
 pub(super) struct PlacerProgress {
-    /// Draws on stderr, and hides where that is no terminal.
+    /// The progress line on stderr; hidden without a terminal.
     line: ProgressBar,
     state: WindowLine,
 }
@@ -30,14 +30,14 @@ impl PlacerProgress {
 }
 
 impl PlacingView for PlacerProgress {
-    /// Renews the line after a window.
+    /// Updates the status line after a window.
     fn window(&mut self, activity: &Activity, actions: &[Action]) {
         self.line.set_message(self.state.after(activity, actions));
         // A steady tick is a thread, and indicatif panics if the system starts none.
         self.line.tick();
     }
 
-    /// Says advice at once, above the line: the program that is placed may go on for long.
+    /// Prints advice at once, above the status line, because the placed program may run for a long time.
     fn advice(&self, answer: &PlacementFindings, actions: &[Action]) {
         let advises = actions.iter().any(|it| matches!(it, Action::Advise(_)));
         if advises && self.state.goes_on() {
@@ -45,7 +45,7 @@ impl PlacingView for PlacerProgress {
         }
     }
 
-    /// Lets others write to stderr.
+    /// Runs `write`, which can print to stderr without disturbing the status line.
     fn beside(&self, write: &mut dyn FnMut()) {
         self.line.suspend(write);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The costs of wake-ups that a placer begins with.
+//! The wake-up costs with which a placer starts.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use corehop_system::discover::SysRoot;
 
 use crate::output::note;
 
-/// The time for which wake-ups are measured, at most.
+/// The longest time for which wake-ups are measured.
 const LONG: Duration = Duration::from_millis(200);
 
-/// Measures wake-ups: the costs that the placer predicts with, and the whole finding with its reasons.
+/// Measures wake-ups. Returns the costs that the placer uses for predictions, and the whole finding with its
+/// reasons.
 pub(super) fn measured(platform: &Platform) -> (WakeCosts, WakeCost) {
     let batches = wake_batches(platform, LONG);
     let times = WakeTimes::of(&batches).unwrap_or_else(|| {

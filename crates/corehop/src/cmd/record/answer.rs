@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The answer of a recording: text or JSON, and the files that show the recording.
+//! The answer of a recording: text or JSON, and the files with the page, the trace and the metrics of the
+//! recording.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -35,7 +36,7 @@ pub(super) struct DrawingOptions {
 }
 
 impl DrawingOptions {
-    /// The files for the page, the trace and the metrics; `inputs` are the files that none of them may be.
+    /// The output files for the page, the trace and the metrics, none of which may be one of `inputs`.
     pub(super) fn files(
         &self,
         inputs: &[Option<&Path>],
@@ -46,41 +47,41 @@ impl DrawingOptions {
         OutputFile::all_asked(paths, &inputs, force)
     }
 
-    /// Whether a file is written from the rows.
+    /// Whether an output file needs the recorded rows.
     pub(super) const fn wants_rows(&self) -> bool {
         self.trace.is_some()
     }
 
-    /// The folder for rows that have no file, if rows are needed.
+    /// The folder for temporary rows, if rows are needed and have no file of their own.
     pub(super) fn spool(&self) -> Option<PathBuf> {
         self.trace.as_deref().map(spool_folder)
     }
 }
 
-/// The target of a text.
+/// The stream for the text of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum TextTarget {
-    /// A trace was read, and no program needs stdout.
+    /// The text goes to stdout, because the recording comes from a trace and no program uses stdout.
     Stdout,
-    /// The program has stdout.
+    /// The text goes to stderr, because the program uses stdout.
     Stderr,
-    /// The rows are on stdout, and the text would disturb them.
+    /// No text is printed, because the rows on stdout must stay undisturbed.
     Nowhere,
 }
 
-/// The form of an answer.
+/// The format and the destination of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RecordingAnswer {
     /// Whether the answer is JSON.
     pub(super) json: bool,
-    /// The target of the text, unless the answer is JSON.
+    /// The stream for the text, unless the answer is JSON.
     pub(super) text: TextTarget,
     /// Whether the program ran in blocks.
     pub(super) is_repeated: bool,
 }
 
 impl RecordingAnswer {
-    /// Writes the drawings of a recording, and prints the answer.
+    /// Writes the page, trace and metrics of a recording, and prints the answer.
     pub(super) fn give(
         self,
         ended: &RunOutcome,
@@ -132,7 +133,8 @@ impl RecordingAnswer {
     }
 }
 
-/// The folder for rows that `trace` is written from: that of the trace, which is as large, unless that is a device.
+/// The folder for the temporary rows from which `trace` is written: the folder of the trace, because both need
+/// similar space, unless the trace is a device.
 fn spool_folder(trace: &Path) -> PathBuf {
     let folder = trace.parent().filter(|folder| !folder.as_os_str().is_empty());
     match folder.unwrap_or(Path::new(".")) {
@@ -141,7 +143,7 @@ fn spool_folder(trace: &Path) -> PathBuf {
     }
 }
 
-/// The recorded absences, from the file of the run or the one without a name.
+/// The recorded absences, from the run's file or its unnamed temporary file.
 pub(super) fn recorded_rows(ended: &mut RunOutcome) -> Result<Option<Reader<File>>, Failure> {
     match (ended.files.first(), ended.spool.take()) {
         (Some(path), _) => input::open(path).map(Some),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options of runs that are repeated and compared: `--repeat`, `--arm`.
+//! The options for runs that are repeated and compared: `--repeat`, `--arm`.
 
 use corehop_plan::experiment::{Argument, Arm, ProgramArms, ProgramError, Target};
 
@@ -9,7 +9,7 @@ use corehop_app::failure::{Exit, Failure};
 /// The heading of these options in the help.
 const HEADING: &str = "Does a change pay?";
 
-/// The number of blocks with an arm, if none is asked for.
+/// The default number of blocks if arms are compared.
 const USUAL_REPEAT: u32 = 20;
 
 /// Runs in arms.
@@ -28,7 +28,7 @@ pub(super) struct ArmArgs {
 }
 
 impl ArmArgs {
-    /// The experiment of repeated runs, if runs are to be repeated.
+    /// The experiment of repeated runs, if repetition is requested.
     pub(super) fn experiment(
         &self,
         target: &Target,
@@ -54,7 +54,7 @@ impl ArmArgs {
         self.repeat.unwrap_or(USUAL_REPEAT)
     }
 
-    /// The seed of the order, and whether to go on with an interrupted run.
+    /// The options for the random order and for resuming an interrupted run.
     pub(super) const fn draws(&self) -> &SeedOptions {
         &self.draws
     }
@@ -76,8 +76,8 @@ fn arm(text: &str) -> Result<Arm, String> {
     Ok(Arm { name: name.trim().to_owned(), prefix })
 }
 
-/// The words of a command, as a shell takes them apart: at blanks, except within quotes or behind a
-/// backslash. Nothing is expanded.
+/// Splits a command into words as a shell does: at blanks, except within quotes or after a backslash. No expansion
+/// takes place.
 fn words(text: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None::<char>);
     let mut rest = text.chars();

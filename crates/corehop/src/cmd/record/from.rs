@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop record from`: a trace of another program as a recording.
+//! `corehop record from`: reads a trace from another tool as a recording.
 
 use std::path::{Path, PathBuf};
 
@@ -79,7 +79,7 @@ impl FromOptions {
         answer.give(&ended, rows, drawings)
     }
 
-    /// The costs that are named. The costs of this host apply to this host alone.
+    /// The costs that the options name. The costs of this host are used only for traces from this host.
     fn costs(&self) -> Result<ChosenCosts, Failure> {
         let request = self.costs.request();
         if request.is_given() || self.platform.is_none() {

@@ -49,7 +49,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     told(&answer?, args.json)
 }
 
-/// This host.
+/// The live machine for calibration: this host.
 #[derive(Debug)]
 pub(super) struct Live;
 

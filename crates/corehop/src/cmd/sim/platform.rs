@@ -65,7 +65,7 @@ struct DescriptionOptions {
     force: Force,
 }
 
-/// The interval at which a watched pair is sampled.
+/// The sampling interval for an observed pair of CPUs.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 impl PlatformMeasurementOptions {
-    /// Measures this host, and describes it.
+    /// Measures this host, and creates its description.
     pub(crate) fn run(&self) -> Result<Exit, Failure> {
         let files = self.described.files(None)?;
         let mut platform = found(&SysRoot::live())?;
@@ -103,7 +103,7 @@ impl DescriptionOptions {
         OutputFile::all_asked(paths, &inputs, self.force)
     }
 
-    /// Writes what was asked for, and prints the description.
+    /// Writes the requested files, and prints the description.
     fn answer(
         &self,
         platform: &Platform,
@@ -125,7 +125,7 @@ impl DescriptionOptions {
     }
 }
 
-/// The size of the machine, and whether its description can be trusted.
+/// The sentence that states the machine's size and whether its description is trustworthy.
 fn sentence(platform: &Platform) -> String {
     let of = |count: usize, noun| counted(count as u64, noun);
     let doubted = label::checks(platform).iter().filter(|it| is_contradicted(it.1)).count();
@@ -151,7 +151,7 @@ fn is_contradicted(check: &Check) -> bool {
     matches!(check, Check::Contradicted { .. })
 }
 
-/// Measures this host, watches it, and enters the results. Shows its progress on a terminal.
+/// Measures and observes this host, and adds the results to the platform; shows the progress on a terminal.
 pub(super) fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {
     let bar = spinner();
     let mut progress = |doing: &str| {
@@ -169,7 +169,8 @@ pub(super) fn measure(platform: &mut Platform, long: Duration) -> Result<(), Fai
     Ok(())
 }
 
-/// The platform, its classes of CPU pairs with an instance of each, and the classes it lacks.
+/// The platform as JSON, with its classes of CPU pairs, an example of each, and the classes that the platform
+/// lacks.
 fn json(platform: &Platform) -> serde_json::Value {
     let usable = platform.usable();
     let class = |affinity: Affinity| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop sim validate-host`: a description of a host against the host.
+//! `corehop sim validate-host`: compares a description of a host with measurements on that host.
 
 use std::path::{Path, PathBuf};
 
@@ -47,7 +47,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// Compares, with the live samples of a file or of a run now.
+/// Compares the description with live samples, from a file or from a new run.
 pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     let path = args.file.as_path();
     let (platform, file) = (input::platform_in(path)?, shown::path(path));
@@ -71,7 +71,7 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if sheet.missed().is_empty() { Exit::Done } else { Exit::No })
 }
 
-/// The samples of a file, which must be of this host.
+/// Reads the samples of a file, which must come from this host.
 fn of_host(
     platform: &Platform,
     samples: Vec<Sample>,
@@ -92,7 +92,7 @@ fn of_host(
     }
 }
 
-/// The quick experiment now; None where it was interrupted.
+/// Runs the quick experiment; None if the run was interrupted.
 fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<Sample>>, Failure> {
     let here = found(&SysRoot::live())?;
     if let Some(why) = here.difference(platform, "the description has") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop advise fit` of files of `measure shared-data`: the gain of threads from being together.
+//! `corehop advise fit` of files of `measure shared-data`: the speed-up of threads that run close together.
 
 use corehop_report::gains;
 use corehop_results::Results;
@@ -9,7 +9,7 @@ use crate::output::{AnswerBody, OutputFile, answer};
 use corehop_app::failure::{Exit, Failure, refuse};
 use corehop_app::input;
 
-/// Fits the forms, and writes or prints them.
+/// Fits the model forms, and writes or prints the fitted models.
 pub(super) fn run(
     args: &Args,
     data: &Results,
