@@ -42,7 +42,8 @@
 //!   line from the exclusive cache. A mostly exclusive cache treats lines that are held alone in this way; a shared
 //!   line enters the mostly exclusive cache when the first inner cache drops that line, and stays when the line is
 //!   read, until a CPU writes the line. No source says whether a processor recognises sharers by the state of a
-//!   line alone. A non-inclusive cache is filled on the way in, and takes dirty lines that leave the caches inside.
+//!   line alone. AMD says that family 15h evicts unshared lines first, which is not simulated. A non-inclusive cache
+//!   is filled on the way in, and takes dirty lines that leave the caches inside.
 //! - A cache stores a new line before the displaced line arrives further out.
 //!
 //! Across roots (packages, or parts of them without a common cache): under MESI a modified line goes to memory when
