@@ -117,6 +117,9 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
 /// The byte-order mark that some editors and shells write before UTF-8 text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
+/// The bytes of a stream that are read before its reader sees any: readers know formats by their first bytes.
+const BEGINNING: u64 = 4096;
+
 /// The contents of a text file, or of standard input (`-`), without a byte-order mark; errors name the file.
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
@@ -140,10 +143,10 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     let mut source = text_source(path)?;
     let mut first = Vec::new();
-    let read = source.by_ref().take(MARK.len() as u64).read_to_end(&mut first);
+    let read = source.by_ref().take(BEGINNING).read_to_end(&mut first);
     read.map_err(|error| Failure::new(Exit::Usage, error).context(shown::path(path)))?;
-    if first == MARK {
-        first.clear();
+    if first.starts_with(MARK) {
+        first.drain(..MARK.len());
     }
     Ok(Box::new(BufReader::new(std::io::Cursor::new(first).chain(source))))
 }

@@ -49,7 +49,10 @@ fn a_platform_that_lacks_what_several_cores_share_is_told_what_a_simulation_take
     fs::write(&path, platform.to_toml()).unwrap();
     let (_, notes) = answer_with_notes(&[path.to_str().unwrap()]);
     assert!(notes.contains("[[server]]") && notes.contains("shared_l3, other_package"), "{notes}");
-    assert!(notes.contains("[[tlb]]: none") && notes.contains("[core]: no parallelism"), "{notes}");
+    assert!(
+        notes.contains("[[tlb]]: no TLB") && notes.contains("[core]: no parallelism"),
+        "{notes}"
+    );
 }
 
 /// The error of a command, with its exit code.

@@ -207,7 +207,7 @@ mod tests {
         let text = lower(true).provenance();
         assert!(text.contains("interrupts are not, stolen time is. No BPF"), "{text}");
         assert!(text.ends_with("no CAP_BPF: use setcap"), "{text}");
-        assert!(lower(false).provenance().contains("stolen time is not told"));
+        assert!(lower(false).provenance().contains("stolen time is not distinguished"));
         assert!(
             lower(true).sees(InterruptCounter::Switches)
                 && !lower(true).sees(InterruptCounter::LocalTimer)

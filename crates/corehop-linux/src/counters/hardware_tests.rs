@@ -144,7 +144,7 @@ fn a_refusal_gives_the_reason_and_the_remedy() {
         (libc::EACCES, ["perf_event_paranoid is 3", "cap_perfmon"]),
         (libc::ENOSYS, ["perf_event_open", "CONFIG_PERF_EVENTS"]),
         (libc::EMFILE, ["open", "ulimit -n"]),
-        (libc::EBUSY, ["somebody else", "nmi_watchdog"]),
+        (libc::EBUSY, ["another program", "nmi_watchdog"]),
         (libc::EINVAL, ["refuses", "perf list"]),
     ] {
         let error = refusal("cycles", &io::Error::from_raw_os_error(errno), Some(3));

@@ -267,7 +267,10 @@ fn a_model_is_the_same_after_a_trip_through_its_file_and_other_files_are_refused
     assert_eq!(DelayModel::from_json(&model.to_json()).unwrap(), model);
     let later = model.to_json().replace(MODEL_SCHEMA, "corehop-model-9");
     let error = DelayModel::from_json(&later).unwrap_err().to_string();
-    assert!(error.contains("corehop-model-9") && error.contains("fit it again"), "{error}");
+    assert!(
+        error.contains("corehop-model-9") && error.contains("fit the samples again"),
+        "{error}"
+    );
     // A model of a corehop that knew no replicates.
     let earlier = model.to_json().replace("\"replicates\"", "\"without\"");
     let error = DelayModel::from_json(&earlier).unwrap_err().to_string();

@@ -180,7 +180,8 @@ pub(super) fn refused(
 fn not_admitted(run: &TaskRun, task: usize, cluster: &CpuList) -> (String, String) {
     let own = run.tasks[task].cluster;
     let before = run.tasks[..task].iter().filter(|it| it.cluster == own);
-    let reserved: f64 = before.map(PlannedTask::reserved).sum();
+    // The sum of no numbers is -0.0, which a person would read as a debt.
+    let reserved = before.map(PlannedTask::reserved).fold(0.0, |sum, it| sum + it);
     let limit = real_time_share() * cluster.len() as f64;
     let adds = run.tasks[task].reserved();
     let why = format!(
