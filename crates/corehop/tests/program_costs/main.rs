@@ -305,6 +305,45 @@ fn a_killed_measurement_puts_the_program_back() {
 }
 
 #[test]
+fn a_measurement_that_is_killed_while_a_thread_is_frozen_thaws_the_thread() {
+    let (_turn, folder) = (turn(), tempfile::tempdir().unwrap());
+    let counter = Counter::start(folder.path());
+    let read = |path: &Path| fs::read_to_string(path).unwrap_or_default();
+    let count = || read(&folder.path().join("count")).trim().parse::<u64>().unwrap_or(0);
+    let frozen = || {
+        let group =
+            read(Path::new(&format!("/proc/{0}/task/{1}/cgroup", counter.pid(), counter.worker())));
+        group.contains("corehop-leave")
+    };
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let words = "measure program-costs --progress count --rounds 1000 --event idle_leave --length 50ms --share 50% --pid";
+    command.args(words.split(' ')).arg(counter.pid()).current_dir(folder.path());
+    let run = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut run = Counter(run);
+    let begin = Instant::now();
+    while !frozen() {
+        if begin.elapsed() > Duration::from_secs(20) {
+            return skipped("no cgroup of version 2 can be made here");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // In the middle of an absence, as likely as not.
+    std::thread::sleep(Duration::from_millis(20));
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    let begin = Instant::now();
+    while frozen() {
+        assert!(begin.elapsed() < Duration::from_mins(1), "the thread is still in the cgroup");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let before = count();
+    while count() == before {
+        assert!(begin.elapsed() < Duration::from_mins(1), "the thread does not run");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
 fn a_thread_that_pins_itself_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let cpus = corehop_system::thread::affinity().unwrap();
