@@ -12,6 +12,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, NamedTuple
@@ -116,12 +117,12 @@ def run(arguments: Sequence[str], text: str = "", *, no_is_an_answer: bool = Fal
         Error: by its exit code, with its own sentence.
     """
     # Files, not pipes: this process sleeps while the program measures, and empties nothing.
-    with _file() as given, _file() as out, _file() as err:
+    with _file() as given, _file() as out, _file() as err, _terminal() as bar:
         given.write(text)
         given.seek(0)
-        bar = _terminal()
+        environment = os.environ | {"COREHOP_BAR_FD": str(it) for it in bar}
         child = subprocess.Popen(
-            [binary(), *arguments], stdin=given, stdout=out, stderr=err, env=os.environ | _bar_on(bar), pass_fds=bar
+            [binary(), *arguments], stdin=given, stdout=out, stderr=err, env=environment, pass_fds=bar
         )
         code, interrupt = _wait(child)
         out.seek(0)
@@ -134,18 +135,20 @@ def run(arguments: Sequence[str], text: str = "", *, no_is_an_answer: bool = Fal
     return said
 
 
-def _terminal() -> list[int]:
-    """The open file of standard error if that is a terminal, where the program draws its progress. A notebook has none: to draw
-    there, this process would have to wake up while the program measures.
+@contextmanager
+def _terminal() -> Iterator[list[int]]:
+    """An open file of standard error if that is a terminal, for the progress that the program draws; else none. A notebook has no
+    terminal: to draw there, this process would have to wake up while the program measures.
     """
     try:
-        return [sys.stderr.fileno()] if sys.stderr.isatty() else []
+        own = [os.dup(sys.stderr.fileno())] if sys.stderr.isatty() else []
     except (AttributeError, OSError, ValueError):  # no stream, or one without a file
-        return []
-
-
-def _bar_on(terminal: list[int]) -> dict[str, str]:
-    return {"COREHOP_BAR_FD": str(terminal[0])} if terminal else {}
+        own = []
+    try:
+        yield own
+    finally:
+        for each in own:
+            os.close(each)
 
 
 def _file() -> IO[str]:

@@ -29,11 +29,12 @@ def test_a_measurement_comes_back_as_a_table() -> None:
 
 @pytest.mark.usefixtures("live")
 def test_progress_is_drawn_on_the_terminal_and_remarks_stay_readable() -> None:
-    script = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=3, budget='20s')"
+    script = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=5000, budget='3s')"
     reading, terminal = os.openpty()
     try:
         environment = os.environ | {"TERM": "xterm"}
-        subprocess.run([sys.executable, "-c", script], stderr=terminal, env=environment, check=True, timeout=120)
+        # The budget may end the run before its last sample, which is an answer of its own.
+        subprocess.run([sys.executable, "-c", script], stderr=terminal, env=environment, check=False, timeout=120)
         os.set_blocking(reading, False)
         assert b"4 KiB" in os.read(reading, 65536)
         failing = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=0)"

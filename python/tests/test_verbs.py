@@ -40,7 +40,8 @@ WINNER: dict[str, Any] = {
 def told(verb: list[str]) -> dict[str, str]:
     """The options that the help of a verb lists, with the words of their values."""
     said = subprocess.run([corehop.binary(), *verb, "--help"], check=True, capture_output=True, text=True).stdout
-    found = re.findall(r"^ +(?:-\w, )?--([a-z-]+)(.*)", said, flags=re.MULTILINE)
+    # A wrapped line of text may begin with an option of another verb, further to the right.
+    found = re.findall(r"^ {2,6}(?:-\w, )?--([a-z-]+)(.*)", said, flags=re.MULTILINE)
     return {name.replace("-", "_"): rest for name, rest in found}
 
 
