@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from itertools import groupby
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -97,8 +98,10 @@ class Staged:
         to = os.path.relpath(self.place(path), self.place(page).parent)
         return to + ("#" + anchor if anchor else "")
 
-    def with_links(self, page, line):
-        """A line of a page with the targets of its links as the site has them."""
+    def with_links(self, page, paragraph):
+        """A paragraph of a page with the targets of its links as the site has them. The words of a link may begin on one line and
+        end on the next.
+        """
 
         def link(found):
             if "://" in found[2] or found[2].startswith(("#", "mailto:")):
@@ -106,7 +109,7 @@ class Staged:
             to = self.target(page, found[2])
             return f"{found[1]}({to})" if to else found[1].strip("[]")
 
-        return LINK.sub(link, line)
+        return LINK.sub(link, paragraph)
 
     def add(self, path):
         """Copies a file, and its title if it is a page from elsewhere."""
@@ -116,8 +119,9 @@ class Staged:
             shutil.copy(path, place)
             return
         lines = path.read_text().splitlines()
-        code = list(is_code(lines))
-        place.write_text("\n".join(line if code[at] else self.with_links(path, line) for at, line in enumerate(lines)) + "\n")
+        parts = groupby(zip(is_code(lines), lines), key=lambda it: (it[0], not it[1].strip()))
+        texts = [(code, "\n".join(line for _, line in part)) for (code, _), part in parts]
+        place.write_text("\n".join(text if code else self.with_links(path, text) for code, text in texts) + "\n")
         if path in self.others:
             titles = [line[2:] for line in lines if line.startswith("# ")]
             self.others[path] = titles[0] if titles else path.name
