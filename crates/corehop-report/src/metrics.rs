@@ -27,7 +27,9 @@ pub fn of_costs(costs: &ProgramCostResults) -> String {
     let label = |it: &ProgramCost| {
         let length = it.length_us.map(|us| ("length_seconds", format!("{:e}", us * 1e-6)));
         let event = ("event", it.event.word().to_owned());
-        [("program", costs.program.clone()), event].into_iter().chain(length).collect()
+        let preemptor = it.polluter.clone().map(|it| ("preemptor", it));
+        let program = ("program", costs.program.clone());
+        [program, event].into_iter().chain(length).chain(preemptor).collect()
     };
     let ends = |of: fn(&EventCost) -> Option<f64>| {
         let value = |it: &ProgramCost| Some((label(it), of(&it.cost?)? * 1e-6));
@@ -221,6 +223,33 @@ mod tests {
         assert_eq!(text(&[family(Vec::new())]), "# EOF\n");
         let nothing = of_costs(&ProgramCostResults::default());
         assert_eq!(nothing, "# EOF\n");
+    }
+
+    #[test]
+    fn no_two_preemptors_share_a_series() {
+        let by = |polluter: &str| ProgramCost {
+            event: corehop_plan::workload::Event::Preemption,
+            length_us: Some(1_000.0),
+            polluter: Some(polluter.to_owned()),
+            rounds: 40,
+            invalid: <_>::default(),
+            events: 9,
+            tried: 9,
+            cost: Some(EventCost { us: 3.0, interval: None }),
+            by_dose: Vec::new(),
+            bend: None,
+            floor: None,
+            effect_percent: None,
+            exchange_ns: None,
+        };
+        let costs = vec![by("64 KiB"), by("2 MiB")];
+        let text = of_costs(&ProgramCostResults { costs, ..ProgramCostResults::default() });
+        let series = text.lines().filter_map(|line| line.split_once('}')).map(|(series, _)| series);
+        let mut all: Vec<&str> = series.collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert!(count >= 2 && all.len() == count, "{text}");
     }
 
     #[test]

@@ -41,7 +41,7 @@ fn part(results: &ProgramCostResults, cost: &ProgramCost) -> String {
 fn why_not(cost: &ProgramCost) -> String {
     let worst = cost.invalid.iter().max_by_key(|(_, count)| **count);
     match worst {
-        Some((why, count)) if cost.rounds == 0 => format!("{why} in {count} blocks"),
+        Some((why, count)) if cost.rounds == 0 => format!("{why} ({count} blocks)"),
         _ if cost.tried == 0 => "no round is complete".to_owned(),
         _ => format!(
             "none of {} events could be caused; the threads were not running, or pin themselves",
@@ -246,7 +246,7 @@ mod tests {
             ..preemption(None)
         };
         let said = sentence(&results(vec![nothing]));
-        assert!(said.ends_with("was not measured: no progress in 200 blocks."), "{said}");
+        assert!(said.ends_with("was not measured: no progress (200 blocks)."), "{said}");
         let said = sentence(&results(vec![preemption(None)]));
         assert!(said.contains("none of 1000 events could be caused"), "{said}");
     }

@@ -116,7 +116,7 @@ impl CoreTimes {
         Ok(Self {
             table,
             work: work.map(|fact| compiler.core_picos(fact.value)).transpose()?.unwrap_or(0),
-            parallelism: of_levels.map(|most| most.clamp(1, outstanding * 1_000)),
+            parallelism: of_levels.map(|most| most.clamp(1, (outstanding * 1_000).max(1))),
             outstanding,
         })
     }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use corehop_plan::experiment::{Argument, Target};
 use corehop_plan::samples::{CausedBlock, Provenance, Rows};
+use corehop_plan::shown;
 use corehop_plan::workload::Event;
 use serde::Serialize;
 
@@ -196,13 +197,15 @@ impl Summarise for ProgramCostSummaries {
 fn program_of(from: &Provenance) -> Option<String> {
     // The program alone: files of earlier builds describe the events otherwise.
     let target = from.parameters.get("plan")?.get("target")?;
-    Some(match &serde_json::from_value(target.clone()).ok()? {
+    let name = match &serde_json::from_value(target.clone()).ok()? {
         Target::Command(words) => {
             let name = words.first().map(Argument::to_string).unwrap_or_default();
             name.rsplit('/').next().unwrap_or_default().to_owned()
         }
         other => other.to_string(),
-    })
+    };
+    // The name becomes part of a sentence, in which a name with line ends could make lines of its own.
+    Some(shown::line(&name).into_owned())
 }
 
 /// A round: the CPU time per unit of progress without events, and the excess and the number of events of each dose.

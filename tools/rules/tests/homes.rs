@@ -180,11 +180,6 @@ const TEXT_EXCEPTIONS: &[Exception] = &[
     ),
     except("crates/corehop/src/progress.rs", &["io::stderr()"], "only asks about the terminal"),
     except(
-        "crates/corehop/src/cmd/check/study.rs",
-        &["io::stderr()"],
-        "only asks about the terminal",
-    ),
-    except(
         "crates/corehop-linux/src/observe/target.rs",
         &["io::stderr()"],
         "the stdout of a program that is started",

@@ -7,7 +7,7 @@
 
 use super::sure::{pays_from, word};
 use super::waiting::{StayCurve, advised};
-use super::{AdvisedMove, AdvisedWait};
+use super::{AdvisedMove, AdvisedWait, Preference};
 use corehop_plan::units::{Nanos, three_digits};
 use corehop_plan::workload::Event;
 use corehop_stats::costs::{Cost, ProgramPrices};
@@ -50,20 +50,27 @@ impl ProgramAdvice {
         let moves = curve.as_ref().map(of).unwrap_or_default();
         let wait = curve.as_ref().filter(|_| !moves.is_empty()).zip(length);
         let wait = wait.map(|(curve, length)| advised(curve, &moves, length.micros()));
+        let tried = |is: fn(Event) -> bool| {
+            let of = prices.results().costs.iter().filter(|it| is(it.event));
+            of.map(|it| it.tried).sum::<u64>()
+        };
         let lacks = [
-            ("preemption", curve.is_none()),
-            ("migration", migrations.iter().all(|it| it.cost.is_none())),
+            ("preemption", curve.is_none(), tried(|it| it == Event::Preemption)),
+            (
+                "migration",
+                migrations.iter().all(|it| it.cost.is_none()),
+                tried(Event::is_migration),
+            ),
         ];
-        let silent = lacks.into_iter().filter(|(_, lacks)| *lacks).map(|(what, _)| {
-            format!("this file has no cost of a {what}: `corehop measure program-costs` without --event measures each kind")
-        });
+        let silent =
+            lacks.into_iter().filter(|it| it.1).map(|(what, _, tried)| lacking(what, tried));
         let program = prices.results().program.clone();
         Self { program, wait, constant, silent: silent.collect(), moves }
     }
 
     /// Whether there is advice: of a wait that was asked for a verdict, otherwise a wait from which a move pays.
     pub fn is_any(&self) -> bool {
-        let known = |it: &AdvisedWait| it.verdict != super::Preference::Unknown;
+        let known = |it: &AdvisedWait| it.verdict != Preference::Unknown;
         !self.moves.is_empty() && self.wait.as_ref().is_none_or(known)
     }
 
@@ -99,6 +106,18 @@ impl ProgramAdvice {
     }
 }
 
+/// The reason why there is no cost of these events, and the remedy.
+fn lacking(what: &str, tried: u64) -> String {
+    if tried > 0 {
+        return format!(
+            "{tried} events of a {what} were tried and gave no cost: `corehop report` on this file gives the reason"
+        );
+    }
+    format!(
+        "this file has no cost of a {what}: `corehop measure program-costs` without --event measures each kind"
+    )
+}
+
 fn estimate(it: Cost) -> CostEstimate {
     CostEstimate { estimate_us: it.us, low_us: it.low_us, high_us: it.high_us }
 }
@@ -122,20 +141,21 @@ fn moved(prices: &ProgramPrices, curve: &StayCurve, of: &ProgramCost) -> Option<
 
 /// `for a wait of 1 ms, move (l3_migration): staying costs the wait and 205 us, moving 293 us`.
 fn decided(wait: &AdvisedWait, moves: &[AdvisedMove]) -> String {
+    let is_advised = |it: &&AdvisedMove| wait.verdict == Preference::Move(it.event);
     let cheapest = moves.iter().map(|it| it.cost.estimate_us).fold(f64::INFINITY, f64::min);
+    let moving = moves.iter().find(is_advised).map_or(cheapest, |it| it.cost.estimate_us);
     format!(
         "for a wait of {}, {}: staying costs the wait and {} us, moving {} us",
         Nanos::new((1e3 * wait.wait_us).round() as u64),
         word(wait.verdict),
         three_digits(wait.stay.estimate_us),
-        three_digits(cheapest)
+        three_digits(moving)
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::advice::Preference;
     use corehop_stats::ordered::Interval;
     use corehop_stats::program_costs::{EventCost, ProgramCostResults};
 
@@ -197,6 +217,18 @@ mod tests {
         let said = hand_solved(Some(150)).sentence();
         assert!(said.contains("for a wait of 150 us, move (l3_migration)"), "{said}");
         assert!(!hand_solved(Some(80)).is_any() && hand_solved(Some(60)).is_any());
+    }
+
+    #[test]
+    fn the_cost_beside_the_verdict_is_that_of_the_move_that_is_advised() {
+        let stay = caused(Event::Preemption, Some(10.0), [1.0, 1.0, 1.0]);
+        let vague = caused(Event::L3Migration, None, [10.0, 0.0, 500.0]);
+        let sure = caused(Event::MemoryMigration, None, [30.0, 20.0, 40.0]);
+        let said = advice(vec![stay, vague, sure], Some(100)).sentence();
+        assert!(
+            said.contains("move (memory_migration)") && said.ends_with("moving 30.0 us."),
+            "{said}"
+        );
     }
 
     #[test]

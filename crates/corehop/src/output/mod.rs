@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::Path;
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,6 +63,9 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
 /// The number of times per second at which bars are drawn at most, as indicatif does on stderr.
 const BAR_HZ: u8 = 20;
 
+/// O_NOCTTY: the terminal does not become that of this process.
+const NO_CONTROL: i32 = 0o400;
+
 /// The variable with the number of an open file: the terminal of the program that started this one and reads its stderr.
 const BAR_FD: &str = "COREHOP_BAR_FD";
 
@@ -75,8 +78,12 @@ pub(crate) fn bars() -> Option<ProgressDrawTarget> {
     let Some(handed) = std::env::var_os(BAR_FD) else {
         return stderr_is_terminal().then(ProgressDrawTarget::stderr);
     };
-    let path = Path::new("/proc/self/fd").join(handed);
-    let open = || File::options().read(true).write(true).open(&path).ok();
+    let number: u32 = handed.to_str()?.parse().ok()?;
+    let path = format!("/proc/self/fd/{number}");
+    let open = || {
+        let mut options = File::options();
+        options.read(true).write(true).custom_flags(NO_CONTROL).open(&path).ok()
+    };
     let (input, output) = (open()?, open()?);
     let is_terminal = output.is_terminal();
     is_terminal.then(|| ProgressDrawTarget::term(Term::read_write_pair(input, output), BAR_HZ))

@@ -38,7 +38,7 @@ fn a_program_that_is_stopped_makes_no_progress() {
     // SAFETY: a child that has not been waited for: its number is still its own.
     unsafe { libc::kill(counter.0.id().cast_signed(), libc::SIGSTOP) };
     let text = said(&briefly(folder.path(), &counter.pid()));
-    assert!(text.contains("no progress in 10 blocks"), "{text}");
+    assert!(text.contains("no progress (10 blocks)"), "{text}");
     assert_eq!(counter.allowed(), before);
 }
 
@@ -67,7 +67,7 @@ fn a_program_in_an_uninterruptible_sleep_makes_no_progress_and_the_measurement_e
     // The process that waits begins, and ends.
     drop(File::options().write(true).open(&pipe).unwrap());
     let text = said(&output);
-    assert!(text.contains("was not measured: no progress in 5 blocks"), "{text}");
+    assert!(text.contains("was not measured: no progress (5 blocks)"), "{text}");
     assert_eq!(counter.allowed(), before);
 }
 
@@ -240,7 +240,7 @@ fn progress_that_stands_still_is_no_cost() {
     ];
     let output = corehop(folder.path(), &words);
     let text = said(&output);
-    assert!(text.contains("was not measured: no progress in 10 blocks"), "{text}");
+    assert!(text.contains("was not measured: no progress (10 blocks)"), "{text}");
     let costs = corehop(folder.path(), &["record", "--costs", "x.parquet", "--", "true"]);
     assert!(
         said(&costs).contains("no block of this file gives the cost of an event"),

@@ -98,8 +98,9 @@ fn exhaustive(folder: &Path, line: &str, tried: &Value) -> Fallible<Exhaustive> 
     let mut seconds = vec![Vec::new(); cpus.len()];
     for round in 0..ROUNDS {
         for turn in 0..cpus.len() {
-            // The order changes, so that no arm always follows the same one.
-            let at = (turn * (1 + round % 2) + round) % cpus.len();
+            // Forwards and backwards by turns, so that no arm always follows the same one.
+            let turn = if round % 2 == 1 { cpus.len() - 1 - turn } else { turn };
+            let at = (turn + round / 2) % cpus.len();
             seconds[at].push(run(folder, line, cpus[at].as_deref())?);
         }
     }
@@ -114,6 +115,9 @@ fn run(folder: &Path, line: &str, cpus: Option<&str>) -> Fallible<f64> {
     command.args(&words[1..]);
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let begun = Instant::now();
-    command.status()?;
+    let status = command.status()?;
+    if !status.success() {
+        return Err(format!("{line}: {status}").into());
+    }
     Ok(begun.elapsed().as_secs_f64())
 }

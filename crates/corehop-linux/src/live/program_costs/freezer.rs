@@ -3,7 +3,8 @@
 //!
 //! The means is the freezer of cgroup version 2 (Linux 5.2): a threaded cgroup below that of the program holds the thread of the
 //! next event, and nothing else. A frozen thread sleeps in the kernel; `wait` of its parent does not report it, and SIGKILL ends it.
-//! Only running threads are frozen: a system call that sleeps would be woken, and some end with EINTR then (signal(7)). The journal
+//! Only threads that run a moment before are frozen: a system call that sleeps would be woken, and some end with EINTR then
+//! (signal(7)). The journal
 //! has the way back before the cgroup is made.
 
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub(super) struct Freezer {
     root: PathBuf,
     /// By the cgroup of the program's processes: the cgroup below, and the way back.
     cells: HashMap<PathBuf, (PathBuf, UndoId)>,
+    /// By the cgroup of the program's processes: the reason why there can be none below.
+    refusals: HashMap<PathBuf, String>,
     /// The cgroup that holds the thread of the next event.
     taken: Option<PathBuf>,
 }
@@ -45,7 +48,7 @@ impl Freezer {
         let unified = mounts.into_iter().rfind(|it| it.kind == b"cgroup2");
         let none = "no cgroup hierarchy of version 2 is mounted, whose freezer an idle leave needs";
         let root = unified.ok_or(none)?.at;
-        Ok(Self { guard, root, cells: HashMap::new(), taken: None })
+        Ok(Self { guard, root, cells: HashMap::new(), refusals: HashMap::new(), taken: None })
     }
 
     /// Puts the thread where it can be frozen, and all others back. False of a thread that has ended.
@@ -58,11 +61,11 @@ impl Freezer {
         let home =
             self.cells.iter().find(|(_, (cell, _))| *cell == now).map(|(home, _)| home.clone());
         let cell = self.cell(&home.unwrap_or(now))?;
-        self.release_all_but(thread.tid);
         match enter(&cell, thread.tid) {
             Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(false),
             entered => entered.map_err(|error| refused(&cell, &error))?,
         }
+        self.release_all_but(thread.tid);
         self.taken = Some(cell);
         Ok(true)
     }
@@ -81,7 +84,8 @@ impl Freezer {
         if frozen {
             sleep_until((monotonic_ns() + length.get()).cast_signed());
         }
-        switch("0")?;
+        // Outside the cgroup no thread stays frozen.
+        switch("0").inspect_err(|_| self.let_go())?;
         Ok(frozen)
     }
 
@@ -99,14 +103,25 @@ impl Freezer {
         if let Some((cell, _)) = self.cells.get(home) {
             return Ok(cell.clone());
         }
+        if let Some(why) = self.refusals.get(home) {
+            return Err(why.clone());
+        }
         let cell = home.join(format!("corehop-leave-{}", std::process::id()));
         let gone = Undo::RemoveCgroup { path: cell.clone(), back_to: home.to_owned() };
         let undo = self.guard.record(gone).map_err(|error| error.to_string())?;
+        if let Err(why) = made(&cell) {
+            // A folder that was not made is gone already; another one is removed here or at the end.
+            let _removed = self.guard.undo(undo);
+            self.refusals.insert(home.to_owned(), why.clone());
+            return Err(why);
+        }
         self.cells.insert(home.to_owned(), (cell.clone(), undo));
-        let made =
-            fs::create_dir(&cell).and_then(|()| fs::write(cell.join("cgroup.type"), "threaded"));
-        made.map_err(|error| refused(&cell, &error))?;
         Ok(cell)
+    }
+
+    /// Puts all threads back: the block is over.
+    pub(super) fn let_go(&self) {
+        self.release_all_but(0);
     }
 
     /// Puts the thread of the event before back, and whatever a thread has started in its cgroup.
@@ -129,6 +144,16 @@ impl Drop for Freezer {
             let _reported_later = self.guard.undo(undo);
         }
     }
+}
+
+/// Makes a threaded cgroup, which the kernel can freeze.
+fn made(cell: &Path) -> Result<(), String> {
+    let made = fs::create_dir(cell).and_then(|()| fs::write(cell.join("cgroup.type"), "threaded"));
+    made.map_err(|error| refused(cell, &error))?;
+    if cell.join("cgroup.freeze").exists() {
+        return Ok(());
+    }
+    Err("this kernel has no freezer of cgroup version 2: boot Linux 5.2 or later".to_owned())
 }
 
 /// Moves a thread; one that is there stays.

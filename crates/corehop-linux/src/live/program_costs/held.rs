@@ -146,12 +146,17 @@ impl ThreadHold {
     fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<Undo, HoldError> {
         let id = ProcessId::of(thread.tid.cast_signed()).map_err(|_| HoldError::Gone)?;
         let key = (id.pid, id.start_time, on);
-        if let Some((_, way)) = self.ways.get(&key) {
+        // The program may have given the thread other CPUs since.
+        let is_current =
+            |way: &Undo| matches!(way, Undo::SetAffinity { cpus, .. } if *cpus == thread.home);
+        if let Some((_, way)) = self.ways.get(&key).filter(|(_, way)| is_current(way)) {
             return Ok(way.clone());
         }
         let way = way_back(id, thread.home.clone(), CpuList::new([on]));
         let undo = self.guard.record(way.clone()).map_err(HoldError::Unwatched)?;
-        self.ways.insert(key, (undo, way.clone()));
+        if let Some((earlier, _)) = self.ways.insert(key, (undo, way.clone())) {
+            self.guard.settled(earlier);
+        }
         Ok(way)
     }
 

@@ -35,6 +35,8 @@ use corehop_system::clock::{TickClock, monotonic_ns, sleep_until};
 use corehop_system::supervisor::Guard;
 use corehop_system::thread::{affinity, punctual, set_affinity};
 
+/// The time between two signs of life for the supervisor, in nanoseconds.
+const BEAT_NS: u64 = 1_000_000_000;
 /// The longest sleep between two checks whether the block is over, in nanoseconds.
 const LOOK_NS: u64 = 20_000_000;
 /// The longest wait for a preemptor's end, as a multiple of its length.
@@ -261,8 +263,7 @@ impl<'a> CausingSession<'a> {
     /// Why the events of a block cannot be caused on this host.
     fn cannot_cause(&self, block: &InterventionBlock) -> Option<String> {
         let is_leave = self.classes[block.class].event == Event::IdleLeave;
-        let why = self.freezer.as_ref().err().filter(|_| is_leave)?;
-        Some(format!("not measured: {why}"))
+        self.freezer.as_ref().err().filter(|_| is_leave).cloned()
     }
 
     /// A block of the program's time.
@@ -332,9 +333,14 @@ impl<'a> CausingSession<'a> {
         let mut schedule = LookSchedule::of(self.rates[block.class].per_second(), block.dose);
         let mut counts = BlockCounts::default();
         let mut next = monotonic_ns() + schedule.wait_ns(&mut self.draw);
-        let mut listed = 0;
+        let (mut listed, mut beaten) = (0, 0);
         loop {
             let now = monotonic_ns();
+            if now >= beaten {
+                // A block, or a whole run, may last longer than the supervisor waits for a sign of life.
+                self.hold.beat().map_err(|error| failed("causing events", error))?;
+                beaten = now + BEAT_NS;
+            }
             if self.stop.is_asked() {
                 return Ok(None);
             }
@@ -343,8 +349,6 @@ impl<'a> CausingSession<'a> {
             }
             if end.is_none() && now >= listed {
                 (threads, listed) = (subject.threads(&mut self.hold).0, now + RELIST_NS);
-                // A whole run may last longer than the supervisor waits for a sign of life.
-                self.hold.beat().map_err(|error| failed("causing events", error))?;
             }
             if now >= next {
                 let causes = schedule.causes();
@@ -406,13 +410,16 @@ impl<'a> CausingSession<'a> {
     fn leave(&mut self, thread: &SubjectThread, length: Option<Nanos>, counts: &mut BlockCounts) {
         let Ok(freezer) = &mut self.freezer else { return };
         let left = match (freezer.take(thread), length) {
-            (Ok(true), Some(length)) => freezer.freeze(length),
+            // Moving a thread takes its time: the thread may sleep by now.
+            (Ok(true), Some(length)) if thread.now().is_some_and(|(_, runs)| runs) => {
+                freezer.freeze(length)
+            }
             (taken, _) => taken.map(|_| false),
         };
         match left {
             Ok(frozen) => counts.events += u64::from(frozen),
             // This user may make no cgroup there, or the cgroup allows none below: the block says so.
-            Err(why) => counts.refused = Some(why),
+            Err(why) => drop(counts.refused.get_or_insert(why)),
         }
     }
 
@@ -461,6 +468,9 @@ impl<'a> CausingSession<'a> {
 
     /// Waits until preemptions end, and restores the controlling thread's CPUs.
     fn rest(&self) {
+        if let Ok(freezer) = &self.freezer {
+            freezer.let_go();
+        }
         let longest = self.plan.lengths.iter().max().map_or(0, |it| it.get());
         let patience = Duration::from_nanos(longest) * PATIENCE + Duration::from_millis(100);
         let end = monotonic_ns() + patience.as_nanos() as u64;
@@ -479,11 +489,10 @@ impl<'a> CausingSession<'a> {
     ) -> CausedRecord {
         let (took, busy_ns) = self.taken();
         let events = counts.events + took - before.0;
-        let refused = counts.refused.as_ref().map(|why| format!("not measured: {why}"));
         CausedRecord {
             tried: counts.tried,
             events,
-            invalid: record.invalid.or(refused),
+            invalid: record.invalid.or_else(|| counts.refused.clone()),
             preemptors_ns: (busy_ns - before.1) as f64,
             ..record
         }
