@@ -105,6 +105,11 @@ const FILE_EXCEPTIONS: &[Exception] = &[
     ),
     except("crates/corehop-system/src/proc/mod.rs", &["fs::write"], "files of the kernel"),
     except(
+        "crates/corehop/src/output/mod.rs",
+        &["File::options"],
+        "a terminal that another program hands over",
+    ),
+    except(
         "crates/corehop-linux/src/placing/progress.rs",
         &["OpenOptions::"],
         "to read a file of the user's that may be no file",
