@@ -105,7 +105,8 @@ impl CoreTimes {
         let number = |fact: Option<&Fact<u32>>, otherwise| {
             fact.map_or(otherwise, |fact| u64::from(fact.value))
         };
-        let outstanding = number(compiler.core(|core| core.outstanding.as_ref()), 10);
+        // A core that can have no miss under way could not miss.
+        let outstanding = number(compiler.core(|core| core.outstanding.as_ref()), 10).max(1);
         let of_core = number(compiler.core(|core| core.parallelism.as_ref()), 1_000);
         let mut of_levels = [of_core; MOST_MISSED];
         for cache in compiler.platform.data_caches(compiler.cpu) {
@@ -116,7 +117,7 @@ impl CoreTimes {
         Ok(Self {
             table,
             work: work.map(|fact| compiler.core_picos(fact.value)).transpose()?.unwrap_or(0),
-            parallelism: of_levels.map(|most| most.clamp(1, (outstanding * 1_000).max(1))),
+            parallelism: of_levels.map(|most| most.clamp(1, outstanding * 1_000)),
             outstanding,
         })
     }

@@ -26,7 +26,7 @@ pub use name::shown;
 pub use stat::{Schedstat, Stat};
 pub use status::Status;
 pub use tables::flock_owner;
-pub use tables::{CgroupEntry, Mount, groups, mounts, own_groups};
+pub use tables::{CgroupEntry, Mount, groups, mounts, own_groups, unified};
 
 /// Returns the bytes of a kernel file.
 ///

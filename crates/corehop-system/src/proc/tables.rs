@@ -36,6 +36,11 @@ pub fn mounts(text: &[u8]) -> Vec<Mount> {
     lines(text).filter_map(mount).collect()
 }
 
+/// Returns the folder of the cgroup hierarchy of version 2: the last one that is mounted, or none.
+pub fn unified(mounts: &[Mount]) -> Option<&Path> {
+    mounts.iter().rfind(|it| it.kind == b"cgroup2").map(|it| it.at.as_path())
+}
+
 /// Decodes a path of that table, where blanks, line ends and backslashes are written as three octal
 /// digits.
 fn unescaped(path: &[u8]) -> Vec<u8> {
@@ -128,6 +133,8 @@ mod tests {
         assert_eq!(found.len(), 2);
         assert!(found[0].has("nosuid") && !found[0].has("cpuset") && found[0].kind == b"cgroup2");
         assert_eq!(found[1].at.as_os_str().as_bytes(), b"/mnt/a b\\040\xff");
+        assert_eq!(unified(&found), Some(Path::new("/sys/fs/cgroup")));
+        assert_eq!(unified(&found[1..]), None);
         assert_eq!(unescaped(b"\\0"), b"\\0");
         assert_eq!(unescaped(b"\\777x"), b"\\777x", "no byte");
     }

@@ -45,9 +45,8 @@ impl Freezer {
     /// The reason why there is none.
     pub(super) fn of_host(guard: Guard) -> Result<Self, String> {
         let mounts = proc::mounts(&proc::bytes("/proc/mounts").unwrap_or_default());
-        let unified = mounts.into_iter().rfind(|it| it.kind == b"cgroup2");
         let none = "no cgroup hierarchy of version 2 is mounted, whose freezer an idle leave needs";
-        let root = unified.ok_or(none)?.at;
+        let root = proc::unified(&mounts).ok_or(none)?.to_owned();
         Ok(Self { guard, root, cells: HashMap::new(), refusals: HashMap::new(), taken: None })
     }
 

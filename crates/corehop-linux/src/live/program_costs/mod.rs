@@ -333,7 +333,8 @@ impl<'a> CausingSession<'a> {
         let mut schedule = LookSchedule::of(self.rates[block.class].per_second(), block.dose);
         let mut counts = BlockCounts::default();
         let mut next = monotonic_ns() + schedule.wait_ns(&mut self.draw);
-        let (mut listed, mut beaten) = (0, 0);
+        // The block has begun with a sign of life.
+        let (mut listed, mut beaten) = (0, monotonic_ns() + BEAT_NS);
         loop {
             let now = monotonic_ns();
             if now >= beaten {

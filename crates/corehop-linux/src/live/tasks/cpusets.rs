@@ -214,12 +214,11 @@ fn hierarchy(mounts: &[Mount]) -> Option<CpusetHierarchy> {
     if let Some(mount) = legacy {
         return Some(CpusetHierarchy::Legacy(mount.at.clone()));
     }
-    let has = |at: &&PathBuf| {
+    let has = |at: &&Path| {
         let file = proc::text(at.join("cgroup.controllers")).unwrap_or_default();
         file.split_whitespace().any(|it| it == "cpuset")
     };
-    let unified = mounts.iter().rfind(|it| it.kind == b"cgroup2").map(|it| &it.at);
-    unified.filter(has).cloned().map(CpusetHierarchy::Unified)
+    proc::unified(mounts).filter(has).map(Path::to_owned).map(CpusetHierarchy::Unified)
 }
 
 fn permitted(permission: Permission) -> Result<(), MachineError> {
