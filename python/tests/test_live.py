@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pyarrow
@@ -28,19 +29,19 @@ def test_a_measurement_comes_back_as_a_table() -> None:
 
 
 @pytest.mark.usefixtures("live")
-def test_progress_is_drawn_on_the_terminal_and_remarks_stay_readable() -> None:
+def test_progress_is_drawn_on_the_terminal_and_remarks_stay_readable(tmp_path: Path) -> None:
+    # Elsewhere than beside the sources, which an interpreter with `-c` would import instead of the installed package.
+    python = partial(subprocess.run, cwd=tmp_path, check=False, timeout=120)
     script = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=5000, budget='3s')"
     reading, terminal = os.openpty()
     try:
         environment = os.environ | {"TERM": "xterm"}
         # The budget may end the run before its last sample, which is an answer of its own.
-        subprocess.run([sys.executable, "-c", script], stderr=terminal, env=environment, check=False, timeout=120)
+        python([sys.executable, "-c", script], stderr=terminal, env=environment)
         os.set_blocking(reading, False)
         assert b"4 KiB" in os.read(reading, 65536)
         failing = "import corehop; corehop.measure(wss='4KiB', event='none', load='idle', samples=0)"
-        failed = subprocess.run(
-            [sys.executable, "-c", failing], stderr=subprocess.PIPE, text=True, check=False, timeout=120
-        )
+        failed = python([sys.executable, "-c", failing], stderr=subprocess.PIPE, text=True)
         assert "--samples" in failed.stderr, failed.stderr
     finally:
         os.close(reading)
