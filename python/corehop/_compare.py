@@ -22,6 +22,8 @@ def compare(
     fail_on: Sequence[str] = ("slower",),
     confidence: float = 0.95,
     estimator: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    force: bool = False,
 ) -> Answer:
     """Compares two results, or two folders of results, for example of two kernels, or from before and after a change.
 
@@ -35,13 +37,15 @@ def compare(
         fail_on: The outcomes that fail the gate: `slower`, `different`, `unknown`.
         confidence: The probability that two equal results show no slower or faster cell.
         estimator: The estimator of delays; default: the difference.
+        output: Write a page here: one self-contained HTML file.
+        force: Overwrite an existing file.
 
     Returns:
         The answer of `corehop compare --json`: a mapping with `answer` (the sentence), `gate` (`passes`, or why not),
         and what was compared. `holds` is whether the gate passes; `rows` are the cells.
 
     Raises:
-        Usage: the results cannot be compared, or there is no such file.
+        Usage: the results cannot be compared, there is no such file, or `output` exists and `force` is not set.
         Damaged: a file is damaged.
 
     Example:
@@ -51,6 +55,6 @@ def compare(
         (True, ['answer', 'gate'])
     """
     ignored = None if least is None else word(least, "Time")
-    told = _corehop.compare(a, b, margin, ignored, list(fail_on), confidence, estimator)
+    told = _corehop.compare(a, b, margin, ignored, list(fail_on), confidence, estimator, output, force)
     facts: dict[str, Any] = json.loads(told)
     return Answer(facts["answer"], facts, "cells", facts["gate"] == "passes")

@@ -112,6 +112,8 @@ def compare(
     fail_on: list[str],
     confidence: float,
     estimator: str | None,
+    output: str | os.PathLike[str] | None,
+    force: bool,
 ) -> str: ...
 
 @final

@@ -16,7 +16,7 @@ const COLUMNS: usize = 100;
 
 /// Two results, two folders of results, or the arms of one recording, compared; as JSON.
 #[pyfunction]
-#[pyo3(signature = (a, b, margin, least, fail_on, confidence, estimator))]
+#[pyo3(signature = (a, b, margin, least, fail_on, confidence, estimator, output, force))]
 #[expect(
     clippy::too_many_arguments,
     clippy::needless_pass_by_value,
@@ -31,6 +31,8 @@ pub(crate) fn compare(
     fail_on: Vec<String>,
     confidence: f64,
     estimator: Option<&str>,
+    output: Option<PathBuf>,
+    force: bool,
 ) -> PyResult<String> {
     let least = least.map(str::parse::<Nanos>).transpose().map_err(errors::usage)?;
     let fail_on = fail_on.iter().map(|word| word.parse()).collect::<Result<_, _>>();
@@ -44,6 +46,8 @@ pub(crate) fn compare(
         confidence,
         estimator,
         width: COLUMNS,
+        output,
+        force,
     };
     // Those of an earlier call are not about these files.
     doubts::forget();

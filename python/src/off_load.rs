@@ -56,8 +56,8 @@ impl OffLoad {
         self.answer.text()
     }
 
-    /// The page of the report.
+    /// The page of the report. A table that is too long for the page is cut, and all rows are in Python.
     fn page(&self) -> String {
-        self.answer.page()
+        self.answer.page("")
     }
 }

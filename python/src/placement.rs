@@ -54,8 +54,8 @@ impl Placement {
         placement::log_text(&self.log)
     }
 
-    /// The page of the report.
+    /// The page of the report. A table that is too long for the page is cut, and all rows are in Python.
     fn page(&self) -> String {
-        placement::page(&self.log)
+        placement::page(&self.log, "")
     }
 }

@@ -257,8 +257,8 @@ impl Outcome {
         Ok(Table::new(batch.schema(), vec![batch]))
     }
 
-    /// The page of the study.
+    /// The page of the study. A table that is too long for the page is cut, and all rows are in Python.
     fn page(&self) -> String {
-        page(&self.counts, &corehop_app::study::sentence(&self.counts))
+        page(&self.counts, &corehop_app::study::sentence(&self.counts), "")
     }
 }

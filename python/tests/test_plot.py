@@ -97,7 +97,7 @@ def test_the_label_of_an_absence_says_its_length_and_company_where_others_differ
     assert alike == ["none", "l3_migration"]
 
 
-def test_the_picture_of_the_readme_is_drawn_as_documented_and_compares_one_company(
+def test_the_picture_of_the_readme_is_drawn_as_documented_and_names_the_company_of_each_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "data").symlink_to(ROOT / "data")
@@ -114,9 +114,9 @@ def test_the_picture_of_the_readme_is_drawn_as_documented_and_compares_one_compa
     assert texts[0] == texts[1] and "l3_migration, nothing ran" in texts[0]
     where = known["where"]
     cells = _plot._chosen(list(known["result"].summary()), where)
-    company = {(row["preempted_by"], row["preemption_length"], row["load"], row["page"]) for row in cells}
-    assert company == {("nothing", "fixed_4ms", "idle", "4k")}
-    assert set(where["event"]) == {"idle_leave", "l3_migration"}
+    company = {(row["event"], row["preempted_by"]) for row in cells}
+    assert company == {("idle_leave", "nothing"), ("preemption", "preemptor"), ("l3_migration", "nothing")}
+    assert {(row["preemption_length"], row["load"], row["page"]) for row in cells} == {("fixed_4ms", "idle", "4k")}
 
 
 def test_it_draws_where_it_is_told_to_and_as_vectors(quick: corehop.Result, tmp_path: Path) -> None:

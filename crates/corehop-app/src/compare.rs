@@ -14,6 +14,8 @@ use corehop_plan::samples::{FileError, RowKind, Rows};
 use corehop_plan::shown;
 use corehop_plan::units::Nanos;
 use corehop_report::compared;
+use corehop_report::compared_page::{self, ComparisonHeading};
+use corehop_report::front::shell_word;
 use corehop_stats::estimator::Estimator;
 use serde_json::{Value, json};
 
@@ -21,6 +23,7 @@ use crate::answer::Answer;
 use crate::answers::AnswerFile;
 use crate::doubts;
 use crate::failure::{Exit, Failure};
+use crate::file::OutputFile;
 use crate::input;
 use crate::voice::note;
 
@@ -43,6 +46,10 @@ pub struct ComparisonRequest {
     pub estimator: Option<Estimator>,
     /// The number of columns of the text.
     pub width: usize,
+    /// The output file for a page.
+    pub output: Option<PathBuf>,
+    /// Whether an existing file may be replaced.
+    pub force: bool,
 }
 
 impl ComparisonRequest {
@@ -54,6 +61,31 @@ impl ComparisonRequest {
     /// The probability of an error.
     fn alpha(&self) -> f64 {
         1.0 - self.confidence
+    }
+
+    /// The output file of the page, which is neither of the results.
+    fn page(&self) -> Result<Option<OutputFile>, Failure> {
+        let inputs: Vec<&Path> = self.results().map(PathBuf::as_path).collect();
+        OutputFile::if_asked(self.output.as_ref(), &inputs, self.force)
+    }
+
+    /// The one or two results that are compared.
+    fn results(&self) -> impl Iterator<Item = &PathBuf> {
+        std::iter::once(&self.a).chain(&self.b)
+    }
+
+    /// Writes the page, if requested, from `page` and the words on its first screen.
+    fn write(
+        &self,
+        file: Option<OutputFile>,
+        answer: &str,
+        page: impl FnOnce(&ComparisonHeading<'_>) -> String,
+    ) -> Result<(), Failure> {
+        let Some(file) = file else { return Ok(()) };
+        let names: Vec<String> = self.results().map(|path| shown::path(path)).collect();
+        let words: Vec<String> = names.iter().map(|it| shell_word(it)).collect();
+        let everything = format!("corehop compare {} --json", words.join(" "));
+        file.write(page(&ComparisonHeading { names: &names, answer, everything: &everything }))
     }
 
     /// Rejects a delay estimator if there are no delays.
@@ -119,10 +151,12 @@ fn results(
     beside: Option<&RunComparison>,
 ) -> Result<Answer, Failure> {
     args.estimates(a.has_delays() || b.has_delays())?;
+    let page = args.page()?;
     let comparison = comparison::compare(a, b, args.margin(), args.alpha())
         .map_err(|error| Failure::new(Exit::Usage, error))?;
     let gate = comparison.gate(&args.fail_on);
     let sentence = compared::answer(&comparison, &args.fail_on);
+    args.write(page, &sentence, |heading| compared_page::page(&comparison, beside, heading))?;
     let mut json = as_json(json!(comparison), &sentence, json!(gate));
     if let Some(Value::Object(runs)) = beside.map(|runs| json!(runs)) {
         runs.into_iter().for_each(|(key, value)| json[key] = value);
@@ -158,6 +192,7 @@ fn beside(args: &ComparisonRequest, b: &Path) -> Result<Option<RunComparison>, F
 /// Compares the arms of one recording.
 fn arms(args: &ComparisonRequest) -> Result<Answer, Failure> {
     args.estimates(false)?;
+    let page = args.page()?;
     let usage = |error| Failure::new(Exit::Usage, error);
     let comparison = program_runs::arms(&runs(&args.a)?, args.alpha()).map_err(usage)?;
     if comparison.arms.iter().all(|arm| arm.effects.is_empty()) {
@@ -167,6 +202,7 @@ fn arms(args: &ComparisonRequest) -> Result<Answer, Failure> {
     }
     let judged = comparison.judged(&args.fail_on, args.margin()).map_err(usage)?;
     let sentence = corehop_report::program_runs::verdict(&judged);
+    args.write(page, &sentence, |heading| compared_page::arms(&comparison, &judged, heading))?;
     let json = as_json(json!(comparison), &sentence, json!(judged));
     let text = corehop_report::program_runs::gated(&comparison, args.width);
     Ok(Answer { sentence, json, text, exit: exit(judged.gate) })

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
+use corehop_decide::hyperfine::HyperfineCommand;
 use corehop_decide::placer::log::PlacementLog;
 use corehop_plan::samples::{MissingFile, Reader, Verification};
 use corehop_plan::shown;
@@ -20,6 +21,7 @@ static DOUBTS: Mutex<EvidenceDoubts> = Mutex::new(EvidenceDoubts {
     not_verified: Vec::new(),
     missing: Vec::new(),
     incomplete: Vec::new(),
+    failed_runs: Vec::new(),
 });
 
 struct EvidenceDoubts {
@@ -29,6 +31,8 @@ struct EvidenceDoubts {
     missing: Vec<String>,
     /// Sentences about files that are not complete runs.
     incomplete: Vec<String>,
+    /// Sentences about commands of which some timed runs failed.
+    failed_runs: Vec<String>,
 }
 
 /// Reports once that a file has no checksums, if that is so.
@@ -79,12 +83,27 @@ pub fn of_log(path: &Path, log: &PlacementLog) {
     }
 }
 
+/// Reports once that some runs of a timed command failed, if that is so.
+pub fn of_failed_runs(path: &Path, command: &HyperfineCommand) {
+    let Some(failed) = command.failed.filter(|&failed| failed > 0) else { return };
+    let sentence = format!(
+        "{}: {failed} of {} runs of `{}` failed (exit code other than 0); their times count",
+        shown::path(path),
+        command.us.len(),
+        command.command
+    );
+    if is_new(|doubts| &mut doubts.failed_runs, &sentence) {
+        note(&sentence);
+    }
+}
+
 /// Removes the doubts so far, in a process that answers several questions.
 pub fn forget() {
     let mut doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     doubts.not_verified.clear();
     doubts.missing.clear();
     doubts.incomplete.clear();
+    doubts.failed_runs.clear();
 }
 
 /// Records a doubt; returns whether it is new.
@@ -99,7 +118,8 @@ fn is_new(list: impl FnOnce(&mut EvidenceDoubts) -> &mut Vec<String>, doubt: &st
 }
 
 /// Returns the answer with the doubts so far, if there are any and the answer is an object. `not_verified` names the
-/// files without checksums; `missing_files` and `incomplete_files` contain one sentence for each.
+/// files without checksums; `missing_files`, `incomplete_files` and `failed_runs` contain
+/// sentences.
 pub fn with(mut answer: Value) -> Value {
     let doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fields) = answer.as_object_mut() {
@@ -107,6 +127,7 @@ pub fn with(mut answer: Value) -> Value {
             ("not_verified", &doubts.not_verified),
             ("missing_files", &doubts.missing),
             ("incomplete_files", &doubts.incomplete),
+            ("failed_runs", &doubts.failed_runs),
         ] {
             if !list.is_empty() {
                 fields.insert(name.to_owned(), json!(list));

@@ -542,7 +542,9 @@ impl ComparedQuantity<'_> {
             equivalent: more.below.max(less.above),
         };
         let least = least(self.a, self.b);
-        Ok(Evidence { p_values: more.zip(less).map(of), least, same: self.a == self.b })
+        // Two single values can be equal by chance.
+        let same = self.a == self.b && self.a.samples() > 1;
+        Ok(Evidence { p_values: more.zip(less).map(of), least, same })
     }
 
     fn compared(

@@ -9,10 +9,12 @@ use super::decided::{
 };
 use super::escape::escape;
 use super::figure::{FigureTable, PageSection, SectionPlace};
-use super::front::PageFront;
+use super::front::{PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::html;
 use super::label::size;
-use corehop_decide::advice::{Advice, AdviceRule, AdvisedMove, AdvisedWait, Preference};
+use corehop_decide::advice::{
+    Advice, AdviceRule, AdvisedMove, AdvisedWait, Preference, WaitOrigin,
+};
 use corehop_plan::units::Bytes;
 
 /// The colour of a verdict (distinguishable with any colour vision) and the text in its field.
@@ -26,20 +28,69 @@ const CELL: (f64, f64) = (92.0, 34.0);
 const MARGIN: (f64, f64) = (96.0, 62.0);
 const KEY: f64 = 44.0;
 
-/// Returns the page of the advice on the costs that `title` names.
-pub fn page(advice: &Advice, title: &str) -> String {
+/// Returns the page of the advice on the costs in `origin`; the command `everything` prints the complete advice.
+pub fn page(advice: &Advice, origin: &str, everything: &str) -> String {
     let front = PageFront {
-        title: title.to_owned(),
+        title: format!("Advice from {origin}"),
         answer: advice.sentence(),
+        checks: checks(advice),
+        chart: chart(advice),
         next: Some((
             "corehop place PID".to_owned(),
             "finds threads of a running program that gain from a move.",
         )),
-        everything: "corehop advise FILE --json".to_owned(),
+        everything: everything.to_owned(),
         facts: vec![format!("{} rules", advice.rules.len())],
         ..PageFront::default()
     };
     html::page_of(&front, sections(advice))
+}
+
+/// Returns the checks behind the advice: replicates, measured lengths, and missing measurements.
+fn checks(advice: &Advice) -> Vec<SurenessCheck> {
+    let moves = || advice.rules.iter().flat_map(|rule| &rule.moves);
+    let replicates = moves().filter_map(|it| it.replicates);
+    let (all, measured) =
+        (moves().count(), moves().filter(|it| it.known_by == WaitOrigin::Measured).count());
+    let lengths = (all > 0).then(|| {
+        let text = format!(
+            "{measured} of {all} waits from which a move pays lie between measured lengths"
+        );
+        SurenessCheck::new(measured == all, text)
+    });
+    let lacking = advice.lacking.len();
+    let missing = (lacking > 0).then(|| {
+        SurenessCheck::new(
+            false,
+            format!("{lacking} measurement{} missing", if lacking == 1 { " is" } else { "s are" }),
+        )
+    });
+    let replicated = SurenessCheck::replicated("replicates of a cost", replicates);
+    [replicated, lengths, missing].into_iter().flatten().collect()
+}
+
+/// Returns a chart of the waits from which the nearest migration pays, by size, for the first load and company.
+fn chart(advice: &Advice) -> Option<WordedChart> {
+    let rules = together(&advice.rules).next()?;
+    let line = |rule: &AdviceRule| {
+        let moved = rule.moves.first()?;
+        let (wss, event, pays) = (size(Bytes::new(rule.wss_bytes)), moved.event, moved.pays_from);
+        Some(WordedLine {
+            words: format!("{wss}, {event}{}", if moved.at_most { ", at most" } else { "" }),
+            value: pays.estimate_us,
+            ends: pays.low_us.zip(pays.high_us),
+            group: 0,
+        })
+    };
+    let lines: Vec<WordedLine> = rules.iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| WordedChart {
+        quantity: "expected wait from which a move pays, in µs".to_owned(),
+        unit: "µs",
+        point: "median",
+        level: 0.95,
+        under: format!("load {}, {}", rules[0].load, rules[0].company),
+        lines: WordedLine::spread(lines),
+    })
 }
 
 fn sections(advice: &Advice) -> Vec<PageSection> {
@@ -187,7 +238,7 @@ fn key(top: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use corehop_decide::advice::{Company, WaitOrigin};
+    use corehop_decide::advice::Company;
     use corehop_plan::workload::{Absence, Event};
     use corehop_stats::cpmd::CostEstimate;
 
@@ -226,7 +277,7 @@ mod tests {
             rule(256, &[(10.0, Preference::Unknown), (4_000.0, MOVE)]),
         ];
         let lacking = vec!["shorter preemptions".to_owned()];
-        let page = page(&Advice { rules, lacking, ..Advice::default() }, "Advice");
+        let page = page(&Advice { rules, lacking, ..Advice::default() }, "x", "corehop advise x");
         assert_eq!(page.matches("<g><title>").count(), 4);
         assert_eq!(page.matches("4.00 ms</text>").count(), 1);
         for words in [">stay</text>", ">l3</text>", ">?</text>", "256 KiB and a wait of 4.00 ms"] {

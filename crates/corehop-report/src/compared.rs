@@ -18,10 +18,8 @@ const WIDEST: usize = 75;
 /// that the data could show; sentences are wrapped at `width` columns.
 pub fn comparison(comparison: &ResultComparison, width: usize) -> String {
     let mut text = String::new();
-    for cells in comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b)) {
-        text.push_str(&table_of(cells));
-    }
-    for sentence in sentences(comparison) {
+    text.extend(groups(comparison).map(|cells| mailed(&table_of(cells))));
+    for sentence in evidence(comparison) {
         text.push_str(&wrapped(&sentence, width));
     }
     text
@@ -63,7 +61,7 @@ pub fn answer(comparison: &ResultComparison, fail_on: &[FailOn]) -> String {
 }
 
 /// Returns a number of cells as text, `1 cell` or `2 cells`.
-fn counted(cells: usize) -> String {
+pub(super) fn counted(cells: usize) -> String {
     format!("{cells} {}", if cells == 1 { "cell" } else { "cells" })
 }
 
@@ -135,7 +133,7 @@ fn growth(it: &QuantityComparison) -> f64 {
 
 /// Returns the sentences that follow the tables: the smallest slowdown that the data could show, the level of
 /// intervals, and the cells left out.
-fn sentences(comparison: &ResultComparison) -> Vec<String> {
+pub(super) fn evidence(comparison: &ResultComparison) -> Vec<String> {
     if comparison.cells.is_empty() {
         return left_out(comparison).into_iter().chain(not_measured(comparison)).collect();
     }
@@ -185,12 +183,18 @@ fn not_gated(comparison: &ResultComparison) -> Vec<String> {
     by_reason(comparison, |it| it.not_gated.map(str::to_owned), told)
 }
 
-/// Returns a sentence about the smallest slowdown that the data could show.
-fn sensitivity(comparison: &ResultComparison) -> String {
+/// Returns the slowdown that each gated cell would have shown, as a share of A's cost, from the smallest to the largest.
+pub(super) fn detectable(comparison: &ResultComparison) -> Vec<f64> {
     let share =
         |it: &QuantityComparison| Some(it.detectable_us? / it.a_us).filter(|_| it.a_us > 0.0);
     let mut seen: Vec<f64> = comparison.gated().filter_map(share).collect();
     seen.sort_by(f64::total_cmp);
+    seen
+}
+
+/// Returns a sentence about the smallest slowdown that the data could show.
+fn sensitivity(comparison: &ResultComparison) -> String {
+    let seen = detectable(comparison);
     let percent = |at: usize| format!("{} %", three_digits(100.0 * seen[at]));
     let same = |it: &QuantityComparison| it.decided.same;
     match seen.len() {
@@ -243,23 +247,36 @@ fn by_reason(
     reasons.into_iter().map(|(why, cells)| told(&why, cells.join(", "))).collect()
 }
 
+/// Returns the cells of each table.
+pub(super) fn groups(comparison: &ResultComparison) -> impl Iterator<Item = &[QuantityComparison]> {
+    comparison.cells.chunk_by(|a, b| group_of(a) == group_of(b))
+}
+
 /// Returns the common properties of the quantities of one table.
 fn group_of(it: &QuantityComparison) -> (&str, &str, &str) {
     (&it.quantity.file, &it.quantity.experiment, &it.quantity.group)
 }
 
-/// Writes a table whose lines fit into an e-mail; names that are too long get a line of their own.
-fn table_of(cells: &[QuantityComparison]) -> String {
+/// Returns the table of cells of one group.
+pub(super) fn table_of(cells: &[QuantityComparison]) -> FigureTable {
     let of = cells.first().map(|row| {
         let file = if row.quantity.file.is_empty() { "" } else { ", " };
         format!("{}{file}{}: {}", row.quantity.experiment, row.quantity.file, row.quantity.group)
     });
-    let mut table = FigureTable::new("", &["us", "A", "B", "B-A, %", "A/A, %", "outcome"]);
+    let head = ["us", "A", "B", "B-A, %", "A/A, %", "outcome"];
+    let mut table = FigureTable::new(of.unwrap_or_default(), &head);
     table.rows = cells.iter().map(row).collect();
+    table
+}
+
+/// Writes a table whose lines fit into an e-mail; names that are too long get a line of their own.
+fn mailed(table: &FigureTable) -> String {
+    let of = wrapped(&table.caption, WIDEST);
+    let table = FigureTable { caption: String::new(), ..table.clone() };
     let rows = plain(&table);
     let widest = rows.lines().map(|line| line.chars().count()).max().unwrap_or(0);
     let rows = if widest > WIDEST { folded(&table, widest - WIDEST) } else { rows };
-    wrapped(&of.unwrap_or_default(), WIDEST) + rows.trim_start_matches('\n')
+    of + rows.trim_start_matches('\n')
 }
 
 /// Returns the table with its first column narrower by `by`; a name that does not fit is on a line above its numbers.

@@ -5,6 +5,7 @@
 use super::paper::{PaperDrawing, PointForm, TextSide, room};
 use super::scale::AxisScale;
 use super::table::{interval, micros};
+use corehop_stats::replicates::FEWEST_REPLICATES;
 
 /// The first screen of a page.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,6 +42,16 @@ impl SurenessCheck {
     pub fn new(holds: bool, text: impl Into<String>) -> Self {
         Self { text: text.into(), holds }
     }
+
+    /// Makes a check whether every statistic has enough replicates for an interval; `replicates` yields the number of
+    /// replicates of each statistic.
+    pub(super) fn replicated(what: &str, replicates: impl Iterator<Item = usize>) -> Option<Self> {
+        let fewest = replicates.min()?;
+        Some(Self::new(
+            fewest >= FEWEST_REPLICATES,
+            format!("{what}: at least {fewest}; an interval needs {FEWEST_REPLICATES}"),
+        ))
+    }
 }
 
 /// A chart of values with words, on a common axis.
@@ -52,6 +63,8 @@ pub struct WordedChart {
     pub unit: &'static str,
     /// The statistic that each value is.
     pub point: &'static str,
+    /// The level of the intervals, as a share.
+    pub level: f64,
     /// The condition under which all lines were measured, printed below the axis; can be empty.
     pub under: String,
     /// The lines of the chart, from top to bottom.
@@ -69,6 +82,17 @@ pub struct WordedLine {
     pub ends: Option<(f64, f64)>,
     /// The group of the line; lines of one group are comparable and have one colour and shape.
     pub group: usize,
+}
+
+impl WordedLine {
+    /// Returns at most [`MOST_LINES`] of the lines: the first, the last, and lines at even distances between them.
+    pub(super) fn spread(lines: Vec<Self>) -> Vec<Self> {
+        let (all, most) = (lines.len(), MOST_LINES);
+        let kept: Vec<usize> = (0..most).map(|at| at * (all.max(1) - 1) / (most - 1)).collect();
+        let is_kept =
+            |(at, line): (usize, Self)| (all <= most || kept.contains(&at)).then_some(line);
+        lines.into_iter().enumerate().filter_map(is_kept).collect()
+    }
 }
 
 /// The largest number of lines in a chart.
@@ -204,6 +228,7 @@ mod tests {
             quantity: "cost in µs".to_owned(),
             unit: "µs",
             point: "median",
+            level: 0.95,
             under: String::new(),
             lines: vec![
                 line("after 4 ms, nothing else ran", 240.0, Some((54.0, 376.0)), 0),

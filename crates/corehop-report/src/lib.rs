@@ -30,6 +30,7 @@ pub mod observed;
 pub mod metrics;
 pub mod program_costs;
 pub mod program_runs;
+pub mod compared_page;
 pub mod observed_page;
 pub mod overheads;
 pub mod switching;

@@ -68,6 +68,7 @@ pub(super) fn chart(cost: &RunCost) -> WordedChart {
         quantity: "time that a thread was off its CPU in µs".to_owned(),
         unit: "µs",
         point: "median",
+        level: 0.95,
         under: String::new(),
         lines: some.map(line).collect(),
     }

@@ -95,8 +95,8 @@ impl OffLoadAnswer {
         text
     }
 
-    /// Writes the page of an answer of `corehop offload`.
-    pub fn page(&self) -> String {
+    /// Writes the page of the answer; the command `everything` prints the complete answer.
+    pub fn page(&self, everything: &str) -> String {
         let front = PageFront {
             title: self.title(),
             answer: self.sentence(),
@@ -105,7 +105,7 @@ impl OffLoadAnswer {
                 "corehop measure core-switch".to_owned(),
                 "measures the cost of a switch for each mechanism on this host.",
             )),
-            everything: "corehop report FILE.json --table json".to_owned(),
+            everything: everything.to_owned(),
             facts: self.facts(),
             ..PageFront::default()
         };
@@ -134,6 +134,7 @@ impl OffLoadAnswer {
             quantity: "time of a call in ns".to_owned(),
             unit: "ns",
             point: "mean",
+            level: 0.95,
             under: String::new(),
             lines: [("on the program's own core", here, 0), ("on the OS core", there, 1)]
                 .map(line)
@@ -211,7 +212,7 @@ mod tests {
         let text = answer.text();
         assert!(text.contains("12.50") && text.contains("here ns") && text.contains("counted 7"));
         assert!(!text.contains('\u{1b}') && text.contains(" -"), "{text}");
-        let page = answer.page();
+        let page = answer.page("corehop report a.json --table text");
         assert!(page.contains("2 of 3 calls") && page.contains("Off-load of"));
     }
 

@@ -205,15 +205,15 @@ pub fn json(log: &PlacementLog) -> Value {
     })
 }
 
-/// Writes the page of a placer's log.
-pub fn page(log: &PlacementLog) -> String {
+/// Writes the page of a placer's log; the command `everything` prints the complete log.
+pub fn page(log: &PlacementLog, everything: &str) -> String {
     let facts = vec![
         length(log),
         plural(log.answer.trials.len(), "trial"),
         format!("caches of CPUs {}", lists(log)),
     ];
     let title = format!("Placing {}", log.answer.targets.join(", "));
-    html::page_of(&front(title, &log.answer, facts), sections(log))
+    html::page_of(&front(title, everything, &log.answer, facts), sections(log))
 }
 
 fn plural(count: usize, noun: &str) -> String {

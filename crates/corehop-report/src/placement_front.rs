@@ -5,23 +5,41 @@
 use corehop_decide::placer::log::{PlacementFindings, TrialJudgement};
 use corehop_decide::placer::trial::TrialVerdict;
 
-use super::front::{MOST_LINES, PageFront, WordedChart, WordedLine};
+use super::front::{MOST_LINES, PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::placement::sentence;
 
-/// Makes the first screen of a placer's log with this title and the given facts.
-pub(super) fn front(title: String, answer: &PlacementFindings, facts: Vec<String>) -> PageFront {
+/// Makes the first screen of a placer's log, with this title, the command that prints the complete log, and facts.
+pub(super) fn front(
+    title: String,
+    everything: &str,
+    answer: &PlacementFindings,
+    facts: Vec<String>,
+) -> PageFront {
     PageFront {
         title,
         answer: sentence(answer),
+        checks: checks(answer),
         chart: trials(answer),
         next: Some((
             "corehop place --progress SOURCE PID".to_owned(),
             "tries the placement, and keeps the placement only if the program makes faster progress.",
         )),
-        everything: "corehop report LOG.jsonl --table text".to_owned(),
+        everything: everything.to_owned(),
         facts,
         ..PageFront::default()
     }
+}
+
+/// Returns a check whether each trial ended with a verdict.
+fn checks(answer: &PlacementFindings) -> Vec<SurenessCheck> {
+    let (all, lost) =
+        (answer.trials.len(), answer.trials.iter().filter(|it| has_no_result(it)).count());
+    let text = format!("{} of {all} trials have a result", all - lost);
+    if all == 0 { Vec::new() } else { vec![SurenessCheck::new(lost == 0, text)] }
+}
+
+fn has_no_result(trial: &TrialJudgement) -> bool {
+    matches!(trial.verdict, TrialVerdict::Invalid { .. })
 }
 
 /// Returns a chart of each trial that has a verdict, which compares the progress in the trial with
@@ -42,6 +60,7 @@ fn trials(answer: &PlacementFindings) -> Option<WordedChart> {
         quantity: "progress with the placement, as a multiple of progress before".to_owned(),
         unit: "times",
         point: "ratio",
+        level: 0.95,
         under: String::new(),
         lines,
     })

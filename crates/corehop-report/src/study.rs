@@ -5,18 +5,22 @@ use super::figure::{
     Axis, AxisMark, Figure, FigureKind, FigureSeries, FigureTable, PageSection, SectionPlace,
     SeriesPoint, Style, ValueUnit, Variant,
 };
-use super::front::PageFront;
+use super::front::{PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::html;
 use super::study_svg::drawing;
 use corehop_plan::workload::task::Time;
 use corehop_sched::study::tally::ShareEstimate;
-use corehop_sched::study::{Measure, Preferable, StudyCounts, StudyReading};
+use corehop_sched::study::{DelayCrossing, Measure, Preferable, StudyCounts, StudyReading};
 
 /// The colours of a page that readers can tell apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
 
-/// Writes the page of a study, with the sentence that answers the study's question.
-pub fn page(outcome: &StudyCounts, answer: &str) -> String {
+/// The number of sets per cap from which the intervals of a study are narrow.
+const ENOUGH_SETS: u64 = 100;
+
+/// Writes the page of a study, with the sentence that answers the study's question; the command `everything` prints
+/// the complete counts.
+pub fn page(outcome: &StudyCounts, answer: &str, everything: &str) -> String {
     let study = &outcome.study;
     let part = if outcome.is_whole() { "" } else { " (a part of the study)" };
     let facts = vec![
@@ -31,11 +35,50 @@ pub fn page(outcome: &StudyCounts, answer: &str) -> String {
             "corehop check TASKS.json".to_owned(),
             "tests a task set of your own under these schedulers.",
         )),
-        everything: "corehop report FILE.parquet --table text".to_owned(),
+        everything: everything.to_owned(),
+        checks: checks(outcome),
+        chart: chart(outcome),
         facts,
         ..PageFront::default()
     };
     html::page_of(&front, sections(outcome))
+}
+
+/// Returns the checks behind the curves: whether all sets were counted, and whether the sets are enough.
+fn checks(outcome: &StudyCounts) -> Vec<SurenessCheck> {
+    let (is_whole, sets) = (outcome.is_whole(), outcome.sets());
+    let whole = if is_whole {
+        "all sets of the study were counted"
+    } else {
+        "only a part of the study was counted"
+    };
+    let sets_text = format!("{sets} sets per cap (enough for narrow intervals: {ENOUGH_SETS})");
+    vec![SurenessCheck::new(is_whole, whole), SurenessCheck::new(sets >= ENOUGH_SETS, sets_text)]
+}
+
+/// Returns a chart of the delays below which a scheduler is preferable, for the reading that the page shows first.
+fn chart(outcome: &StudyCounts) -> Option<WordedChart> {
+    let at = ordered(outcome).next()?;
+    let line = |it: DelayCrossing| {
+        let Preferable::Below { crossover_us, interval_us: [low, high] } = it.preferable else {
+            return None;
+        };
+        Some(WordedLine {
+            words: format!("{} better than {} at {} µs", it.of, it.against, it.at_us),
+            value: crossover_us,
+            ends: Some((low, high)),
+            group: 0,
+        })
+    };
+    let lines: Vec<WordedLine> = outcome.crossings(at).into_iter().filter_map(line).collect();
+    (!lines.is_empty()).then(|| WordedChart {
+        quantity: "delay D_c below which a scheduler is preferable, in µs".to_owned(),
+        unit: "µs",
+        point: "estimate",
+        level: 0.95,
+        under: format!("reading {}", outcome.study.readings[at].name),
+        lines: WordedLine::spread(lines),
+    })
 }
 
 fn sections(outcome: &StudyCounts) -> Vec<PageSection> {

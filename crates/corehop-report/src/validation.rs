@@ -4,7 +4,7 @@
 
 pub use super::dots::{Dot, Dots};
 use super::figure::{FigureTable, PageSection, SectionPlace};
-use super::front::PageFront;
+use super::front::{MOST_LINES, PageFront, SurenessCheck, WordedChart, WordedLine};
 use super::html;
 use super::validation_svg::drawing;
 use super::validation_text;
@@ -101,6 +101,40 @@ impl Dot {
     }
 }
 
+/// Returns a check whether the median errors of the tables are within their aims.
+fn checks(all: &[Dots]) -> Vec<SurenessCheck> {
+    let aimed = all.iter().filter_map(|it| Some(it.judged.as_ref()?.median <= it.limit?));
+    let (within, aims) =
+        aimed.fold((0, 0), |(within, aims), it| (within + usize::from(it), aims + 1));
+    let text = format!("{within} of {aims} tables have their median error within the aim");
+    if aims == 0 { Vec::new() } else { vec![SurenessCheck::new(within == aims, text)] }
+}
+
+/// Returns a chart of the tables with the largest median errors, in percent of the printed values.
+fn chart(all: &[Dots]) -> Option<WordedChart> {
+    let in_percent = all.iter().filter(|it| matches!(it.law, ErrorLaw::Relative | ErrorLaw::Gain));
+    let line = |it: &Dots| {
+        let error = it.judged.as_ref()?.median;
+        error.is_finite().then(|| WordedLine {
+            words: it.id.clone(),
+            value: 100.0 * error,
+            ends: None,
+            group: usize::from(it.limit.is_some_and(|limit| error > limit)),
+        })
+    };
+    let mut lines: Vec<WordedLine> = in_percent.filter_map(line).collect();
+    lines.sort_by(|a, b| b.value.total_cmp(&a.value));
+    lines.truncate(MOST_LINES);
+    (!lines.is_empty()).then(|| WordedChart {
+        quantity: "median error of a table, largest first, in %".to_owned(),
+        unit: "%",
+        point: "median error (a square: above the aim)",
+        level: 0.95,
+        under: String::new(),
+        lines,
+    })
+}
+
 /// Writes the page of all drawings, whose values were simulated with `seed`.
 pub fn page(seed: u64, all: &[Dots]) -> String {
     let sections: Vec<PageSection> = all.iter().map(Dots::section).collect();
@@ -118,6 +152,8 @@ pub fn page(seed: u64, all: &[Dots]) -> String {
         )),
         everything: "corehop sim validate --json".to_owned(),
         facts: facts.to_vec(),
+        checks: checks(all),
+        chart: chart(all),
         ..PageFront::default()
     };
     html::page_of(&front, sections)

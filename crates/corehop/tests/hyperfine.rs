@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 /// The exit code, stdout and stderr of a comparison.
 fn compare(files: &[&Path], options: &[&str]) -> (Option<i32>, String, String) {
     let mut program = Command::new(env!("CARGO_BIN_EXE_corehop"));
@@ -60,7 +62,11 @@ fn runs_that_failed_count_and_are_said() {
     let failing = result("old", 0.1).replace("\"mean\"", "\"exit_codes\": [0, 1, null], \"mean\"");
     let file = export(scratch.path(), "a.json", &[failing, result("new", 0.1)]);
     let (_, _, said) = compare(&[&file], &[]);
-    assert!(said.contains("2 of 30 runs of `old` failed (exit code other than 0)"), "{said}");
+    let words = "2 of 30 runs of `old` failed (exit code other than 0)";
+    assert!(said.contains(words), "{said}");
+    let (_, told, _) = compare(&[&file], &["--json"]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert!(told["failed_runs"][0].as_str().unwrap().contains(words), "{told}");
 }
 
 #[test]
@@ -85,4 +91,34 @@ fn a_mark_of_the_encoding_before_an_export_is_no_part_of_the_export() {
     fs::write(&marked, format!("\u{feff}{}", fs::read_to_string(&plain).unwrap())).unwrap();
     let (exit, said, _) = compare(&[&plain, &marked], &[]);
     assert!(exit == Some(0) && said.contains("1 equivalent"), "{said}");
+}
+
+#[test]
+fn two_exports_of_one_run_are_not_one_measurement_although_their_times_are_equal() {
+    let scratch = tempfile::tempdir().unwrap();
+    let one = |name: &str| {
+        export(scratch.path(), name, &[r#"{"command": "x", "times": [0.25]}"#.to_owned()])
+    };
+    let (exit, said, _) = compare(&[&one("a.json"), &one("b.json")], &[]);
+    assert!(exit == Some(1) && said.contains("Cannot tell whether B is slower"), "{said}");
+}
+
+#[test]
+fn a_comparison_is_a_page_too() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = export(scratch.path(), "a.json", &[result("old", 0.1), result("new", 0.2)]);
+    let page = scratch.path().join("page.html");
+    let to = page.to_str().unwrap();
+    let (exit, said, _) = compare(&[&file], &["-o", to]);
+    assert_eq!(exit, Some(1));
+    let written = fs::read_to_string(&page).unwrap();
+    let sentence = said.lines().next().unwrap();
+    assert!(sentence.starts_with("B is slower than A"), "{said}");
+    // The terminal breaks the sentence into lines, the page does not.
+    let whole = sentence.trim_end().replace('>', "&gt;");
+    assert!(written.contains(&whole) && written.contains("class=\"words\""), "{whole}");
+    let (exit, _, said) = compare(&[&file], &["-o", to]);
+    assert!(exit == Some(2) && said.contains("--force"), "{said}");
+    let (exit, _, said) = compare(&[&file], &["--force", "-o", file.to_str().unwrap()]);
+    assert!(exit == Some(2) && said.contains("a.json"), "{said}");
 }

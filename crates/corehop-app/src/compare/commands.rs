@@ -8,9 +8,9 @@ use corehop_decide::hyperfine::HyperfineCommand;
 use corehop_plan::shown;
 use corehop_stats::estimator::Estimator;
 
+use crate::doubts;
 use crate::failure::{Exit, Failure};
 use crate::input;
-use crate::voice::note;
 
 /// The two commands of one export as two results; `None` if the file is not a hyperfine export.
 pub(super) fn of_one_export(path: &Path) -> Result<Option<[Quantities; 2]>, Failure> {
@@ -65,15 +65,8 @@ pub(super) fn take_all(results: &mut Quantities, path: &Path, commands: &[Hyperf
     }
 }
 
-/// Adds a command, and reports which of its runs failed.
+/// Adds a command, and reports that some of its runs failed.
 fn take(results: &mut Quantities, path: &Path, command: &HyperfineCommand, name: &str) {
-    let runs = command.us.len();
-    if let Some(failed) = command.failed.filter(|&failed| failed > 0) {
-        note(&format!(
-            "{}: {failed} of {runs} runs of `{}` failed (exit code other than 0); their times count",
-            shown::path(path),
-            command.command
-        ));
-    }
+    doubts::of_failed_runs(path, command);
     results.take_command(command, name);
 }

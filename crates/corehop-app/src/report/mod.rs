@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use corehop_decide::placer::log::PlacementLog;
+use corehop_plan::shown;
 use corehop_report::figure::FigureTable;
+use corehop_report::front::shell_word;
 use corehop_report::off_load::OffLoadAnswer;
 use corehop_report::study::page as study_page;
 use corehop_report::{listing, page, paste, placement, screen, sections, table};
@@ -193,7 +195,7 @@ fn placement_of(
     log: &PlacementLog,
 ) -> Result<ReportAnswer, Failure> {
     let what = "the log of a placer has no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints the rates of its windows)";
-    without_cells(args, form, what, output, || placement::page(log))?;
+    without_cells(args, form, what, output, || placement::page(log, &whole(args)))?;
     let sentence = placement::sentence(&log.answer);
     Ok(tell(&sentence, form, || placement::json(log), || placement::log_text(log)))
 }
@@ -206,13 +208,21 @@ fn counts(
     outcome: &StudyCounts,
 ) -> Result<ReportAnswer, Failure> {
     let what = "the counts of a study have no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints the counts)";
-    without_cells(args, form, what, output, || study_page(outcome, &study::sentence(outcome)))?;
+    without_cells(args, form, what, output, || {
+        study_page(outcome, &study::sentence(outcome), &whole(args))
+    })?;
     Ok(tell(
         &study::sentence(outcome),
         form,
         || outcome.json(),
         || study::text(outcome, &[], args.layout),
     ))
+}
+
+/// Returns the command that prints everything in the files of a request.
+fn whole(args: &ReportRequest) -> String {
+    let files: Vec<String> = args.files.iter().map(|it| shell_word(&shown::path(it))).collect();
+    format!("corehop report {} --table text", files.join(" "))
 }
 
 /// Rejects options that select cells for a file without cells, and writes the page of such a file if requested.
@@ -245,7 +255,7 @@ fn off_load_of(
     of: &OffLoadAnswer,
 ) -> Result<ReportAnswer, Failure> {
     let what = "an answer of `corehop offload` has no cells: omit --only, and use --table text or json (`corehop report contents FILE --rows N` prints its calls)";
-    without_cells(args, form, what, output, || of.page())?;
+    without_cells(args, form, what, output, || of.page(&whole(args)))?;
     Ok(tell(&of.sentence(), form, || of.json().clone(), || of.text()))
 }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_decide::validation::{task_set_studies, task_set_study};
 use corehop_plan::shown;
+use corehop_report::front::shell_word;
 use corehop_report::study::{page, picture};
 use corehop_sched::study::cost::CostStudy;
 use corehop_sched::study::{
@@ -75,7 +76,8 @@ pub fn count<P: Progress>(
         return preemption::run(request, study);
     }
     let files = request.forms.files(&[&request.what])?;
-    request.forms.answer(&request.counts(begins)?, files)
+    let whole = command("study", std::slice::from_ref(&request.what));
+    request.forms.answer(&request.counts(begins)?, files, &whole)
 }
 
 /// Merges the counts of shards.
@@ -88,7 +90,13 @@ pub fn merge(shards: &[PathBuf], forms: &StudyForms) -> Result<Answer, Failure> 
     let parts = shards.iter().map(|path| input::study_counts(path));
     let merged = StudyCounts::merged(parts.collect::<Result<Vec<_>, _>>()?);
     let merged = merged.map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error))?;
-    forms.answer(&merged, files)
+    forms.answer(&merged, files, &command("study merge", shards))
+}
+
+/// The command that prints the complete counts of these studies or files.
+fn command(verb: &str, files: &[PathBuf]) -> String {
+    let words: Vec<String> = files.iter().map(|it| shell_word(&shown::path(it))).collect();
+    format!("corehop check {verb} {} --json", words.join(" "))
 }
 
 impl StudyRequest {
@@ -140,6 +148,7 @@ impl StudyForms {
         &self,
         outcome: &StudyCounts,
         [output, page_file, picture_file]: StudyFiles,
+        whole: &str,
     ) -> Result<Answer, Failure> {
         for warning in outcome.study.warnings() {
             warn(warning);
@@ -147,7 +156,7 @@ impl StudyForms {
         if let Some(file) = output {
             file.fill(|out| outcome.write(out))?;
         }
-        let page = page_file.map(|file| (file, page(outcome, &sentence(outcome))));
+        let page = page_file.map(|file| (file, page(outcome, &sentence(outcome), whole)));
         let drawn = picture_file.zip(picture(outcome));
         for (file, text) in page.into_iter().chain(drawn) {
             file.write(text)?;

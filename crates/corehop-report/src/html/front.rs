@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use crate::escape::escape;
 use crate::front::{PageFront, SurenessCheck, WordedChart};
+use corehop_plan::units::three_digits;
 
 /// Returns the first screen below the page's title.
 pub(super) fn front_html(front: &PageFront) -> String {
@@ -75,10 +76,17 @@ fn chart_html(chart: &WordedChart) -> String {
     format!(
         "<figure class=\"words\">{svg}<figcaption>Point: {}.{} <span class=\"files\">For a paper: {} {}</span></figcaption></figure>",
         chart.point,
-        if chart.lines.iter().any(|it| it.ends.is_some()) { " Line: 95 % interval." } else { "" },
+        intervals(chart),
         link("SVG", "image/svg+xml", svg.as_bytes()),
         link("PDF", "application/pdf", &drawing.pdf()),
     )
+}
+
+/// Returns the sentence about the intervals of a chart, if the chart has intervals.
+fn intervals(chart: &WordedChart) -> String {
+    let has_any = chart.lines.iter().any(|it| it.ends.is_some());
+    let level = three_digits(100.0 * chart.level);
+    if has_any { format!(" Line: {level} % interval.") } else { String::new() }
 }
 
 /// Bytes encoded for a URL: letters and digits are unchanged, other bytes are written in hexadecimal.

@@ -4,10 +4,10 @@
 
 use serde_json::Value;
 
-use super::kind_front::{KindFront, replicated};
+use super::kind_front::KindFront;
 use super::{TerminalTables, tables_of};
 use crate::figure::{FigureTable, PageSection, SectionPlace};
-use crate::front::{WordedChart, WordedLine};
+use crate::front::{SurenessCheck, WordedChart, WordedLine};
 use corehop_results::Results;
 use corehop_stats::gain::TAKEN;
 use corehop_stats::gangs::{GangOutcome, SharingSummary};
@@ -52,10 +52,13 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             quantity: "time of an iteration of the slowest thread in ns".to_owned(),
             unit: "ns",
             point: "one value for all runs",
+            level: 0.95,
             under: program,
             lines,
         }),
-        checks: replicated("replicates of each program", replicates).into_iter().collect(),
+        checks: SurenessCheck::replicated("replicates of each program", replicates)
+            .into_iter()
+            .collect(),
         next: ("corehop place PID".to_owned(), "finds such threads in a running program."),
     })
 }

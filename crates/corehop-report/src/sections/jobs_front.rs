@@ -8,7 +8,7 @@ use corehop_stats::classes::Classes;
 use corehop_stats::company::Company;
 use corehop_stats::headline::{CompanyCosts, Headline, HeadlineCost, headline};
 
-use super::kind_front::{KindFront, first_file, replicated};
+use super::kind_front::{KindFront, first_file};
 use super::panel::percent;
 use crate::answer::{preemption_length, with_article};
 use crate::front::{MOST_LINES, SurenessCheck, WordedChart, WordedLine};
@@ -21,7 +21,10 @@ const ENOUGH_VALID: f64 = 0.5;
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let headline = headline(&data.jobs.summaries)?;
     let checks = [
-        replicated("replicates of each cost", headline.costs().map(|it| it.replicates)),
+        SurenessCheck::replicated(
+            "replicates of each cost",
+            headline.costs().map(|it| it.replicates),
+        ),
         classes(data, &headline),
         valid(data),
     ];
@@ -58,6 +61,7 @@ fn chart(headline: &Headline) -> WordedChart {
         quantity: "cost of one absence in µs".to_owned(),
         unit: "µs",
         point: "median",
+        level: 0.95,
         under: format!("working set {}, load {}", Bytes::new(cell.wss_bytes), cell.load),
         lines: control
             .into_iter()

@@ -123,17 +123,3 @@ fn doctor(data: &Results) -> Option<SurenessCheck> {
     };
     Some(SurenessCheck::new(grave == 0, text))
 }
-
-/// Returns a check whether every statistic has enough replicates for an interval; `replicates` yields the number of
-/// replicates of each statistic.
-pub(super) fn replicated(
-    what: &str,
-    replicates: impl Iterator<Item = usize>,
-) -> Option<SurenessCheck> {
-    use corehop_stats::replicates::FEWEST_REPLICATES;
-    let fewest = replicates.min()?;
-    Some(SurenessCheck::new(
-        fewest >= FEWEST_REPLICATES,
-        format!("{what}: at least {fewest}; an interval needs {FEWEST_REPLICATES}"),
-    ))
-}

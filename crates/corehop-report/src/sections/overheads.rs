@@ -50,6 +50,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             quantity: "time of one event in µs, the largest overheads".to_owned(),
             unit: "µs",
             point: "median",
+            level: 0.95,
             under: String::new(),
             lines: largest.iter().take(MOST_LINES).map(|it| line(it)).collect(),
         }),

@@ -9,8 +9,8 @@ use super::super::figure::{
 };
 use super::super::program_costs;
 use super::TerminalTables;
-use super::kind_front::{KindFront, replicated};
-use crate::front::{MOST_LINES, WordedChart, WordedLine};
+use super::kind_front::KindFront;
+use crate::front::{MOST_LINES, SurenessCheck, WordedChart, WordedLine};
 use corehop_results::Results;
 use corehop_stats::program_costs::{DoseCost, ProgramCost, ProgramCostResults};
 
@@ -91,6 +91,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             quantity: "additional CPU time for each event in µs".to_owned(),
             unit: "µs",
             point: "mean over the events",
+            level: 0.95,
             under: results.program.clone(),
             lines: results
                 .costs
@@ -99,7 +100,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
                 .take(MOST_LINES)
                 .collect(),
         }),
-        checks: replicated("rounds of each event", rounds).into_iter().collect(),
+        checks: SurenessCheck::replicated("rounds of each event", rounds).into_iter().collect(),
         next: (
             "corehop record -- PROGRAM".to_owned(),
             "counts how often the program pays such a cost.",

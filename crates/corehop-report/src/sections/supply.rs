@@ -77,6 +77,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             quantity: "most time missing in any 40 ms, in µs".to_owned(),
             unit: "µs",
             point: "maximum",
+            level: 0.95,
             under: String::new(),
             lines: most.iter().take(MOST_LINES).map(line).collect(),
         }),

@@ -10,8 +10,8 @@ use super::super::figure::{
 };
 use super::super::switching;
 use super::TerminalTables;
-use super::kind_front::{KindFront, replicated};
-use crate::front::{MOST_LINES, WordedChart, WordedLine};
+use super::kind_front::KindFront;
+use crate::front::{MOST_LINES, SurenessCheck, WordedChart, WordedLine};
 use corehop_plan::workload::switching::SwitchMechanism;
 use corehop_results::Results;
 use corehop_stats::switches::{SwitchResults, SwitchSummary};
@@ -49,10 +49,13 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             quantity: "time of a call in ns, the least costly ways".to_owned(),
             unit: "ns",
             point: "mean",
+            level: 0.95,
             under: format!("{}, CPU {} to {}", first.call, first.from_cpu, first.to_cpu),
             lines: ways.iter().take(MOST_LINES).map(|it| line(it)).collect(),
         }),
-        checks: replicated("replicates of each mechanism", replicates).into_iter().collect(),
+        checks: SurenessCheck::replicated("replicates of each mechanism", replicates)
+            .into_iter()
+            .collect(),
         next: (
             "corehop offload --os-cores 1 -- PROGRAM".to_owned(),
             "measures whether off-load pays for a whole program.",

@@ -44,6 +44,7 @@ pub(super) fn front(data: &Results) -> Option<KindFront> {
             quantity: "jobs that missed their deadline in %".to_owned(),
             unit: "%",
             point: "share of all jobs",
+            level: 0.95,
             under: String::new(),
             lines: tasks.schedulers.iter().take(MOST_LINES).map(line).collect(),
         }),

@@ -43,7 +43,10 @@ fn pages() -> Vec<(&'static str, String)> {
     let off_load = r#"{"schema": "corehop-offload", "version": 1, "program": ["a"], "os_cores": "1",
         "by_call": [{"call": "read", "calls": 3, "here_ns": 12.5, "there_ns": 40.0}],
         "sentences": ["2 of 3 calls were made on CPU 1."]}"#;
-    pages.push(("off-load", OffLoadAnswer::parse(off_load).unwrap().page()));
+    pages.push((
+        "off-load",
+        OffLoadAnswer::parse(off_load).unwrap().page("corehop report offload.json --table text"),
+    ));
     pages
 }
 

@@ -24,9 +24,10 @@ use corehop_plan::samples::Sample;
 use corehop_plan::units::Bytes;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::task::Time;
+use corehop_report::compared_page::ComparisonHeading;
 use corehop_report::{
-    advice_page, compared, costs, decided, exchange_svg, gem5, placement, platform_svg,
-    platform_text, schedule_svg, schedule_text, validation, wake_cost,
+    advice_page, compared, compared_page, costs, decided, exchange_svg, gem5, placement,
+    platform_svg, platform_text, schedule_svg, schedule_text, validation, wake_cost,
 };
 use corehop_sched::schedule::{CpuActivity, Schedule, ScheduledJob, Stretch};
 use corehop_stats::cpmd::{DelayModel, DelayQuery, Statistic};
@@ -180,7 +181,11 @@ fn fitted_costs_predictions_and_the_advice_that_follows() {
     let wanted = AdviceQuery { wss: Vec::new(), length: None, only: Vec::new() };
     let advice = advise(&model, &wanted).unwrap();
     let _ = writeln!(text, "# advice\n{}\n{}", advice.sentence(), decided::advice(&advice));
-    text += &all_lines(&advice_page::page(&advice, "Stay or move"));
+    text += &all_lines(&advice_page::page(
+        &advice,
+        "stays.parquet",
+        "corehop advise stays.parquet --json",
+    ));
     told!("advice.txt", &text);
 }
 
@@ -220,6 +225,14 @@ fn two_results_side_by_side() {
         compared::comparison(&same, 80)
     );
     told!("compared.txt", &text);
+    let names = ["a b.parquet", "b.parquet"].map(str::to_owned);
+    let told = compare(&a, &b, EquivalenceMargin { share: 0.05, least_us: None }, 0.05).unwrap();
+    let heading = ComparisonHeading {
+        names: &names,
+        answer: &compared::answer(&told, &[FailOn::Slower]),
+        everything: "corehop compare 'a b.parquet' b.parquet --json",
+    };
+    told!("compared-page.txt", &all_lines(&compared_page::page(&told, None, &heading)));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use corehop_decide::advice::{Advice, AdviceQuery, ProgramAdvice, advise};
 use corehop_plan::shown;
 use corehop_plan::units::{Bytes, Nanos};
+use corehop_report::front::shell_word;
 use corehop_report::{advice_page, decided};
 use corehop_stats::costs::ProgramPrices;
 use corehop_stats::cpmd::DelayModel;
@@ -109,7 +110,9 @@ impl AdviseOptions {
         }
         let output = self.wishes.page(&[&self.file])?;
         let advice = self.wishes.advise(&input::model(&self.file)?)?;
-        self.wishes.answer(&advice, output, &shown::path(&self.file))
+        let file = shown::path(&self.file);
+        let whole = format!("corehop advise {} --json", shell_word(&file));
+        self.wishes.answer(&advice, output, &file, &whole)
     }
 }
 
@@ -144,15 +147,16 @@ impl AdviceOptions {
         advise(model, &self.wanted()).map_err(|error| Failure::new(Exit::Usage, error))
     }
 
-    /// Writes the page, and prints the advice from `origin`.
+    /// Writes the page, and prints the advice from `origin`; the command `whole` prints the complete advice.
     fn answer(
         &self,
         advice: &Advice,
         page: Option<OutputFile>,
         origin: &str,
+        whole: &str,
     ) -> Result<Exit, Failure> {
         if let Some(file) = page {
-            file.write(advice_page::page(advice, &format!("Advice from {origin}")))?;
+            file.write(advice_page::page(advice, origin, whole))?;
         }
         let json = self.json.then(|| doubts::with(serde_json::json!(advice)));
         either(&advice.sentence(), json.as_ref(), || decided::advice(advice))?;

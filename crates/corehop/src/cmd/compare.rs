@@ -9,7 +9,7 @@ use corehop_decide::gate::FailOn;
 use corehop_plan::units::Nanos;
 use corehop_stats::estimator::Estimator;
 
-use crate::output::{stdout_layout, told};
+use crate::output::{Force, stdout_layout, told};
 
 /// Compare two results, or two folders of results, for example of two kernels, of two hosts, or from before and after
 /// a change.
@@ -55,6 +55,11 @@ pub(crate) struct Args {
     /// Compute the delay of a sample with this estimator (see `corehop help estimator`) [default: difference]
     #[arg(long)]
     estimator: Option<Estimator>,
+    /// Write a page: one self-contained HTML file.
+    #[arg(short, long, value_name = "PAGE.html")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
@@ -70,6 +75,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         confidence: args.confidence,
         estimator: args.estimator,
         width: stdout_layout().width,
+        output: args.output.clone(),
+        force: args.force.force,
     };
     told(&compare(&request)?, args.json)
 }

@@ -5,6 +5,8 @@
 //! A value is the mean of half a round trip. The table has no headings and names no CPU: its rows and columns are the
 //! CPUs on which the program ran, in ascending order.
 
+use std::ops::RangeInclusive;
+
 use super::DescriptionError;
 use crate::bounds;
 use crate::platform::observed::Exchange;
@@ -15,11 +17,14 @@ use crate::units::{Cpu, CpuList};
 const SOURCE: &str =
     "core-to-core-latency: one mean for each pair, in place of its least and its median";
 
+/// The times that an exchange of a cache line between two CPUs can take: a cycle at least, and less than a wake-up.
+const TIMES_NS: RangeInclusive<f64> = 0.1..=1e6;
+
 /// Returns the exchanges of a table, for the CPUs of its rows and columns in ascending order.
 ///
 /// # Errors
-/// Returns [`DescriptionError`] for a table that is not square or has another number of CPUs, and for a value that is
-/// no time.
+/// Returns [`DescriptionError`] for a table that is not square or has another number of CPUs, and for a value that no
+/// exchange takes.
 pub fn exchanges(text: &str, cpus: &CpuList) -> Result<Fact<Vec<Exchange>>, DescriptionError> {
     let wrong =
         |what: String| DescriptionError::Syntax { format: "table of core-to-core-latency", what };
@@ -48,10 +53,14 @@ pub fn exchanges(text: &str, cpus: &CpuList) -> Result<Fact<Vec<Exchange>>, Desc
             )));
         }
         for (column, cell) in cells.iter().enumerate().filter(|(_, cell)| !cell.is_empty()) {
-            let ns = bounds::number(cell).ok().filter(|&ns| ns > 0.0);
+            let ns = bounds::number(cell).ok().filter(|ns| TIMES_NS.contains(ns));
             let ns = ns.ok_or_else(|| {
                 let place = format!("row {}, column {}", row + 1, column + 1);
-                wrong(format!("{place} is {cell}: expected nanoseconds above 0"))
+                wrong(format!(
+                    "{place} is {cell}: expected {} to {} nanoseconds",
+                    TIMES_NS.start(),
+                    TIMES_NS.end()
+                ))
             })?;
             let mean = Latency::from_nanos(ns);
             let (from, to) = (all[row], all[column]);
@@ -87,7 +96,9 @@ mod tests {
         for (text, words) in [
             (",\n40,\n", "the table has 2 CPUs and does not state which, but the platform has 3"),
             (",,\n40,\n1,1,\n", "row 2 has 2 values for 3 CPUs"),
-            (",,\n-1,,\n1,1,\n", "row 2, column 1 is -1: expected nanoseconds above 0"),
+            (",,\n-1,,\n1,1,\n", "row 2, column 1 is -1: expected 0.1 to 1000000 nanoseconds"),
+            (",,\n40,,\n1e-4,1,\n", "row 3, column 1 is 1e-4: expected 0.1 to 1000000"),
+            (",,\n40,,\n1,4e9,\n", "row 3, column 2 is 4e9: expected 0.1 to 1000000"),
             (",,\nx,,\n1,1,\n", "row 2, column 1 is x"),
             (",,\n,,\n,,\n", "no pair has a value"),
         ] {

@@ -51,7 +51,7 @@ const KNOWN: [(TaskColumn, &[&str]); 13] = [
     (TaskColumn::Time("suspension_us"), &["suspension", "selfsuspension"]),
     (TaskColumn::Time("budget_us"), &["budget"]),
     (TaskColumn::Priority, &["prio", "priority", "rank"]),
-    (TaskColumn::Cpus, &["cpu", "cpus", "core", "cores", "processor", "partition", "affinity"]),
+    (TaskColumn::Cpus, &["cpu", "cpus", "core", "processor", "partition", "affinity"]),
     (TaskColumn::Wss, &["wss", "workingset", "workingsetsize"]),
     (
         TaskColumn::Unused,

@@ -2,6 +2,7 @@
 //! `corehop advise simulate`: advice from a simulated platform.
 
 use corehop_app::advise::SimulatedAdvice;
+use corehop_report::front::shell_word;
 
 use super::AdviceOptions;
 use crate::cmd::measure::on::LIVE;
@@ -54,5 +55,6 @@ pub(super) fn run(args: &Args) -> Result<Exit, Failure> {
     bar.tick();
     let advice = simulation.on(&platform)?;
     bar.finish_and_clear();
-    args.wishes.answer(&advice, output, &args.on)
+    let whole = format!("corehop advise simulate --on {} --json", shell_word(&args.on));
+    args.wishes.answer(&advice, output, &args.on, &whole)
 }
