@@ -13,7 +13,7 @@ pub const ASSUMED_NS: f64 = 200_000.0;
 words! {
     /// The way in which the cost of a migration is known.
     CostOrigin, "an origin of a cost" {
-        /// The cost of such a migration is not known, so 200 µs are assumed.
+        /// The cost of the migration is not known, so corehop assumes 200 µs.
         Assumed = "assumed",
         /// The cost was fitted for the size of the thread's working set.
         Fitted = "fitted",

@@ -79,7 +79,7 @@ words! {
         Less = "less",
         /// No change was detected: the interval includes no change, or the change is no larger than the floor.
         Nothing = "nothing",
-        /// The quantity has no interval.
+        /// The quantity has no interval, so corehop cannot tell whether the quantity changed.
         CannotTell = "cannot_tell",
     }
 }

@@ -65,9 +65,9 @@ pub enum SimulationError {
 words! {
     /// The way in which the last cache level is partitioned, one half for the job and the other half for all other threads.
     Division, "a division" {
-        /// Partitioning by cache ways, as hardware cache allocation does.
+        /// The cache is divided by cache ways, as hardware cache allocation does.
         Ways = "ways",
-        /// Partitioning by page colours, as an operating system can do.
+        /// The cache is divided by page colours, as an operating system can do.
         Colours = "colours",
     }
 }

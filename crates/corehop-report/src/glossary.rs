@@ -126,7 +126,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "sampled",
-        "The simulation covers only some of the cache sets, which is faster; `--exact` simulates all sets. The medians of both agree, and sampled results scatter more.",
+        "The simulation covers only some of the cache sets, which is faster; `--exact` simulates all sets. The medians of `sampled` and `--exact` agree, and sampled results scatter more.",
     ),
     (
         "simulated",
@@ -261,7 +261,7 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "repaired",
-        "A sample is repaired if it is valid after corehop cut disturbed segments out of a touch. At least nine tenths of the touch were certified, and their time is scaled to all lines.",
+        "A sample is repaired if it is valid after corehop cut disturbed segments out of a touch. At least nine tenths of the touch were certified, and corehop scaled the time of the certified part to all lines.",
     ),
     (
         "control",

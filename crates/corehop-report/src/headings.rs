@@ -47,7 +47,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("mean", "The mean of the valid samples."),
     (
         "between",
-        "The interval of a calibrated number: the values that fit the ends of the 95 % intervals of the live medians. For a loss, the quartiles.",
+        "The interval of a calibrated number: the values that fit the ends of the 95 % intervals of the live medians. For a loss, the interval spans the quartiles.",
     ),
     ("live", "The median delay that was measured on this host."),
     (
@@ -322,7 +322,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("whose delay is", "The fixed delay D_c that is charged under the compared scheduler."),
     (
         "below",
-        "The delay D_c of the scheduler of the row up to which its weighted schedulability is higher than that of the compared scheduler.",
+        "The delay D_c under the scheduler of the row up to which this scheduler has a higher weighted schedulability than the compared scheduler.",
     ),
     ("printed", "The value that the paper prints."),
     ("simulated", "The value that the simulated machine gives."),

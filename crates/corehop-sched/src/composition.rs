@@ -23,25 +23,25 @@ use corehop_plan::workload::task::{Task, TaskSet, Time};
 words! {
     /// The kind of a part of a bound.
     Kind, "a part of a response" {
-        /// Work of the task itself: of the analysed job, and of earlier jobs in the busy window.
+        /// The work of the task itself: of the analysed job, and of earlier jobs in the busy window.
         Own = "own",
-        /// Work of a task of higher or equal priority.
+        /// The work of a task of higher or equal priority.
         HigherPriority = "higher_priority",
         /// The work of a task whose jobs have the same or an earlier deadline.
         EarlierDeadline = "earlier_deadline",
-        /// Work of other jobs, if the test does not separate them.
+        /// The work of all other jobs, if the test does not attribute work to single tasks.
         Others = "others",
         /// The time for which jobs of lower priority block the task.
         Blocking = "blocking",
         /// The time by which the release of the job can be late (release jitter).
         Jitter = "jitter",
-        /// Charged delays of preemptions and migrations.
+        /// The charged delays of preemptions and migrations.
         Delays = "delays",
         /// The overheads of the operating system.
         Overheads = "overheads",
         /// The part of the busy window before the job arrives, which is subtracted.
         BeforeArrival = "before_arrival",
-        /// Time in the window during which the CPU is not available.
+        /// The time in the busy window during which the CPU is not available.
         Supply = "supply",
         /// The time that is added when a bound is rounded up to ticks.
         Rounding = "rounding",

@@ -172,6 +172,9 @@ fn each_page_begins_with_the_sentence_that_answers_its_question() {
     }
     let output = "a.parquet has 3 rows:\nsee.\n\nIt costs\n2.5 us. More.\n\nx\n";
     assert_eq!(quoted::answer(output), "It costs 2.5 us.");
+    let advice =
+        "One setting first, for all programs: a.b=1 helps\n(2.2 to 6.4 µs). None\nkept: c. More.\n";
+    assert_eq!(quoted::answer(advice), "None kept: c.");
     assert_eq!(quoted::answer("gzip lost 1 %\n  of its time\nmore\n"), "gzip lost 1 % of its time");
     assert_eq!(quoted::opened("# T\n\n> old\n\ntext\n", "new"), "# T\n\n> new\n\ntext\n");
 }

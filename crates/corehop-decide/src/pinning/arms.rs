@@ -23,8 +23,8 @@ words! {
         OneCache = "one-cache",
         /// The program runs on a single CPU.
         OneCpu = "one-cpu",
-        /// As many CPUs as threads want to run simultaneously: filled cache by cache, with distinct cores before SMT
-        /// siblings.
+        /// The program runs on as many CPUs as it has threads that want to run at the same time. corehop takes the CPUs
+        /// cache by cache, and distinct cores before SMT siblings.
         CpuPerThread = "cpu-per-thread",
     }
 }

@@ -50,7 +50,7 @@ words! {
         TooFew = "too few samples",
         /// The cell asked for huge pages, but had none.
         NoHugePages = "no huge pages",
-        /// The simulated experiment has no such cell.
+        /// The simulated experiment lacks the cell.
         NotSimulated = "not simulated",
     }
 }

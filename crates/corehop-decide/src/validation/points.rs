@@ -24,7 +24,7 @@ use corehop_plan::workload::{Absence, Event, Load, Page, Polluter, WorkingSet};
 words! {
     /// The quantity derived from a warm touch.
     Quantity, "a quantity" {
-        /// Cycles of the core's clock per cache line.
+        /// The number of cycles of the core's clock per cache line.
         Cycles = "cycles_per_line",
         /// The share of lines found in the last cache level, in percent.
         HitRate = "hit_rate_percent",

@@ -41,13 +41,14 @@ words! {
     /// The way in which the error between a printed and a simulated number is computed. A simulated number that rounds to the
     /// printed number has no error.
     ErrorLaw, "a law of errors" {
-        /// The difference divided by the printed number, or divided by its step if the printed number is smaller.
+        /// The error is the difference divided by the printed number, or divided by the step of the last printed digit
+        /// if the printed number is smaller than this step.
         Relative = "relative",
-        /// The larger number divided by the smaller number, minus 1.
+        /// The error is the larger number divided by the smaller number, minus 1.
         Factor = "factor",
         /// The error is the plain difference.
         Difference = "difference",
-        /// For a ratio of times: the difference divided by the printed gain, which is 1 minus the ratio.
+        /// For a ratio of times, the error is the difference divided by the printed gain, which is 1 minus the ratio.
         Gain = "gain",
     }
 }

@@ -60,14 +60,14 @@ words! {
     JudgementRole, "a part in the judgement" {
         /// The value judges the simulation.
         Judged = "judged",
-        /// The value shows an effect that is not simulated. The value still judges the simulation, but is marked;
-        /// nothing is fitted on it.
+        /// The value shows an effect that is not simulated. The value still judges the simulation, but has a mark, and
+        /// no number is fitted on the value.
         NotModelled = "not_modelled",
         /// A number was fitted on the value, so the value cannot judge.
         Fitted = "fitted",
         /// A model or a setting was chosen with the value in view, so the value cannot judge.
         Chosen = "chosen",
-        /// Another study contains the value and judges with it.
+        /// Another study contains the value, and judges the simulation with the value.
         Repeated = "repeated",
     }
 }
@@ -181,13 +181,13 @@ words! {
     GangQuantity, "a quantity of gangs" {
         /// The run time below a common cache divided by the run time on two packages.
         RuntimeRatio = "runtime_ratio",
-        /// The share of misses on two packages that the other package answered.
+        /// With the threads on two packages, the share of last-level cache misses that the other package answered.
         SmrSeparate = "smr_separate",
         /// With the threads below a common cache, the last-level cache misses per million instructions.
         MpmiShared = "mpmi_shared",
-        /// Misses per million instructions on two packages.
+        /// With the threads on two packages, the last-level cache misses per million instructions.
         MpmiSeparate = "mpmi_separate",
-        /// Misses on two packages that the other package answered, in millions.
+        /// With the threads on two packages, the last-level cache misses that the other package answered, in millions.
         Snoops = "snoops_million",
         /// With the threads on two packages, the last-level cache misses, in millions.
         Misses = "misses_million",

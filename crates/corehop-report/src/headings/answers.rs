@@ -49,7 +49,7 @@ pub(crate) const ANSWERS: &[(&str, &str)] = &[
     ("cited", "The source of a fact is a document, which the platform file names."),
     (
         "fitted",
-        "The value of a fact was adjusted to published or measured numbers. As a method of prediction: a curve through measured cells.",
+        "The value of a fact was adjusted to published or measured numbers. As a method of prediction, `fitted` is a curve through measured cells.",
     ),
     ("assumed", "The value of a fact has no evidence; corehop uses a common value."),
     ("refused", "The samples do not support the statistic; corehop prints the reason."),

@@ -16,7 +16,9 @@ const COMMANDS: &str = "```sh\n";
 const OUTPUT: &str = "```text\n";
 const END: &str = "```\n";
 /// The line below an output that names the machine and the date.
-const MACHINE: &str = "Printed on ";
+const MACHINE: &str = "corehop printed this output on ";
+/// The begin of a sentence that advises a system setting before the answer.
+const SETTING: &str = "One setting first";
 
 /// A recipe of a document.
 pub(crate) struct Recipe {
@@ -70,8 +72,8 @@ pub(crate) fn cut(output: &str, lines: usize) -> String {
     if output.lines().count() > lines { first + "…\n" } else { first }
 }
 
-/// The first sentence of an output that answers the question, on one line; what only names the file of the rows is no answer. A
-/// line that is not indented below one that is begins another sentence.
+/// The first sentence of an output that answers the question, on one line. A sentence that only names the file of the rows, or that
+/// advises a system setting, is no answer. A line without indentation below an indented line begins another sentence.
 pub(crate) fn answer(output: &str) -> String {
     let sentence = |paragraph: &str| {
         let (mut words, mut was_indented) = (Vec::new(), false);
@@ -84,7 +86,9 @@ pub(crate) fn answer(output: &str) -> String {
             words.extend(line.split_whitespace());
         }
         let all = words.join(" ");
-        all.split_once(". ").map_or(all.clone(), |(first, _)| format!("{first}."))
+        let advised = all.split_once(". ").filter(|(first, _)| first.starts_with(SETTING));
+        let rest = advised.map_or(all.as_str(), |(_, rest)| rest);
+        rest.split_once(". ").map_or(rest.to_owned(), |(first, _)| format!("{first}."))
     };
     let answers = |it: &String| !it.contains(".parquet has ");
     output.split("\n\n").map(sentence).find(answers).unwrap_or_default()
@@ -141,12 +145,13 @@ pub(crate) fn write(document: &str, recipe: &Recipe, output: &str, lines: usize)
     std::fs::write(repository(document), new).unwrap();
 }
 
-/// `Printed on Intel Xeon, 2 CPUs, a guest under kvm, 2026-11-28.`
+/// `corehop printed this output on 2026-11-28 on this machine: Intel Xeon, 2 CPUs, a guest under kvm.`
 fn machine() -> String {
     let folder = TempDir::new().unwrap();
     let binary = repository("target/release/corehop").canonicalize().unwrap();
     let told = run_by(&binary, folder.path(), "corehop doctor; date -u +%F");
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     let machine = told.lines().find(|line| line.contains(" CPU")).unwrap_or("an unknown machine");
-    format!("{MACHINE}{machine}, {}.", told.lines().last().unwrap_or_default())
+    let date = told.lines().last().unwrap_or_default();
+    format!("{MACHINE}{date} on this machine: {machine}.")
 }
