@@ -145,7 +145,7 @@ pub(crate) fn write(document: &str, recipe: &Recipe, output: &str, lines: usize)
     std::fs::write(repository(document), new).unwrap();
 }
 
-/// `corehop printed this output on 2026-11-28 on this machine: Intel Xeon, 2 CPUs, a guest under kvm.`
+/// ``corehop printed this output on 2026-11-28 on the machine `Intel Xeon, 2 CPUs, a guest under kvm`.``
 fn machine() -> String {
     let folder = TempDir::new().unwrap();
     let binary = repository("target/release/corehop").canonicalize().unwrap();
@@ -153,5 +153,5 @@ fn machine() -> String {
     let told = String::from_utf8_lossy(&told.stdout).into_owned();
     let machine = told.lines().find(|line| line.contains(" CPU")).unwrap_or("an unknown machine");
     let date = told.lines().last().unwrap_or_default();
-    format!("{MACHINE}{date} on this machine: {machine}.")
+    format!("{MACHINE}{date} on the machine `{machine}`.")
 }
