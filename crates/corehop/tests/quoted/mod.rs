@@ -17,7 +17,7 @@ const OUTPUT: &str = "```text\n";
 const END: &str = "```\n";
 /// The line below an output that names the machine and the date.
 const MACHINE: &str = "corehop printed this output on ";
-/// The begin of a sentence that advises a system setting before the answer.
+/// The first words of a sentence that advises a system setting before the answer.
 const SETTING: &str = "One setting first";
 
 /// A recipe of a document.
