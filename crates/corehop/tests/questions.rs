@@ -5,7 +5,7 @@
 //! `COREHOP_UPDATE_QUESTIONS=1 cargo test -p corehop --test questions -- --nocapture` runs the recipes in full with
 //! `target/release/corehop` (build it first) and writes what the last command of each recipe printed below the recipe, in the README
 //! and in the page of the question, with the machine and the date. `COREHOP_UPDATE_QUESTIONS=5,7` does so for these questions. Each
-//! page begins with the first sentence of its output.
+//! page begins with the sentence of its output that answers the question.
 //!
 //! The rule for what is quoted: standard output, or standard error where standard output is empty, without lines that begin with
 //! `note:`; the README has the first 9 lines (18 of question 2, whose margin is below the verdict) and the page the first 24, and `…`
