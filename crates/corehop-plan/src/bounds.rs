@@ -8,12 +8,12 @@
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 
-/// The largest magnitude of a number in a file.
+/// The largest magnitude of a number that corehop accepts in a file.
 pub const MOST: f64 = 1e18;
 /// The bound [`MOST`] as a whole number.
 pub const MOST_WHOLE: u64 = 1_000_000_000_000_000_000;
 
-/// A number that no reader accepts.
+/// The error for a number that is out of bounds, which every reader rejects.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{value:e}: expected a number from {least:e} to {MOST:e}")]
 pub struct OutOfBounds {
@@ -26,7 +26,7 @@ pub struct OutOfBounds {
 /// Returns `value` if it is finite, at least `least`, and at most [`MOST`].
 ///
 /// # Errors
-/// Returns [`OutOfBounds`], which states the number and the bounds.
+/// Returns [`OutOfBounds`] with the number and the bounds if `value` is out of bounds.
 pub fn bounded(value: f64, least: f64) -> Result<f64, OutOfBounds> {
     if (least..=MOST).contains(&value) { Ok(value) } else { Err(OutOfBounds { value, least }) }
 }
@@ -34,7 +34,8 @@ pub fn bounded(value: f64, least: f64) -> Result<f64, OutOfBounds> {
 /// Returns the number in a text, between -10^18 and 10^18.
 ///
 /// # Errors
-/// Returns the expected form of the number, as a clause.
+/// Returns a clause with the expected form if the text is not a number, or if the number is out of
+/// bounds.
 pub fn number(text: &str) -> Result<f64, String> {
     let value: f64 = text.parse().map_err(|_| "expected a number".to_owned())?;
     bounded(value, -MOST).map_err(|_| format!("expected a number from {:e} to {MOST:e}", -MOST))
@@ -43,7 +44,8 @@ pub fn number(text: &str) -> Result<f64, String> {
 /// Returns the value of a JSON text, after a check of every number in the text.
 ///
 /// # Errors
-/// Returns the error of serde, or for a number out of bounds its key and the bounds.
+/// Returns the error of serde if the text is not a valid value, or the key and the bounds of a
+/// number that is out of bounds.
 pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     json(&serde_json::from_str(text)?).map_err(serde_json::Error::custom)?;
     serde_json::from_str(text)
@@ -52,7 +54,7 @@ pub fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error
 /// Checks every number in a JSON value.
 ///
 /// # Errors
-/// Returns a sentence with the key of the number, the number and the bounds.
+/// Returns a sentence with the key, the number and the bounds if a number is out of bounds.
 pub fn json(value: &Value) -> Result<(), String> {
     visit("", value)
 }
@@ -60,7 +62,8 @@ pub fn json(value: &Value) -> Result<(), String> {
 /// Returns the value of a TOML text, after a check of every number in the text.
 ///
 /// # Errors
-/// Returns the error of serde, or for a number out of bounds its key and the bounds.
+/// Returns the error of serde if the text is not a valid value, or the key and the bounds of a
+/// number that is out of bounds.
 pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> {
     toml(&toml::from_str(text)?).map_err(toml::de::Error::custom)?;
     toml::from_str(text)
@@ -69,7 +72,8 @@ pub fn from_toml<T: DeserializeOwned>(text: &str) -> Result<T, toml::de::Error> 
 /// Checks every number in a TOML table.
 ///
 /// # Errors
-/// Returns a sentence with the key of the number, the number and the bounds, as [`json`] does.
+/// Returns a sentence with the key, the number and the bounds, as [`json`] does, if a number is out
+/// of bounds.
 pub fn toml(table: &toml::Table) -> Result<(), String> {
     table.iter().try_for_each(|(key, value)| visit_toml(key, value))
 }

@@ -45,7 +45,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Returns whether the host could be improved, which holds for every severity except [`Severity::Ok`].
+    /// Returns true for every severity except [`Severity::Ok`], because the host could then be improved.
     pub fn is_open(&self) -> bool {
         self.severity != Severity::Ok
     }

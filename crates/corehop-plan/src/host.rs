@@ -102,8 +102,8 @@ impl Activity {
     }
 }
 
-/// The transfer time of a modified line between two CPUs, in nanoseconds, or `None` if the host has no such pair of
-/// CPUs or did not measure it.
+/// The transfer times of a modified line between two CPUs, in nanoseconds. A time is `None` if the host has no two CPUs
+/// of this kind, or did not measure the time.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct LineTimes {
     /// The transfer time between two CPUs with a common cache.

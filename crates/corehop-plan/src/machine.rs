@@ -9,8 +9,8 @@ use crate::platform::Platform;
 use crate::samples::{Batch, Projector, Rows, Sample};
 use crate::stop::Stop;
 
-/// A machine on which plans run. The trait has two machines, a live and a simulated one, which no code above the
-/// trait distinguishes.
+/// A machine on which plans run. The live machine, the simulated machine and the replay of a trace implement this
+/// trait; code that runs plans does not distinguish these machines.
 pub trait Machine {
     /// Returns the description of the machine.
     fn platform(&self) -> &Platform;
@@ -19,7 +19,8 @@ pub trait Machine {
     /// and gangs come in order; records of a task set's jobs come in no particular order within a run.
     ///
     /// # Errors
-    /// Returns [`MachineError`]; records handed over before the error stay valid.
+    /// Returns [`MachineError`] if the plan does not fit the machine, or if the run fails; records handed over before
+    /// the error stay valid.
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError>;
 
     /// Returns the machine's description of itself and of its runs so far, for the provenance of a result.
@@ -96,7 +97,7 @@ macro_rules! records {
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct Records {
             $(
-                #[doc = concat!("Of ", $what, ".")]
+                #[doc = concat!("The variant for ", $what, ".")]
                 pub $name: Vec<<$body as Kind>::Record>
             ),+
         }
@@ -134,7 +135,7 @@ pub enum MachineError {
         what: String,
         /// The reason why the host cannot fulfil it.
         why: String,
-        /// The change that would make it possible.
+        /// The change that would make the request possible.
         remedy: String,
     },
     /// The host lacks a privilege or a feature; one text states the request, the reason and the remedy.
@@ -208,7 +209,7 @@ impl Default for SteadyStateTest {
 mod tests {
     use super::*;
 
-    /// Returns the number of passes after which passes of the given times are at rest.
+    /// Returns the number of passes of the given times after which the working set is settled.
     fn passes(times: &[f64]) -> Option<usize> {
         let mut rest = SteadyStateTest::new();
         times.iter().position(|&time| rest.is_reached_by(time)).map(|index| index + 1)

@@ -225,7 +225,7 @@ impl fmt::Display for Cpu {
     }
 }
 
-/// A sorted set of CPUs, written as Linux writes lists: `"0-5,12"`.
+/// A sorted set of CPUs, written as Linux writes lists, such as `"0-5,12"`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct CpuList(Vec<Cpu>);

@@ -51,7 +51,7 @@ pub struct UnknownWord {
     pub word: String,
     /// The expected kind of word, with its article.
     pub what: &'static str,
-    /// The words that corehop knows in its place.
+    /// The words that corehop knows in place of the unknown word.
     pub known: String,
 }
 

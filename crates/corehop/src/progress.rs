@@ -220,7 +220,7 @@ fn short(time: Duration) -> String {
     }
 }
 
-/// A span of time in words for people: `about 40 s`.
+/// A span of time in words for people, such as `about 40 s`.
 pub(crate) fn rough(time: Duration) -> String {
     format!("about {}", short(time))
 }

@@ -122,7 +122,8 @@ impl Experiment for Conditions {
         Ok(SamplingUnit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
-    /// All steps use the pair of CPUs that the first replicate draws, because another pair can have another distance.
+    /// All steps use the pair of CPUs that the first replicate draws, because the CPUs of another pair can be nearer to
+    /// each other or farther apart.
     fn block(
         &self,
         platform: &Platform,

@@ -71,9 +71,9 @@ pub enum ExperimentError {
     NotMeasurable {
         /// The event that the experiment requested.
         event: Event,
-        /// The name of the platform that lacks the class.
+        /// The name of the platform that has no pair of usable CPUs of this class.
         platform: String,
-        /// The missing feature of the platform.
+        /// The reason why no pair of CPUs belongs to the class, as a clause.
         why: String,
     },
     /// The platform lacks a CPU that the experiment names, or the experiment may not use that CPU.
@@ -191,12 +191,12 @@ pub trait Experiment: ExperimentParameters {
     }
 }
 
-/// The place of a plan in a run.
+/// The position of a plan in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RunPosition {
     /// The number of the plan in the run; plans with different numbers draw different jobs.
     pub block: u64,
-    /// The replicate to which the plan belongs, or `None` if the machine decides.
+    /// The replicate to which the plan belongs, or `None` if the machine decides when a replicate begins.
     pub replicate: Option<u32>,
 }
 
@@ -207,9 +207,9 @@ pub fn share(samples: u32, done: u32, replicates: u32) -> u32 {
     (u64::from(samples) * u64::from(done)).div_ceil(u64::from(replicates.max(1))) as u32
 }
 
-/// Returns the usual number of replicates of a run whose smallest cell has `fewest_samples` samples:
-/// ten, or up to twenty if each replicate still has three samples of that cell, but never more than the
-/// samples.
+/// Returns the usual number of replicates of a run whose smallest cell has `fewest_samples` samples. The usual
+/// number of replicates is ten, or up to twenty if each replicate still has three samples of the smallest cell, but
+/// never more than `fewest_samples`.
 pub fn usual_replicates(fewest_samples: u32) -> u32 {
     (fewest_samples / 3).clamp(10, 20).min(fewest_samples.max(1))
 }

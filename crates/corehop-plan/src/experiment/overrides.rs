@@ -39,7 +39,7 @@ pub struct Overrides {
     pub preemptor_sizes: Vec<Bytes>,
     /// The way in which jobs move to another CPU.
     pub mover: Option<Mover>,
-    /// The number of further passes before the warm touch.
+    /// The number of further passes over the working set before the warm touch.
     pub passes: Option<u32>,
     /// The background load that the user wants instead of the preset's.
     pub load: Option<Load>,
@@ -194,8 +194,8 @@ impl Overrides {
     }
 }
 
-/// Removes each group that an earlier group of the same load covers: the earlier group has all its events,
-/// on other working sets. A user who names sizes wants to sample each size only once.
+/// Removes each group whose events all belong to an earlier group that has the same load and other working sets. A user
+/// who names sizes wants to sample each size only once.
 fn drop_groups_of_sizes(groups: &mut Vec<SamplingGroup>) {
     let mut kept: Vec<SamplingGroup> = Vec::new();
     groups.retain(|group| {

@@ -103,8 +103,8 @@ impl Preset {
         PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
     }
 
-    /// Returns the experiment on the causes of one cell's spread, beside polluters: a migration of 1 MiB of the
-    /// farthest class, or a preemption if the platform has no class of migration.
+    /// Returns the experiment on the causes of one cell's spread. The examined cell is a migration of
+    /// 1 MiB of the farthest class beside polluters, or a preemption if the platform has no class of migration.
     pub fn conditions(self, platform: &Platform) -> Conditions {
         let event = migrations(platform).last().copied().unwrap_or(Event::Preemption);
         let preemptor = preemptor(platform);
@@ -122,7 +122,7 @@ impl Preset {
         Conditions { cell, rounds: if self == Self::Quick { 30 } else { 100 } }
     }
 
-    /// Returns the experiment on delay against preemption length with the preset's parameters.
+    /// Returns the experiment that relates the delay to the preemption length, with the preset's parameters.
     pub fn polluter_sweep(self, platform: &Platform) -> PolluterSweep {
         let millis: &[u64] = &[1, 2, 4, 8, 12, 16, 20, 24, 27, 32, 40, 50, 80, 120, 160, 200];
         let (lengths, sizes, samples) = match self {
@@ -156,7 +156,7 @@ pub fn migrations(platform: &Platform) -> Vec<Event> {
     classes
 }
 
-/// Sizes from `low` to `high` KiB; each is twice the previous size.
+/// Returns the sizes from `low` to `high` KiB, where each size is twice the previous size.
 fn doubling(low: u64, high: u64) -> Vec<Bytes> {
     std::iter::successors(Some(low), |kib| Some(kib * 2))
         .take_while(|&kib| kib <= high)
@@ -187,7 +187,7 @@ fn polluter(wss: Bytes) -> Polluter {
     Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.5 }
 }
 
-/// Returns a preemptor that walks twice the largest private cache, and at least 4 MiB.
+/// Returns a preemptor that walks a working set of twice the size of the largest private cache, and of at least 4 MiB.
 fn preemptor(platform: &Platform) -> Polluter {
     // What is found of a cache later must not change the experiment that it is compared with.
     let private = platform.largest_stated_private_cache().unwrap_or(Bytes::from_mib(2));
@@ -213,9 +213,9 @@ fn lists(sizes: &[Bytes], page: Page) -> Vec<WorkingSet> {
     sizes.iter().map(|&wss| WorkingSet { page, ..WorkingSet::list(wss, 0.5) }).collect()
 }
 
-/// The number of samples of a cell whose 90 % quantile a verdict on deadlines charges. A preset takes this number of
-/// samples so that each of twenty replicates keeps ten valid ones even if up to two are disturbed; ten samples suffice
-/// for a quantile of the replicate.
+/// The number of samples of a cell from which a verdict on deadlines charges the 90 % quantile. A preset takes this
+/// number of samples so that each of twenty replicates keeps ten valid samples even if a disturbance spoils up to two;
+/// ten samples suffice for a quantile of the replicate.
 const FOR_P90: u32 = 240;
 
 fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<SamplingGroup> {
@@ -264,8 +264,8 @@ fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Ve
     groups
 }
 
-/// Returns the size of the second-level cache, limited to what a quick run can fill. The stated size counts, so that
-/// later runs compare the same experiment even after a measurement contradicts the size.
+/// Returns the size of the second-level cache, limited to what a quick run can fill. The function uses the stated size,
+/// so that later runs compare the same experiment even after a measurement contradicts that size.
 fn second_level(platform: &Platform) -> Bytes {
     let sizes = platform.caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
     let size = sizes.filter_map(|cache| cache.size.as_ref()).map(|size| size.value).min();

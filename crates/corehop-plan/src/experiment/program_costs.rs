@@ -34,7 +34,7 @@ pub struct ProgramCosts {
 
 impl ProgramCosts {
     /// The doses of each class in a round, as multiples of the lowest rate. A round has two blocks without events; the
-    /// difference between these blocks is the floor of the costs.
+    /// difference between these two blocks is the noise floor of the costs.
     pub const DOSES: [u32; 5] = [0, 0, 1, 2, 4];
 
     /// Returns the plan without blocks, with the named classes of events or else with all classes of the machine.

@@ -34,8 +34,8 @@ pub struct MeasuredSupply {
 const MOST_APART: Nanos = Nanos::from_millis(10);
 
 impl MeasuredSupply {
-    /// Makes an experiment that watches each CPU for `watched` in windows of the given length; if it is `None`, the
-    /// windows have the usual length.
+    /// Makes an experiment that watches each CPU for `watched` in windows of the length `window`; if `window` is
+    /// `None`, the windows have the usual length.
     pub fn of(cpus: CpuList, watched: Nanos, window: Option<Nanos>) -> Self {
         let window = window.unwrap_or(Watch::LONGEST);
         let samples =

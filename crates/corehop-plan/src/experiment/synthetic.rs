@@ -24,8 +24,9 @@ pub struct Synthetic {
     /// each size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptor_sizes: Vec<Bytes>,
-    /// The number of further passes over a settled working set before its warm touch. The passes usually number 0.
-    /// Caches that do not replace by age can continue to change for some passes after touches no longer become faster.
+    /// The number of further passes over a settled working set before its warm touch. The usual number of further
+    /// passes is 0. Caches that do not replace by age can continue to change for some passes after touches no longer
+    /// become faster.
     #[serde(default, skip_serializing_if = "is_none")]
     pub passes: u32,
     /// The groups of events, sizes and loads that the experiment measures.
@@ -186,8 +187,8 @@ impl SamplingGroup {
     }
 }
 
-/// Phases with the jobs of every cell in random order; `job` makes a job, given the CPU on which the previous job
-/// ended.
+/// Returns phases with the jobs of every cell in random order; `job` makes a job from the index of its cell and the CPU
+/// on which the previous job ended.
 pub(super) fn phases(
     cells: &[Cell],
     quota: &[u32],
@@ -326,8 +327,8 @@ impl Routes {
 /// Returns the steps of a job: touch cold, settle, touch warm, event, touch resumed.
 ///
 /// A single pass does not settle a working set in caches that do not replace strictly by age. The untimed passes
-/// between the cold and the warm touch settle it; without them, the warm touch would cost more than an undisturbed
-/// resumed touch.
+/// between the cold and the warm touch settle the working set; without these passes, the warm touch would cost more
+/// than an undisturbed resumed touch.
 fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut DrawStream) -> Vec<Step> {
     let settle = Step::Prepare(LineState::Valid);
     let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle];

@@ -34,8 +34,8 @@ impl WordUse {
     }
 }
 
-/// The largest number of threads of a word that are paired: the threads with the most calls. A word that ten thousand
-/// threads use would have fifty million pairs, each with little evidence.
+/// The largest number of threads per futex word that [`handed_over`] pairs with each other: the threads with the most
+/// calls. A word that ten thousand threads use would have fifty million pairs, each with little evidence.
 pub const MOST: usize = 32;
 
 /// Returns the pairs of threads that handed locks over, from calls counted for `seconds` seconds. Pairs are in
@@ -66,8 +66,8 @@ fn busiest(word: &[WordUse]) -> Vec<WordUse> {
     word
 }
 
-/// Adds the hand-overs of one word: each wait is ended by a wake of another thread, as long as wakes remain, and each
-/// other thread's part is proportional to its wakes.
+/// Adds the hand-overs at one word. A wake of another thread ends each wait, as long as wakes remain. Each waking
+/// thread gets a share of the ended waits in proportion to its wakes.
 fn pair(word: &[WordUse], pairs: &mut BTreeMap<(u32, u32), f64>) {
     let all: u64 = word.iter().map(|it| it.wakes).sum();
     for to in word {
@@ -157,7 +157,8 @@ mod tests {
         pairs
     }
 
-    /// Generates threads 1 to 6 at three words of two processes, each once.
+    /// Generates uses of three futex words in two processes by six threads each, with at most one use of each word by
+    /// each thread.
     fn some() -> impl Strategy<Value = Vec<WordUse>> {
         let word = (0..2_u32, 0..3_u64, 1..7_u32, 0..20_u64, 0..20_u64);
         prop::collection::vec(word, 0..25).prop_map(|all| {

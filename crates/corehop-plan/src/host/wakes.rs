@@ -35,8 +35,8 @@ pub struct WakeBatch {
     pub arm: WakeArm,
     /// The time of one hand-over in ns, averaged over the batch.
     pub ns: f64,
-    /// Whether the CPUs became idle before the wake-ups (both of them; with [`WakeArm::KeptAwake`] one is enough), or
-    /// `None` if the host does not count that.
+    /// Whether the CPUs became idle before the wake-ups, or `None` if the host does not count idle states. Both CPUs
+    /// must have become idle; with [`WakeArm::KeptAwake`], one idle CPU is enough.
     pub idle: Option<bool>,
     /// The share of the hand-overs at which the threads ran on two CPUs.
     pub crossed: f64,
@@ -58,7 +58,7 @@ pub struct WakeBatches {
 /// The way in which an idle CPU of a host waits for work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct IdleWait {
-    /// The kind of waiting, as a clause: "an idle CPU halts at once (…)".
+    /// The kind of waiting, as a clause such as "an idle CPU halts at once (…)".
     pub how: String,
     /// The single setting that would shorten the wait of a wake-up, or `None` if the host has no such setting.
     pub setting: Option<Setting>,
@@ -67,7 +67,7 @@ pub struct IdleWait {
 /// A setting of the whole host. corehop names settings and changes none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
-    /// The setting with its new value, as a noun: "guest_halt_poll_ns = 200000".
+    /// The setting with its new value, as a noun such as "guest_halt_poll_ns = 200000".
     pub name: String,
     /// The command that makes the setting, or `None` if a boot is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -77,7 +77,8 @@ pub trait Column: Sized {
     /// Returns the column `name` of `batch`; if an optional column is absent, its values are absent too.
     ///
     /// # Errors
-    /// [`SchemaError`]: missing, of another type, or holding what it may not.
+    /// Returns [`SchemaError`] if the column is missing, has another type, or holds a value that its type does not
+    /// allow.
     fn read(batch: &RecordBatch, name: &str) -> Result<Vec<Self>, SchemaError> {
         let Some(array) = batch.column_by_name(name) else {
             return if Self::OPTIONAL {

@@ -12,15 +12,16 @@ use super::unit::SamplingUnit;
 use crate::platform::Platform;
 use crate::workload::WorkingSet;
 
-/// A kind of measurement, as the body of its plans; the module of a kind has this body, its records and its rows.
+/// A kind of measurement, implemented by the body of its plans; the module of a kind also has the records and the rows
+/// of the kind.
 pub trait Kind: Sized {
     /// The type of the records that a machine hands over.
     type Record;
     /// The reason why a platform cannot run a body.
     type Error;
 
-    /// The name of the measurement for the error of a machine that cannot run it, if only the live machine can, or
-    /// `None` if the simulated machine can run it too.
+    /// The name of the measurement if only the live machine can run it, or `None` if the simulated machine can run it
+    /// too. The error of a machine that cannot run the measurement states this name.
     const ONLY_LIVE: Option<&'static str> = None;
 
     /// Checks whether `platform` can run the body.
@@ -43,8 +44,8 @@ pub trait Kind: Sized {
     /// Appends the work of another body.
     fn go_on(&mut self, more: Self);
 
-    /// Returns the noun for the body, if it runs only as a whole and cannot continue after an interrupt; otherwise
-    /// None.
+    /// Returns the noun for the body if the body runs only as a whole and cannot continue after an interrupt; otherwise
+    /// `None`.
     fn is_whole(&self) -> Option<&'static str> {
         None
     }
@@ -54,8 +55,8 @@ pub trait Kind: Sized {
         Vec::new()
     }
 
-    /// Returns the part of an outline after the names of experiment and machine: the counts of `units`, and of
-    /// replicates if known.
+    /// Returns the part of the plan's outline that follows the names of experiment and machine: the counts of `units`,
+    /// and of replicates if known.
     fn outline(&self, units: &[SamplingUnit], replicates: Option<usize>) -> String;
 
     /// Returns the kinds of rows that the records become; `-o FILE` names the file of the first kind.
@@ -78,7 +79,7 @@ pub(super) fn samples(units: &[SamplingUnit]) -> u64 {
 
 macro_rules! bodies {
     ($($(#[doc = $doc:literal])+ $kind:ident, $what:literal, $name:ident: $body:ty;)+) => {
-        /// The work of a plan, in a variant of its kind.
+        /// The work of a plan, with one variant for each kind of plan.
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(rename_all = "snake_case")]
         pub enum Body { $($(#[doc = $doc])+ $kind($body)),+ }
@@ -87,7 +88,7 @@ macro_rules! bodies {
         #[derive(Debug, Clone, PartialEq, thiserror::Error)]
         pub enum BodyError {
             $(
-                #[doc = concat!("Of ", $what, ".")]
+                #[doc = concat!("The error of a plan of ", $what, ".")]
                 #[error(transparent)]
                 $kind(#[from] <$body as Kind>::Error)
             ),+

@@ -141,7 +141,8 @@ impl Plan {
         }
     }
 
-    /// Returns a one-line summary of the plan; `units` and `replicates` are the experiment's, or else the plan's own.
+    /// Returns a one-line summary of the plan; the caller passes `units` and `replicates` of the experiment, or else of
+    /// the plan itself.
     pub fn outline(
         &self,
         units: &[SamplingUnit],

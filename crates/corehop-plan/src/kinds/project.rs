@@ -28,7 +28,7 @@ macro_rules! projected {
         #[derive(Debug, Clone, Copy)]
         pub enum Batch<'a> {
             $(
-                #[doc = concat!("Of ", $what, ".")]
+                #[doc = concat!("The variant for ", $what, ".")]
                 $kind(&'a [<$body as Kind>::Record])
             ),+
         }

@@ -9,12 +9,12 @@ use super::for_each_row_kind;
 
 macro_rules! kinds {
     ($($(#[doc = $doc:literal])+ $kind:ident, $field:ident: $row:ty, $suffix:expr, $from:literal;)+) => {
-        /// A kind of rows, which a file contains.
+        /// The kind of the rows in a file.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum RowKind { $($(#[doc = $doc])+ $kind),+ }
 
         impl RowKind {
-            /// The constant lists all kinds of rows.
+            /// All kinds of rows, in the order of the reference pages.
             pub const ALL: &'static [Self] = &[$(Self::$kind),+];
 
             /// Returns the word for the kind in files.

@@ -27,7 +27,7 @@ pub enum Affinity {
 }
 
 impl Affinity {
-    /// The constant lists all affinities, nearest first.
+    /// All affinities of two CPUs, nearest first.
     pub const ALL: [Self; 5] = [Self::SameCpu, Self::Smt, Self::L2, Self::L3, Self::Memory];
 
     /// Returns the word for the event of resuming on a CPU of this affinity, in sample rows and summary tables.
@@ -71,7 +71,7 @@ words! {
 pub struct MissingClass {
     /// The affinity of the missing class.
     pub affinity: Affinity,
-    /// The reason why the class cannot be measured, as a clause: "no two usable CPUs share a core".
+    /// The reason why the class cannot be measured, as a clause such as "no two usable CPUs share a core".
     pub why: String,
 }
 
@@ -130,8 +130,8 @@ impl Platform {
         }
     }
 
-    /// Returns the reason why no usable pair has this affinity: the machine has none, or the CPUs of its pairs are not
-    /// usable.
+    /// Returns the reason why no usable pair has this affinity: the machine has no such pair, or the CPUs of its pairs
+    /// are not usable.
     fn why_missing(&self, affinity: Affinity) -> String {
         let usable = self.usable();
         // Of a CPU that is offline most hosts do not say what it shares.

@@ -13,9 +13,9 @@ const SHARED_CORE: f64 = 1.3;
 const OWN_CORE: f64 = 1.1;
 /// The check counts two plateaus as one if their ratio is above this value.
 const SAME_PLATEAU: f64 = 0.8;
-/// The range of sizes, relative to the stated size, in which a rise of the curve still counts as
-/// the edge of that cache: the curve has two points per octave, and a cache without strict LRU
-/// loses a too large set gradually.
+/// The range of sizes, relative to the stated size, in which a rise of the curve counts as the edge of the cache. The
+/// range is wide because the curve has two points per octave, and because a cache without strict LRU loses a too large
+/// set gradually.
 const EDGE: [f64; 2] = [0.5, 2.9];
 /// The ratio between two consecutive exchange times that separates groups of CPUs.
 const STEP: f64 = 1.6;
@@ -114,8 +114,9 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
 struct CacheEvidence {
     place: usize,
     latency: Option<f64>,
-    /// Whether accesses to a list of that size are faster than outside the cache. Where a hypervisor leaves a guest
-    /// nothing of a cache, they are not, and the latency is nearly that of memory.
+    /// Whether accesses to a list that fits into the cache are faster than accesses outside the cache. If a hypervisor
+    /// leaves a guest no share of the cache, these accesses are not faster, and their latency is nearly the latency of
+    /// memory.
     is_there: bool,
     effective: Option<Bytes>,
     check: Check,
@@ -316,7 +317,7 @@ fn sharing(platform: &Platform, place: usize, exchanges: &[Exchange]) -> Option<
     }
 }
 
-/// Checks that the CPUs of a single instance do not fall into groups.
+/// Checks that the CPUs of a cache with a single instance do not fall into groups.
 fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Option<Check> {
     let cpus = CpuList::new(within.iter().flat_map(|exchange| [exchange.from, exchange.to]));
     if platform.caches[place].instances.value.len() != 1 || cpus.len() < 3 {
@@ -332,10 +333,9 @@ fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Opti
     Some(Check::Observed { how: format!("a line passes between any two of its CPUs in {times}") })
 }
 
-/// Returns the groups into which the largest step in the exchanges divides the CPUs, with the
-/// slowest exchange within a group and the fastest between two groups. The result is `None` if no
-/// step is large enough or if it does not divide the CPUs. CPUs that share a nearer cache or a core
-/// are in one group.
+/// Returns the groups into which the largest step in the exchanges divides the CPUs, with the slowest exchange within a
+/// group and the fastest between two groups. The result is `None` if no step is large enough, or if the largest step
+/// does not divide the CPUs. CPUs that share a nearer cache or a core are in one group.
 fn clusters(
     platform: &Platform,
     within: &[&Exchange],

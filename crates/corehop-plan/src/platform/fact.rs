@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A value, its source, and the result of checking the value.
 ///
 /// A fact in a platform file has the form
-/// `{ value = "3 MiB", source = "cited: OSPERT 2010, section 4" }`.
+/// `{ value = "3 MiB", source = "cited: section 4 of the paper" }`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact<T> {
@@ -49,14 +49,15 @@ impl<T> Fact<T> {
     }
 }
 
-/// The source from which corehop has the value of a fact. Platform files write a source as
-/// `cited: PLACE`, `measured[: HOW]`, `fitted: ROWS` or `assumed[: WHY]`.
+/// The source from which corehop has the value of a fact. A platform file writes the
+/// source as a word (`cited`, `measured`, `fitted` or `assumed`), a colon, and the place, method, rows or reason.
+/// The method of `measured` and the reason of `assumed` may be absent, together with the colon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum FactOrigin {
     /// A document, or a file of the kernel, states the value.
     Cited {
-        /// The document and the place in it.
+        /// The document, and the place in the document.
         place: String,
     },
     /// The value was measured on the machine itself.
@@ -66,7 +67,7 @@ pub enum FactOrigin {
     },
     /// The value was chosen so that a prediction fits data.
     Fitted {
-        /// The rows on which the value was fitted; these rows cannot be used to judge it.
+        /// The rows on which the value was fitted; these rows cannot be used to judge the value.
         on: String,
     },
     /// The value is unknown, so a plausible value was chosen.
@@ -76,8 +77,9 @@ pub enum FactOrigin {
     },
 }
 
-/// The result of checking a stated value against the machine. Platform files write a check as
-/// `observed[: HOW]` or `contradicted: WHY`.
+/// The result of checking a stated value against the machine. A platform file writes the check
+/// as the word `observed` or `contradicted`, a colon, and the evidence. The evidence of `observed` may be absent,
+/// together with the colon.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Check {

@@ -24,7 +24,7 @@ impl std::fmt::Display for MissingFact {
 
 impl Platform {
     /// Returns the facts that a simulation needs and the platform does not state; facts about several cores are
-    /// included only if the platform has several.
+    /// included only if the platform has several cores.
     pub fn gaps(&self) -> Vec<MissingFact> {
         let alone =
             self.no_parallelism().into_iter().chain(self.no_tlb()).chain(self.no_policies());

@@ -12,8 +12,9 @@ use crate::units::{Cpu, CpuList};
 
 /// Groups of CPUs, ordered by their first CPU.
 ///
-/// A platform file writes them as a list of CPU lists. Regular groups have the short form `"0-23 by 2"` (neighbours:
-/// 0-1, 2-3, …) or `"0-23 by 2 stride 12"` (0 with 12, 1 with 13, …: Linux numbers SMT siblings in this way).
+/// A platform file writes the groups as a list of CPU lists. Regular groups have the short form `"0-23 by 2"` for
+/// neighbours (0-1, 2-3, …), or `"0-23 by 2 stride 12"` for CPUs with a constant distance (0 with 12, 1 with 13, …),
+/// as Linux numbers SMT siblings.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct CpuGroups {
     groups: Vec<CpuList>,

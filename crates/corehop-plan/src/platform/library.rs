@@ -46,7 +46,7 @@ impl Platform {
     /// Returns the platform of this id, if it comes with the program.
     ///
     /// # Errors
-    /// Returns the error in the platform's file, if it has one; a test reads all files.
+    /// Returns the error in the platform's file, if the file has an error; a test reads all files.
     pub fn named(id: &str) -> Option<Result<Self, PlatformError>> {
         let (_, text) = FILES.iter().find(|&&(other, _)| other == id)?;
         Some(Self::from_toml(text))

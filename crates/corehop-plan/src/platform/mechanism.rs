@@ -13,7 +13,7 @@ use crate::units::{Bytes, Nanos};
 use crate::words::words;
 
 words! {
-    /// The line of a full set that makes room.
+    /// The policy by which a cache selects the line of a full set that it evicts.
     Replacement, "a replacement policy" {
         /// The cache evicts the least recently used line of a set.
         Lru = "lru",
@@ -33,8 +33,9 @@ words! {
         /// Two bits per line predict the line's next use (static re-reference interval prediction, with promotion on
         /// a hit).
         Srrip = "srrip",
-        /// Some sets follow `srrip`, and in other sets the cache expects most new lines to be used last. All further sets
-        /// follow the policy with fewer misses (dynamic re-reference interval prediction, Jaleel et al., ISCA 2010).
+        /// Some sets follow `srrip`; in other sets the cache predicts that most new lines are used last. All further
+        /// sets follow the policy with fewer misses (dynamic re-reference interval prediction, Jaleel et al., ISCA
+        /// 2010).
         Drrip = "drrip",
         /// Each line has an age of 0 to 3: a new line has age 2, and a hit lowers the age by one. The cache evicts the first
         /// line of age 3; if no line has age 3, all lines grow older (Briongos et al., USENIX Security 2020, level 3 of Intel).
@@ -69,14 +70,14 @@ words! {
 }
 
 impl Inclusion {
-    /// Whether the cache is filled by what the inner caches evict.
+    /// Returns whether the inner caches fill the cache with the lines that they evict.
     pub const fn takes_victims(self) -> bool {
         matches!(self, Self::Exclusive | Self::MostlyExclusive)
     }
 }
 
 words! {
-    /// When a written line goes further out.
+    /// The time at which a cache passes a written line outwards.
     Writes, "a write policy" {
         /// The cache passes a written line outwards when it evicts the line.
         Back = "write_back",
@@ -86,7 +87,7 @@ words! {
 }
 
 words! {
-    /// The states a line can have in caches that do not share an outer one.
+    /// The states that a line can have in caches without a common outer cache.
     Protocol, "a coherence protocol" {
         /// The states are modified, exclusive, shared and invalid. If another cache reads a modified line, the line
         /// is written to memory.
@@ -271,8 +272,8 @@ impl Coherence {
     }
 }
 
-/// The time of one way of an access, from load to use. A row applies where every key that it states fits; of
-/// several the one that states most.
+/// The time of one kind of access to a line, from load to use. A row applies to an access that matches every key of the
+/// row; if several rows apply, the row with the most keys counts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRow {
@@ -329,8 +330,9 @@ pub struct Server {
     pub drift: Option<Drift>,
 }
 
-/// A service time that changes slowly and by chance, so that one touch finds a slow server and the next one a quick one. It
-/// stands for what keeps a server busy and is not simulated: refresh, closed rows, turns of the bus between reads and writes.
+/// A random service time that changes slowly, so that a server is slow during one touch and quick during the next
+/// touch. The drift represents causes that the simulation leaves out: refresh, closed rows, and turns of the bus
+/// between reads and writes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drift {
@@ -349,7 +351,8 @@ pub struct Core {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outstanding: Option<Fact<u32>>,
     /// The average number of outstanding misses while a core makes independent accesses, in thousandths: 3,500 means
-    /// three and a half. A chain of dependent accesses has one outstanding miss. A cache may state its own number.
+    /// three and a half. A chain of dependent accesses has one outstanding miss. A cache may state its own number of
+    /// outstanding misses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
     /// The memory that the operating system touches on a CPU before a job resumes there.
@@ -409,10 +412,10 @@ pub struct CacheMechanism {
     /// Whether the cache also holds the lines of the inner caches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inclusion: Option<Fact<Inclusion>>,
-    /// The function that maps a line to a set: `modulo`, `fold BITS` or `parity MASK,…`.
+    /// The function that maps a line to a set, in the form `modulo`, `fold BITS` or `parity MASK,…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
-    /// The policy by which the cache passes written lines outward; default: `write_back`.
+    /// The policy by which the cache passes written lines outward; the default is `write_back`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes: Option<Fact<Writes>>,
     /// The average number of outstanding misses of this cache while a core makes independent accesses, in thousandths;
@@ -439,24 +442,24 @@ pub struct SnoopFilter {
     pub entries: Fact<u32>,
     /// The number of entries per set of the snoop filter.
     pub ways: Fact<u32>,
-    /// The policy by which the snoop filter selects the entry to evict, if no entry is unused; default: `lru`.
+    /// The policy by which the snoop filter selects the entry to evict, if no entry is unused; the default is `lru`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
-    /// The function that maps a line to a set of the snoop filter, in the format of a cache's `index`; default:
+    /// The function that maps a line to a set of the snoop filter, in the format of a cache's `index`; the default is
     /// `modulo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
 }
 
-/// The slices of a last-level cache. They and the cores are stops of a ring or a mesh, so that a line is near to one core and far
-/// from another one. Latencies of the platform are means over all slices. A server that carries `last_level` and nothing else is
-/// one for each slice.
+/// The slices of a last-level cache. The slices and the cores are stops of a ring or a mesh, so that a line is near to
+/// one core and far from another core. Latencies of the platform are means over all slices. A server that carries only
+/// `last_level` has one instance for each slice.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slices {
     /// The number of slices. corehop spreads the cores that share the cache evenly over the stops of the slices.
     pub count: Fact<u32>,
-    /// The function that maps a line to a slice, in the format of a cache's `index`; default: `modulo`.
+    /// The function that maps a line to a slice, in the format of a cache's `index`; the default is `modulo`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
     /// The time from one stop of the mesh or ring to the next stop, in one direction.

@@ -257,7 +257,7 @@ pub struct PageSizes {
     /// is contiguous on the host only within one of the host's pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backing: Option<Fact<Bytes>>,
-    /// The kernel's use of transparent huge pages: `always`, `madvise` or `never`.
+    /// The kernel's use of transparent huge pages, which is `always`, `madvise` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transparent: Option<Fact<String>>,
 }
@@ -309,8 +309,9 @@ impl Cache {
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
-    /// Returns the groups of CPUs that share an instance of the cache, or `None` if the cache holds no data or the
-    /// statement is contradicted, because pairs and clusters of CPUs must not rest on it.
+    /// Returns the groups of CPUs that share an instance of the cache. The result is `None` if the cache holds no data,
+    /// or if a check contradicts the statement, because pairs and clusters of CPUs must not rest on a contradicted
+    /// statement.
     pub fn sharers(&self) -> Option<&CpuGroups> {
         (self.holds_data() && !self.instances.is_contradicted()).then_some(&self.instances.value)
     }

@@ -59,7 +59,7 @@ pub struct DistanceLevel {
 /// The result of the exchanges between CPU pairs of one class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExchangeClass {
-    /// The class; [`Affinity::SameCpu`] is the control.
+    /// The affinity of the pairs in this class; [`Affinity::SameCpu`] is the control.
     pub affinity: Affinity,
     /// The number of measured pairs, each direction counted.
     pub pairs: usize,

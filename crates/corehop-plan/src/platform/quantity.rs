@@ -88,7 +88,7 @@ impl FromStr for Power {
 pub enum Latency {
     /// The latency in thousandths of a cycle.
     MilliCycles(u64),
-    /// The latency has a number of picoseconds.
+    /// The latency in picoseconds, as a whole number.
     Picos(u64),
 }
 

@@ -32,7 +32,7 @@ pub enum PlatformError {
         line: Option<usize>,
         /// The key of the fact, such as `cache[2].size`.
         fact: String,
-        /// The fact with which the first fact disagrees.
+        /// The other fact, with which the fact in `fact` disagrees.
         problem: String,
     },
 }

@@ -13,11 +13,11 @@ pub enum TopologyDomain<'a> {
     Machine,
     /// The domain is a NUMA node.
     Node(&'a Node),
-    /// A package, as an index into [`Platform::packages`].
+    /// The domain is a package, given as an index into [`Platform::packages`].
     Package(usize),
     /// The domain is an instance of a cache.
     Cache(&'a Cache),
-    /// A core, as an index into [`Platform::cores`].
+    /// The domain is a core, given as an index into [`Platform::cores`].
     Core(usize),
     /// The domain is a CPU.
     Cpu(Cpu),
@@ -164,7 +164,7 @@ fn leaf<'a>(cpu: Cpu) -> SharingDomain<'a> {
     }
 }
 
-/// Makes a box that has the part `part`. If the only box inside has the same CPUs and is more than a CPU, the function
+/// Makes a box that has the part `part`. If the only box inside has the same CPUs and is not a single CPU, the function
 /// adds the part to that inner box instead.
 fn merged<'a>(
     part: TopologyDomain<'a>,

@@ -36,7 +36,7 @@ struct FollowedThread {
 pub(super) struct FollowedThreads {
     /// The process whose threads are followed, or `None` for all processes.
     pid: Option<u32>,
-    /// The threads that belong to the process because its threads started them, although no line states it.
+    /// The threads that belong to the process because its threads started them, although no line states the process.
     started: BTreeSet<u32>,
     threads: BTreeMap<u32, FollowedThread>,
     /// The CPUs for which the trace has a line.

@@ -134,7 +134,7 @@ impl Machine for TraceMachine {
 struct TraceReading {
     threads: FollowedThreads,
     lines: u64,
-    /// The number of lines that are no events, and the position of the first line that is none.
+    /// The number of lines that are not events, and the position of the first of these lines.
     not_understood: Option<(u64, u64)>,
     /// The number of events that say nothing about absences, by the event's name.
     others: BTreeMap<String, u64>,

@@ -9,8 +9,7 @@ use std::sync::Once;
 
 use parquet::errors::ParquetError;
 
-/// The key in the metadata of the schema which states that the file has checksums, so that a part without a
-/// checksum is damaged.
+/// The metadata key with which a schema announces checksums, so that a part without a checksum is known to be damaged.
 pub const ANNOUNCED: &str = "corehop.checksums";
 /// Eight hexadecimal digits in place of a part's checksum. A checksum covers its part with zeros in place
 /// of the checksum's own digits.
@@ -118,7 +117,7 @@ thread_local! {
 
 /// Calls a decoder of Arrow or Parquet. A panic of the decoder becomes an error.
 ///
-/// The two decoders promise an error for damaged bytes, but panic on some. Checksums find damage before
+/// The two decoders promise an error for damaged bytes, but panic on some damaged bytes. Checksums find damage before
 /// corehop calls a decoder, but files of earlier versions have no checksums.
 ///
 /// # Errors

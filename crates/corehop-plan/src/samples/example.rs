@@ -141,7 +141,7 @@ pub fn access_time() -> AccessTime {
     }
 }
 
-/// Returns an absence of 1 ms that took 1.06 ms.
+/// Returns an absence that was requested for 1 ms and took 1.06 ms.
 pub fn preemption_length() -> PreemptionLength {
     PreemptionLength {
         machine: "box".into(),
@@ -173,7 +173,7 @@ pub fn recorded_run(platform: &Platform, run: &EndedRun) -> RecordedRun {
     RecordedRun::of(platform, 1, (0, "plain", 0), run)
 }
 
-/// Makes a platform of two CPUs below one cache, as a guest is told.
+/// Makes the platform of a guest that sees two CPUs below one cache.
 ///
 /// # Panics
 /// The function never panics, because its text is a platform.

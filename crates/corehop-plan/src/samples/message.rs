@@ -121,7 +121,7 @@ pub(super) enum StreamItem {
     Message(MessageExtent),
     /// The end marker of the stream.
     End,
-    /// The file ends before the message does, if the stated length is right.
+    /// The file ends before the end of the message, if the stated length is right.
     Cut,
     /// The bytes are not a message.
     Garbage,
@@ -177,7 +177,7 @@ pub(super) fn piece(
     Ok(StreamItem::Message(MessageExtent { at, length: PREFIX as u64 + length + body, rows, seal }))
 }
 
-/// Returns the checksum of a message at an offset: of the head that it covers, the prefix and metadata, and the
+/// Returns the checksum of a message, over the first `head` bytes of the file and the message's prefix, metadata and
 /// body.
 fn sum_around(
     file: &mut (impl Read + Seek),

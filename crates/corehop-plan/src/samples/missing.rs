@@ -89,8 +89,8 @@ impl RowKind {
         of_task_sets.then_some(Self::TaskJobs).into_iter().collect()
     }
 
-    /// Returns the file for rows of this kind that belongs to `first`, the main file of a run: `x.jobs.parquet`
-    /// for `x.parquet`, and `x.jobs.parquet.part` for `x.parquet.part`.
+    /// Returns the file for rows of this kind that belongs to `first`, the main file of a run, such as
+    /// `x.jobs.parquet` for `x.parquet`, and `x.jobs.parquet.part` for `x.parquet.part`.
     pub fn beside(self, first: &Path) -> PathBuf {
         let Some(suffix) = self.suffix() else { return first.to_owned() };
         let (whole, is_part) = without_part(first);

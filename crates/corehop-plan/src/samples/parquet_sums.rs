@@ -22,8 +22,8 @@ use super::damage::{Damage, PLACEHOLDER, parquet_cause, sum_of};
 /// The number of rows in a row group.
 pub(crate) const GROUP_ROWS: usize = 8192;
 const KEY: &str = "corehop.sums";
-/// The beginning of the text; the checksum of the rest of the file follows, then `rows:bytes:checksum` of each
-/// group.
+/// The beginning of the text with the checksums; the checksum of the rest of the file and `rows:bytes:checksum` of each
+/// group follow.
 const BEGIN: &str = "corehop.crc32=";
 const END: u8 = b';';
 /// The largest size of a footer with its metadata.
@@ -39,7 +39,7 @@ struct ParquetGroup {
     sum: u32,
 }
 
-/// A writer that passes bytes on and sums them; at the end of a file it keeps the bytes instead.
+/// A writer that passes bytes on and sums them; at the end of a file, the writer keeps the bytes instead.
 #[derive(Debug)]
 struct Summing<W> {
     out: W,
@@ -65,12 +65,12 @@ impl<W: Write> Write for Summing<W> {
     }
 }
 
-/// The writer writes Parquet files with checksums.
+/// A writer of Parquet files with checksums.
 #[expect(missing_debug_implementations, reason = "the writer inside has none")]
 pub struct SealedWriter<W: Write + Send> {
     writer: ArrowWriter<Summing<W>>,
-    /// The checksums so far: the first covers the four letters at the beginning of the file, each further one a
-    /// row group.
+    /// The checksums so far: the first covers the four letters at the beginning of the file, and each further checksum
+    /// covers a row group.
     groups: Vec<ParquetGroup>,
 }
 
@@ -226,7 +226,7 @@ pub fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> 
 
 /// The bytes of the footer and of the metadata before it, with the checksums that they contain.
 struct FooterChecksums {
-    /// The offset in the file of the digits of the rest's checksum.
+    /// The offset in the file of the digits of the checksum that covers the rest of the file.
     digits: u64,
     tail: u32,
     groups: Vec<ParquetGroup>,

@@ -16,7 +16,7 @@ pub struct Provenance {
     pub corehop: String,
     /// The command line that produced the result.
     pub command: Vec<String>,
-    /// The begin of the run, as UTC in ISO 8601.
+    /// The start of the run, as UTC in ISO 8601.
     pub date: String,
     /// The seed of all random draws of the run.
     pub seed: u64,

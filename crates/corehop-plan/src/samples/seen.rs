@@ -78,7 +78,7 @@ const MAGICS: &[Magic] = &[
 ];
 
 impl FileFormat {
-    /// Returns whether this is the wanted format; the wanted format `a task set (JSON)` includes plain `JSON`.
+    /// Returns whether this format is the wanted format; the wanted format `a task set (JSON)` includes plain `JSON`.
     pub fn is(&self, wanted: &str) -> bool {
         wanted == self.what || wanted.ends_with(&format!("({})", self.what))
     }

@@ -168,7 +168,7 @@ enum BatchReader<S: ChunkReader + 'static> {
     Parquet(Box<ParquetRecordBatchReader>, PhantomData<S>),
 }
 
-/// A reader of a file of rows in either form.
+/// A reader of a file of rows, which is a Parquet file or an Arrow stream.
 pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
     kind: FileKind,
     schema: SchemaRef,
@@ -193,7 +193,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// Opens a file, verifies its checksums and reads its metadata.
     ///
     /// # Errors
-    /// [`FileError`]: not ours, of a later version, or damaged.
+    /// Returns [`FileError`] if the file is not a corehop file, comes from a later version, or is damaged.
     pub fn open(file: S) -> Result<Self, FileError> {
         let reader = Self::salvage(file)?;
         match reader.damage {
@@ -205,7 +205,8 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// Opens a file that may be damaged, so that its sound rows can be read.
     ///
     /// # Errors
-    /// [`FileError`]: not ours, of a later version, or so damaged that no row can be told to be sound.
+    /// Returns [`FileError`] if the file is not a corehop file, comes from a later version, or is so damaged that
+    /// corehop cannot identify a sound row.
     pub fn salvage(mut file: S) -> Result<Self, FileError> {
         let mut magic = [0; 4];
         let mut read = 0;
@@ -287,7 +288,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// stream off.
     ///
     /// # Errors
-    /// [`FileError`]: rows of another kind, or a damaged file.
+    /// Returns [`FileError`] if the file has rows of another kind, or is damaged.
     pub fn next_rows<R: Row>(&mut self) -> Result<Option<Vec<R>>, FileError> {
         if self.kind.rows != R::KIND {
             return Err(FileError::Kind { found: self.kind.rows.clone(), expected: R::KIND });
@@ -301,7 +302,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// Returns the next batch as rows of the file's kind.
     ///
     /// # Errors
-    /// [`FileError`]: rows of an unknown kind, or a damaged file.
+    /// Returns [`FileError`] if the kind of the rows is unknown, or if the file is damaged.
     pub fn next_of_any_kind(&mut self) -> Result<Option<Rows>, FileError> {
         let kind = self.rows_kind()?;
         let Some(batch) = self.next_batch()? else { return Ok(None) };
@@ -311,7 +312,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// Returns the next batch, whatever rows it contains.
     ///
     /// # Errors
-    /// [`FileError`]: a batch without a checksum cannot be decoded.
+    /// Returns [`FileError`] if the file cannot be read, or if a batch without a checksum cannot be decoded.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
         let next = match &mut self.batches {
             BatchReader::Parquet(reader, _) => {
@@ -342,7 +343,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
 /// that were copied.
 ///
 /// # Errors
-/// Returns [`FileError`] if either side fails; `out` is then incomplete.
+/// Returns [`FileError`] if `from` cannot be read or `out` cannot be written; `out` is then incomplete.
 pub fn copy_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
@@ -377,7 +378,7 @@ fn compressed() -> WriterProperties {
 /// `finish` changes each batch. Returns the number of rows that were written.
 ///
 /// # Errors
-/// Returns [`FileError`] if either side fails; `out` is then incomplete.
+/// Returns [`FileError`] if `from` cannot be read or `out` cannot be written; `out` is then incomplete.
 pub fn write_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,

@@ -99,7 +99,7 @@ impl Chains {
         true
     }
 
-    /// Returns the chains with times in a finer unit, of which `unit` make one present unit.
+    /// Returns the chains with their times converted to a unit of time that is `unit` times finer.
     #[must_use]
     pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |chain: &Chain| Chain { deadline: chain.deadline * unit, ..chain.clone() };

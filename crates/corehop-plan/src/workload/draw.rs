@@ -65,8 +65,8 @@ impl DrawStream {
         }
     }
 
-    /// Returns a random cyclic permutation of `0..n`: `next[i]` follows `i`, and all elements form one
-    /// cycle (Sattolo 1986).
+    /// Returns a random cyclic permutation of `0..n`, in which `next[i]` follows `i` and all elements form
+    /// one cycle (Sattolo 1986).
     pub fn cycle(&mut self, n: usize) -> Vec<u32> {
         let mut next: Vec<u32> = (0..n as u32).collect();
         for last in (1..n).rev() {

@@ -156,7 +156,7 @@ impl GangProgram {
         }
     }
 
-    /// Returns the other parameters of the program, as in the column `parameters`: `buckets=4`.
+    /// Returns the other parameters of the program, as in the column `parameters`, for example `buckets=4`.
     pub fn parameters(&self) -> String {
         match self {
             Self::Swap { fixed_low_bits: true, .. } => "fixed_low_bits".to_owned(),

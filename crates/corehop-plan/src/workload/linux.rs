@@ -92,7 +92,7 @@ pub(super) fn unlike_edf(set: &TaskSet) -> Vec<String> {
     all.into_iter().filter(|it| it.0).map(|it| it.1.to_owned()).collect()
 }
 
-/// Returns the name of CPUs in a sentence: `CPU 0` or `CPUs 0, 2`.
+/// Returns the name of CPUs in a sentence, such as `CPU 0` or `CPUs 0, 2`.
 fn named(cpus: &[usize]) -> String {
     let all: Vec<String> = cpus.iter().map(ToString::to_string).collect();
     format!("CPU{} {}", if all.len() == 1 { "" } else { "s" }, all.join(", "))

@@ -12,8 +12,8 @@ use crate::words::words;
 words! {
     /// The protocol of the locks of a set.
     Locking, "a locking protocol" {
-        /// Locks follow the priority ceiling protocol, or the immediate one (`PTHREAD_PRIO_PROTECT`), under fixed
-        /// priorities.
+        /// Locks follow the priority ceiling protocol, or the immediate priority ceiling protocol
+        /// (`PTHREAD_PRIO_PROTECT`), under fixed priorities.
         Pcp = "pcp",
         /// Locks follow priority inheritance, as in rt_mutex of PREEMPT_RT and `PTHREAD_PRIO_INHERIT`, under fixed
         /// priorities.
@@ -75,7 +75,7 @@ impl Locks {
         Ok(Self { protocol, names, sections })
     }
 
-    /// Returns the locks with times in a finer unit, of which `unit` make one present unit.
+    /// Returns the locks with their times converted to a unit of time that is `unit` times finer.
     #[must_use]
     pub fn in_finer(&self, unit: u64) -> Self {
         let finer = |it: &CriticalSection| CriticalSection { longest: it.longest * unit, ..*it };
@@ -85,7 +85,7 @@ impl Locks {
 
     /// Returns the locks with sections extended by a reload: a job that is preempted inside a section reloads there,
     /// which takes the task's delay in `delays`. The preemption can precede all delays that the section causes for
-    /// other jobs, so that no other job is charged for it.
+    /// other jobs, so that no other job is charged for the reload.
     #[must_use]
     pub fn reloading(&self, delays: &[Time]) -> Self {
         let longer = |(own, delay): (&Vec<CriticalSection>, &Time)| {

@@ -216,7 +216,7 @@ pub const CHUNK_LINES: u64 = 16;
 /// The reason why a job cannot touch a working set as described.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
-    /// The size is zero or not a whole number of chunks.
+    /// The size of the working set is zero or not a whole number of chunks.
     #[error(
         "a working set of {wss} is not a positive multiple of 1 KiB ({CHUNK_LINES} lines): round it"
     )]
@@ -239,7 +239,7 @@ pub enum WorkloadError {
     /// The text of a trace is damaged.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The size is not that of the trace.
+    /// The size of the working set is not the size of the trace's lines.
     #[error("the lines of the trace take {wss}: state {wss} as the working set's size")]
     TraceSize {
         /// The size of the trace's lines.
@@ -455,7 +455,7 @@ pub enum Load {
         #[serde(default)]
         cpus: CpuList,
     },
-    /// Input and output moves data without the CPUs of the caches (Bastoni et al., section 6).
+    /// The load is input and output that moves data without the CPUs (Bastoni et al., section 6).
     Dma {
         /// The kind of input or output.
         transfer: Transfer,
@@ -463,7 +463,7 @@ pub enum Load {
         #[serde(default)]
         cpus: CpuList,
     },
-    /// Threads run locked instructions (Bastoni et al., section 6).
+    /// The load is threads that run locked instructions (Bastoni et al., section 6).
     Buslock {
         /// Whether the locked accesses straddle two lines, which stops the memory accesses of every other CPU.
         split: bool,
@@ -508,9 +508,9 @@ impl Load {
         }
     }
 
-    /// Returns the default occupant of a CPU that a job leaves under this load. If the load's threads walk memory
-    /// of a given size, they are the occupant. If nothing runs, or the threads wait for a device or a lock and
-    /// evict hardly anything, a preemptor is.
+    /// Returns the default occupant of a CPU that a job leaves under this load. If the load's threads walk memory or
+    /// run a user's command, these threads are the occupant. If nothing runs, or if the threads wait for a device or a
+    /// lock and evict hardly anything, a preemptor is the occupant.
     pub const fn absence(&self) -> Absence {
         match self {
             Self::Idle | Self::Dma { .. } | Self::Buslock { .. } => Absence::Preemptor,

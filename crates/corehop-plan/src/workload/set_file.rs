@@ -36,7 +36,7 @@ pub enum SetFileError {
     /// A field is missing, unknown, repeated, or of the wrong type.
     #[error("{place}{what}")]
     Field {
-        /// The task, as ``task 3 (`video`): ``, or an empty text for the set itself.
+        /// The number and the name of the task, followed by a colon and a space; an empty text for the set itself.
         place: String,
         /// The problem with the field, in words.
         what: String,
@@ -155,7 +155,8 @@ pub const FIELDS: [(&str, &str); 23] = [
 /// Parses a task set from the text of a file.
 ///
 /// # Errors
-/// Returns [`SetFileError`], which names the problem, its place, and the expected form.
+/// Returns [`SetFileError`] if the text is not a task set; the error names the problem, its place,
+/// and the expected form.
 pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     let JsonTree::Object(fields) = serde_json::from_str(text)? else {
         return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));

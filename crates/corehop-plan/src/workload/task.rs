@@ -17,44 +17,44 @@ pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Tick, Time};
 /// The papers call the parameters of a task `C` (or `e`), `T` (or `p`) and `D` (or `d`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Task {
-    /// The worst-case execution time of the task, C.
+    /// The worst-case execution time C of the task.
     pub wcet: Time,
-    /// The period, which is the least time between two releases, T.
+    /// The period T of the task: the least time between two releases.
     pub period: Time,
-    /// The relative deadline of the task, D.
+    /// The relative deadline D of the task.
     pub deadline: Time,
-    /// The release jitter, J: the longest time from arrival to release.
+    /// The release jitter J of the task: the longest time from arrival to release.
     pub jitter: Time,
-    /// The longest time for which a job of lower priority can block a job of the task, B.
+    /// The longest time B for which a job of lower priority can block a job of the task.
     pub blocking: Time,
-    /// The longest total time for which a started job waits for something other than CPU and locks, S.
+    /// The longest total time S for which a started job waits for something other than CPU and locks.
     pub suspension: Time,
     /// The rank that the set states; the scheduler serves the smaller rank first.
     pub priority: Option<u32>,
 }
 
 impl Task {
-    /// Returns the worst-case execution time of the task, C.
+    /// Returns the worst-case execution time C of the task.
     pub fn wcet(&self) -> Time {
         self.wcet
     }
-    /// Returns the period, which is the least time between two releases, T.
+    /// Returns the period T of the task: the least time between two releases.
     pub fn period(&self) -> Time {
         self.period
     }
-    /// Returns the relative deadline of the task, D.
+    /// Returns the relative deadline D of the task.
     pub fn deadline(&self) -> Time {
         self.deadline
     }
-    /// Returns the release jitter, J: the longest time from arrival to release.
+    /// Returns the release jitter J of the task: the longest time from arrival to release.
     pub fn jitter(&self) -> Time {
         self.jitter
     }
-    /// Returns the longest time for which a job of lower priority can block a job of the task, B.
+    /// Returns the longest time B for which a job of lower priority can block a job of the task.
     pub fn blocking(&self) -> Time {
         self.blocking
     }
-    /// Returns the longest total time for which a started job waits for something other than CPU and locks, S.
+    /// Returns the longest total time S for which a started job waits for something other than CPU and locks.
     pub fn suspension(&self) -> Time {
         self.suspension
     }
@@ -71,7 +71,7 @@ impl Task {
             None => self.impossible(),
         }
     }
-    /// Returns the task in a finer unit of time, of which `finer` make one present unit.
+    /// Returns the task with its times converted to a unit of time that is `finer` times finer.
     #[must_use]
     pub fn in_units_of(&self, finer: u64) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Task {
             priority: self.priority,
         }
     }
-    /// Returns the task with a WCET that no CPU can serve; the result of charging a cost that cannot be served.
+    /// Returns the task with a WCET that no CPU can serve, which stands for a charge that is too large.
     #[must_use]
     pub fn impossible(&self) -> Self {
         Self { wcet: 2 * LONGEST, ..*self }
@@ -93,7 +93,7 @@ impl Task {
     pub fn u(&self) -> (u64, u64) {
         (self.wcet.ticks(), self.period.ticks())
     }
-    /// Returns the density as a fraction: C over the smaller of D and T.
+    /// Returns the density of the task as a fraction, which is C over the smaller of D and T.
     pub fn delta(&self) -> (u64, u64) {
         (self.wcet.ticks(), self.deadline.min(self.period).ticks())
     }
@@ -113,17 +113,17 @@ impl Task {
 pub struct TaskParameters {
     /// The name of the task in messages and tables.
     pub name: Option<String>,
-    /// The worst-case execution time of the task, C.
+    /// The worst-case execution time C of the task.
     pub wcet: Time,
-    /// The period of the task, T.
+    /// The period T of the task.
     pub period: Time,
-    /// The relative deadline of the task, D, or `None` for a deadline equal to the period.
+    /// The relative deadline D of the task, or `None` for a deadline equal to the period.
     pub deadline: Option<Time>,
     /// The rank for fixed priorities; the scheduler serves the smaller rank first.
     pub priority: Option<u32>,
-    /// The release jitter of the task, J.
+    /// The release jitter J of the task.
     pub jitter: Time,
-    /// The blocking by tasks of lower priority, B.
+    /// The longest blocking B of the task by tasks of lower priority.
     pub blocking: Time,
     /// The longest time for which a job suspends itself.
     pub suspension: Time,
@@ -142,7 +142,7 @@ pub struct TaskError {
     pub task: Option<usize>,
     /// The name of the task, if it has one.
     pub name: Option<String>,
-    /// The field with the name that files use.
+    /// The name of the invalid field, as files spell the name.
     pub field: &'static str,
     /// The value that the set states.
     pub value: String,
@@ -489,7 +489,7 @@ impl TaskSet {
     pub fn locks(&self) -> Option<&Locks> {
         self.locks.as_ref()
     }
-    /// Returns the chains of the tasks, or `None` if there are none.
+    /// Returns the chains of the tasks, or `None` if the set has no chains.
     pub fn chains(&self) -> Option<&Chains> {
         self.chains.as_ref()
     }

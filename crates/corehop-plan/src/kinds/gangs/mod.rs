@@ -86,7 +86,7 @@ pub enum GangsError {
         placing: Placing,
         /// The name of the platform that does not have the placement.
         platform: String,
-        /// The thing that the CPUs would need in common.
+        /// The relation that the CPUs of the placement must have, such as "no cache in common".
         what: &'static str,
     },
     /// A gang names the wrong number of CPUs, or a CPU that the platform lacks.

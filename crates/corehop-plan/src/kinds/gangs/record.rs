@@ -45,7 +45,7 @@ pub struct MemberCounts {
     pub stores: u64,
     /// The number of misses in the last-level cache.
     pub misses: u64,
-    /// The number of misses that another package answered with "I have it".
+    /// The number of misses for which another package reported that it had the line.
     pub snoop_hits: u64,
     /// The number of misses that another package answered with a modified line.
     pub snoop_hits_modified: u64,

@@ -22,8 +22,8 @@ pub enum Length {
 }
 
 impl fmt::Display for Length {
-    /// Writes the text for the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, or
-    /// `uniform`.
+    /// Writes the text for the column `preemption_length`, such as `fixed_4ms`, `uniform_0_50ms`,
+    /// or `uniform`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tight = |time: Nanos| time.to_string().replace(' ', "");
         f.pad(&match *self {
@@ -84,7 +84,7 @@ impl TryFrom<String> for Length {
 }
 
 impl Length {
-    /// The length of no absence, for events without an absence.
+    /// The length of an event without an absence, which is zero.
     pub const ZERO: Self = Self::Fixed(Nanos::new(0));
 
     /// Returns the shortest length that can be drawn.

@@ -73,10 +73,10 @@ const fn by_affinity() -> Mover {
 /// Jobs that run one after the other under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
-    /// The replicate of the run, counted from 0. If the previous phase has another replicate, the machine
-    /// draws anew what a process draws when it starts: the frames of job, preemptors, polluters and
-    /// eviction buffer, the order of the accesses, and the threads. If the number of the replicate is
-    /// `None`, the machine decides when to draw anew.
+    /// The replicate of the run, counted from 0. If the previous phase has another replicate, the machine draws anew
+    /// what a process draws when it starts. A process draws the page frames of job, preemptors, polluters and eviction
+    /// buffer, the order of the accesses, and the threads. If the number of the replicate is `None`, the machine
+    /// decides when to draw anew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
     /// The draws with which the phase runs, if its replicate keeps some draws of earlier replicates. If

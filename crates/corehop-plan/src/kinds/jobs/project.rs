@@ -18,8 +18,8 @@ use crate::workload::{Absence, Load};
 /// became busy or idle in between.
 const SPEED_DRIFT: f64 = 0.25;
 
-/// The shortest absence in which a preemptor or a load must have made progress, in nanoseconds; in a
-/// shorter absence the system may not even switch to it.
+/// The shortest absence in which a preemptor or a load must have made progress, in nanoseconds; in a shorter absence
+/// the system may not even switch to the preemptor or the load.
 const SHORTEST_PROGRESS_NS: f64 = 200e3;
 
 /// The longest time that a preemptor needs for a line, in nanoseconds: several times the latency of
@@ -198,7 +198,7 @@ fn least_walked(length_ns: f64) -> f64 {
     (length_ns / SLOWEST_LINE_NS).max(1.0)
 }
 
-/// Returns the causes that were cut out of touches which stay usable.
+/// Returns the causes of the disturbed segments that corehop cut out of usable touches.
 fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
     if !disturbed_by.is_empty() {
         return Vec::new();

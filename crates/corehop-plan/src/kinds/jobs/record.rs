@@ -142,7 +142,7 @@ pub struct Touch {
 /// delay.
 pub const REPAIRABLE: f64 = 0.9;
 
-/// The largest share of a touch's time that interrupts too short to show as holes can take.
+/// The largest share of a touch's time that interrupts can take if they are too short to show as holes.
 const HIDDEN: f64 = 0.02;
 
 impl Touch {

@@ -67,7 +67,8 @@ row! {
         task_count: Option<u64>,
         /// The number of cache lines of the working set.
         lines: u64,
-        /// The number of lines certified in the warm and in the resumed touch (the smaller of both).
+        /// The smaller of two numbers: the lines certified in the warm touch, and the lines certified in the resumed
+        /// touch.
         lines_certified: u64,
         /// Whether nothing disturbed the row: true exactly when `disturbed_by` is empty.
         valid: bool,
@@ -123,7 +124,7 @@ row! {
         /// thread ran on `to_cpu`.
         absence_switches: Option<u64>,
         /// The replicate of the sample, counted from 0. Samples of one replicate share page frames, threads and access
-        /// order. Absent in files without replicates.
+        /// order. The value is absent in files without replicates.
         replicate: Option<u64>,
         /// The other CPU of the line exchanges around the sample's batch.
         exchange_cpu: Option<u64>,

@@ -20,7 +20,7 @@ pub struct OverheadRecord {
     pub tasks: u32,
     /// The sender and the receiver of an interrupt between CPUs.
     pub between: Option<(Cpu, Cpu)>,
-    /// The replicate, or `None` if no part of the measurement was started anew.
+    /// The replicate of the measurement, or `None` if no part of the measurement was started anew.
     pub replicate: Option<u32>,
     /// The times that corehop measured for the overhead, in nanoseconds.
     pub ns: Vec<f64>,
@@ -73,10 +73,10 @@ impl OverheadFacts {
         self.recording.is_none().then_some(Self::FROM_THREADS)
     }
 
-    /// The key of the facts in the provenance.
+    /// The key of the facts about overheads in the provenance.
     pub const KEY: &'static str = "overheads";
 
-    /// Returns the facts in the provenance of a file or a run.
+    /// Returns the facts about overheads in the provenance of a file or a run.
     pub fn of(machine: &Map<String, Value>) -> Option<Self> {
         serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
     }
@@ -99,7 +99,7 @@ pub struct KernelObservation {
     /// The number of events lost because the buffer was full or the recording program was already
     /// running.
     pub lost: u64,
-    /// The number of begins without an end, and of ends without a begin.
+    /// The number of kernel events without a counterpart: starts without an end, and ends without a start.
     pub unmatched: u64,
 }
 
@@ -116,7 +116,7 @@ pub struct ControlPageCost {
     /// The run time of the BPF programs per switch of registered threads, in nanoseconds, as the kernel
     /// accounts for it (with two clock readings), or `None` if the kernel does not account for it.
     pub program_ns: Option<f64>,
-    /// The number of repetitions of each kind.
+    /// The number of repetitions with which corehop measured each of the three switch times.
     pub goes: u32,
 }
 

@@ -20,9 +20,9 @@ pub struct AbsenceKind {
     pub run: Option<u64>,
     /// The id of the thread that was absent.
     pub tid: u32,
-    /// The event that the thread resumed with.
+    /// The event with which the thread resumed: a preemption, or a class of migration.
     pub event: Event,
-    /// The exponent of the largest power of two that is at most the length in nanoseconds.
+    /// The exponent of the largest power of two that is at most the absence's length in nanoseconds.
     pub octave: u32,
 }
 
@@ -87,7 +87,7 @@ impl Absences {
     /// The largest number of different names of preempting threads that corehop keeps.
     pub const MOST_NAMES: usize = 16_384;
 
-    /// Counts an absence of this run in the class of this event.
+    /// Counts an absence of the run `run` in the class of `event`.
     pub fn take(&mut self, run: Option<u64>, event: Event, absence: &Absence) {
         let length_ns = absence.length_ns();
         let octave = length_ns.max(1).ilog2();
@@ -108,7 +108,8 @@ impl Absences {
         self.times += 1;
     }
 
-    /// Ends the room after the thread's previous absence, because a new absence begins.
+    /// Counts the room between the thread's previous absence and `absence`; a room is the CPU time from one absence to
+    /// the next.
     fn end_room(&mut self, absence: &Absence, kind: AbsenceKind) {
         let last = LastAbsence { kind, cpu_ns: absence.cpu_ns, in_ns: absence.in_ns };
         let before = self.last.insert((kind.run, kind.tid), last);
@@ -179,8 +180,7 @@ impl Absences {
         kept.into_iter().map(|(_, absence)| absence).collect()
     }
 
-    /// Returns the names of preempting threads, each with the number of absences in which a thread of the name came
-    /// first.
+    /// Returns the names of preempting threads, each with the number of absences whose preempting thread has this name.
     pub fn by(&self) -> impl Iterator<Item = (&str, u64)> {
         self.by.iter().map(|(name, &times)| (name.as_str(), times))
     }
@@ -204,8 +204,8 @@ impl Absences {
     }
 }
 
-/// The distribution of the lengths of a class of absences. Up to [`Self::MOST`] different lengths are exact; if there
-/// are more, the distribution keeps only so many leading bits that at most this many differ, but at least
+/// The distribution of the lengths of a class of absences. If more lengths differ, the distribution keeps only the
+/// leading bits of each length: as many bits as leave at most [`Self::MOST`] different values, but at least
 /// [`Self::FEWEST_BITS`] bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lengths {

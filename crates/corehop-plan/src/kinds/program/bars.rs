@@ -24,7 +24,7 @@ words! {
 }
 
 impl Bar {
-    /// Returns whether the kernel counts the time as waiting for a CPU.
+    /// Returns whether the kernel counts the time of this bar as waiting for a CPU.
     pub const fn is_waiting(self) -> bool {
         matches!(self, Self::Quota | Self::Budget | Self::Realtime)
     }

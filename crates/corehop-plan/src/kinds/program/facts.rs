@@ -17,10 +17,10 @@ pub struct RecordingFacts {
     /// The method by which corehop observed the program.
     #[serde(rename = "rung")]
     pub method: String,
-    /// The reason why the method is not BPF, or `None` if it is.
+    /// The reason why corehop did not observe the program with BPF, or `None` if the method is BPF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_bpf: Option<String>,
-    /// The begin of the recording, on the clock of [`super::Absence`].
+    /// The start of the recording, on the clock of [`super::Absence`].
     pub began_ns: u64,
     /// The duration of the recording, in nanoseconds.
     pub span_ns: u64,
@@ -133,7 +133,7 @@ fn merged(mut one: Vec<CpuHoldTime>, other: Vec<CpuHoldTime>) -> Vec<CpuHoldTime
 }
 
 impl RecordingFacts {
-    /// The key of the facts in the provenance.
+    /// The key of the facts about a recording in the provenance.
     pub const KEY: &'static str = "recording";
 
     /// Returns the facts before the first of several runs of a program, which begins at `began_ns`.
@@ -163,7 +163,7 @@ impl RecordingFacts {
         self.took.add(later.took);
     }
 
-    /// Returns the facts in the provenance of a file or a run.
+    /// Returns the facts about a recording in the provenance of a file or a run.
     pub fn of(machine: &Map<String, Value>) -> Option<Self> {
         serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
     }

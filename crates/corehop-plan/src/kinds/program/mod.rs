@@ -127,9 +127,9 @@ pub enum ProgramError {
 pub enum Target {
     /// A command with its arguments, from its start to its end.
     Command(Vec<Argument>),
-    /// A process and its descendants, until it ends.
+    /// A process and its descendants, until the process ends.
     Process(u32),
-    /// The processes of a cgroup and their descendants, until it is removed.
+    /// The processes of a cgroup and their descendants, until the cgroup is removed.
     Cgroup(PathBuf),
 }
 

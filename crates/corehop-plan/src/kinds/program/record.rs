@@ -19,7 +19,8 @@ pub struct Absence {
     pub tid: u32,
     /// The time at which the thread left its CPU.
     pub out_ns: u64,
-    /// The time at which the thread was back; if its return was not seen, the time at which it left the next time.
+    /// The time at which the thread was back on a CPU; if the recorder did not see the return, the time of the thread's
+    /// next departure.
     pub in_ns: u64,
     /// Whether the recorder saw the return of the thread.
     pub seen: bool,
@@ -33,7 +34,7 @@ pub struct Absence {
     pub pinned: bool,
     /// The thread's run time before it left its CPU; 0 if unknown.
     pub ran_ns: u64,
-    /// The CPU time that the thread used from the begin of the recording to the absence, or `None` if unknown.
+    /// The CPU time that the thread used from the start of the recording to the absence, or `None` if unknown.
     #[serde(default)]
     pub cpu_ns: Option<u64>,
     /// The number and the name of the preempting thread, or `None` if unknown.
@@ -109,7 +110,7 @@ pub enum ProgramRecord {
 /// The totals of a run that has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EndedRun {
-    /// The begin of the recording, on the clock of [`Absence`].
+    /// The start of the recording, on the clock of [`Absence`].
     pub began_ns: u64,
     /// The wall time of the run, in nanoseconds.
     pub wall_ns: u64,
@@ -135,7 +136,7 @@ pub struct EndedRun {
 /// binds itself starts on another CPU.
 const RAN_ON: f64 = 0.05;
 
-/// Returns the CPUs with at least the share [`RAN_ON`] of the CPU time, or `None` if there is no time.
+/// Returns the CPUs with at least the share [`RAN_ON`] of the CPU time, or `None` if the total CPU time is 0.
 fn ran_on(ran: &[(Cpu, u64)]) -> Option<CpuList> {
     let all: u64 = ran.iter().map(|&(_, ns)| ns).sum();
     let counts = |&&(_, ns): &&(Cpu, u64)| ns as f64 >= RAN_ON * all as f64;
@@ -202,8 +203,8 @@ impl Recording {
         self.runs.extend_from_slice(rows);
     }
 
-    /// Returns the runs of the program that have ended. A file that does not number runs has one run with the facts
-    /// and threads of the file. If its absences belong to several runs whose rows are missing, it has none.
+    /// Returns the runs of the program that have ended. A file that does not number runs has one run with the facts and
+    /// threads of the file. If the absences belong to several runs whose rows are missing, the result is empty.
     pub fn ended_runs(&self) -> Vec<RecordedRun> {
         if !self.runs.is_empty() || self.runs_begun() > 1 {
             return self.runs.clone();
@@ -367,7 +368,7 @@ impl RecordedRun {
     }
 }
 
-/// Returns the bars of a thread, if the thread's row has them.
+/// Returns the times for which the kernel barred a thread from its CPU, if the thread's row has these times.
 fn bars(row: &RecordedThread) -> Option<Bars> {
     let all = [row.quota_ns, row.budget_ns, row.realtime_ns, row.frozen_ns, row.stopped_ns];
     let all: Option<Vec<u64>> = all.into_iter().collect();

@@ -4,11 +4,12 @@
 
 use std::collections::BTreeMap;
 
-/// Counts of rooms after absences, by the power of two of the rooms' length in nanoseconds.
+/// Counts of rooms by the power of two of their length in nanoseconds; a room is the CPU time from an absence of a
+/// thread to its next absence.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Rooms(BTreeMap<u32, RoomClass>);
 
-/// The rooms whose lengths have one power of two.
+/// The rooms whose lengths belong to one power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct RoomClass {
     times: u64,
@@ -69,7 +70,7 @@ impl Rooms {
     }
 }
 
-/// Returns the smallest length of a power of two, and the smallest length of the next power.
+/// Returns the smallest length in the class of a power of two, and the smallest length in the next class.
 fn ends(octave: u32) -> (f64, f64) {
     let low = 2.0_f64.powi(octave as i32);
     (low, 2.0 * low)

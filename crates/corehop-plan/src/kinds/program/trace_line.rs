@@ -35,9 +35,9 @@ pub enum TraceEvent {
     Migrate(TracedThread),
     /// `sched_process_fork`: a thread starts another thread.
     Fork {
-        /// The parent, which starts the other thread.
+        /// The thread that starts the child.
         parent: TracedThread,
-        /// The child, which the other thread starts.
+        /// The thread that the parent starts.
         child: TracedThread,
     },
     /// The line has an event that corehop does not use, with its name.
@@ -49,7 +49,7 @@ pub enum TraceEvent {
 pub struct TraceLine {
     /// The thread that had the CPU at the event.
     pub current: TracedThread,
-    /// The process of that thread, where the line states the process.
+    /// The process of the thread `current`, if the line states the process.
     pub pid: Option<u32>,
     /// The CPU on which the event happened.
     pub cpu: Cpu,
@@ -98,7 +98,7 @@ fn is_word(text: &str) -> bool {
 
 /// Splits a line at its CPU, a number in brackets: the text before the CPU, the CPU, and the time with the text behind
 /// the time; returns `None` if the line lacks a CPU or a time. The CPU is the last number in brackets before the time,
-/// as a thread's name may contain one.
+/// because the name of a thread can also contain a number in brackets.
 fn around_cpu(line: &str) -> Option<(&str, Cpu, (u64, &str))> {
     let mut split: Option<(&str, Cpu, (u64, &str))> = None;
     for (at, _) in line.match_indices('[') {
@@ -120,7 +120,7 @@ fn number(digits: &str) -> Option<u32> {
     is_plain.then(|| digits.parse().ok())?
 }
 
-/// Returns the thread before the CPU, with its process where the line states the process.
+/// Returns the thread before the CPU, with its process if the line states the process.
 fn thread(text: &str) -> Option<(TracedThread, Option<u32>)> {
     let mut text = text.trim();
     let mut pid = None;
@@ -163,7 +163,7 @@ fn after_time(text: &str) -> Option<(u64, &str)> {
     None
 }
 
-/// Returns an event by its name and fields, or `None` where the fields of a known event have an unknown form.
+/// Returns an event by its name and fields, or `None` if the fields of a known event have an unknown form.
 fn content(name: &str, fields: &str) -> Option<TraceEvent> {
     match name {
         "sched_switch" => switch(fields),
@@ -189,8 +189,8 @@ fn switch(fields: &str) -> Option<TraceEvent> {
     Some(TraceEvent::Switch { prev, preempted: could_run(state.trim()), next })
 }
 
-/// Returns true for the state of a preempted thread: `R`, `R+`, or a number whose low eight bits are zero. perf writes
-/// a number if it does not know the kernel's letters; each of the eight bits is a reason to wait.
+/// Returns whether `state` is the state of a preempted thread, which is `R`, `R+`, or a number whose low eight bits are
+/// zero. perf writes a number if it does not know the kernel's letters; each of the eight bits is a reason to wait.
 fn could_run(state: &str) -> bool {
     match number(state) {
         Some(bits) => bits.trailing_zeros() >= 8,

@@ -49,9 +49,9 @@ pub struct Interventions {
 pub struct InterventionClass {
     /// The event that the blocks of the class cause.
     pub event: Event,
-    /// The length of a preemption or of an idle leave; None of migrations.
+    /// The length of a preemption or of an idle leave; `None` for migrations.
     pub length: Option<Nanos>,
-    /// The work of the preemptor; None where nothing runs in the place of the thread.
+    /// The work of the preemptor; `None` if nothing runs in the place of the thread.
     pub preemptor: Option<Polluter>,
 }
 
@@ -92,12 +92,12 @@ pub enum InterventionError {
     /// The plan names no length of preemptions, or a length twice.
     #[error("name at least one length of preemptions, and each length once: for example 1ms")]
     Lengths,
-    /// No preemptor, or one twice.
+    /// The plan names no preemptor, or names a preemptor twice.
     #[error(
         "name at least one size of preemptors, and each size once: for example 512KiB (--preemptor)"
     )]
     Preemptors,
-    /// A block of a class that is not there.
+    /// A block names a class of events that the plan does not have.
     #[error(
         "a block names class {class}, but the plan has {classes}, counted from 0: correct one of the two"
     )]
@@ -132,7 +132,7 @@ impl Interventions {
     pub const BRIEFEST: Nanos = Nanos::from_micros(20);
     /// The longest preemption that a plan may request.
     pub const MOST_ABSENT: Nanos = Nanos::from_millis(50);
-    /// The largest share of its time that the program can lose.
+    /// The largest share of a program's time that a plan allows the program to lose.
     pub const MOST_SHARE: f64 = 0.5;
 
     /// Checks whether `platform` can run the plan.
@@ -163,13 +163,13 @@ impl Interventions {
         }
     }
 
-    /// The events that can be caused on `platform`, preemptions and migrations first.
+    /// Returns the events that corehop can cause on `platform`, preemptions and migrations first.
     pub fn known(platform: &Platform) -> Vec<Event> {
         [Event::on(platform), vec![Event::IdleLeave]].concat()
     }
 
-    /// The classes of events, each with blocks of its own: migrations, idle leaves by their length, and preemptions by length and
-    /// preemptor.
+    /// Returns the classes of events, each of which has its own blocks: migrations, idle leaves by length, and
+    /// preemptions by length and preemptor.
     pub fn classes(&self) -> Vec<InterventionClass> {
         let class = |event, length, preemptor| InterventionClass { event, length, preemptor };
         let of = |&event: &Event| -> Vec<InterventionClass> {

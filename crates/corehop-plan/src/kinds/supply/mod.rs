@@ -38,8 +38,8 @@ pub struct PlannedWindow {
     pub cpu: Cpu,
     /// The replicate to which the window belongs.
     pub replicate: u32,
-    /// The time from the end of the previous window to the earliest begin of this window; it varies so that windows do
-    /// not stay in phase with periodic events.
+    /// The time from the end of the previous window to the earliest start of this window; the time varies so that
+    /// windows do not stay in phase with periodic events.
     pub after: Nanos,
 }
 
@@ -75,8 +75,8 @@ pub enum WatchError {
 impl Watch {
     /// The shortest window that a plan may request.
     pub const SHORTEST: Nanos = Nanos::from_millis(1);
-    /// The longest window: together with the time before the window, this length stays below the planned part of 100
-    /// ms.
+    /// The longest window. The window and the time before the window together stay within the half of any 100 ms for
+    /// which a thread may keep a CPU.
     pub const LONGEST: Nanos = Nanos::from_millis(40);
     /// The lowest threshold, which is the time of a few readings of the clock.
     pub const LEAST_GAP: Nanos = Nanos::new(200);

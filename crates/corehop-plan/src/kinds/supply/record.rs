@@ -15,16 +15,16 @@ pub struct SupplyRecord {
     pub cpu: Cpu,
     /// The replicate to which the window belongs.
     pub replicate: u32,
-    /// The begin of the window, as time since the start of the run.
+    /// The start of the window, as time since the start of the run.
     pub start_ns: u64,
     /// The planned length of the window.
     pub asked_ns: u64,
-    /// The length that the thread watched without a break: from before the planned begin to the planned end, or to the
+    /// The length that the thread watched without a break: from before the planned start to the planned end, or to the
     /// end of a gap that crosses the planned end.
     pub watched_ns: u64,
     /// The time lost in gaps shorter than the threshold.
     pub short_ns: u64,
-    /// The gaps of the window, each with its begin after the begin of the window, and its length.
+    /// The gaps of the window, each with its start, measured from the start of the window, and its length.
     pub gaps: Vec<(u64, u64)>,
     /// Whether the first gap began before the window.
     pub cut: bool,
@@ -65,7 +65,8 @@ impl SupplyRecord {
 }
 
 impl SupplyGap {
-    /// Returns the observation of the window for the number of samples, or `None` except for the window's first row.
+    /// Returns the observation of the window for the number of samples if this row is the first row of the window;
+    /// otherwise `None`.
     pub(super) fn observation(&self, cpus: &[u64]) -> Option<RowObservation> {
         let cell = cpus.iter().position(|&cpu| cpu == self.cpu).filter(|_| self.gap == 0)? as u64;
         let value_ns = self.watched_ns as f64;

@@ -49,7 +49,7 @@ pub struct SwitchCell {
     pub calls: u32,
 }
 
-/// A round: one batch of each of some cells, one after the other.
+/// A round, in which some of the cells run one batch each, one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRound {

@@ -124,8 +124,8 @@ impl SwitchBatch {
 }
 
 impl SwitchBatch {
-    /// Returns the mean time of the batch's calls, or the reason why the mechanism was not measured, for comparisons,
-    /// or `None` if the batch is not valid.
+    /// Returns the mean time of the batch's calls, for comparisons. The result states the reason if the mechanism was
+    /// not measured, and is `None` if the batch is not valid.
     pub(super) fn time(&self) -> Option<RowTime> {
         let ns = match &self.not_measured {
             Some(why) => Err(why.to_string()),

@@ -75,14 +75,14 @@ pub struct PlannedTask {
     /// The name of the task, if the task set states a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The execution time of each job of the task, e.
+    /// The execution time e of each job of the task.
     pub wcet: Nanos,
     /// The time after which the kernel stops a job under SCHED_DEADLINE, or `None` for the execution time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Nanos>,
-    /// The least time between two releases of the task, p.
+    /// The period p of the task: the least time between two releases.
     pub period: Nanos,
-    /// The relative deadline of the task: the time from a job's release to its deadline, d.
+    /// The relative deadline d of the task: the time from a job's release to its deadline.
     pub deadline: Nanos,
     /// The rank of the task for fixed priorities; the scheduler serves the smaller rank first. The scheduler serves
     /// jobs of equal rank in the order of their releases, as SCHED_FIFO does.

@@ -27,11 +27,11 @@ pub struct TaskJobRecord {
     pub executed_ns: u64,
     /// The course of the job, compared with Fig. 1 of Bastoni et al.
     pub course: JobOutcome,
-    /// The number of times that the job lost its CPU and resumed on it.
+    /// The number of times that the job lost its CPU and resumed on the same CPU.
     pub preemptions: u32,
     /// The number of times that the job lost its CPU and resumed on another CPU.
     pub migrations: u32,
-    /// The first absence of the job, or `None` if it had none.
+    /// The first absence of the job, or `None` if the job was never absent.
     pub away: Option<JobAbsence>,
     /// The cold, warm and resumed touch with the absence between them, or `None` if the job made no resumed
     /// touch.
@@ -47,8 +47,7 @@ pub struct JobAbsence {
     pub to: Cpu,
     /// The length of the absence, in nanoseconds.
     pub length_ns: f64,
-    /// The task of the job's set that first had the CPU during the absence, or `None` if another thread had
-    /// it.
+    /// The task of the job's set that first had the CPU during the absence, or `None` if another thread had the CPU.
     pub by: Option<usize>,
 }
 

@@ -4,7 +4,7 @@
 use crate::words::words;
 
 impl Default for JobOutcome {
-    /// Returns the course of a job before its record says anything.
+    /// Returns the course of a job for which no record exists yet.
     fn default() -> Self {
         Self::Unwatched
     }

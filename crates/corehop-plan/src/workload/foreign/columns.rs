@@ -7,17 +7,18 @@ use crate::words::nearest_of;
 /// The meaning of a heading in a table of tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskColumn {
-    /// A text of the set: the name of the task.
+    /// The column states the name of a task.
     Name,
-    /// A time; the set has this field for it, in microseconds.
+    /// The column states a time; the task set has the time in this field, in microseconds.
     Time(&'static str),
     /// The column states the rank of a task.
     Priority,
     /// The column states the CPUs of a task.
     Cpus,
-    /// The size of a task's working set.
+    /// The column states the size of a task's working set.
     Wss,
-    /// A fact that follows from other facts, or that no analysis of sporadic tasks uses.
+    /// The column states a fact that follows from other facts, or that no analysis of sporadic
+    /// tasks uses.
     Unused,
 }
 

@@ -56,7 +56,7 @@ impl TimeUnit {
     }
 }
 
-/// Facts that a file does not state and the user does.
+/// Facts that the user states because a file does not state them.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stated {
     /// The number of CPUs that serve the task set.
@@ -118,7 +118,8 @@ pub fn formats() -> impl Iterator<Item = &'static str> {
 /// Returns the task set in a text of this `format`, or `None` if no reader knows the format.
 ///
 /// # Errors
-/// Returns [`TaskFileError`], which names the task or line, the value, and what is expected.
+/// Returns [`TaskFileError`] if the text yields no task set; the error names the task or line, the
+/// value, and the expected form.
 pub fn read(format: &str, text: &str, stated: Stated) -> Option<Result<Workload, TaskFileError>> {
     let (_, reader) = READERS.iter().find(|(known, _)| *known == format)?;
     Some(reader(text).and_then(|table| table.workload(stated)))

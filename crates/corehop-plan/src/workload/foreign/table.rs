@@ -202,7 +202,7 @@ impl TableReading {
     }
 }
 
-/// Parses the CPUs of a task: `0`, `0-2`, or `[0, 2]`.
+/// Parses the CPUs of a task, such as `0`, `0-2`, or `[0, 2]`.
 fn cpus(value: &str) -> Result<Vec<u32>, String> {
     let plain = value.trim_matches(['[', ']']).replace([';', ' '], ",");
     let list: Result<CpuList, UnitError> = plain.parse();

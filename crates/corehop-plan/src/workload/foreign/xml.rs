@@ -274,7 +274,7 @@ impl CheddarReading {
 }
 
 /// Replaces priorities by ranks; the task with the largest priority is the most urgent. If all priorities are equal,
-/// they state no order and are dropped.
+/// the function drops the priorities, because they state no order.
 fn ranked(mut rows: Vec<TaskRow>, notes: &mut Vec<String>) -> Vec<TaskRow> {
     let is_priority = |cell: &(String, String)| cell.0 == "priority";
     let cells = rows.iter().flat_map(|row| &row.cells).filter(|cell| is_priority(cell));

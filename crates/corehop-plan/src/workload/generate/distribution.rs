@@ -16,7 +16,7 @@ pub enum Utilisation {
 }
 
 impl Utilisation {
-    /// The uniform distribution on [0.001, 0.1], which Brandenburg (2011) uses, as he does all distributions
+    /// The uniform distribution on [0.001, 0.1]. Brandenburg (2011) uses this distribution and all other distributions
     /// with names in this module.
     pub const UNI_LIGHT: Self = Self::Uniform(0.001, 0.1);
     /// The uniform distribution on [0.1, 0.4].
@@ -158,9 +158,9 @@ impl Period {
 /// The distribution of a task's relative deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deadline {
-    /// The deadline equals the period: D = T.
+    /// The deadline D equals the period T.
     Implicit,
-    /// Deadlines are uniform from C to T.
+    /// Deadlines are uniform from the execution time C to the period T.
     Constrained,
 }
 

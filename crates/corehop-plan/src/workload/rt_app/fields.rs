@@ -11,7 +11,7 @@ use super::super::time::{Tick, Time};
 /// The fields of a JSON object, names with values, in the order of the file.
 pub(super) type JsonFields = [(String, JsonTree)];
 
-/// The largest number that rt-app can store; rt-app reduces a larger number to this one.
+/// The largest number that rt-app can store; rt-app reduces every larger number to this limit.
 pub(super) const MOST: u64 = i32::MAX as u64;
 
 /// Checks that no name occurs twice, because rt-app keeps only the last value and `workgen` keeps

@@ -57,7 +57,7 @@ impl fmt::Display for RtAppPolicy {
     }
 }
 
-/// A reservation of SCHED_DEADLINE: the run time in each period, and the deadline after the begin of the period.
+/// A reservation of SCHED_DEADLINE: the run time in each period, and the deadline after the start of the period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reservation {
     pub(super) runtime: Time,

@@ -235,9 +235,9 @@ fn takes_no_turns(thread: &SporadicThread, all: &[SporadicThread]) -> Result<(),
     Err(RtAppError::Thread { thread: thread.name.clone(), what: what.to_owned() })
 }
 
-/// Returns a sentence about a timer that a thread shares with other threads. The timer moves on by a period at each
-/// wait for it, so that the period is still the least time between two jobs; but a thread that starts later than the
-/// timer runs overdue jobs at once.
+/// Returns a sentence about a timer that a thread shares with other threads. The timer moves on by a period each time
+/// that a thread waits for it, so that the period is still the least time between two jobs. But a thread that starts
+/// later than the timer runs overdue jobs at once.
 fn shared_timer(
     thread: &SporadicThread,
     all: &[SporadicThread],

@@ -12,7 +12,7 @@ use crate::workload::task::{MOST_CPUS, Tick, Time};
 /// The fields that state a placement.
 const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
 
-/// Returns the placement of each task, or `None` if no task states one.
+/// Returns the placement of each task, or `None` if no task states a placement.
 pub(super) fn places(
     tasks: &[JsonTree],
     tick: Tick,
@@ -116,7 +116,7 @@ pub(super) fn object<'a>(
     Ok(fields)
 }
 
-/// Returns the placement of a task as a field of a file: `cpus`, `pieces` or `shares`.
+/// Returns the placement of a task as the field `cpus`, `pieces` or `shares` of a file.
 pub fn place_json(place: &TaskPlacement, tick: Tick) -> Value {
     let us = |time| tick.json(time);
     let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": us(it.wcet), "budget_us": us(it.budget), "deadline_us": us(it.deadline) });

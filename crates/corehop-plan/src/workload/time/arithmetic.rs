@@ -41,7 +41,7 @@ impl Time {
     pub const fn saturating_add(self, more: Self) -> Self {
         Self(self.0.saturating_add(more.0))
     }
-    /// Returns the difference, or zero if it would be negative.
+    /// Returns the difference of two times, or zero if the difference would be negative.
     #[inline]
     #[must_use]
     pub const fn saturating_sub(self, less: Self) -> Self {
@@ -53,17 +53,17 @@ impl Time {
     pub const fn saturating_mul(self, count: u64) -> Self {
         Self(self.0.saturating_mul(count))
     }
-    /// Returns the sum, or `None` if it exceeds [`Time::MAX`].
+    /// Returns the sum of two times, or `None` if the sum exceeds [`Time::MAX`].
     #[inline]
     pub fn checked_add(self, more: Self) -> Option<Self> {
         self.0.checked_add(more.0).map(Self)
     }
-    /// Returns the difference, or `None` if it would be negative.
+    /// Returns the difference of two times, or `None` if the difference would be negative.
     #[inline]
     pub fn checked_sub(self, less: Self) -> Option<Self> {
         self.0.checked_sub(less.0).map(Self)
     }
-    /// Returns the multiple, or `None` if it exceeds [`Time::MAX`].
+    /// Returns a multiple of the time, or `None` if the product exceeds [`Time::MAX`].
     #[inline]
     pub fn checked_mul(self, count: u64) -> Option<Self> {
         self.0.checked_mul(count).map(Self)

@@ -9,7 +9,7 @@ use super::Source;
 /// The meaning of a line of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Item {
-    /// A thread, if the line states it, executed an instruction.
+    /// The line says that a thread, which the line may name, executed an instruction.
     Instruction(Option<TraceThread>),
     /// The line says that a thread accessed data.
     Data(TraceAccess),
@@ -113,7 +113,7 @@ impl Format {
     }
 }
 
-/// Parses a line of lackey: `I  04001000,3`, ` L 1ffeffe7e0,8`, ` S …`, or ` M …` (read and written).
+/// Parses a line of lackey, such as `I  04001000,3`, ` L 1ffeffe7e0,8`, ` S …`, or ` M …` (read and written).
 fn lackey(line: &str) -> Option<Item> {
     if line.starts_with("==") {
         return Some(Item::Other);
@@ -131,8 +131,8 @@ fn lackey(line: &str) -> Option<Item> {
     Some(Item::Data(TraceAccess { address, size, reads, writes, thread: None }))
 }
 
-/// Parses a line of DynamoRIO's view: `12 5: W0.T42 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without the leading
-/// numbers, markers in angle brackets, and a rule of dashes at each change of the thread.
+/// Parses a line of DynamoRIO's view, such as `12 5: W0.T42 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without the
+/// leading numbers, markers in angle brackets, and a rule of dashes at each change of the thread.
 fn view(line: &str) -> Option<Item> {
     if line.starts_with("----") && line.bytes().all(|byte| byte == b'-') {
         return Some(Item::Other);
@@ -163,7 +163,7 @@ fn foreign(filetype: u64) -> Option<&'static str> {
     ALL.into_iter().find(|(bit, _)| filetype & bit != 0).map(|(_, name)| name)
 }
 
-/// Parses a line of memtrace: `0x00007ffc…:  8, w`, with an opcode in place of `r` or `w` for an instruction, or
+/// Parses a line of memtrace, such as `0x00007ffc…:  8, w` (with an opcode in place of `r` or `w` for an instruction) or
 /// `0xPC,w,8,0xADDRESS`.
 fn memtrace(line: &str) -> Option<Item> {
     let access = |address: &str, size: &str, does: &str| {

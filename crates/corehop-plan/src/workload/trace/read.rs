@@ -134,7 +134,8 @@ impl ParsedTrace {
     /// Reads the accesses of `window` from the text `input`; errors call the text `name`.
     ///
     /// # Errors
-    /// Returns [`ReadError`], which names the problem of the file and the remedy.
+    /// Returns [`ReadError`] if the file cannot be read or is no usable trace; the error names the problem and the
+    /// remedy.
     pub fn from(
         mut input: impl BufRead,
         name: &str,
@@ -188,8 +189,8 @@ impl ParsedTrace {
 }
 
 impl TraceProgress {
-    /// Returns whether accesses of this thread count. The accesses of the requested thread count; without a request,
-    /// the first thread's.
+    /// Returns whether accesses of this thread count. Only accesses of the requested thread count; without a request,
+    /// only accesses of the first thread count.
     fn counts(&mut self, of: Option<TraceThread>) -> bool {
         let Some(of) = of else { return self.asked.is_none() };
         if self.there.len() <= MOST_SHOWN {
