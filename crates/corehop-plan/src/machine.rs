@@ -97,7 +97,7 @@ macro_rules! records {
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct Records {
             $(
-                #[doc = concat!("The variant for ", $what, ".")]
+                #[doc = concat!("The records of plans of ", $what, ".")]
                 pub $name: Vec<<$body as Kind>::Record>
             ),+
         }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::{CALLS, Call};
 
-/// The environment variable with the path of the board.
+/// The environment variable with the path of the board's folder.
 pub const VARIABLE: &str = "COREHOP_OFFLOAD";
 /// The name of the file with the settings.
 pub const WISHES: &str = "wishes";
@@ -88,7 +88,7 @@ impl PlaceRule {
     }
 }
 
-/// The settings that the command passes to the library.
+/// The settings that `corehop offload` passes to the off-load library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OffloadSettings {
     /// The number of the mechanism, 0 to 5 as in `corehop_switch.h`.
@@ -113,7 +113,7 @@ impl OffloadSettings {
     /// Writes the settings into the folder of a board, which must belong to the caller; returns the open file.
     ///
     /// # Errors
-    /// The errors of creating and writing a file.
+    /// Returns the error of creating or writing the file.
     pub fn write(&self, folder: &Path) -> io::Result<File> {
         let mut words = [0; WISHES_WORDS];
         words[..CORES].copy_from_slice(&[
@@ -137,8 +137,8 @@ impl OffloadSettings {
     /// Reads the settings of a board.
     ///
     /// # Errors
-    /// The errors of opening and reading a file; `PermissionDenied` for a file that another user except root could
-    /// write, and `InvalidData` for a file without valid settings.
+    /// Returns the error of opening or reading the file. The error is `PermissionDenied` for a file that another user
+    /// except root could write, and `InvalidData` for a file without valid settings.
     pub fn read(folder: &Path) -> io::Result<Self> {
         let mut file =
             File::options().read(true).custom_flags(CAREFUL).open(folder.join(WISHES))?;
@@ -193,12 +193,13 @@ pub enum CallFate {
     Repeated,
     /// The call stayed on the caller's core because recent timings were faster there.
     Predicted,
-    /// The call stayed on the caller's core because the guard compares, or has turned off-load off.
+    /// The call stayed on the caller's core because the guard measures the progress without off-load, or has turned
+    /// off-load off.
     Guarded,
     /// The call stayed on the caller's core because every OS core was busy and the policy is work-conserving.
     Busy,
-    /// The call stayed because its thread cannot off-load now: it has made few calls, has no partner, or is in a
-    /// signal handler.
+    /// The call stayed on the caller's core because the thread cannot off-load now: the thread has made few calls, has
+    /// no partner, or is in a signal handler.
     Kept,
     /// The number of calls timed on the caller's core; the ticks are counted separately.
     TimedHere,
@@ -219,15 +220,15 @@ pub const COUNTS: usize = 11;
 pub enum ProcessEvent {
     /// The number of processes that loaded the library.
     Processes,
-    /// The number of partners that were started.
+    /// The number of partner threads that were started.
     Partners,
-    /// The number of partners that could not be started.
+    /// The number of partner threads that could not be started.
     WithoutPartner,
     /// The number of times that a guard turned off-load off.
     TurnedOff,
     /// The ticks from the first off-loaded call until the guard first turned off-load off.
     UntilTurnedOff,
-    /// The loss by off-load at that time, in thousandths of the progress without off-load.
+    /// The loss by off-load when a guard first turned off-load off, in thousandths of the progress without off-load.
     Loss,
     /// The number of threads whose credentials, namespaces or filters became private.
     Private,
@@ -236,9 +237,9 @@ pub enum ProcessEvent {
     /// The number of times that a guard turned off-load off because the prediction kept nearly all calls on the
     /// caller's core.
     Unused,
-    /// The number of times that a guard sent all calls to OS cores because that was faster.
+    /// The number of times that a guard sent all calls to OS cores because the program then made faster progress.
     SentAll,
-    /// The gain when all calls were last sent, in thousandths of the progress without off-load.
+    /// The gain when a guard last sent all calls to OS cores, in thousandths of the progress without off-load.
     Gain,
 }
 
@@ -292,8 +293,8 @@ impl Board {
     /// Opens the counts of this process's user on a board, and creates them if no process has done so yet.
     ///
     /// # Errors
-    /// The errors of creating, opening and mapping a file. `PermissionDenied` if the file with this user's name
-    /// belongs to another user; `InvalidData` if its length is not [`BYTES`].
+    /// Returns the error of creating, opening or mapping the file. The error is `PermissionDenied` if the file with
+    /// this user's name belongs to another user, and `InvalidData` if the length of the file is not [`BYTES`].
     pub fn open(folder: &Path) -> io::Result<Self> {
         let path = folder.join(user().to_string());
         let open = || without_links().open(&path);
@@ -356,7 +357,7 @@ impl Board {
     }
 }
 
-/// Creates a file of counts that is complete from the moment when it has its name.
+/// Creates a file of counts under a temporary name, and gives the complete file its name.
 fn make(folder: &Path, path: &Path) -> io::Result<()> {
     let unfinished = folder.join(format!(".{}-{}", user(), std::process::id()));
     let file = without_links().create_new(true).mode(0o600).open(&unfinished)?;
@@ -416,7 +417,7 @@ impl Drop for Board {
 }
 
 impl ThreadRow {
-    /// Adds to a count.
+    /// Adds `much` to a count of `call`.
     #[inline]
     pub fn add(self, call: Call, count: CallFate, much: u64) {
         let at = FIRST_COUNT + call as usize * COUNTS + count as usize;

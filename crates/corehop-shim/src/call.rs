@@ -96,13 +96,13 @@ impl Call {
     }
 
     /// Returns whether the call has a number of bytes, which is compared with a threshold; calls
-    /// without one always qualify.
+    /// without a size always qualify.
     pub const fn has_size(self) -> bool {
         (self as u8) <= Self::Sendfile as u8
     }
 
-    /// Returns the call's numbers in the kernel's table for x86-64, because libc implements some
-    /// calls by another one.
+    /// Returns the call's numbers in the kernel's table for x86-64; a call has several numbers
+    /// because libc implements some calls by another call.
     pub const fn kernel_numbers(self) -> &'static [u32] {
         match self {
             Self::Read => &[0],

@@ -39,14 +39,14 @@ pub struct ProgramProgress {
 const BLOCK: [bool; 4] = [true, false, false, true];
 /// The smallest number of calls in an interval.
 const LEAST_CALLS: u64 = 32;
-/// This many bytes count as much progress as a call.
+/// The number of bytes that count as much progress as one call.
 const BYTES: u64 = 1024;
 /// A block counts as lost if its progress ratio (with off-load over without) is below this value, and as won if the
 /// ratio is above the next constant.
 const LOST: f64 = 0.99;
 const WON: f64 = 1.03;
-/// The numbers of blocks at which a trial is judged, each with the number of blocks that may differ for it to be lost
-/// or won.
+/// The numbers of blocks at which a trial is judged, each with the number of differing blocks that a lost or won trial
+/// allows.
 const LOOKS: [(u32, u32); 4] = [(6, 0), (9, 1), (12, 2), (15, 3)];
 /// The number of blocks that suffice if all of them lose a tenth or more.
 const CLEAR: (u32, f64) = (3, 0.9);
@@ -67,7 +67,7 @@ pub struct TrialSchedule {
 }
 
 impl TrialSchedule {
-    /// Returns the default times: 10 ms; 1 s; 2 to 60 s.
+    /// Returns the default times: 10 ms for an interval, 1 s for a waiting program, and 2 to 60 s for pauses.
     pub fn usual(ticks_per_microsecond: u64) -> Self {
         let ms = 1000 * ticks_per_microsecond;
         Self { stretch: 10 * ms, idle: 1000 * ms, pause: (2_000 * ms, 60_000 * ms) }
@@ -91,9 +91,9 @@ pub enum GuardVerdict {
 /// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrialGoal {
-    /// The current rule stays unless it loses.
+    /// The trial keeps the current rule unless this rule loses.
     Keep,
-    /// Sending all calls must win.
+    /// The rule that sends all calls to OS cores must win the trial.
     Win,
 }
 
@@ -180,7 +180,7 @@ impl OffloadGuard {
         matches!(self.state, GuardPhase::Trial(_))
     }
 
-    /// Tells the guard that a call is made; returns the verdict if a trial has ended.
+    /// Tells the guard that the program makes a call; returns the verdict if a trial has ended.
     pub fn called(&mut self, now: u64, progress: ProgramProgress) -> Option<GuardVerdict> {
         let (begun, then) = *self.begun.get_or_insert((now, progress));
         let aim = match self.state {

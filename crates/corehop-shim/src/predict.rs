@@ -22,7 +22,8 @@ const FIRST: u32 = 4;
 /// The number of calls between two trials of the other core, at first and at most.
 const SOONEST: u32 = 16;
 const LATEST: u32 = 4096;
-/// A duration counts for at most this many times the mean, because longer ones mean that something else had the CPU.
+/// A duration counts for at most this many times the mean, because longer durations mean that something else had the
+/// CPU.
 const OUTLIER: f32 = 8.0;
 /// The weight of a new duration in the mean.
 const WEIGHT: f32 = 0.125;

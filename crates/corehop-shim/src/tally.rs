@@ -64,8 +64,8 @@ impl CallTally {
     /// Reads all files of counts in the folder of a board.
     ///
     /// # Errors
-    /// An error if a file is missing, has another length, or contains numbers beyond `limits`, because the program
-    /// has then changed it.
+    /// Returns an error if a file is missing, has another length, or contains numbers beyond `limits`, because the
+    /// program has then changed the file.
     pub fn of(folder: &Path, limits: &TallyLimits) -> Result<Self, Unknown> {
         let unreadable = |error: io::Error| Unknown(format!("{}: {error}", folder.display()));
         let mut tally = Self { counts: [[0; COUNTS]; CALLS], events: [0; ProcessEvent::ALL.len()] };

@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_millis(250);
 /// The number of terminal lines not available for bars: the lines above the bars, the prompt, and the echo of a
 /// Ctrl-C.
 const LINES_NOT_OURS: usize = 3;
-/// The columns needed after a cell's name and bar: `1024/5000`, `2 min left`.
+/// The number of columns after a cell's name and bar, for a text such as `1024/5000`, `2 min left`.
 const COUNTS: usize = 9;
 const LEFT: usize = 10;
 /// The width of a bar on a narrow terminal, the largest width of a narrow terminal, and the width of a bar on a
@@ -211,7 +211,7 @@ fn time_left(left: Option<Nanos>) -> String {
     )
 }
 
-/// A span of time in a few characters: `40 s`, `3 min`, `12 h`.
+/// A span of time in a few characters, such as `40 s`, `3 min` or `12 h`.
 fn short(time: Duration) -> String {
     match time.as_secs() {
         seconds @ 0..=119 => format!("{} s", seconds.max(1)),

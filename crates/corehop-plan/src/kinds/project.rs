@@ -28,7 +28,7 @@ macro_rules! projected {
         #[derive(Debug, Clone, Copy)]
         pub enum Batch<'a> {
             $(
-                #[doc = concat!("The variant for ", $what, ".")]
+                #[doc = concat!("The records of a plan of ", $what, ".")]
                 $kind(&'a [<$body as Kind>::Record])
             ),+
         }

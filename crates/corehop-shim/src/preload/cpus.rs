@@ -35,7 +35,7 @@ pub(super) fn change_own(from: &Cpus, to: &Cpus) {
     change_thread(0, from, to);
 }
 
-/// Whether `of` is true for any thread; calls it for all threads.
+/// Whether `of` is true for any thread; the function calls `of` for all threads.
 fn any_thread(mut of: impl FnMut(usize) -> bool) -> bool {
     let how = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
     let path = c"/proc/self/task".as_ptr() as usize;

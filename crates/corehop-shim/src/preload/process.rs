@@ -64,7 +64,7 @@ extern "C" fn begin() {
     }
 }
 
-/// Runs in the child of a fork, whose thread is a new one and whose guard starts again.
+/// Runs in the child of a fork, in which the thread is new and the guard starts again.
 unsafe extern "C" fn forked() {
     thread::forget();
     if let Some(process) = get() {

@@ -69,8 +69,8 @@ unsafe extern "C" {
     static END: usize;
 }
 
-/// Looks up all functions in advance, because a signal handler may be the first to call one and must not look it up.
-/// A function that this libc lacks stays without an address.
+/// Looks up all functions in advance, because a signal handler may be the first to call a function and must not look
+/// the function up. A function that this libc lacks stays without an address.
 pub(super) fn look_up_all() {
     // SAFETY: the section holds references, one after the other.
     let all = unsafe {

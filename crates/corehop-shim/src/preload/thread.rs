@@ -135,7 +135,7 @@ pub(super) fn change_rights(reach: PartnerScope) -> bool {
     Leash::end(&LEASHES, reach == PartnerScope::All, LONGEST_END)
 }
 
-/// The state of a thread that can currently off-load.
+/// The state of the calling thread, or `None` if the thread cannot off-load now.
 pub(super) fn state(process: &ShimProcess) -> Option<&'static mut OffloadContext> {
     MINE.with(|mine| {
         if mine.under_way.get() || mine.private.get() || reached(PartnerScope::All) {
@@ -172,10 +172,10 @@ pub(super) fn set_under_way(is: bool) {
     MINE.with(|mine| mine.under_way.set(is));
 }
 
-/// Starts a partner for this thread; returns null if none is possible now.
+/// Starts a partner for this thread; returns null if a partner cannot be started now.
 ///
-/// Starting a thread allocates memory. A signal handler may have interrupted an allocation, so this waits for a
-/// moment at which the thread blocks no signal, because a handler blocks its own signal. `blocked` are the signals
+/// Starting a thread allocates memory. A signal handler may have interrupted an allocation, so this function waits for
+/// a moment at which the thread blocks no signal, because a handler blocks its own signal. `blocked` are the signals
 /// that the thread blocked before. Meanwhile a handler that drops privileges must wait, because it could not end a
 /// partner that is being created.
 fn open(process: &ShimProcess, tid: u64, blocked: Signals) -> *mut OffloadContext {

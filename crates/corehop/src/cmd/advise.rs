@@ -24,7 +24,7 @@ mod predict;
 mod set;
 mod simulate;
 
-/// The verb and its modes.
+/// The arguments of `corehop advise` and of its modes.
 pub(crate) type Args = VerbOrMode<AdviseOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
@@ -45,9 +45,9 @@ pub(crate) enum Mode {
 /// Advise a scheduler when to move a preempted job instead of letting the job wait for its CPU, by working-set size
 /// and class of migration. Also advise values for constants of the kernel's scheduler.
 ///
-/// A job that stays pays for the wait and for a preemption of that length; a job that moves at once pays for a
-/// migration. The input is samples of the machine, or a model of these samples. Exit code 1 means that the
-/// measurements do not support any advice.
+/// A job that stays pays for the wait, and for a preemption as long as the wait; a job that moves at once pays for a
+/// migration. The input is samples of the machine, or a model of these samples. Exit code 1 means that the measurements
+/// do not support any advice.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AdviseOptions {
     /// Advise from these samples of the machine, live or simulated, from this model of `corehop advise fit` (`*.json`), or
@@ -58,7 +58,7 @@ pub(crate) struct AdviseOptions {
     wishes: AdviceOptions,
 }
 
-/// The advice that is wanted.
+/// The options that select the advice.
 #[derive(Debug, clap::Args)]
 struct AdviceOptions {
     /// Advise for these working-set sizes, separated by commas; default: the measured sizes.

@@ -15,7 +15,7 @@ use crate::output::{Force, stdout_layout, told};
 use corehop_app::check::{ChargeRequest, CheckRequest, check};
 use corehop_app::failure::{Exit, Failure};
 
-/// The verb and its modes.
+/// The arguments of `corehop check` and of its modes.
 pub(crate) type Args = VerbOrMode<Ask, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
@@ -58,14 +58,14 @@ pub(crate) struct Ask {
     /// tasks, and the changes that give a yes. The option --slack is on by default for sets of up to 20 tasks.
     #[arg(long)]
     slack: bool,
-    /// Draw a schedule with releases, deadlines, CPUs and the cost of preemptions and migrations. For a no or
-    /// unknown, the picture shows the first deadline miss that a simulation finds; for a yes, it shows the busiest
+    /// Draw a schedule with releases, deadlines, CPUs and the cost of preemptions and migrations. For a no or unknown,
+    /// the picture shows the first deadline miss that a simulation finds; for a yes, the picture shows the busiest
     /// window of the tightest task
     #[arg(long, value_name = "FILE.svg")]
     gantt: Option<PathBuf>,
     /// If the answer is yes, write the task set with its scheduler, the verdict, and the assignment of each task: its
     /// CPUs, its pieces or its shares (no assignment under a global scheduler). Under fixed priorities, the file also
-    /// has the priority of each task; under EDF, it has `budget_us`, the WCET with all charges. `corehop convert
+    /// has the priority of each task; under EDF, the file has `budget_us`, the WCET with all charges. `corehop convert
     /// rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub(crate) struct Ask {
     json: bool,
 }
 
-/// The scheduler, and what is charged.
+/// The options for the scheduler and for the charged costs.
 #[derive(Debug, clap::Args)]
 struct ChargeOptions {
     /// Test the set under this scheduler: g-edf, c-edf, p-edf, g-fp or p-fp; the schedulers eevdf and sched_ext have

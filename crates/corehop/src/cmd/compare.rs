@@ -15,15 +15,15 @@ use crate::output::{Force, stdout_layout, told};
 /// a change.
 ///
 /// A result is a file of any experiment of `corehop measure`, a log of `place -o`, an answer of `offload -o`, or an
-/// export of hyperfine (`--export-json`). corehop compares two folders file by file, by name. Files whose names
-/// differ only in a number at the end (`get-1.json`, `get-2.json`) are replicates of one result. A recording with
-/// arms (`--arm`) needs no second file, because corehop compares pairs of its runs. An export of hyperfine with two
-/// commands needs no second file either; its first command is the baseline.
+/// export of hyperfine (`--export-json`). corehop compares two folders file by file, by name. Files whose names differ
+/// only in a number at the end (`get-1.json`, `get-2.json`) are replicates of one result. A recording with arms
+/// (`--arm`) needs no second file, because corehop compares pairs of its runs. An export of hyperfine with two commands
+/// needs no second file either; the first command is the baseline.
 ///
-/// Exit code 0 means that no cell has an outcome of --fail-on, although the replicates were enough to show one. Exit
-/// code 1 means that a cell has an outcome of --fail-on, that B lacks a cell of A, or that the replicates are too few
-/// to show a slowdown. The answer states the slowdown that the comparison detects with 80 % power, and the number of
-/// replicates that would decide the open cells.
+/// Exit code 0 means that no cell has an outcome of --fail-on, although the replicates were enough to show such an
+/// outcome. Exit code 1 means that a cell has an outcome of --fail-on, that B lacks a cell of A, or that the replicates
+/// are too few to show a slowdown. The answer states the slowdown that the comparison detects with 80 % power, and the
+/// number of replicates that would decide the open cells.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Take this result as the baseline.

@@ -29,7 +29,7 @@ pub(crate) struct Args {
     form: ConversionFormat,
 }
 
-/// The forms to convert to.
+/// The formats to which corehop converts a file.
 #[derive(Debug, clap::Subcommand)]
 enum ConversionFormat {
     /// Convert a task set of another program to JSON for `corehop check`: an rt-app workload, or a table of tasks (CSV, YAML).
@@ -38,15 +38,15 @@ enum ConversionFormat {
     RtApp(RtApp),
     /// Convert SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM) to a cost table for `corehop check`.
     Costs(CostOptions),
-    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays. Or sort the
-    /// rows of a table of overheads (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` also reads
+    /// Convert a cost table (`corehop report --table csv`) to SchedCAT's table of cache-related delays. Given a table
+    /// of overheads (TASK-COUNT, SCHEDULE, CXS, …), sort its rows; `corehop check --overheads` also reads the table
     /// unsorted.
     Schedcat(CostOptions),
     /// Convert a file of `corehop measure`, or its `.part`, to Parquet with checksums and every column.
     Rows(RowsForm),
 }
 
-/// The file to read, and the file to write.
+/// The options for the input file and the output file.
 #[derive(Debug, clap::Args)]
 struct ConvertOptions {
     /// The file to convert.

@@ -12,7 +12,7 @@ use corehop_app::quantities::pair;
 /// The heading of these options in the help.
 pub(super) const HEADING: &str = "What preemptions and migrations cost";
 
-/// The source of costs, and which of them to use.
+/// The options for the source of costs and for the choice among the costs.
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
     /// Take the costs by working-set size from this file: a table of `corehop report --table csv`, a model of
@@ -24,7 +24,7 @@ pub(super) struct CostArgs {
     choice: CostChoice,
 }
 
-/// The choice among the costs of a source.
+/// The options that choose among the costs of a source.
 #[derive(Debug, clap::Args)]
 struct CostChoice {
     /// Use the costs under this background load

@@ -17,7 +17,7 @@ use corehop_system::discover::SysRoot;
 use crate::cmd::VerbOrMode;
 use crate::output::{stdout_layout, told};
 
-/// The verb and its modes.
+/// The arguments of `corehop doctor` and of its modes.
 pub(crate) type Args = VerbOrMode<DoctorOptions, Mode>;
 
 /// Check this host for obstacles to a measurement, and print how to remove the obstacles.

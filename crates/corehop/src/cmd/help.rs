@@ -202,7 +202,7 @@ fn of_options(command: &Command, above: &str) -> Vec<GlossaryEntry> {
     command.get_arguments().filter_map(option).collect()
 }
 
-/// `a column and a heading`.
+/// Joins the kinds of a term to a clause such as `a column and a heading`.
 fn listed(kinds: &[&str]) -> String {
     let mut distinct: Vec<&str> = Vec::new();
     kinds.iter().filter(|kind| !kind.is_empty()).for_each(|kind| {

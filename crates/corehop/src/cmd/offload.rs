@@ -15,7 +15,7 @@ use crate::cmd::VerbOrMode;
 use crate::output::{self, AnswerBody, Force, OutputFile};
 use corehop_app::failure::{Exit, Failure};
 
-/// The verb and its modes.
+/// The arguments of `corehop offload` and of its modes.
 pub(crate) type Args = VerbOrMode<OffloadRunOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
@@ -78,7 +78,7 @@ pub(crate) struct OffloadRunOptions {
     program: Vec<OsString>,
 }
 
-/// A word of `--policy`; its bit is the library's.
+/// A word of `--policy`; the value of a variant is the word's bit in the flags of the off-load library.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 #[repr(u32)]
 enum CorePolicy {

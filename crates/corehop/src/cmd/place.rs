@@ -36,7 +36,7 @@ use crate::cmd::measure::on;
 use crate::output::{AnswerBody, Force, OutputFile, answer, note, stdout_layout};
 use corehop_app::failure::{Exit, Failure};
 
-/// The verb and its modes.
+/// The arguments of `corehop place` and of its modes.
 pub(crate) type Args = VerbOrMode<LivePlacementOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]

@@ -23,7 +23,7 @@ use corehop_app::charge::RecordingCharge;
 use corehop_app::failure::{Exit, Failure};
 use corehop_app::run::{RunOptions, silent};
 
-/// The verb and its modes.
+/// The arguments of `corehop record` and of its modes.
 pub(crate) type Args = VerbOrMode<RecordOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]

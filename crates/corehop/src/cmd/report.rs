@@ -12,7 +12,7 @@ use corehop_stats::estimator::Estimator;
 use crate::cmd::VerbOrMode;
 use crate::output::{self, AnswerBody, Force, answer, stdout_layout};
 
-/// The verb and its modes.
+/// The arguments of `corehop report` and of its modes.
 pub(crate) type Args = VerbOrMode<ReportOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]

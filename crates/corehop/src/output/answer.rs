@@ -22,7 +22,7 @@ pub(crate) enum AnswerBody<'a> {
 /// Ends a verb by printing its sentence and the rest of its answer.
 ///
 /// # Errors
-/// Exit 6 if stdout cannot be written.
+/// Returns a failure with exit code 6 if stdout cannot be written.
 pub(crate) fn answer(sentence: &str, rest: AnswerBody<'_>) -> Result<(), Failure> {
     let page = stdout_layout();
     let line = format!("{}\n", page.wrap(sentence, 0));

@@ -60,17 +60,18 @@ pub(crate) fn report(failure: &Failure) -> ExitCode {
     failure.code().into()
 }
 
-/// The number of times per second at which bars are drawn at most, as indicatif does on stderr.
+/// The largest number of times per second that corehop draws bars, as indicatif does on stderr.
 const BAR_HZ: u8 = 20;
 
-/// O_NOCTTY: the terminal does not become that of this process.
+/// The flag O_NOCTTY, which prevents an opened terminal from becoming the controlling terminal of this process.
 const NO_CONTROL: i32 = 0o400;
 
-/// The variable with the number of an open file: the terminal of the program that started this one and reads its stderr.
+/// The environment variable with the number of an open file, which is the terminal of the program that started corehop
+/// and reads its stderr.
 const BAR_FD: &str = "COREHOP_BAR_FD";
 
-/// Returns the terminal for progress bars: stderr, or the one that the starting program hands over. None with `--quiet`,
-/// and if neither is a terminal.
+/// Returns the terminal for progress bars: stderr, or the terminal that the starting program hands over. Returns `None`
+/// with `--quiet`, or if neither file is a terminal.
 pub(crate) fn bars() -> Option<ProgressDrawTarget> {
     if is_quiet() {
         return None;

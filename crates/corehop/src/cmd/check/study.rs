@@ -12,7 +12,7 @@ use crate::cmd::VerbOrMode;
 use crate::cmd::costs::CostArgs;
 use crate::output::{Force, bars, stdout_layout, told};
 
-/// The verb and its modes.
+/// The arguments of `corehop check study` and of its mode.
 pub(crate) type Args = VerbOrMode<CountOptions, Mode>;
 
 #[derive(Debug, clap::Subcommand)]
@@ -21,7 +21,7 @@ pub(crate) enum Mode {
     Merge(Merge),
 }
 
-/// The shards of a study.
+/// The options of `corehop check study merge`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Merge {
     /// Add up the counts in these files, which come from shards or from one run.
@@ -60,7 +60,7 @@ pub(crate) struct CountOptions {
     shown: StudyOutputOptions,
 }
 
-/// The forms of the counts.
+/// The options for the output of a study.
 #[derive(Debug, clap::Args)]
 struct StudyOutputOptions {
     /// Write the counts to this file.

@@ -45,7 +45,7 @@ struct JobOptions {
     cpus: Option<CpuList>,
 }
 
-/// The working set of jobs.
+/// The options for the working set of jobs.
 #[derive(Debug, clap::Args)]
 pub(super) struct SetArgs {
     /// Measure these working-set sizes, for example `64KiB,1MiB`
@@ -68,7 +68,7 @@ pub(super) struct SetArgs {
     pub(super) node: Option<u32>,
 }
 
-/// The memory and code of jobs.
+/// The options for the memory and the code of jobs.
 #[derive(Debug, clap::Args)]
 struct OwnArgs {
     /// Use fresh page frames for every job
@@ -81,7 +81,7 @@ struct OwnArgs {
     trace: TraceArgs,
 }
 
-/// The absences of jobs.
+/// The options for the absences of jobs.
 #[derive(Debug, clap::Args)]
 struct AwayArgs {
     /// Measure these events, for example `none,preemption,l3_migration`
@@ -150,7 +150,7 @@ pub(super) struct PreemptionLengthOptions {
     load: LoadArgs,
 }
 
-/// Delay against preemption length.
+/// The options of `corehop measure polluter-sweep`.
 #[derive(Debug, clap::Args)]
 pub(super) struct PolluterSweepOptions {
     #[command(flatten)]
@@ -169,7 +169,7 @@ pub(super) struct PolluterSweepOptions {
     load: LoadArgs,
 }
 
-/// The causes of the spread of a cell.
+/// The options of `corehop measure conditions`.
 #[derive(Debug, clap::Args)]
 pub(super) struct ConditionOptions {
     #[command(flatten)]

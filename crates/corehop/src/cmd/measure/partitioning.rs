@@ -33,8 +33,8 @@ pub(in crate::cmd) struct PartitioningOptions {
     other_ways: Vec<Ways>,
 }
 
-/// The part of the caches that is simulated. Working sets of 8 MiB and more are simulated in one of 16 sets unless one of these
-/// is given.
+/// The options for the part of the caches that corehop simulates. Without these options, corehop simulates one of 16
+/// sets for working sets of 8 MiB and more.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct SetSamplingOptions {
     /// Simulate only one of 2 to 64 cache sets for working sets of 1 MiB and more, and for polluters. The simulation
@@ -102,7 +102,7 @@ impl PartitioningOptions {
     }
 }
 
-/// `0-3,7` as numbers, all below `most`.
+/// Parses numbers such as `0-3,7`, all below `most`.
 fn numbers(text: &str, most: u32) -> Result<Vec<u32>, String> {
     let wrong =
         || format!("`{text}` is not a list of numbers below {most}: write for example `0-3,7`");
@@ -127,7 +127,7 @@ fn colours(text: &str) -> Result<NumberList, String> {
     numbers(text, 1 << 20).map(NumberList)
 }
 
-/// `3:0-7` as a level and a mask.
+/// Parses cache ways such as `3:0-7`: a level and a mask.
 fn ways(text: &str) -> Result<Ways, String> {
     let wrong = || format!("`{text}` is not a level with ways: write for example `3:0-7`");
     let (level, list) = text.split_once(':').ok_or_else(wrong)?;

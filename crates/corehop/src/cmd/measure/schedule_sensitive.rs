@@ -35,7 +35,7 @@ const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
 const OVERHEADS_SETS: u32 = 8;
 const OVERHEADS_DURATION: Nanos = Nanos::from_millis(400);
 
-/// Task sets, or an earlier name of `record`.
+/// The options of `corehop measure schedule-sensitive`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Take the task sets and the duration of each run from this preset: quick, or bastoni (section 4.1)
@@ -105,7 +105,7 @@ impl Args {
     }
 }
 
-/// The task sets and their scheduler.
+/// The options for the task sets and their scheduler.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TaskArgs {
     /// Run the task sets under this scheduler: g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME`
@@ -149,7 +149,7 @@ pub(super) struct TaskArgs {
 /// A scheduler, with its name if several schedulers of that kind could be loaded.
 type NamedScheduler = (Scheduler, Option<String>);
 
-/// The options that do not belong to task sets.
+/// The facts that [`TaskArgs`] needs from the other options of the command.
 #[derive(Debug)]
 struct TaskSetRequest<'a> {
     platform: &'a Platform,
@@ -263,7 +263,7 @@ fn of_file(
     Ok((TaskOrigin::Given(given(&set, asked)?), cpus, set.scheduler()))
 }
 
-/// The fields of a set that no run of it shows.
+/// The fields of a task set that a run of the set does not show.
 fn not_produced(set: &TaskSet) -> Vec<&'static str> {
     let fields = [("ucb, ecb", set.cache().is_some())];
     let others = fields.into_iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name);
@@ -298,7 +298,7 @@ fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Fa
     Ok(set.tasks().iter().enumerate().map(task).collect())
 }
 
-/// The CPUs that a task was assigned; none where it may run on all of several.
+/// The CPUs assigned to a task; empty if the task may run on all of several CPUs.
 fn cpus_of(place: &TaskPlacement, all: u32) -> Result<Vec<usize>, Failure> {
     match place {
         TaskPlacement::Cpus(cpus) if cpus.len() > 1 && cpus.len() == all as usize => Ok(Vec::new()),
@@ -350,7 +350,7 @@ fn range(text: &str) -> Result<(f64, f64), String> {
     }
 }
 
-/// `10..100ms`, or `50ms` for always the same.
+/// Parses a range of times such as `10..100ms`, or a single time such as `50ms`.
 fn times(text: &str) -> Result<(Nanos, Nanos), String> {
     match length(text)? {
         Length::Fixed(time) => Ok((time, time)),

@@ -16,7 +16,7 @@ use corehop_app::quantities::{count, items};
 /// The heading of these options in the help.
 const HEADING: &str = "Threads with common data";
 
-/// The programs of `shared-data`.
+/// The options of `corehop measure shared-data`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -84,7 +84,7 @@ const HAND_OVER_INSTRUCTIONS: u32 = 10_000;
 const BUCKETS: [u32; 1] = [8];
 const FIBONACCI: [u32; 3] = [8, 12, 16];
 
-/// `given`, or `usual` if nothing is given.
+/// Returns `given`, or `usual` if nothing is given.
 fn or<'a, T>(given: &'a [T], usual: &'a [T]) -> &'a [T] {
     if given.is_empty() { usual } else { given }
 }

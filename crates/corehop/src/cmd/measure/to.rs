@@ -21,7 +21,7 @@ use corehop_app::failure::{Exit, Failure};
 use corehop_app::quantities::percent;
 use corehop_app::run::{Destination, RunOptions};
 
-/// The destination of the rows, and the answer.
+/// The options for the destination of the rows and of the answer.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct Out {
     /// Write the rows to this file; the file is called `FILE.part` until the run is complete
@@ -51,7 +51,7 @@ pub(in crate::cmd) struct Out {
     pub(in crate::cmd) budget: Option<Nanos>,
 }
 
-/// The machine, the output, and the progress messages.
+/// The options for the machine, its partitioning, and the output.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct To {
     /// Run on this machine: `live` (this host), or a simulated machine by the id of a platform or by a platform file
@@ -63,7 +63,7 @@ pub(in crate::cmd) struct To {
     pub(in crate::cmd) partitioning: PartitioningOptions,
 }
 
-/// Whether to go on with an interrupted run.
+/// The option to resume an interrupted run.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct Resume {
     /// Resume an interrupted run from its FILE.part
@@ -71,7 +71,7 @@ pub(in crate::cmd) struct Resume {
     pub(in crate::cmd) resume: bool,
 }
 
-/// The seed of an experiment, and whether to resume it.
+/// The options for the seed of an experiment and for resuming a run.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct SeedOptions {
     #[command(flatten)]
@@ -88,7 +88,7 @@ impl SeedOptions {
     }
 }
 
-/// A precision to reach, instead of a number of samples.
+/// The option for a precision to reach instead of a number of samples.
 #[derive(Debug, clap::Args)]
 pub(in crate::cmd) struct Precise {
     /// Measure until the median of every cell is known to ±PERCENT of its warm touch with 95 % confidence. For
@@ -105,7 +105,7 @@ impl Precise {
     }
 }
 
-/// The amount of an experiment to run.
+/// The amount of samples and replicates that a run takes.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::cmd) struct Extent {
     pub(in crate::cmd) goal: Goal,

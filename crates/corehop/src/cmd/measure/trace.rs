@@ -17,7 +17,7 @@ use corehop_app::input;
 /// every trace option states these conflicts.
 const INSTEAD_OF_TRACE: [&str; 5] = ["workload", "wss", "write_ratio", "pattern", "chains"];
 
-/// A trace in place of a working set.
+/// The options for a trace in place of a working set.
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArgs {
     /// Replay a program's memory accesses instead of walking working sets, on simulated machines only. The file is

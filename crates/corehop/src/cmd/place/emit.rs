@@ -49,7 +49,7 @@ impl Emission {
     /// Writes the kept placement, or prints why no placement was kept.
     ///
     /// # Errors
-    /// Exit 6 if the file or stdout cannot be written.
+    /// Returns a failure with exit code 6 if the file or stdout cannot be written.
     pub(super) fn say(
         &self,
         seen: &PlacementFindings,

@@ -16,7 +16,7 @@ use corehop_app::input;
 /// Reads the model from a file; adds a note if the model belongs to another machine.
 ///
 /// # Errors
-/// Exit 4 if the file contains no such model.
+/// Returns a failure with exit code 4 if the file contains no model of the gain.
 pub(super) fn of_machine(
     path: Option<&Path>,
     platform: &Platform,
