@@ -38,7 +38,7 @@ pub trait Host {
     /// Returns [`HostError`] if the host could not be observed; earlier observations stay valid.
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError>;
 
-    /// Restricts threads to CPUs: makes all moves, or none if one of them is impossible.
+    /// Restricts threads to CPUs: makes all moves, or no move if a move is impossible.
     ///
     /// # Errors
     /// Returns [`HostError::Move`] with the thread that cannot move.

@@ -133,7 +133,7 @@ pub enum MachineError {
     NotPossible {
         /// The request that the host cannot fulfil.
         what: String,
-        /// The reason why the host cannot fulfil it.
+        /// The reason why the host cannot fulfil the request.
         why: String,
         /// The change that would make the request possible.
         remedy: String,

@@ -341,7 +341,7 @@ impl Board {
         self.word(EVENTS + event as usize)
     }
 
-    /// Counts an event; returns its earlier count.
+    /// Counts an event of a process; returns the count before this event.
     pub fn count(&self, event: ProcessEvent) -> u64 {
         self.event(event).fetch_add(1, Ordering::Relaxed)
     }

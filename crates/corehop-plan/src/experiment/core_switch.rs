@@ -16,8 +16,8 @@ use crate::workload::switching::{SwitchCall, SwitchMechanism};
 /// The parameters of the experiment on core switches.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CoreSwitch {
-    /// The mechanisms to measure; corehop always measures `none` too, because the other mechanisms are
-    /// compared with it.
+    /// The mechanisms to measure; corehop always measures `none` too, because it compares the other mechanisms with
+    /// `none`.
     pub mechanisms: Vec<SwitchMechanism>,
     /// The system calls that the experiment measures.
     pub calls: Vec<SwitchCall>,

@@ -31,8 +31,8 @@ pub type UnknownPreset = crate::words::UnknownWord;
 const LARGEST_CACHE: Bytes = Bytes::from_mib(64);
 
 impl Preset {
-    /// Returns the synthetic method with the preset's parameters. If `load` is given, it is the only load; otherwise
-    /// the preset's own loads run, and `realistic` in addition if it is given.
+    /// Returns the synthetic method with the preset's parameters. If `load` is given, only this load runs; otherwise
+    /// the preset's own loads run, and also the load `realistic` if the caller gives this load.
     pub fn synthetic(
         self,
         platform: &Platform,

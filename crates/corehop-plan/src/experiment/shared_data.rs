@@ -26,7 +26,7 @@ pub struct SharedData {
     /// The number of threads of each gang.
     #[serde(default = "two")]
     pub threads: usize,
-    /// The number of measured rounds of each thread, see [`Gang::rounds`]; if it is `None`, `steps` determines
+    /// The number of measured rounds of each thread, see [`Gang::rounds`]; if the number is `None`, `steps` determines
     /// the number.
     pub rounds: Option<u64>,
     /// The number of steps that the rounds take ([`GangProgram::rounds_of`]), or `None` for the steps of a burst

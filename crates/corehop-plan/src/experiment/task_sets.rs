@@ -125,8 +125,8 @@ pub struct GivenTask {
     /// The rank of the task for fixed priorities; the scheduler serves the smaller rank first. The deadline
     /// determines the rank of a task whose rank is `None`.
     pub priority: Option<u32>,
-    /// The CPU assigned to the task, as an index into the CPUs of the set; if it is `None`, corehop places tasks
-    /// largest first on the cluster with most free share.
+    /// The CPU assigned to the task, as an index into the CPUs of the set; if the CPU is `None`, corehop places the
+    /// largest tasks first, each on the cluster with the most free share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
     /// The CPUs of the cluster assigned to the task, as indices into the CPUs of the set.
@@ -137,7 +137,8 @@ pub struct GivenTask {
 }
 
 impl GivenTask {
-    /// Returns the CPUs assigned to the task, as indices into the CPUs of the set; empty if none is assigned.
+    /// Returns the CPUs assigned to the task, as indices into the CPUs of the set; empty if the task has no assigned
+    /// CPU.
     fn places(&self) -> Vec<usize> {
         if self.cpus.is_empty() { self.cpu.into_iter().collect() } else { self.cpus.clone() }
     }

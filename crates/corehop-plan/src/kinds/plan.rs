@@ -44,7 +44,7 @@ pub enum PlanError {
         /// The schema that the plan states.
         found: u64,
     },
-    /// The plan has no work, so that it runs nothing.
+    /// The plan has no work and would run nothing.
     #[error("the plan has no {0}: such a plan measures nothing")]
     Empty(&'static str),
     /// The platform cannot run the work of the plan.
@@ -72,7 +72,8 @@ impl Plan {
     /// Reads a plan from its JSON text.
     ///
     /// # Errors
-    /// Returns [`PlanError::Form`] or [`PlanError::Schema`]; [`Plan::check`] tests whether the plan fits a platform.
+    /// Returns [`PlanError::Form`] if the text is not a plan, or [`PlanError::Schema`] if the plan has another schema;
+    /// [`Plan::check`] tests whether the plan fits a platform.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
         let form = |error: serde_json::Error| PlanError::Form(error.to_string());
         let value: Value = bounds::from_json(text).map_err(form)?;

@@ -18,7 +18,7 @@ pub struct RowTime {
     pub name: String,
     /// The replicate to which the time belongs.
     pub replicate: u64,
-    /// The time in nanoseconds, or the reason why it was not measured.
+    /// The time in nanoseconds, or the reason why the time was not measured.
     pub ns: Result<f64, String>,
 }
 

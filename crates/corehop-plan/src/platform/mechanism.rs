@@ -212,7 +212,7 @@ words! {
     }
 }
 
-/// Translation: one level of a translation lookaside buffer, the same for every core.
+/// One level of a translation lookaside buffer (TLB), which is the same for every core.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tlb {

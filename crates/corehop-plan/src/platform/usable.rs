@@ -4,7 +4,7 @@
 use super::Platform;
 use crate::units::Cpu;
 
-/// The platform lacks a CPU, or corehop may not use it.
+/// The platform lacks a CPU, or corehop may not use the CPU.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of these")]
 pub struct UnknownCpu {

@@ -44,7 +44,7 @@ pub enum FileError {
         "this file is damaged: {0}; `corehop convert rows FILE --salvage -o NEW.parquet` keeps the intact rows"
     )]
     Checksum(Damage),
-    /// The rows differ from their schema version.
+    /// The rows do not match the schema version of the file.
     #[error(transparent)]
     Schema(#[from] SchemaError),
     /// The system could not read or write the file.

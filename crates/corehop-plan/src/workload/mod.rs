@@ -143,7 +143,7 @@ impl Event {
 }
 
 words! {
-    /// The way a job gets to the CPU on which it resumes.
+    /// The way in which a job moves to the CPU on which it resumes.
     Mover, "a way to move" {
         /// The thread changes its own CPU affinity, and the kernel moves the thread.
         Affinity = "affinity",
@@ -153,7 +153,7 @@ words! {
 }
 
 words! {
-    /// The occupant of the CPU while the job is off it.
+    /// The occupant of the CPU while the job is off the CPU.
     Absence, "a kind of absence" {
         /// No thread of the experiment runs on the job's CPU during the absence.
         Nothing = "nothing",
@@ -496,7 +496,8 @@ impl Load {
         }
     }
 
-    /// Returns the CPUs on which the load runs, empty for all of them, or `None` if the load runs nothing.
+    /// Returns the CPUs on which the load runs, as an empty list if the load runs on all CPUs, or `None` if the load
+    /// runs nothing.
     pub const fn cpus(&self) -> Option<&CpuList> {
         match self {
             Self::Idle => None,

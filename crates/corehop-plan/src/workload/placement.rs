@@ -33,8 +33,8 @@ pub enum TaskPlacement {
     Cpus(Vec<usize>),
     /// The task runs in several pieces, one after the other.
     Pieces(Vec<PlacedPiece>),
-    /// The jobs of the task run on the CPUs of the shares, each job on one of them; the first is the task's first
-    /// CPU under EDF-os.
+    /// The jobs of the task run on the CPUs of the shares, each job on one of these CPUs; the first share is on the
+    /// task's first CPU under EDF-os.
     Shares(Vec<PlacedShare>),
 }
 

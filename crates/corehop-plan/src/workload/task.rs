@@ -140,7 +140,7 @@ pub struct TaskParameters {
 pub struct TaskError {
     /// The index of the task, or `None` for an error of the whole set.
     pub task: Option<usize>,
-    /// The name of the task, if it has one.
+    /// The name of the task, if the task has a name.
     pub name: Option<String>,
     /// The name of the invalid field, as files spell the name.
     pub field: &'static str,
@@ -402,7 +402,8 @@ impl TaskSet {
         self
     }
 
-    /// Returns the set with budgets: the time that each job may run if a server enforces it (`SCHED_DEADLINE`).
+    /// Returns the set with budgets; a budget is the time that each job may run if a server such as `SCHED_DEADLINE`
+    /// enforces the budget.
     ///
     /// # Errors
     /// Returns [`TaskError`] for a budget that is below the WCET or exceeds deadline or period.
@@ -417,8 +418,8 @@ impl TaskSet {
         Ok(Self { budgets, ..self })
     }
 
-    /// Returns the time that each job of task `at` may run if a server enforces it; the WCET if the set states no
-    /// budget.
+    /// Returns the time that each job of task `at` may run if a server enforces the time; the result is the WCET if the
+    /// set states no budget.
     pub fn budget(&self, at: usize) -> Time {
         self.budgets[at].unwrap_or(self.tasks[at].wcet)
     }
@@ -429,17 +430,17 @@ impl TaskSet {
         states_some.then(|| (0..self.tasks.len()).map(|at| self.budget(at)).collect())
     }
 
-    /// Returns the scheduler, if the set states one.
+    /// Returns the scheduler of the set, if the set states a scheduler.
     pub fn scheduler(&self) -> Option<Scheduler> {
         self.scheduler
     }
 
-    /// Returns the verdict with which the set was written, as a sentence, if the set states one.
+    /// Returns the verdict with which the set was written, as a sentence, if the set states a verdict.
     pub fn verdict(&self) -> Option<&str> {
         self.verdict.as_deref()
     }
 
-    /// Returns the placement of each task, if the set states it.
+    /// Returns the placement of each task, if the set states a placement.
     pub fn placement(&self) -> Option<&[TaskPlacement]> {
         self.placement.as_deref()
     }

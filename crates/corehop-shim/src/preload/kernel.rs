@@ -24,8 +24,8 @@ pub(super) unsafe fn call(number: libc::c_long, a: [usize; 6]) -> isize {
     answer
 }
 
-/// The value in the unused sixth argument of a call that is not the program's, so that the kernel's count leaves it
-/// out.
+/// The value in the unused sixth argument of a call that is not the program's, so that the kernel's count leaves the
+/// call out.
 pub(super) const OWN: usize = 0x63_6f72_6568_6f70;
 
 /// The ID of the thread.

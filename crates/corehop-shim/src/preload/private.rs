@@ -61,8 +61,8 @@ private! {
         number => [a, b, c, d, e, f], or c_long::from(refused());
 }
 
-/// Prepares for a system call. Returns false if the call must not be made, because a partner would keep the
-/// privileges that it drops.
+/// Prepares for a system call. Returns false if the call must not be made, because a partner would keep the privileges
+/// that the call drops.
 fn may(number: c_long, a: &[c_long]) -> bool {
     let Some(reach) = reach(number, a) else { return true };
     let _same = Errno::kept();

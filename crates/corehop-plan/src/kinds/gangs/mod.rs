@@ -149,8 +149,8 @@ impl Gang {
         moves
     }
 
-    /// Returns the reason why the gang's moves cannot be made, with the remedy, or `None` if they can be
-    /// made or if the gang has no moves.
+    /// Returns the reason why the gang's moves cannot be made, with the remedy, or `None` if all moves are possible or
+    /// the gang has no moves.
     fn wrong_move(&self, usable: &CpuList) -> Option<(String, &'static str)> {
         let moved = self.placing == Placing::Moved;
         if moved == self.moves.is_empty() {

@@ -113,8 +113,8 @@ pub struct ControlPageCost {
     pub unregistered_ns: f64,
     /// The switch time of registered threads with the BPF programs, in nanoseconds.
     pub registered_ns: f64,
-    /// The run time of the BPF programs per switch of registered threads, in nanoseconds, as the kernel
-    /// accounts for it (with two clock readings), or `None` if the kernel does not account for it.
+    /// The run time of the BPF programs per switch of registered threads, in nanoseconds, as the kernel accounts for
+    /// this time (with two clock readings), or `None` if the kernel does not account for the time.
     pub program_ns: Option<f64>,
     /// The number of repetitions with which corehop measured each of the three switch times.
     pub goes: u32,

@@ -5,7 +5,7 @@ use crate::kinds::column::row;
 use crate::kinds::{Overhead, Text, Vantage};
 
 row! {
-    /// The row of one time of `overheads`.
+    /// The row of one measured time of the experiment `overheads`.
     OverheadTime, "overheads" {
         /// The id of the measured platform.
         machine: Text,

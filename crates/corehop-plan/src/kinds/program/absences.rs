@@ -42,7 +42,7 @@ pub struct AbsenceCount {
     /// The length of the longest absence, in nanoseconds.
     pub longest_ns: u64,
     /// The CPU time that the thread had from each absence to its next absence, if known; the last absence has no next
-    /// one.
+    /// absence.
     pub rooms: Rooms,
 }
 
@@ -58,7 +58,7 @@ pub struct LastAbsence {
 
 impl LastAbsence {
     /// Returns the CPU time from this absence to the next, with true; if the CPU time is unknown, the elapsed time as
-    /// an upper bound, with false. Returns `None` if neither the CPU time nor an upper bound of it is known.
+    /// an upper bound, with false. Returns `None` if neither the CPU time nor an upper bound of the CPU time is known.
     fn until(&self, next: &Absence) -> Option<(u64, bool)> {
         let cpu_ns = next.cpu_ns.zip(self.cpu_ns).and_then(|(end, begin)| end.checked_sub(begin));
         let time = || Some((next.out_ns.checked_sub(self.in_ns)?, false));

@@ -74,10 +74,10 @@ pub struct GroupLimit {
     /// Whether the limit applies to real-time threads.
     pub realtime: bool,
     /// The number of observed periods in which the kernel throttled the group, or `None` if the kernel does not count
-    /// them.
+    /// the periods.
     pub throttled: Option<u64>,
     /// The time for which the kernel throttled the group, summed over CPUs, in nanoseconds, or `None` if the kernel
-    /// does not count it.
+    /// does not count the time.
     pub throttled_ns: Option<u64>,
 }
 
@@ -169,7 +169,7 @@ impl RecordingFacts {
     }
 }
 
-/// The cost of recording to the recorded machine.
+/// The CPU time that recording took from the recorded machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Took {
     /// The CPU time of the recorder itself, in nanoseconds.

@@ -65,7 +65,7 @@ pub struct ObservedThread {
     pub migrations: u64,
     /// The number of changes of CPU that the thread's affinity forced.
     pub affinity_moves: u64,
-    /// The number of times that the thread returned to another CPU than it had left.
+    /// The number of times that the thread returned to another CPU than the CPU that it had left.
     pub cpu_changes: u64,
     /// The number of returns that the recorder did not see.
     pub unseen: u64,
@@ -83,7 +83,7 @@ pub struct ObservedThread {
     #[serde(default)]
     pub held_ns: Option<u64>,
     /// The number of the thread's brief preemptions on one CPU, which have no [`Absence`], or `None` if every
-    /// preemption has one.
+    /// preemption has an [`Absence`].
     #[serde(default)]
     pub brief: Option<u64>,
     /// The total length of the brief preemptions, in nanoseconds.
@@ -226,7 +226,8 @@ impl Recording {
         begun.chain(self.runs.iter().map(|row| row.run)).max().map_or(0, |last| last + 1)
     }
 
-    /// Returns whether runs have numbers, as in all but early files, or `None` if no row shows it.
+    /// Returns whether runs have numbers, as in all but early files, or `None` if no row shows whether runs have
+    /// numbers.
     pub fn knows_runs(&self) -> Option<bool> {
         let numbered = self.absences.last_run().is_some() || !self.first_threads.is_empty();
         let has_rows = self.absences.times() > 0 || !self.threads.is_empty();

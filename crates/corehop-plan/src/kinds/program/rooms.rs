@@ -19,7 +19,7 @@ struct RoomClass {
 }
 
 impl Rooms {
-    /// Adds a room of this length, which is a CPU time or an upper bound of a CPU time.
+    /// Adds a room of the length `ns`, which is a CPU time, or an upper bound of a CPU time if `exact` is false.
     pub fn take(&mut self, ns: u64, exact: bool) {
         let octave = ns.max(1).ilog2();
         let alike = self.0.entry(octave).or_insert(RoomClass { times: 0, sum_ns: 0, exact: true });
@@ -28,17 +28,17 @@ impl Rooms {
         alike.exact &= exact;
     }
 
-    /// Returns the number of rooms that were counted.
+    /// Returns the number of counted rooms, each of which lies between two absences of a thread.
     pub fn times(&self) -> u64 {
         self.0.values().map(|it| it.times).sum()
     }
 
-    /// Returns the number of powers of two that have rooms.
+    /// Returns the number of powers of two to which the length of some room belongs.
     pub fn kinds(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns the total length of the rooms, in nanoseconds.
+    /// Returns the total length of the rooms between absences, in nanoseconds.
     pub fn sum_ns(&self) -> f64 {
         self.0.values().map(|it| it.sum_ns as f64).sum()
     }

@@ -32,7 +32,7 @@ pub struct Interventions {
     pub progress: Option<String>,
     /// The length of a block if the plan has a measure of progress.
     pub block: Nanos,
-    /// The share of its time that the program can lose on average over all blocks, 0 to 1.
+    /// The share of the program's time that the events may cost on average over all blocks, 0 to 1.
     pub share: f64,
     /// The lengths of preemptions and of idle leaves: each is a class of its own.
     pub lengths: Vec<Nanos>,

@@ -43,7 +43,7 @@ pub struct SwitchCell {
     /// The number of bytes that the call reads or writes; 0 for a call without a size.
     pub bytes: u64,
     /// The number of calls outstanding at a time; with 1 the caller waits for each call before it
-    /// makes the next.
+    /// makes the next call.
     pub outstanding: u32,
     /// The number of calls in a batch.
     pub calls: u32,
@@ -76,7 +76,7 @@ pub enum SwitchesError {
         /// The CPUs that corehop may use on the platform.
         usable: String,
     },
-    /// A batch has no calls, or too many.
+    /// A batch has no calls, or too many calls.
     #[error("cell {cell} has {calls} calls in a batch: give it 1 to {}", SwitchCell::MOST_CALLS)]
     Calls {
         /// The number of the cell that has the error, counted from 0.

@@ -27,7 +27,7 @@ words! {
         /// The job's execution time ended before the working set was warm, or too little execution time remained
         /// after the absence for a resumed touch.
         TooShort = "too_short",
-        /// The job gave up its CPU itself, because of a page fault or because the kernel made it wait.
+        /// The job gave up its CPU itself, because of a page fault or because the kernel made the job wait.
         Blocked = "blocked",
         /// corehop did not watch the run, in order to measure what watching costs, so the course of the job is
         /// unknown.

@@ -55,7 +55,8 @@ pub struct ImportedPlatform {
 /// [`HWLOC`].
 ///
 /// # Errors
-/// Returns [`DescriptionError`], which names the missing fact and the command that prints it.
+/// Returns [`DescriptionError`] if the text yields no platform; the error names the missing fact, and the command that
+/// prints this fact.
 pub fn read(format: &str, text: &str) -> Option<Result<ImportedPlatform, DescriptionError>> {
     let read = match format {
         LSCPU => lscpu::read(text),

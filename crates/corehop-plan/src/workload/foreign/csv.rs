@@ -6,7 +6,7 @@ use super::table::{TaskRow, TaskTable};
 
 /// Reads a table whose cells are separated by commas, semicolons or tabs; the head determines the separator. Lines that
 /// begin with `#` are comments. A line below the head that begins with `#` and has as many cells as the head is an
-/// error, because it may be meant as a task.
+/// error, because the line may be meant as a task.
 pub(super) fn read(text: &str) -> Result<TaskTable, TaskFileError> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let syntax = |line: usize, what: String| TaskFileError::Syntax {

@@ -24,9 +24,9 @@ pub(super) struct TaskRow {
 #[derive(Debug, Clone, Default)]
 pub(super) struct TaskTable {
     pub(super) rows: Vec<TaskRow>,
-    /// The number of CPUs, if the file states it.
+    /// The number of CPUs, if the file states the number.
     pub(super) cpus: Option<u32>,
-    /// The scheduler, if the file states it.
+    /// The scheduler of the set, if the file states a scheduler.
     pub(super) scheduler: Option<String>,
     /// The unit for times that state no unit, if the format defines one.
     pub(super) unit: Option<TimeUnit>,

@@ -25,7 +25,7 @@ impl Time {
     pub const fn ticks(self) -> u64 {
         self.0
     }
-    /// Returns the number of ticks, rounded if it exceeds 2^53.
+    /// Returns the number of ticks, rounded if the number exceeds 2^53.
     #[inline]
     pub const fn as_f64(self) -> f64 {
         self.0 as f64

@@ -196,8 +196,8 @@ impl Trace {
         Ok(Bytes::new(lines.len() as u64 * LINE))
     }
 
-    /// Returns the trace's text for the column `workload`: its name, and a number that distinguishes it from other
-    /// windows of the file.
+    /// Returns the trace's text for the column `workload`: its name, and a number that distinguishes the trace from
+    /// other windows of the file.
     pub fn label(&self) -> String {
         let digest = digest(&[self.pages.as_str(), &self.visits].concat());
         format!("trace:{}#{}", self.name, &digest[..8])
