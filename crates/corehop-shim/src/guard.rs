@@ -77,14 +77,15 @@ impl TrialSchedule {
 /// The result of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GuardVerdict {
-    /// Off-load is turned off; the value is the progress with off-load divided by the progress without, over the
-    /// trial.
+    /// The guard turns off-load off; the value is the progress with off-load divided by the progress without off-load,
+    /// over the trial.
     Loses(f64),
     /// The current rule stays in force.
     Stays,
-    /// Off-load is turned off because the prediction keeps nearly all calls on the caller's core.
+    /// The guard turns off-load off because the prediction keeps nearly all calls on the caller's core.
     Unused,
-    /// All calls are sent to OS cores; the value is the progress with off-load divided by the progress without.
+    /// The guard sends all calls to OS cores; the value is the progress with off-load divided by the progress without
+    /// off-load.
     Gains(f64),
 }
 
@@ -127,7 +128,8 @@ struct TrialBlock {
     rates: [f64; 4],
 }
 
-/// The guard of a process.
+/// The guard of a process, which measures the effect of off-load and turns off-load off if the program makes slower
+/// progress.
 #[derive(Debug)]
 pub struct OffloadGuard {
     pace: TrialSchedule,
@@ -266,7 +268,7 @@ impl OffloadGuard {
 }
 
 impl TrialBlock {
-    /// The progress with off-load divided by the progress without.
+    /// The progress with off-load divided by the progress without off-load.
     fn ratio(&self) -> f64 {
         let mut sums = [0.0, 0.0];
         for (with, rate) in BLOCK.into_iter().zip(self.rates) {

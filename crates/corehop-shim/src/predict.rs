@@ -47,7 +47,7 @@ const UNKNOWN: CallPrediction = CallPrediction {
     better: CallPlace::Here,
 };
 
-/// The predictor of a thread.
+/// The predictor of a thread, which chooses the core for each call from the recent timings of similar calls.
 #[derive(Debug)]
 pub struct Predictor {
     kinds: [[CallPrediction; CLASSES]; CALLS],

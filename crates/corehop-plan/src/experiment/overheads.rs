@@ -13,9 +13,9 @@ use crate::units::CpuList;
 /// The experiment on a kernel's scheduling overheads, which draws the task sets.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KernelOverheads {
-    /// The CPUs on which to measure.
+    /// The CPUs on which corehop measures the overheads.
     pub cpus: CpuList,
-    /// The task sets that run during the measurement; None to measure from threads alone.
+    /// The task sets that run during the measurement, or `None` to measure from threads alone.
     pub sets: Option<TaskSets>,
 }
 

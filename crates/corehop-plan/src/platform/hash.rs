@@ -17,9 +17,9 @@ pub enum Index {
     /// The line number is cut into slices of this many bits (1 to 31), which are combined by
     /// exclusive or; the set is the result modulo the number of sets.
     Fold(u32),
-    /// The hash has masks that select bits of the line number, whose parity is one bit of a slice
-    /// number; the first mask determines the lowest bit. The slices have equal numbers of sets, and
-    /// inside a slice the remainder determines the set.
+    /// Each mask of the hash selects bits of the line number. The parity of the selected bits is
+    /// one bit of the slice number, and the first mask determines the lowest bit. The slices have
+    /// equal numbers of sets, and inside a slice the remainder determines the set.
     Parity(Vec<u32>),
 }
 

@@ -36,7 +36,7 @@ pub struct ExchangeSeries {
     pub exchanges: Vec<(u64, f64)>,
 }
 
-/// A distance that CPUs had while they were watched: a level of their line exchanges.
+/// A distance between CPUs that corehop observed as a level of their line-exchange times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistanceLevel {

@@ -26,7 +26,7 @@ pub enum TopologyDomain<'a> {
 /// A set of CPUs with the parts that exactly these CPUs share, and the smaller sets inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharingDomain<'a> {
-    /// All parts that exactly these CPUs share, outermost first.
+    /// All parts of the machine that exactly the CPUs of this set share, outermost first.
     pub parts: Vec<TopologyDomain<'a>>,
     /// The online CPUs of the set.
     pub cpus: CpuList,

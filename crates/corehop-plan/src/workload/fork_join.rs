@@ -30,13 +30,13 @@ impl ForkTask {
         Self { at: 0, number }
     }
 
-    /// Returns the Fibonacci number of the task, if it is known without a fork.
+    /// Returns the Fibonacci number of the task, if the number is known without a fork.
     pub const fn value(self) -> Option<u64> {
         if self.number < 2 { Some(self.number as u64) } else { None }
     }
 
-    /// Returns the two tasks into which the task forks, the larger number first. Only a task whose number is not
-    /// known without a fork has children.
+    /// Returns the two tasks into which the task forks, the larger number first. A task has children only if its number
+    /// cannot be computed without a fork.
     pub fn children(self) -> [Self; 2] {
         let first = Self { at: self.at + 1, number: self.number - 1 };
         let behind = TASKS[first.number as usize];

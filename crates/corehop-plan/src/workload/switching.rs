@@ -61,7 +61,7 @@ words! {
 words! {
     /// A call that another core executes.
     SwitchCall, "a call" {
-        /// The call returns the number of the thread; it is the shortest system call.
+        /// The call returns the number of the thread; this call is the shortest system call.
         Gettid = "gettid",
         /// The call reads bytes from a file in memory.
         Pread = "pread",

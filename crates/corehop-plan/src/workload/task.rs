@@ -123,7 +123,7 @@ pub struct TaskParameters {
     pub priority: Option<u32>,
     /// The release jitter J of the task.
     pub jitter: Time,
-    /// The longest blocking B of the task by tasks of lower priority.
+    /// The longest time B for which tasks of lower priority can block a job of the task.
     pub blocking: Time,
     /// The longest time for which a job suspends itself.
     pub suspension: Time,

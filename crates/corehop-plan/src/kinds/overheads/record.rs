@@ -116,13 +116,13 @@ pub struct ControlPageCost {
     /// The run time of the BPF programs per switch of registered threads, in nanoseconds, as the kernel accounts for
     /// this time (with two clock readings), or `None` if the kernel does not account for the time.
     pub program_ns: Option<f64>,
-    /// The number of repetitions with which corehop measured each of the three switch times.
+    /// The number of times that corehop measured each of the three switch times.
     pub goes: u32,
 }
 
 impl ControlPageCost {
-    /// Returns the ratios of the switch times with the programs to the switch time without them: for
-    /// unregistered and for registered threads.
+    /// Returns the switch times with the BPF programs divided by the switch time without the programs, for unregistered
+    /// and for registered threads.
     pub fn ratios(&self) -> (f64, f64) {
         (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
     }

@@ -35,11 +35,11 @@ pub struct AbsenceCount {
     pub preempted: u64,
     /// The number of absences of this kind that are moves required by the thread's affinity.
     pub pinned: u64,
-    /// The sum of the lengths of brief preemptions, in nanoseconds.
+    /// The sum of the lengths of the absences of this kind, in nanoseconds.
     pub sum_ns: u64,
-    /// The length of the shortest absence, in nanoseconds.
+    /// The length of the shortest absence of this kind, in nanoseconds.
     pub shortest_ns: u64,
-    /// The length of the longest absence, in nanoseconds.
+    /// The length of the longest absence of this kind, in nanoseconds.
     pub longest_ns: u64,
     /// The CPU time that the thread had from each absence to its next absence, if known; the last absence has no next
     /// absence.

@@ -117,7 +117,7 @@ fn on_cpus(mut one: Vec<(Cpu, u64)>, other: &[(Cpu, u64)]) -> Vec<(Cpu, u64)> {
 pub struct CpuHoldTime {
     /// The name of the threads that held the CPU.
     pub name: String,
-    /// The time in nanoseconds, counted once for each waiting thread.
+    /// The time for which the threads held a CPU, in nanoseconds, counted once for each waiting thread.
     pub held_ns: u64,
 }
 

@@ -86,10 +86,10 @@ pub enum InterventionError {
         /// The events that corehop can cause, separated by commas.
         known: String,
     },
-    /// The plan names no event, or an event twice.
+    /// The plan names no event, or names an event twice.
     #[error("name at least one class of event, and each class once: for example preemption")]
     Events,
-    /// The plan names no length of preemptions, or a length twice.
+    /// The plan names no length of preemptions, or names a length twice.
     #[error("name at least one length of preemptions, and each length once: for example 1ms")]
     Lengths,
     /// The plan names no preemptor, or names a preemptor twice.

@@ -9,7 +9,7 @@ use super::formats::{Format, Item, TraceAccess, TraceThread};
 use super::{LINES_OF_PAGE, Source, Trace, TraceVisit};
 use crate::workload::LINE;
 
-/// The largest number of accesses in a window, which are some tens of megabytes in a plan.
+/// The largest number of accesses in a window; a plan stores this many accesses in some tens of megabytes.
 pub const MOST_ACCESSES: u64 = 1 << 24;
 /// The number of lines in which the first access must occur.
 const HEAD: u64 = 100_000;
