@@ -214,7 +214,7 @@ pub enum CallFate {
 /// The number of different counts per call.
 pub const COUNTS: usize = 11;
 
-/// The events of a process that are counted.
+/// The events of a process that the board counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ProcessEvent {

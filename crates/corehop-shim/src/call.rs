@@ -32,7 +32,7 @@ pub enum Call {
     Accept4,
 }
 
-/// The number of calls on the list.
+/// The number of system calls that may be off-loaded.
 pub const CALLS: usize = 22;
 
 impl Call {

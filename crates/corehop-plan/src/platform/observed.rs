@@ -102,7 +102,8 @@ pub struct Contention {
     pub from: Cpu,
     /// The other CPU of the pair.
     pub to: Cpu,
-    /// Time together over time alone: near 2 for SMT siblings, near 1 for CPUs of two cores.
+    /// The time of the arithmetic while both CPUs run, divided by the time while one CPU runs alone: near 2 for SMT
+    /// siblings, near 1 for CPUs of two cores.
     pub slowdown: f64,
 }
 

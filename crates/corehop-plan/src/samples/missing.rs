@@ -102,8 +102,8 @@ impl RowKind {
         with_part(whole.with_extension(extension), is_part)
     }
 
-    /// Returns the main file of the run to which `path`, a file with rows of this kind, belongs, or `None` if
-    /// `path` has another form of name.
+    /// Returns the main file of the run to which the file `path` with rows of this kind belongs, or `None` if the name
+    /// of `path` has another form.
     pub fn first_of(self, path: &Path) -> Option<PathBuf> {
         let Some(suffix) = self.suffix() else { return Some(path.to_owned()) };
         let (whole, is_part) = without_part(path);

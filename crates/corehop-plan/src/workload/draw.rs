@@ -6,7 +6,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::units::Nanos;
 
-/// A stream of random draws from one seed. The same seed gives equal draws on every machine.
+/// A stream of random draws from one seed. A seed gives equal draws on every machine.
 #[derive(Debug, Clone)]
 pub struct DrawStream(Pcg64Mcg);
 

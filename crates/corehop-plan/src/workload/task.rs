@@ -190,7 +190,8 @@ impl TaskSet {
         Self::in_ticks(Tick::Micro, cpus, given)
     }
 
-    /// Returns a task set as by [`TaskSet::new`], from parameters in ticks of this length; errors state microseconds.
+    /// Returns a task set, as [`TaskSet::new`] does, from parameters in ticks of this length; errors state
+    /// microseconds.
     ///
     /// # Errors
     /// Returns [`TaskError`], as [`TaskSet::new`] does.
