@@ -30,7 +30,8 @@ impl SimulatedAdvice {
     /// partitioning.
     ///
     /// # Errors
-    /// Exit 2 for advice that the simulation cannot give, exit 3 if the platform cannot be simulated.
+    /// Fails with exit code 2 for advice that the simulation cannot give, and with exit code 3 if the platform cannot
+    /// be simulated.
     pub fn on(&self, platform: &Platform) -> Result<Advice, Failure> {
         let grid = self.grid();
         let advice = advise(&grid.model(platform)?, &self.wanted);

@@ -22,7 +22,7 @@ impl AnswerFile {
     /// Returns the answer in a file; `None` if the file is something else.
     ///
     /// # Errors
-    /// Exit 4 if the file begins like an answer and is damaged.
+    /// Fails with exit code 4 if the file begins like an answer and is damaged.
     pub fn read(path: &Path) -> Result<Option<Self>, Failure> {
         if let Some(log) = input::placement(path)? {
             return Ok(Some(Self::Placement(Box::new(log))));

@@ -45,8 +45,8 @@ pub struct CalibrationRequest<'a> {
 /// what is currently simulated.
 ///
 /// # Errors
-/// Exit 2 for files that may not be written, exit 130 if interrupted (the calibration can be resumed), and the errors
-/// of a run.
+/// Fails with exit code 2 for files that may not be written, with exit code 130 if interrupted (the calibration can be
+/// resumed), and with the errors of a run.
 pub fn calibrate(
     asked: &CalibrationRequest<'_>,
     host: &dyn ThisHost,

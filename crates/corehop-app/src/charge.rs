@@ -24,7 +24,7 @@ impl RecordingCharge {
     /// Selects the requested costs for a program with this working set.
     ///
     /// # Errors
-    /// Exit 2 if the selection does not exist among the costs.
+    /// Fails with exit code 2 if the selection does not exist among the costs.
     pub fn of(
         costs: ChosenCosts,
         request: &CostRequest,
@@ -41,7 +41,7 @@ impl RecordingCharge {
     /// runs.
     ///
     /// # Errors
-    /// [`SelectError`] if the selected costs are not in their source.
+    /// Fails with [`SelectError`] if the selected costs are not in their source.
     pub fn of_recording(
         &self,
         recording: &Recording,

@@ -103,7 +103,7 @@ impl ComparisonRequest {
 /// Compares two results, two folders of results, or the arms of one recording.
 ///
 /// # Errors
-/// Exit 2 for results that cannot be compared, and the errors of all [readers](crate::input).
+/// Fails with exit code 2 for results that cannot be compared, and with the errors of all [readers](crate::input).
 pub fn compare(args: &ComparisonRequest) -> Result<Answer, Failure> {
     let folders = args.b.as_ref().map(|b| (args.a.is_dir(), b.is_dir()));
     let estimator = args.estimator.unwrap_or(Estimator::Difference);

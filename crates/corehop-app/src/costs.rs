@@ -47,7 +47,8 @@ impl CostRequest {
     /// Returns the costs: the named ones, those stored for this host, or none.
     ///
     /// # Errors
-    /// Exit 2 for a selection without costs; exit 4 for a damaged file, and for stored costs of another machine.
+    /// Fails with exit code 2 for a selection without costs, and with exit code 4 for a damaged file, and for stored
+    /// costs of another machine.
     pub fn chosen(&self) -> Result<ChosenCosts, Failure> {
         let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };
         let chosen = match (self.file(), &self.named) {
@@ -78,7 +79,7 @@ impl CostRequest {
     /// unknown at this point.
     ///
     /// # Errors
-    /// Exit 4 for a file without costs, exit 2 if the selection is ambiguous.
+    /// Fails with exit code 4 for a file without costs, and with exit code 2 if the selection is ambiguous.
     pub fn of_moves(&self) -> Result<MoveCosts, Failure> {
         let chosen = self.chosen()?;
         let Some(source) = chosen.source else { return Ok(MoveCosts::ASSUMED) };
@@ -93,7 +94,7 @@ impl CostRequest {
     /// Rejects a selection if there are no costs.
     ///
     /// # Errors
-    /// Exit 2, with the option to leave out.
+    /// Fails with exit code 2, and names the option to leave out.
     pub fn refuse_without_costs(&self) -> Result<(), Failure> {
         let given = [
             ("--load", self.choice.load.is_some()),

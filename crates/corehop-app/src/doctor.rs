@@ -30,7 +30,7 @@ pub trait HostExaminer {
     /// Measures line exchanges between CPUs, for the given time and at the given interval.
     ///
     /// # Errors
-    /// Exit 6 if the host failed.
+    /// Fails with exit code 6 if the host failed.
     fn watched(
         &self,
         platform: &Platform,
@@ -61,7 +61,7 @@ pub trait HostExaminer {
 /// Examines the host whose files are below `root`; on this host, also measures CPU distances for a second.
 ///
 /// # Errors
-/// Exit 3 for a host without CPUs to describe, exit 6 if the host failed.
+/// Fails with exit code 3 for a host without CPUs to describe, and with exit code 6 if the host failed.
 pub fn examine(
     root: &SysRoot,
     host: &dyn HostExaminer,

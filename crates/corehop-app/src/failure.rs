@@ -113,7 +113,7 @@ impl Failure {
 /// Rejects the options that were given.
 ///
 /// # Errors
-/// The errors of the system.
+/// Fails with exit code 2 if one of the options was given.
 pub fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
     match options.iter().find(|(_, given)| *given) {
         Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),

@@ -36,8 +36,8 @@ impl OutputFile {
     /// Creates an output file at `path`. `others` are the inputs and the other outputs of the command.
     ///
     /// # Errors
-    /// Exit 2 for one of `others`, an existing file without `force`, a folder, a link, or a folder that does not
-    /// exist; exit 6 if the system does not create a file there.
+    /// Fails with exit code 2 for one of `others`, an existing file without `force`, a folder, a link, or a folder that
+    /// does not exist, and with exit code 6 if the system does not create a file there.
     pub fn new(path: &Path, others: &[&Path], force: impl Into<bool>) -> Result<Self, Failure> {
         let force: bool = force.into();
         let named =
@@ -82,7 +82,7 @@ impl OutputFile {
     /// Creates an output file that cannot be a device or a pipe.
     ///
     /// # Errors
-    /// The errors of [`Self::new`].
+    /// Fails with the errors of [`Self::new`].
     pub fn ordinary(
         path: &Path,
         others: &[&Path],
@@ -99,7 +99,7 @@ impl OutputFile {
     /// Creates the output file of an optional option.
     ///
     /// # Errors
-    /// The errors of [`Self::new`].
+    /// Fails with the errors of [`Self::new`].
     pub fn if_asked(
         path: Option<&PathBuf>,
         others: &[&Path],
@@ -112,7 +112,7 @@ impl OutputFile {
     /// other outputs.
     ///
     /// # Errors
-    /// The errors of [`Self::new`].
+    /// Fails with the errors of [`Self::new`].
     pub fn all_asked<const N: usize>(
         paths: [Option<&PathBuf>; N],
         inputs: &[&Path],
@@ -140,7 +140,7 @@ impl OutputFile {
     /// Writes the whole file.
     ///
     /// # Errors
-    /// Exit 6; in that case no file is left.
+    /// Fails with exit code 6; in that case no file is left.
     pub fn write(&self, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
         self.fill(|out| out.write_all(contents.as_ref()))
     }
@@ -148,7 +148,7 @@ impl OutputFile {
     /// Writes the file by calling `fill`. If `fill` fails, the target is unchanged.
     ///
     /// # Errors
-    /// Exit 6; in that case no file is left.
+    /// Fails with exit code 6; in that case no file is left.
     pub fn fill<E>(&self, fill: impl FnOnce(&mut File) -> Result<(), E>) -> Result<(), Failure>
     where
         E: Into<anyhow::Error>,
@@ -160,7 +160,8 @@ impl OutputFile {
     /// as a damaged input.
     ///
     /// # Errors
-    /// The errors of `fill`; exit 6 if the file cannot be written. In either case no file is left.
+    /// Fails with the errors of `fill`, or with exit code 6 if the file cannot be written. In either case no file is
+    /// left.
     pub fn fill_by(
         &self,
         fill: impl FnOnce(&mut File) -> Result<(), Failure>,
@@ -180,7 +181,7 @@ impl OutputFile {
     /// [`Growing::place`].
     ///
     /// # Errors
-    /// Exit 2 if another run writes the file, exit 6 if the file cannot be created.
+    /// Fails with exit code 2 if another run writes the file, and with exit code 6 if the file cannot be created.
     pub fn grow(&self) -> Result<Growing, Failure> {
         let path = self.path.clone();
         if self.is_stream {
@@ -215,7 +216,7 @@ impl Replaced {
     /// Describes an open and locked file.
     ///
     /// # Errors
-    /// The system's errors.
+    /// Fails with the system's errors.
     pub fn of(file: &File) -> io::Result<Self> {
         let file = file.try_clone()?;
         Ok(Self { id: id(&file.metadata()?), _held: Some(file) })
@@ -224,7 +225,7 @@ impl Replaced {
     /// Locks the regular file at `path` against all other writers; `None` if there is none.
     ///
     /// # Errors
-    /// Exit 2 if another run writes the file, exit 6 for the system's errors.
+    /// Fails with exit code 2 if another run writes the file, and with exit code 6 for the system's errors.
     fn hold(path: &Path) -> Result<Option<Self>, Failure> {
         let opening = |error| failed("opening", path, error);
         let there = match fs::symlink_metadata(path) {
@@ -277,7 +278,7 @@ impl Growing {
     /// Begins a file that will be at `path`, replacing `replaced`, or nothing.
     ///
     /// # Errors
-    /// Exit 6.
+    /// Fails with exit code 6 if the file cannot be created.
     pub fn begin(path: &Path, replaced: Option<Replaced>) -> Result<Self, Failure> {
         let file = beside(path).map_err(|error| failed("creating", path, error))?;
         lock(file.as_file(), path)?;
@@ -287,7 +288,8 @@ impl Growing {
     /// Gives the file its name. The file stays locked until it is dropped.
     ///
     /// # Errors
-    /// Exit 2 if a file with this name exists that may not be replaced, exit 6 for the system's errors.
+    /// Fails with exit code 2 if a file with this name exists that may not be replaced, and with exit code 6 for the
+    /// system's errors.
     pub fn place(self) -> Result<Self, Failure> {
         let Self { path, replaced, state } = self;
         let file = match state {
@@ -338,7 +340,7 @@ fn place(file: NamedTempFile, path: &Path, replaced: Option<&Replaced>) -> io::R
 /// Creates a folder with all missing parent folders.
 ///
 /// # Errors
-/// Exit 6.
+/// Fails with exit code 6 if the folder cannot be created.
 pub fn folder(path: &Path) -> Result<(), Failure> {
     fs::create_dir_all(path).map_err(|error| failed("creating", path, error))
 }
@@ -346,7 +348,7 @@ pub fn folder(path: &Path) -> Result<(), Failure> {
 /// Locks a file while it is open, because a run owns its output.
 ///
 /// # Errors
-/// Exit 2 if another run writes the file, exit 6 for the system's errors.
+/// Fails with exit code 2 if another run writes the file, and with exit code 6 for the system's errors.
 pub fn lock(file: &File, path: &Path) -> Result<(), Failure> {
     match try_lock(file) {
         Locking::Busy => Err(busy(path, flock_owner(file))),
@@ -402,7 +404,7 @@ fn open_stream(path: &Path, patience: Duration) -> io::Result<File> {
 /// program.
 ///
 /// # Errors
-/// The system's errors.
+/// Fails with the system's errors.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = tempfile::Builder::new().prefix(&format!(".{name}.")).suffix(".tmp").make_in(
@@ -419,7 +421,7 @@ fn beside(path: &Path) -> io::Result<NamedTempFile> {
 /// Syncs the folder of `path`, so that the entry survives a system crash.
 ///
 /// # Errors
-/// The system's errors.
+/// Fails with the system's errors.
 fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(folder_of(path))?.sync_all()
 }

@@ -11,7 +11,8 @@ use crate::failure::{Exit, Failure};
 /// Describes the machine whose files are below `root`.
 ///
 /// # Errors
-/// Exit 3 for this host, exit 2 for a folder without such files, exit 4 for damaged files.
+/// Fails with exit code 3 if this host cannot be described, with exit code 2 for a folder without a machine's files,
+/// and with exit code 4 for damaged files.
 pub fn found(root: &SysRoot) -> Result<Platform, Failure> {
     discover(root).map_err(|error| {
         let no_cpus = matches!(error, DiscoverError::NoCpus { .. });
@@ -29,7 +30,7 @@ pub trait ThisHost {
     /// Returns the description of this host, with measured values of its caches and CPUs.
     ///
     /// # Errors
-    /// Exit 6 if the host failed.
+    /// Fails with exit code 6 if the host failed.
     fn measured(&self) -> Result<Platform, Failure>;
 
     /// Returns the live machine of this description.

@@ -36,7 +36,7 @@ fn here(platform: Platform) -> HostIdentity {
 /// Returns the stored costs and their file; `None` if there are none.
 ///
 /// # Errors
-/// Exit 4 for costs of another machine, and for a damaged file.
+/// Fails with exit code 4 for costs of another machine, and for a damaged file.
 pub fn kept() -> Result<Option<(HostCosts, PathBuf)>, Failure> {
     let Ok(path) = place() else { return Ok(None) };
     if !path.exists() {
@@ -66,7 +66,8 @@ impl Keeping {
     /// Prepares storing the costs from the samples in these files. The call itself writes nothing.
     ///
     /// # Errors
-    /// Exit 4 for samples of another machine, exit 2 if costs are already stored and must not be replaced.
+    /// Fails with exit code 4 for samples of another machine, and with exit code 2 if costs are already stored and must
+    /// not be replaced.
     pub fn of(data: &Results, inputs: &[&Path], force: impl Into<bool>) -> Result<Self, Failure> {
         let host = here(found(&SysRoot::live())?);
         for file in &data.files {
@@ -90,7 +91,7 @@ impl Keeping {
     /// Stores a model as the costs of this host; returns its file.
     ///
     /// # Errors
-    /// The errors of the system.
+    /// Fails with the errors of [`OutputFile::write`].
     pub fn keep(self, model: DelayModel) -> Result<PathBuf, Failure> {
         let costs = HostCosts { host: self.host, date: self.date, model };
         self.file.write(costs.to_json())?;

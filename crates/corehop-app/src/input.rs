@@ -44,7 +44,7 @@ const MOST_TEXT: u64 = 64 << 20;
 /// incomplete runs are reported.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn open(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = opened(path, file(path)?)?;
     doubts::of_end(path, &reader);
@@ -54,7 +54,7 @@ pub fn open(path: &Path) -> Result<Reader<File>, Failure> {
 /// Reads a file of rows that is already open.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
     let reader = Reader::open(file).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
@@ -64,7 +64,7 @@ pub fn opened(path: &Path, file: File) -> Result<Reader<File>, Failure> {
 /// Opens a possibly damaged file of rows, to read its valid rows.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = Reader::salvage(file(path)?).map_err(|error| damaged(path, error))?;
     doubts::of_checksums(path, reader.verification());
@@ -79,7 +79,7 @@ fn damaged(path: &Path, error: FileError) -> Failure {
 /// writer.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn file(path: &Path) -> Result<File, Failure> {
     let named = || shown::path(path);
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
@@ -139,7 +139,7 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
 /// A text of any size without a byte-order mark, read as far as it is needed: an ordinary file, or standard input (`-`).
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
     let mut source = text_source(path)?;
     let mut first = Vec::new();
@@ -154,7 +154,7 @@ pub fn stream(path: &Path) -> Result<Box<dyn BufRead>, Failure> {
 /// Reads the text of a file, or of standard input (`-`); errors name the file.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn text(path: &Path) -> Result<String, Failure> {
     String::from_utf8(bytes(path)?).map_err(|error| {
         let bytes = error.as_bytes();
@@ -178,7 +178,7 @@ pub fn named_with_format(path: &Path, text: &str, wanted: &str) -> String {
 /// Reads the text of a table; for a file of `corehop measure overheads`, returns the table of its times.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn table(path: &Path) -> Result<String, Failure> {
     if rows_begin(path) {
         return times(path);
@@ -216,7 +216,7 @@ fn times(path: &Path) -> Result<String, Failure> {
 /// such as `a task set (JSON)`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn parsed<T, E: Error + Send + Sync + 'static>(
     path: &Path,
     wanted: &str,
@@ -232,7 +232,7 @@ pub fn parsed<T, E: Error + Send + Sync + 'static>(
 /// or `.xml`, is a file.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn platform(name: &str) -> Result<Platform, Failure> {
     let is_file = Path::new(name)
         .extension()
@@ -254,7 +254,7 @@ pub fn platform(name: &str) -> Result<Platform, Failure> {
 /// Reads the platform from a platform file, or from another program's description.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     let text = text(path).map_err(|error| error.context("reading the platform file"))?;
     let described = seen(text.as_bytes()).and_then(|format| foreign::read(format.what, &text));
@@ -272,7 +272,7 @@ pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
 /// Adds the exchange times of a core-to-core-latency table to its platform.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn exchanges(path: &Path, platform: &mut Platform) -> Result<(), Failure> {
     let online = platform.online().clone();
     let read = |text: &str| foreign::core_to_core::exchanges(text, &online);
@@ -283,7 +283,7 @@ pub fn exchanges(path: &Path, platform: &mut Platform) -> Result<(), Failure> {
 /// Reads the samples of delays in a file.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
     of_samples(path)?.all::<Sample>().map_err(|error| damaged(path, error))
 }
@@ -291,7 +291,7 @@ pub fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
 /// Opens a file of samples of delays.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
     let reader = open(path)?;
     let rows = reader.kind().rows.clone();
@@ -329,7 +329,7 @@ impl FileSystem for HostFiles {
 /// Reads the results in `files`: rows, and what platform files state about their machines.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failure> {
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, rows): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
@@ -350,7 +350,7 @@ pub fn gather(files: &[PathBuf], estimator: Estimator) -> Result<Results, Failur
 /// Returns the file with the jobs of the task sets whose samples are in `path`; `None` if `path` contains other rows.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Failure> {
     let expects = corehop_results::expects_jobs(&open(path)?);
     let jobs = RowKind::TaskJobs.beside(path);
@@ -361,7 +361,7 @@ pub fn jobs_of(path: &Path) -> Result<Option<Result<PathBuf, MissingFile>>, Fail
 /// Returns whether a file contains rows of a recorded program.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn is_recording(path: &Path) -> Result<bool, Failure> {
     Ok(corehop_results::is_recording(&open(path)?))
 }
@@ -384,7 +384,7 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 /// Fits a model to the samples in `files`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<DelayModel, Failure> {
     fitted_to(gather(files, estimator)?)
 }
@@ -392,7 +392,7 @@ pub fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<DelayModel, Fai
 /// Fits a model to samples that were already read.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn fitted_to(data: Results) -> Result<DelayModel, Failure> {
     let model = data.fit.finish();
     if model.curves.is_empty() {
@@ -405,7 +405,7 @@ pub fn fitted_to(data: Results) -> Result<DelayModel, Failure> {
 /// Reads the model in a file: written by `fit`, or fitted now to the samples.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn model(path: &Path) -> Result<DelayModel, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let what = named_with_format(path, &text(path)?, "samples or a cost model (JSON)");
@@ -420,7 +420,7 @@ pub fn model(path: &Path) -> Result<DelayModel, Failure> {
 /// Reads the gain of sharing in a file: written by `fit`, or fitted now to the runs.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return gain_of(&gather(&[path.to_owned()], Estimator::Difference)?);
@@ -431,7 +431,7 @@ pub fn gain(path: &Path) -> Result<MachineGain, Failure> {
 /// Fits the gain of sharing to runs that were already read.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
     if !data.jobs.summaries.is_empty() {
         let what = "these files have delays, and runs of threads that share data: fit each kind separately";
@@ -457,7 +457,7 @@ pub fn gain_of(data: &Results) -> Result<MachineGain, Failure> {
 /// Reads the costs in a file, as a table if its name ends in `.csv`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return match program_costs(path)? {
@@ -471,7 +471,7 @@ pub fn costs(path: &Path) -> Result<CostSource, Failure> {
 /// The costs of events that were caused in a program; None where a file has other rows, or none.
 ///
 /// # Errors
-/// Those of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn program_costs(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
     if !rows_begin(path) || open(path)?.rows_kind().ok() != Some(RowKind::ProgramCosts) {
         return Ok(None);
@@ -488,7 +488,7 @@ pub fn program_costs(path: &Path) -> Result<Option<ProgramPrices>, Failure> {
 /// Reads the supply of CPUs in a file: rows of `measure supply`, or stated resources.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
     if !rows_begin(path) {
         return parsed(path, "a supply (JSON)", supply::resources);
@@ -500,7 +500,7 @@ pub fn supplies(path: &Path) -> Result<Supplies, Failure> {
 /// Reads the counts of a study in a file.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || shown::path(path);
     let (counts, verification) = StudyCounts::read(file(path)?).map_err(|error| {
@@ -514,7 +514,7 @@ pub fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
 /// Reads the log of a placer; `None` if the file is something else.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };
@@ -528,7 +528,7 @@ pub fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
 /// Reads the answer of off-load; `None` if the file is something else.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
     // The next open reports a missing or foreign file. Rows can be large, and are told by their first bytes.
     if rows_begin(path) {
@@ -545,7 +545,7 @@ pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
 /// Reads the commands that hyperfine timed; `None` if the file is not its export.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Failure> {
     if rows_begin(path) {
         return Ok(None);
@@ -571,7 +571,7 @@ pub fn timed_commands(path: &Path) -> Result<Option<Vec<HyperfineCommand>>, Fail
 /// Reads the counts of a study; `None` if the file contains none.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     // The next open reports a missing or foreign file.
     let Ok(file) = file(path) else { return Ok(None) };

@@ -11,7 +11,7 @@ use corehop_plan::workload::{MovingProgram, Pattern, Polluter};
 /// Parses `page=thp` as a pair.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| {
         format!("`{text}` does not have the form NAME=VALUE, for example page=thp")
@@ -22,7 +22,7 @@ pub fn pair(text: &str) -> Result<(String, String), String> {
 /// Parses `5%` as 0.05.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn percent(text: &str) -> Result<f64, String> {
     share(text, "5%")
 }
@@ -30,7 +30,7 @@ pub fn percent(text: &str) -> Result<f64, String> {
 /// Parses `5%` as 0.05; `0%` makes every difference count.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn margin(text: &str) -> Result<f64, String> {
     let none = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     if none == Some(0.0) { Ok(0.0) } else { share(text, "5%") }
@@ -39,7 +39,7 @@ pub fn margin(text: &str) -> Result<f64, String> {
 /// Parses `95%` as 0.95.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn confidence(text: &str) -> Result<f64, String> {
     share(text, "95%")
 }
@@ -60,7 +60,7 @@ const MOST_COUNT: u32 = 10_000_000;
 /// Parses a number of at least one; `zero` is the error message for 0.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| match text.parse::<u32>() {
         Ok(0) => Err(zero.to_owned()),
@@ -73,7 +73,7 @@ pub fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone
 /// Parses `0.25` or `1/4`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn ratio(text: &str) -> Result<f64, String> {
     let number = |text: &str| {
         text.trim().parse::<f64>().map_err(|_| "write for example `0.25` or `1/4`".to_owned())
@@ -92,7 +92,7 @@ pub fn ratio(text: &str) -> Result<f64, String> {
 /// Parses `4ms`, or `0..50ms`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn length(text: &str) -> Result<Length, String> {
     let time = |text: &str| text.parse::<Nanos>().map_err(|error| error.to_string());
     match text.split_once("..") {
@@ -117,7 +117,7 @@ pub fn length(text: &str) -> Result<Length, String> {
 /// Parses `4MiB`, `4MiB,scan`, `4MiB,shuffled,0.5`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn polluter(text: &str) -> Result<Polluter, String> {
     let mut parts = text.split(',');
     let wss =
@@ -136,7 +136,7 @@ pub fn polluter(text: &str) -> Result<Polluter, String> {
 /// Parses `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; missing values are those of a compiler.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn changing(text: &str) -> Result<MovingProgram, String> {
     let mut parts = text.split(',');
     let mut program = MovingProgram::COMPILER;
@@ -158,7 +158,7 @@ pub fn changing(text: &str) -> Result<MovingProgram, String> {
 /// Parses `100`, `4k`, `1.5M`.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all parsers](self#errors).
 pub fn items(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a number of items: write for example `100`, `4k` or `1M`");

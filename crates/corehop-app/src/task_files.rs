@@ -2,8 +2,9 @@
 //! Reads task sets from files: corehop's own JSON, rt-app workloads, and the files of other programs.
 //!
 //! # Errors
-//! Exit 4 for a file that is not a task set: the error names the format of the file, and the supported formats. Exit
-//! 2 for an option that contradicts the file. In addition, the errors of [all readers](crate::input#errors).
+//! All functions fail with exit code 4 for a file that is not a task set; the error names the format of the file, and
+//! the supported formats. Exit code 2 means that an option contradicts the file. In addition, the functions fail with
+//! the errors of [all readers](crate::input#errors).
 
 use std::path::Path;
 
@@ -21,7 +22,7 @@ use crate::voice::note;
 /// are reported.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors).
+/// Fails with the errors of [all readers](self#errors).
 pub fn task_set(path: &Path) -> Result<TaskSet, Failure> {
     let text = input::text(path)?;
     let Some(read) = foreign_set(&text, Stated::default()) else {
@@ -48,7 +49,7 @@ pub fn convertible() -> String {
 /// Reads the task set in another program's text: an rt-app workload, a table or a model.
 ///
 /// # Errors
-/// The errors of [all readers](self#errors), without the name of the file.
+/// Fails with the errors of [all readers](self#errors), without the name of the file.
 pub fn converted(text: &str, stated: Stated) -> Result<Workload, Failure> {
     if let Some(read) = foreign_set(text, stated) {
         return read;

@@ -44,7 +44,8 @@ pub struct ValidationRequest {
 /// Runs the studies, writes the requested figures, and returns the answer.
 ///
 /// # Errors
-/// Exit 2 for an unknown study, exit 4 for a damaged study, exit 3 for what the machine cannot do.
+/// Fails with exit code 2 for an unknown study, with exit code 4 for a damaged study, and with exit code 3 for what the
+/// machine cannot do.
 pub fn validate(args: &ValidationRequest) -> Result<Answer, Failure> {
     let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
     let (mut answers, mut studies, mut tables) = (Vec::new(), Vec::new(), String::new());

@@ -14,15 +14,15 @@ use corehop_plan::units::Cpu;
 
 use corehop_system::clock::{monotonic_ns, read};
 
-/// The window to which the budget refers, in nanoseconds.
+/// The length of the windows in which the budget limits the busy time of a CPU, in nanoseconds.
 const WINDOW_NS: f64 = 100e6;
-/// The largest busy time in any such window, in nanoseconds.
+/// The largest busy time of a CPU in any window of [`WINDOW_NS`], in nanoseconds.
 pub(crate) const BUDGET_NS: f64 = 50e6;
-/// The part of the budget that steps may plan to use. The rest covers steps that take longer than estimated, and
-/// exchanges.
+/// The part of the budget that steps may plan to use. The rest of the budget covers exchanges, and steps that take
+/// longer than estimated.
 pub(crate) const PLANNED_NS: f64 = 45e6;
-/// The busy time at which walks give up. The rest covers work that cannot be interrupted: a flush, a chunk of a walk,
-/// a page fault, and the time to the next clock reading on a host that stops the CPU meanwhile.
+/// The busy time at which walks give up. The rest of the budget covers work that cannot be interrupted: a flush, a
+/// chunk of a walk, a page fault, and the time to the next clock reading on a host that stops the CPU meanwhile.
 const STOP_NS: f64 = 48e6;
 
 /// A busy span, in nanoseconds since some origin.
@@ -41,8 +41,8 @@ struct CpuLedger {
 }
 
 impl CpuLedger {
-    /// Records a busy span. If recorded spans overlap, two threads used the CPU one after the other. The new span
-    /// then moves behind the earlier one, so that it counts and leaves the window later rather than sooner.
+    /// Records a busy span. If recorded spans overlap, two threads used the CPU one after the other. The new span then
+    /// moves behind the earlier span, so that it counts and leaves the window later rather than sooner.
     fn busy(&mut self, from: f64, to: f64) {
         let length = (to - from).max(0.0);
         match self.spans.back_mut() {
@@ -68,8 +68,8 @@ impl CpuLedger {
         last.before + last.to - last.from - first.before - (since - first.from).max(0.0)
     }
 
-    /// The time to wait at `now` before `need` more busy nanoseconds stay within `most` in any window; a larger need
-    /// waits until the window is empty.
+    /// The time to wait at `now` before `need` more busy nanoseconds stay within `most` in any window. If `need` alone
+    /// exceeds `most`, the wait lasts until the window is empty.
     fn wait(&self, now: f64, need: f64, most: f64) -> f64 {
         let need = need.min(most);
         let fits = |start: f64| self.busy_since(start + need - WINDOW_NS) + need <= most;

@@ -15,7 +15,8 @@ use corehop_system::proc::{self, CgroupEntry, ProcEntry, shown};
 /// The folders of a process's group for `controller` and of the groups above it, innermost first, from the text of
 /// its `cgroup` file: of version 1 if that controller has its own hierarchy, otherwise of version 2.
 ///
-/// A container sees its own group as the root, so the path in the text may not exist, but the groups above do.
+/// A container sees its own group as the root, so the group's own path in the text may not exist below the mount point,
+/// but the folders of the groups above do exist.
 pub(crate) fn folders(text: &[u8], controller: &str) -> Vec<PathBuf> {
     let root = Path::new("sys/fs/cgroup");
     let own = proc::groups(text).find(|it| !it.is_unified() && it.has(controller));
@@ -54,7 +55,7 @@ pub(crate) fn of_groups(root: &SysRoot, text: &[u8]) -> Vec<GroupLimit> {
     folders.iter().flat_map(of).collect()
 }
 
-/// The quota of a group; `None` if it has none.
+/// The quota of a group; `None` if the group has no quota.
 fn quota(root: &SysRoot, folder: &Path) -> Option<GroupLimit> {
     let number = |name: &str| root.read(folder.join(name))?.trim().parse::<i64>().ok();
     let (file, runtime, period) = match root.read(folder.join("cpu.max")) {

@@ -23,10 +23,10 @@ const MPOL_BIND: i32 = 2;
 #[derive(Debug)]
 pub(crate) struct Mapping {
     whole: Mapped,
-    /// The used part, aligned to a huge page if huge pages are requested.
+    /// The start of the used part of the mapping, aligned to a huge page if huge pages are requested.
     start: NonNull<u8>,
     length: usize,
-    /// The length of the used part in whole pages of its kind.
+    /// The length of the used part of the mapping, in whole pages of the mapping's page kind.
     room: usize,
 }
 
@@ -66,7 +66,7 @@ pub enum MemoryError {
         /// The system's error.
         error: io::Error,
     },
-    /// The system refused a request.
+    /// The system refused a request for memory.
     #[error("{what} failed: {error}")]
     Refused {
         /// The refused request.

@@ -61,7 +61,7 @@ impl PerfEvent {
     /// Opens the event.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Fails with the kernel's error.
     pub(crate) fn open(self, whose: EventOwner) -> io::Result<OwnedFd> {
         let (thread, cpu, leader) = match whose {
             EventOwner::InGroup(leader) => (0, -1, leader.unwrap_or(-1)),

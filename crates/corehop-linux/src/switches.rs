@@ -93,7 +93,7 @@ impl SwitchRing {
     /// Records only the calling thread, on all CPUs, in `pages` pages (a power of two).
     ///
     /// # Errors
-    /// The error of perf_event_open(2) or mmap(2).
+    /// Fails with the error of perf_event_open(2) or mmap(2).
     pub(crate) fn of_this_thread(pages: usize) -> io::Result<Self> {
         Self::map(open(EventOwner::InGroup(None), FLAGS)?, pages)
     }
@@ -102,7 +102,7 @@ impl SwitchRing {
     /// starts from now on.
     ///
     /// # Errors
-    /// The error of perf_event_open(2) or mmap(2).
+    /// Fails with the error of perf_event_open(2) or mmap(2).
     pub(crate) fn following(tid: u32, cpu: Cpu, pages: usize) -> io::Result<Self> {
         Self::map(open(EventOwner::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
     }
@@ -110,7 +110,7 @@ impl SwitchRing {
     /// Adds the records of one more thread to this ring until the returned value is dropped.
     ///
     /// # Errors
-    /// The error of perf_event_open(2).
+    /// Fails with the error of perf_event_open(2).
     pub(crate) fn also_following(&self, tid: u32, cpu: Cpu) -> io::Result<OwnedFd> {
         let event = open(EventOwner::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?;
         // SAFETY: both are events, which the call does not close.

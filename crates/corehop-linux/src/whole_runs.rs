@@ -45,7 +45,7 @@ impl TimedCommand {
     /// Creates a command from these words.
     ///
     /// # Errors
-    /// An error of the kernel that does not occur in correct programs.
+    /// Fails only with a kernel error that does not occur in correct programs.
     pub fn new(words: Vec<Argument>) -> io::Result<Self> {
         let inherited = affinity()?;
         Ok(Self { words, inherited, was_reaper: adopt_orphans(true)? })

@@ -87,7 +87,7 @@ fn differences(cell: &CellKey, other: &CellKey) -> String {
 /// [`CellKey::fields`].
 ///
 /// # Errors
-/// Returns a sentence that names the unknown name or value, and those that are known.
+/// Returns a sentence that names the unknown name or value, and the known names or values.
 pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSummary>, String> {
     let mut left: Vec<CellSummary> = summaries.to_vec();
     for one in wanted {

@@ -62,7 +62,7 @@ impl Gather {
     /// Adds all rows of a file; messages call the file `name`.
     ///
     /// # Errors
-    /// [`FileError`]: damaged, or rows of a kind that reports do not know.
+    /// Fails with [`FileError`] if the file is damaged, or contains rows of a kind that reports do not know.
     pub fn file<S>(&mut self, name: &str, reader: &mut Reader<S>) -> Result<(), FileError>
     where
         S: ChunkReader + Read + Seek + 'static,

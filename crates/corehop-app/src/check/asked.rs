@@ -35,8 +35,8 @@ impl SetQuestion {
     /// Creates the question from the name of a test, from `all`, or from neither.
     ///
     /// # Errors
-    /// Exit 2 for an unknown test, for clusters that the machine lacks, for a scheduler without an analysis, and for
-    /// a scheduler together with a test.
+    /// Fails with exit code 2 for an unknown test, for clusters that the machine lacks, for a scheduler without an
+    /// analysis, and for a scheduler together with a test.
     pub fn of(
         set: &TaskSet,
         platform: Option<&Platform>,
@@ -145,8 +145,8 @@ impl AskedSet<'_> {
     /// Runs the tests and returns the answer.
     ///
     /// # Errors
-    /// Exit 2 if the selection of costs is ambiguous; exit 4 for an invalid set, or one whose working sets have no
-    /// known costs.
+    /// Fails with exit code 2 if the selection of costs is ambiguous, and with exit code 4 for an invalid set or a set
+    /// whose working sets have no known costs.
     pub fn ask(&self, question: SetQuestion) -> Result<SetAnswer, Failure> {
         let delay = |set: &TaskSet| self.delays.of(set).ok();
         let settings = TestSettings {

@@ -57,7 +57,7 @@ impl ChargedDelays<'_> {
     /// Returns the charge to each job of a set.
     ///
     /// # Errors
-    /// An error if the selection of costs is ambiguous.
+    /// Fails if the selection of costs is ambiguous.
     pub fn of(&self, set: &TaskSet) -> Result<DelayCharge<'_>, SelectError> {
         Ok(match self {
             Self::Nothing => DelayCharge::Nothing,

@@ -70,7 +70,8 @@ struct DeploymentSteps<'a>(&'a DeploymentRequest);
 /// Measures what is missing, analyses the set, places its tasks, runs them, and compares.
 ///
 /// # Errors
-/// Exit 2 for an invalid request, exit 3 for a set that this host cannot run, and the errors of the steps.
+/// Fails with exit code 2 for an invalid request, with exit code 3 for a set that this host cannot run, and with the
+/// errors of the steps.
 pub fn deploy(request: &DeploymentRequest) -> Result<Answer, Failure> {
     let folder = request.folder.as_path();
     if request.file == Path::new("-") {

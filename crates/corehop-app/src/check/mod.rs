@@ -53,7 +53,8 @@ pub struct CheckRequest {
 /// Runs the check, writes the requested files, and returns the answer.
 ///
 /// # Errors
-/// Exit 2 for an invalid request, exit 4 for a damaged file or set, exit 6 if the system failed.
+/// Fails with exit code 2 for an invalid request, with exit code 4 for a damaged file or set, and with exit code 6 if
+/// the system failed.
 pub fn check(request: &CheckRequest) -> Result<Answer, Failure> {
     let charges = &request.charges;
     let [output, gantt] = request.output_files()?;

@@ -67,7 +67,7 @@ pub fn simulated_time(compute: Nanos, call: Nanos) -> Nanos {
 /// Runs a load without off-load, and with one policy or with each, and returns the answer.
 ///
 /// # Errors
-/// Exit 1 if the mechanism's cost is unknown on the platform, and the errors of the simulation.
+/// Fails with exit code 1 if the mechanism's cost is unknown on the platform, and with the errors of the simulation.
 pub fn simulate(
     platform: &Platform,
     load: &OffLoadWorkload,

@@ -53,7 +53,7 @@ impl PinTrial<'_> {
     /// Rejects a duration that is too short for a trial.
     ///
     /// # Errors
-    /// Exit 2 if the duration is too short.
+    /// Fails with exit code 2 if the duration is too short.
     pub fn check(&self) -> Result<(), Failure> {
         if self.duration >= SHORTEST {
             return Ok(());
@@ -66,8 +66,8 @@ impl PinTrial<'_> {
     /// pinning.
     ///
     /// # Errors
-    /// Exit 2 for a command that cannot be run completely, the command's own status if it fails, exit 130 after an
-    /// interrupt.
+    /// Fails with exit code 2 for a command that cannot be run completely, with the command's own status if the command
+    /// fails, and with exit code 130 after an interrupt.
     pub fn command(
         &self,
         words: &str,
@@ -95,8 +95,8 @@ impl PinTrial<'_> {
     /// Tries arms for the processes that a host follows. At the end, the processes get their own CPUs back.
     ///
     /// # Errors
-    /// Exit 1 if progress stands still or cannot be read, exit 3 if a thread cannot be moved, exit 6 if the host
-    /// failed, exit 130 after an interrupt.
+    /// Fails with exit code 1 if progress stands still or cannot be read, with exit code 3 if a thread cannot be moved,
+    /// with exit code 6 if the host failed, and with exit code 130 after an interrupt.
     pub fn process(
         &self,
         pid: u32,

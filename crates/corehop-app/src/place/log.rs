@@ -26,7 +26,7 @@ impl PlacementFile {
     /// Creates the log file with its name, beginning with the header.
     ///
     /// # Errors
-    /// Exit 6 if the file cannot be written.
+    /// Fails with exit code 6 if the file cannot be written.
     pub fn begin(head: PlacementLogHeader, file: Option<Growing>) -> Result<Self, Failure> {
         let file = file.map(Growing::place).transpose()?;
         let mut log = Self { file, torn: None, answer: PlacementFindings::new(&head) };
@@ -49,7 +49,7 @@ impl PlacementFile {
     /// Checks that the whole log was written.
     ///
     /// # Errors
-    /// Exit 6 if the file ends too early.
+    /// Fails with exit code 6 if the file ends too early.
     pub fn whole(self) -> Result<(), Failure> {
         self.torn.map_or(Ok(()), |error| Err(unwritten(error)))
     }
@@ -57,7 +57,7 @@ impl PlacementFile {
     /// Adds a window and the placer's actions in it.
     ///
     /// # Errors
-    /// Exit 6 if a line cannot be created.
+    /// Fails with exit code 6 if a line cannot be created.
     pub fn window(&mut self, window: Activity, actions: &[Action]) -> Result<(), Failure> {
         self.take(&PlacementLogEntry::Window { window, actions: actions.to_vec() })
     }
@@ -65,7 +65,7 @@ impl PlacementFile {
     /// Adds a move that the host refused.
     ///
     /// # Errors
-    /// The errors of [`Self::window`].
+    /// Fails with the errors of [`Self::window`].
     pub fn refused(&mut self, error: &HostError) -> Result<(), Failure> {
         self.take(&PlacementLogEntry::Refused { refused: error.to_string() })
     }
@@ -73,7 +73,7 @@ impl PlacementFile {
     /// Adds the end, with the number of wake-ups by interrupts.
     ///
     /// # Errors
-    /// The errors of [`Self::window`].
+    /// Fails with the errors of [`Self::window`].
     pub fn end(&mut self, wakes_by_interrupts: u64) -> Result<(), Failure> {
         let windows = self.answer.windows;
         self.take(&PlacementLogEntry::End { end: End { windows, wakes_by_interrupts } })

@@ -65,7 +65,7 @@ impl Placing {
     /// Rejects windows and times that are too short.
     ///
     /// # Errors
-    /// Exit 2 if a window or time is too short.
+    /// Fails with exit code 2 if a window or time is too short.
     pub fn check(&self) -> Result<(), Failure> {
         let usage = |why: String| Err(Failure::says(Exit::Usage, why));
         if self.window < SHORTEST {
@@ -119,7 +119,7 @@ impl Placing {
     /// Runs window by window until the program or the time ends, or `stop` is set. All threads are then put back.
     ///
     /// # Errors
-    /// Exit 6 if the host failed.
+    /// Fails with exit code 6 if the host failed.
     pub fn run(
         &self,
         host: &mut dyn Host,
@@ -178,7 +178,7 @@ impl Placing {
 /// Checks that the CPUs of an initial placement exist.
 ///
 /// # Errors
-/// Exit 2 if a CPU does not exist.
+/// Fails with exit code 2 if a CPU does not exist.
 pub fn check_start(start: Option<&InitialPlacement>, terrain: &Terrain) -> Result<(), Failure> {
     let Some(InitialPlacement::List(cpus)) = start else { return Ok(()) };
     let there = terrain.cpus();

@@ -18,7 +18,7 @@ use crate::failure::{Exit, Failure};
 /// Places pairs of threads on a machine (by default one pair for every two CPUs), and compares with no placement.
 ///
 /// # Errors
-/// Exit 2 for CPUs that the machine lacks, exit 3 if the machine cannot be simulated.
+/// Fails with exit code 2 for CPUs that the machine lacks, and with exit code 3 if the machine cannot be simulated.
 pub fn simulate(
     platform: &Platform,
     pairs: Option<u32>,

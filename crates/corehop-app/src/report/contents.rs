@@ -35,7 +35,7 @@ pub enum ContentsForm {
 /// Shows the contents of a file in a form.
 ///
 /// # Errors
-/// Exit 1 if the file has no plan, and the errors of all [readers](crate::input).
+/// Fails with exit code 1 if the file has no plan, and with the errors of all [readers](crate::input).
 pub fn contents(
     path: &Path,
     form: ContentsForm,

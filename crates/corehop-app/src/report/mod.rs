@@ -89,7 +89,7 @@ pub enum ReportBody {
 /// Creates the report, and writes the requested page and bundle.
 ///
 /// # Errors
-/// Exit 2 for an invalid request, and the errors of all [readers](crate::input).
+/// Fails with exit code 2 for an invalid request, and with the errors of all [readers](crate::input).
 pub fn report(args: &ReportRequest) -> Result<ReportAnswer, Failure> {
     let form = args.form;
     if form.is_none() && !args.only.is_empty() {

@@ -243,7 +243,7 @@ impl RunOptions {
     /// Runs an experiment, and returns the answer.
     ///
     /// # Errors
-    /// The errors of the system.
+    /// Fails with the errors of [`Self::carry_out`] and [`Self::answer`].
     pub fn experiment(
         &self,
         machine: &mut dyn Machine,
@@ -256,7 +256,7 @@ impl RunOptions {
     /// Runs an experiment block by block until its goal is reached.
     ///
     /// # Errors
-    /// The errors of the system.
+    /// Fails with the errors of the experiment, of the machine and of the output files.
     pub fn carry_out(
         &self,
         machine: &mut dyn Machine,
@@ -313,7 +313,7 @@ impl RunOptions {
     /// Runs a given plan, or resumes it where it was interrupted.
     ///
     /// # Errors
-    /// The errors of the system.
+    /// Fails with the errors of the machine, of the output files and of [`Self::answer`].
     pub fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Answer, Failure> {
         let mut provenance = provenance::begin(machine, plan);
         provenance.parameters = json!({"plan": plan.digest()});
@@ -415,7 +415,7 @@ impl RunOptions {
     /// Returns the answer of a run.
     ///
     /// # Errors
-    /// Exit 6 if the results cannot be computed.
+    /// Fails with exit code 6 if the results cannot be computed.
     pub fn answer(&self, ended: &RunOutcome) -> Result<Answer, Failure> {
         let mut json = json!({
             "file": ended.files.first().map(|it| shown::value(it)),

@@ -230,7 +230,7 @@ impl RunTally {
 /// Compares the arms of a recording that has several, with the refill costs of each run if known.
 ///
 /// # Errors
-/// The errors of the system.
+/// Fails with exit code 6 if the arms cannot be compared.
 pub fn of_arms(
     recording: &Recording,
     refills: &BTreeMap<u64, CostBounds>,

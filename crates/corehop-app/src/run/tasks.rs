@@ -65,7 +65,7 @@ impl TaskTally {
     /// Adds the summary to the machine-readable answer.
     ///
     /// # Errors
-    /// The errors of [`Self::effect`].
+    /// Fails with the errors of [`Self::effect`].
     pub(super) fn answer(&self, answer: &mut Value, jobs: Option<&PathBuf>) -> Result<(), Failure> {
         let count = |course: &JobOutcome| self.courses.get(course.word()).copied().unwrap_or(0);
         let courses = JobOutcome::ALL.iter().map(|it| (it.word().to_owned(), json!(count(it))));

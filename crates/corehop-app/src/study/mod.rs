@@ -67,7 +67,8 @@ type StudyFiles = [Option<OutputFile>; 3];
 /// it is dropped.
 ///
 /// # Errors
-/// Exit 2 for an invalid request, exit 4 for a damaged study, exit 130 if the progress display stops the work.
+/// Fails with exit code 2 for an invalid request, with exit code 4 for a damaged study, and with exit code 130 if the
+/// progress display stops the work.
 pub fn count<P: Progress>(
     request: &StudyRequest,
     begins: impl FnOnce(u64) -> P,
@@ -83,7 +84,7 @@ pub fn count<P: Progress>(
 /// Merges the counts of shards.
 ///
 /// # Errors
-/// Exit 2 for shards that do not belong together, exit 4 for damaged shards.
+/// Fails with exit code 2 for shards that do not belong together, and with exit code 4 for damaged shards.
 pub fn merge(shards: &[PathBuf], forms: &StudyForms) -> Result<Answer, Failure> {
     let inputs: Vec<&Path> = shards.iter().map(PathBuf::as_path).collect();
     let files = forms.files(&inputs)?;

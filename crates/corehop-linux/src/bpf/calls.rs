@@ -15,7 +15,7 @@ use super::{ArrayMapping, BpfError, kernel_types};
 /// The compiled programs of `bpf/calls.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
 
-/// The limit for numbers of system calls.
+/// System call numbers must be below this limit.
 const NUMBERS: usize = 512;
 /// The map value for a process whose children are counted, but not the process itself.
 const FOLLOWED: u32 = 1;
@@ -54,7 +54,7 @@ impl CallCounts {
     /// Loads the programs, which initially count nothing.
     ///
     /// # Errors
-    /// An error if the caller lacks a privilege, or the kernel lacks a feature that the programs need.
+    /// Fails if the caller lacks a privilege, or the kernel lacks a feature that the programs need.
     pub fn open() -> Result<Self, BpfError> {
         let types = kernel_types()?;
         let mut object = Object::load(OBJECT, types, &[], &[])?;
@@ -85,7 +85,7 @@ impl CallCounts {
     /// Starts counting the calls of processes that this process starts from now on.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Fails with the kernel's error.
     pub fn follow_children(&self) -> io::Result<()> {
         self.processes.put(std::process::id(), FOLLOWED)
     }

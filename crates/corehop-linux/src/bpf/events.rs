@@ -125,7 +125,7 @@ const EVENT_WORDS: usize = (1 << EVENT_SHIFT) / 8;
 const PLACES_SHIFT: u32 = 17;
 /// The largest size of the lists of all CPUs together, as a power of two.
 const MOST_SHIFT: u32 = 27;
-/// The count at which nothing is recorded.
+/// The event count that makes the BPF programs record nothing.
 const STOPPED: u64 = 1 << 62;
 
 /// The programs and their lists, which are removed on drop.
@@ -147,7 +147,7 @@ impl Events {
     /// names them.
     ///
     /// # Errors
-    /// An error if the kernel has no BTF, the caller lacks a privilege, or none of the tracepoints exists.
+    /// Fails if the kernel has no BTF, the caller lacks a privilege, or none of the tracepoints exists.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
         Self::open_with(kernel_types()?, cpus)
     }
@@ -155,7 +155,7 @@ impl Events {
     /// Loads the programs with type information that has already been read.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
+    /// Fails with the errors of [`open`](Self::open).
     pub fn open_with(types: &Btf, cpus: &CpuList) -> Result<Self, BpfError> {
         let probes = PROBES.map(|(tracepoint, _)| (format!("hop_{tracepoint}"), tracepoint));
         Self::with(types, cpus, PLACES_SHIFT, probes)
@@ -164,7 +164,7 @@ impl Events {
     /// Loads only the program of [`KernelEventKind::Switch`], so that a CPU's list lasts many seconds.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
+    /// Fails with the errors of [`open`](Self::open).
     pub fn of_switches(cpus: &CpuList) -> Result<Self, BpfError> {
         let program = ("hop_sched_switch".to_owned(), "sched_switch");
         Self::with(kernel_types()?, cpus, PLACES_SHIFT, [program])
@@ -249,23 +249,23 @@ impl Events {
         events
     }
 
-    /// Lists of these CPUs with `1 << places_shift` entries each, without programs, so that a test controls the
+    /// Creates lists of these CPUs with `1 << places_shift` entries each, without programs, so that a test controls the
     /// counts.
     #[cfg(test)]
     pub(crate) fn by_hand(cpus: &CpuList, places_shift: u32) -> Result<Self, BpfError> {
         Self::without_programs(kernel_types()?, cpus, places_shift)
     }
 
-    /// Sets the count of a CPU; returns the earlier count.
+    /// Sets the event count of a CPU; returns the earlier count.
     pub(crate) fn set_count(&self, cpu: u32, count: u64) -> u64 {
         self.heads.word(cpu as usize * HEAD_WORDS).swap(count, Ordering::AcqRel)
     }
 
-    /// Returns the times of entering and leaving a program, in nanoseconds: from the end of one event to the begin of
-    /// the next with nothing in between, while `run` makes threads switch.
+    /// Returns the times that the kernel takes to leave one BPF program and enter the next, in nanoseconds, while `run`
+    /// makes threads switch. Each time lies between two programs at one switch.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
+    /// Fails with the errors of [`open`](Self::open).
     pub fn residual(cpus: &CpuList, run: impl FnOnce()) -> Result<Vec<f64>, BpfError> {
         let twice = ["hop_first", "hop_second"].map(|name| (name.to_owned(), "sched_switch"));
         let events = Self::with(kernel_types()?, cpus, 13, twice)?;

@@ -10,25 +10,25 @@ use aya_obj::generated::{BPF_ALU, BPF_ALU64, BPF_MOV, bpf_insn};
 
 use super::BpfError;
 
-/// The compiled questions of `bpf/facts.bpf.c`.
+/// The compiled functions of `bpf/facts.bpf.c`, each of which asks one question about the kernel's types.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/facts.bpf.o");
 
-/// The answers of one kernel.
+/// The answers of one kernel to corehop's questions about its types.
 #[derive(Debug)]
 pub struct Facts {
     object: Object,
 }
 
 impl Facts {
-    /// Returns the answers of `types` to all questions of corehop.
+    /// Returns the answers of the type information `types` to all questions of corehop.
     ///
     /// # Errors
-    /// An error if the types lack something that a question must assume.
+    /// Fails if the types lack something that a question must assume.
     pub fn of(types: &Btf) -> Result<Self, BpfError> {
         Self::asked_in(OBJECT, types)
     }
 
-    /// The answers of `types` to the questions in the object file `bytes`.
+    /// The answers of the type information `types` to the questions in the object file `bytes`.
     pub(super) fn asked_in(bytes: &[u8], types: &Btf) -> Result<Self, BpfError> {
         let malformed = |reason: String| BpfError::Malformed { reason };
         let mut object = Object::parse(bytes).map_err(|error| malformed(error.to_string()))?;
@@ -36,13 +36,13 @@ impl Facts {
         Ok(Self { object })
     }
 
-    /// The instructions of a function; `None` if there is no such function.
+    /// The instructions of the function with this name; `None` if the object has no such function.
     pub(super) fn instructions(&self, function: &str) -> Option<&[bpf_insn]> {
         let mut all = self.object.functions.values();
         all.find(|it| it.name == function).map(|it| it.instructions.as_slice())
     }
 
-    /// Returns the answer to a question; `None` if the types lack its subject.
+    /// Returns the answer to a question; `None` if the types lack the subject of the question.
     pub fn answer(&self, question: &str) -> Option<u32> {
         let first = self.instructions(question)?.first()?;
         // Set a register to a number, in either width; a call where there is no answer.

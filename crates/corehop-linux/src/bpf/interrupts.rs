@@ -209,7 +209,7 @@ impl InterruptCounters {
     /// names them.
     ///
     /// # Errors
-    /// An error if the kernel has no BTF, the caller lacks a privilege, or none of the tracepoints exists.
+    /// Fails if the kernel has no BTF, the caller lacks a privilege, or none of the tracepoints exists.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
         Self::open_with(kernel_types()?, cpus)
     }
@@ -217,7 +217,7 @@ impl InterruptCounters {
     /// Starts counting with type information that has already been read.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
+    /// Fails with the errors of [`open`](Self::open).
     pub fn open_with(types: &Btf, cpus: &CpuList) -> Result<Self, BpfError> {
         let cpus = cpus.iter().last().map_or(1, |Cpu(highest)| highest + 1);
         let mut object = Object::load(OBJECT, types, &[("corehop_irqs", cpus)], &[])?;
@@ -249,7 +249,7 @@ impl InterruptCounters {
     /// allocation.
     ///
     /// # Panics
-    /// For a CPU above those for which the counters were opened.
+    /// Panics for a CPU above those for which the counters were opened.
     #[inline]
     pub fn read(&self, Cpu(cpu): Cpu) -> InterruptCounts {
         assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
@@ -261,7 +261,7 @@ impl InterruptCounters {
     /// are not counted.
     ///
     /// # Panics
-    /// For a CPU above those for which the counters were opened.
+    /// Panics for a CPU above those for which the counters were opened.
     #[inline]
     pub fn is_busy(&self, Cpu(cpu): Cpu) -> Option<bool> {
         assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
@@ -282,7 +282,7 @@ impl InterruptCounters {
     /// Returns the kernel's information about each program, by tracepoint.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Fails with the kernel's error.
     pub fn programs(&self) -> std::io::Result<Vec<(&'static str, ProgramInfo)>> {
         let info = |name: &str| self.object.info(&format!("hop_{name}"));
         self.probes.iter().map(|&(name, _)| Ok((name, info(name)?))).collect()

@@ -80,7 +80,7 @@ pub enum BpfError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel was built without.
+    /// The kernel was built without the system call bpf(2).
     #[error("this kernel has no bpf(2) ({source}): use a kernel with CONFIG_BPF_SYSCALL=y")]
     NoBpf {
         /// The kernel's error.
@@ -96,10 +96,10 @@ pub enum BpfError {
         /// The log of the verifier.
         log: String,
     },
-    /// An object of corehop cannot be loaded, which is a bug in corehop.
+    /// A BPF object file of corehop cannot be loaded, which is a bug in corehop.
     #[error("a BPF object cannot be loaded: {reason}")]
     Malformed {
-        /// The fault with the object.
+        /// The fault in the object file.
         reason: String,
     },
     /// The kernel refused a request for another reason.
@@ -137,7 +137,7 @@ impl BpfError {
 /// Returns the running kernel's type information, which is read once because reading takes some ten milliseconds.
 ///
 /// # Errors
-/// An error if the type information cannot be read, or has a newer format.
+/// Fails if the type information cannot be read, or has a newer format.
 pub fn kernel_types() -> Result<&'static Btf, BpfError> {
     static READ: Mutex<Option<&'static Btf>> = Mutex::new(None);
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +153,7 @@ pub fn kernel_types() -> Result<&'static Btf, BpfError> {
 /// Parses type information in the format that the kernel exports.
 ///
 /// # Errors
-/// An error if the type information is damaged, or has a newer format.
+/// Fails if the type information is damaged, or has a newer format.
 pub fn parse_types(bytes: &[u8]) -> Result<Btf, BpfError> {
     Btf::parse(bytes, Endianness::default()).map_err(|source| BpfError::BadBtf { source })
 }
@@ -176,7 +176,7 @@ impl ArrayMapping {
         Mapped::shared(fd, bytes, WRITABLE).map(Self)
     }
 
-    /// Returns the number of words.
+    /// Returns the number of words in the array.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.bytes() / 8
@@ -190,7 +190,7 @@ impl ArrayMapping {
     /// Returns the current values of the `N` words from `first` on, by loads without a system call.
     ///
     /// # Panics
-    /// If the words are beyond the end of the array.
+    /// Panics if the words are beyond the end of the array.
     #[inline]
     pub fn words<const N: usize>(&self, first: usize) -> [u64; N] {
         let inside = first.checked_add(N).is_some_and(|end| end <= self.len());
@@ -205,7 +205,7 @@ impl ArrayMapping {
     /// Returns one word, which may be changed.
     ///
     /// # Panics
-    /// If the word is beyond the end of the array.
+    /// Panics if the word is beyond the end of the array.
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len(), "word {index} of {}", self.len());
         // SAFETY: inside of the mapping and aligned; alive as long as self.
@@ -230,7 +230,7 @@ impl RunTimeStatistics {
     /// Starts the counting. Dropping the value stops the counting, unless another user still needs the counts.
     ///
     /// # Errors
-    /// An error if the caller lacks `CAP_SYS_ADMIN`.
+    /// Fails if the caller lacks `CAP_SYS_ADMIN`.
     pub fn begin() -> Result<Self, BpfError> {
         let statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime);
         statistics.map(|fd| Self { _fd: fd }).map_err(|error| {

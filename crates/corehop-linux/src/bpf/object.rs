@@ -30,7 +30,7 @@ impl Object {
     /// of maps, and `constants` the values of `const volatile u32` variables.
     ///
     /// # Errors
-    /// An error if the caller lacks a privilege, or the kernel has too little memory.
+    /// Fails if the caller lacks a privilege, or the kernel has too little memory.
     pub fn load(
         bytes: &[u8],
         types: &Btf,
@@ -51,8 +51,8 @@ impl Object {
     /// Runs the program `program` at the tracepoint `tracepoint` from now on.
     ///
     /// # Errors
-    /// An error if the kernel lacks the tracepoint or a field, the verifier rejects the program, or the caller lacks
-    /// a privilege.
+    /// Fails if the kernel lacks the tracepoint or a field, the verifier rejects the program, or the caller lacks a
+    /// privilege.
     pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), BpfError> {
         let found = self.loaded(program, tracepoint, types)?;
         found.attach().map_err(|error| of_program(program, tracepoint, error))?;
@@ -62,7 +62,7 @@ impl Object {
     /// Runs the program `program` at the tracepoint `tracepoint` until the returned attachment is dropped.
     ///
     /// # Errors
-    /// The errors of [`attach`](Self::attach).
+    /// Fails with the errors of [`attach`](Self::attach).
     pub fn attach_for_now(
         &mut self,
         program: &str,
@@ -93,7 +93,7 @@ impl Object {
     /// Maps the memory of an array.
     ///
     /// # Errors
-    /// An error if the kernel has too little memory.
+    /// Fails if the kernel has too little memory.
     pub fn show(&self, map: &str) -> Result<ArrayMapping, BpfError> {
         let Some(Map::Array(data)) = self.ebpf.map(map) else { return Err(lacks(map)) };
         let info = data.info().map_err(of_map)?;
@@ -105,7 +105,7 @@ impl Object {
     /// Takes a hash map out of the object; each map can be taken once.
     ///
     /// # Errors
-    /// An error if there is no map of that name, or its keys or values have another size.
+    /// Fails if there is no map of that name, or its keys or values have another size.
     pub fn take_table<K: Pod, V: Pod>(&mut self, map: &str) -> Result<BpfTable<K, V>, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(BpfTable { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
@@ -114,7 +114,7 @@ impl Object {
     /// Takes a ring out of the object; each ring can be taken once.
     ///
     /// # Errors
-    /// An error if there is no ring of that name, or the kernel has too little memory to map it.
+    /// Fails if there is no ring of that name, or the kernel has too little memory to map it.
     pub fn take_ring(&mut self, map: &str) -> Result<BpfRingBuffer, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(BpfRingBuffer { ring: RingBuf::try_from(found).map_err(of_map)? })
@@ -123,7 +123,7 @@ impl Object {
     /// Returns the kernel's information about an attached program.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Fails with the kernel's error.
     pub fn info(&self, program: &str) -> io::Result<ProgramInfo> {
         let found = self.ebpf.program(program).map(Program::fd);
         let fd = found.ok_or_else(|| io::Error::other(lacks(program)))?;
@@ -147,7 +147,7 @@ impl<K: Pod, V: Pod> BpfTable<K, V> {
     /// Stores `value` under `key`, replacing an earlier value.
     ///
     /// # Errors
-    /// `E2BIG` if the table is full.
+    /// Fails with `E2BIG` if the table is full.
     pub fn put(&self, key: K, value: V) -> io::Result<()> {
         self.locked().insert(key, value, 0).map_err(of_call)
     }
@@ -165,7 +165,7 @@ impl<K: Pod, V: Pod> BpfTable<K, V> {
     /// Returns all keys with their values, while the table may change.
     ///
     /// # Errors
-    /// The kernel's error if the table can no longer be read.
+    /// Fails with the kernel's error if the table can no longer be read.
     pub fn all(&self) -> io::Result<Vec<(K, V)>> {
         self.locked().iter().collect::<Result<_, _>>().map_err(of_call)
     }

@@ -31,7 +31,7 @@ use corehop_system::proc;
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
 pub const NAME: &str = "corehop_min";
 
-/// The kernel's folder for the class.
+/// The kernel's folder for the class `sched_ext`.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// The kernel's type of a scheduler table: kernel-internal data, and `struct sched_ext_ops`.
 const TABLE: &str = "bpf_struct_ops_sched_ext_ops";
@@ -52,7 +52,7 @@ const TO_BE_REPLACED: i32 = i32::MAX;
 /// The reason why a scheduler cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum SchedExtError {
-    /// The kernel was built without the class, or is too old.
+    /// The kernel was built without the class `sched_ext`, or is too old.
     #[error(
         "this kernel ({release}) has no sched_ext: boot a kernel of Linux 6.12 or later built with \
          CONFIG_SCHED_CLASS_EXT=y (`grep SCHED_CLASS_EXT /boot/config-$(uname -r)` says whether \
@@ -62,7 +62,7 @@ pub enum SchedExtError {
         /// The running kernel's release.
         release: String,
     },
-    /// Another scheduler is loaded, and there can only be one.
+    /// Another `sched_ext` scheduler is loaded, and the kernel accepts only one at a time.
     #[error(
         "the sched_ext scheduler `{name}` is loaded already, and a kernel takes one at a time: \
          stop the program that has loaded it, or end it with `echo S >/proc/sysrq-trigger` as root"
@@ -71,7 +71,7 @@ pub enum SchedExtError {
         /// The name of the other scheduler.
         name: String,
     },
-    /// The kernel's table differs from the layout that corehop knows.
+    /// The kernel's scheduler table differs from the layout that corehop knows.
     #[error("unknown version of sched_ext in this kernel ({0}): a newer corehop may support it")]
     Unknown(String),
     /// bpf(2) failed.
@@ -79,8 +79,8 @@ pub enum SchedExtError {
     Bpf(#[from] BpfError),
 }
 
-/// Returns the state of the class in the kernel's words (`enabled`, `disabled`, or a transition); `None` if the
-/// kernel has no such class.
+/// Returns the state of the class `sched_ext` in the kernel's words (`enabled`, `disabled`, or a transition); `None` if
+/// the kernel has no such class.
 pub fn state() -> Option<String> {
     word(Path::new(SCHED_EXT), "state")
 }
@@ -114,7 +114,7 @@ impl SchedulerAttachment {
 /// Loads the scheduler [`NAME`]. The caller needs root, or `CAP_BPF` with `CAP_PERFMON` and `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// An error if the kernel has no such class, another scheduler of the class is loaded, or the caller lacks a
+/// Fails if the kernel has no class `sched_ext`, another scheduler of the class is loaded, or the caller lacks a
 /// privilege.
 pub fn load() -> Result<SchedulerAttachment, SchedExtError> {
     if state().is_none() {
@@ -139,7 +139,7 @@ pub fn load() -> Result<SchedulerAttachment, SchedExtError> {
     Ok(SchedulerAttachment { _link: link, _table: table })
 }
 
-/// The error of a refused load; another process may have loaded a scheduler meanwhile.
+/// The error for a load that the kernel refused; another process may have loaded a scheduler meanwhile.
 fn refusal(source: io::Error) -> SchedExtError {
     if source.raw_os_error() == Some(libc::EBUSY) {
         return SchedExtError::Taken { name: loaded_name().unwrap_or_else(|| "?".to_owned()) };
@@ -162,7 +162,8 @@ struct SchedulerTypes {
 }
 
 impl SchedulerTypes {
-    /// Builds the form for a kernel with these types; otherwise returns the fact that differs from the known layout.
+    /// Builds the scheduler for a kernel with these types; if a type differs from the known layout, the error names the
+    /// difference.
     fn of(types: &Btf) -> Result<Self, String> {
         let number = |name: &str, kind| {
             types.id_by_type_name_kind(name, kind).map_err(|error| error.to_string())
@@ -191,7 +192,7 @@ impl SchedulerTypes {
         Ok(Self { table_id, functions_id, select_cpu, unnamed, select_cpu_offset })
     }
 
-    /// The table with the program `select_cpu`.
+    /// The bytes of the scheduler table with the program `select_cpu`.
     fn value(&self, select_cpu: RawFd) -> Vec<u8> {
         let mut value = self.unnamed.clone();
         let descriptor = u64::from(select_cpu.cast_unsigned()).to_ne_bytes();
@@ -238,7 +239,7 @@ mod tests {
     }
 
     /// A kernel with a table of 48 bytes: 16 bytes of kernel-internal data, 8 of the function `first`, and a name of
-    /// 24. The function that finds an idle CPU has the number 8.
+    /// 24. The function that finds an idle CPU has the type number 8.
     fn kernel_with_sched_ext(first: &str) -> Btf {
         let words = ["char", "select_cpu", "dequeue", "name", FUNCTIONS, "common", "data", TABLE];
         let text = format!("\0{}\0{IDLE_CPU_NEAR}\0", words.join("\0"));

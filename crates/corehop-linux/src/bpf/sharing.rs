@@ -30,7 +30,7 @@ use super::{ArrayMapping, BpfError, configured_cpus, kernel_types};
 /// The compiled programs of `bpf/sharing.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sharing.bpf.o");
 
-/// The limit for numbers of system calls.
+/// System call numbers must be below this limit.
 const NUMBERS: u32 = 512;
 /// The map value of a process that is counted, from `bpf/processes.h`.
 const COUNTED: u32 = 2;
@@ -43,7 +43,8 @@ pub struct WakeGraph {
     object: Mutex<Object>,
     processes: BpfTable<u32, u32>,
     pairs: BpfTable<[u32; 2], u64>,
-    /// Waits and wakes, keyed by address and by thread ID (upper half) with process ID (lower half).
+    /// The numbers of futex waits and futex wakes, keyed by address and by thread ID (upper half) with process ID
+    /// (lower half).
     words: BpfTable<[u64; 2], [u64; 2]>,
     lost: ArrayMapping,
     handlers: ArrayMapping,
@@ -52,8 +53,8 @@ pub struct WakeGraph {
     cpus: usize,
 }
 
-/// The programs that count wake-ups. The ends of handlers are attached first, so that no end is missed whose begin
-/// was seen.
+/// The programs that count wake-ups. corehop attaches the programs for the ends of handlers first, so that it misses no
+/// end of a handler whose begin it saw.
 const WAKES: [(&str, &str); 7] = [
     ("hop_device_end", "irq_handler_exit"),
     ("hop_timer_end", "hrtimer_expire_exit"),
@@ -70,7 +71,7 @@ pub struct WakeUpAttachment {
     _programs: Vec<Attachment>,
 }
 
-/// The numbers of system calls while they were counted.
+/// The numbers of system calls that ended while corehop counted calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Calls {
     /// All system calls of the host.
@@ -83,7 +84,7 @@ impl WakeGraph {
     /// Loads the programs; no process is followed yet.
     ///
     /// # Errors
-    /// An error if the caller lacks a privilege, or the kernel lacks a feature that the programs need.
+    /// Fails if the caller lacks a privilege, or the kernel lacks a feature that the programs need.
     pub fn open() -> Result<Self, BpfError> {
         let types = kernel_types()?;
         let mut object = Object::load(OBJECT, types, &[], &[])?;
@@ -106,7 +107,7 @@ impl WakeGraph {
     /// Counts wake-ups between the threads of followed processes until the returned value is dropped.
     ///
     /// # Errors
-    /// An error if the kernel lacks a tracepoint.
+    /// Fails if the kernel lacks a tracepoint.
     pub fn count_wakes(&self) -> Result<WakeUpAttachment, BpfError> {
         let (types, mut object) = (kernel_types()?, self.object());
         // A handler that ran when counting ended last has ended since.
@@ -120,7 +121,7 @@ impl WakeGraph {
     /// Follows a process, and the processes that it starts from now on.
     ///
     /// # Errors
-    /// The kernel's error if more than 16,384 processes are followed.
+    /// Fails with the kernel's error if more than 16,384 processes are followed.
     pub fn follow(&self, process: u32) -> io::Result<()> {
         match self.processes.get(process) {
             Some(_) => Ok(()),
@@ -136,7 +137,7 @@ impl WakeGraph {
     /// Returns the followed processes.
     ///
     /// # Errors
-    /// The kernel's error if the map can no longer be read.
+    /// Fails with the kernel's error if the map can no longer be read.
     pub fn processes(&self) -> io::Result<Vec<u32>> {
         Ok(self.processes.all()?.into_iter().map(|(process, _)| process).collect())
     }
@@ -152,10 +153,10 @@ impl WakeGraph {
         }
     }
 
-    /// Counts calls until the returned attachment is dropped.
+    /// Counts system calls until the returned attachment is dropped.
     ///
     /// # Errors
-    /// An error if the kernel lacks the tracepoint.
+    /// Fails if the kernel lacks the tracepoint.
     pub fn count_calls(&self) -> Result<Attachment, BpfError> {
         self.object().attach_for_now("hop_finished", "sys_exit", kernel_types()?)
     }
@@ -167,16 +168,16 @@ impl WakeGraph {
     /// Counts the futex calls of followed processes until the returned attachment is dropped.
     ///
     /// # Errors
-    /// An error if the kernel lacks the tracepoint.
+    /// Fails if the kernel lacks the tracepoint.
     pub fn count_locks(&self) -> Result<Attachment, BpfError> {
         self.object().attach_for_now("hop_futex", "sys_enter", kernel_types()?)
     }
 
-    /// Returns the futex calls since the last call. Do not use this while futex calls are counted, because some calls
-    /// might be missed.
+    /// Returns the futex calls since the last call. Do not call this function while futex calls are counted, because
+    /// some calls might be missed.
     ///
     /// # Errors
-    /// The kernel's error if the counts can no longer be read.
+    /// Fails with the kernel's error if the counts can no longer be read.
     pub fn take_words(&self) -> io::Result<Vec<WordUse>> {
         let all = self.words.all()?;
         for (word, _) in &all {
@@ -201,11 +202,11 @@ impl WakeGraph {
         all
     }
 
-    /// Returns the wake-ups so far by pair, in the times in which they were counted. Wake-ups in interrupts are not
-    /// included.
+    /// Returns the numbers of system calls that ended while calls were counted, so far. Returns the wake-ups by pair of
+    /// threads that happened while wake-ups were counted, so far.
     ///
     /// # Errors
-    /// The kernel's error if the counts can no longer be read.
+    /// Fails with the kernel's error if the counts can no longer be read.
     pub fn wakes(&self) -> io::Result<Vec<Contact>> {
         let all = self.pairs.all()?.into_iter().filter(|([waker, _], _)| *waker != 0);
         Ok(all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect())
@@ -249,7 +250,7 @@ mod tests {
         }
     }
 
-    /// Starts two processes that hand a byte to each other 200 times, after they read a line on stdin. A 0 on stdout
+    /// Starts two processes that pass a byte back and forth 200 times, after they read a line on stdin. A 0 on stdout
     /// shows that the processes have started.
     fn pair() -> Child {
         // The first twenty times each waits a little, so that the other one sleeps whichever the kernel prefers.

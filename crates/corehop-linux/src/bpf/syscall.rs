@@ -47,7 +47,7 @@ unsafe fn bpf(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<i32> {
 /// Calls bpf(2) for a command that opens a file descriptor.
 ///
 /// # Safety
-/// The conditions of [`bpf`]; `command` must return a new descriptor.
+/// The caller must meet the conditions of [`bpf`], and `command` must return a new descriptor.
 unsafe fn open(command: bpf_cmd, attr: &mut bpf_attr) -> io::Result<OwnedFd> {
     // SAFETY: passed on.
     let fd = unsafe { bpf(command, attr) }?;
@@ -101,8 +101,8 @@ fn write_name(field: &mut [std::ffi::c_char; 16], name: &str) {
     }
 }
 
-/// Creates a table of functions in the kernel: one value of the kernel type with the ID `type_id`. `btf` must be some
-/// type information, of which nothing is used.
+/// Creates a table of functions in the kernel: one value of the kernel type with the ID `type_id`. `btf` can be any
+/// valid type information, because the kernel uses none of its types.
 pub(super) fn create_struct_ops(
     name: &str,
     value: &[u8],

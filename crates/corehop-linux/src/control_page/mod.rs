@@ -73,7 +73,7 @@ impl std::fmt::Display for AbsenceMethod {
     }
 }
 
-/// The absences since the thread last checked: one, or several.
+/// The absences since the thread last checked: at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AbsenceNotice {
     /// The number of absences; 1 if unknown.
@@ -115,11 +115,12 @@ pub struct ControlSlot {
 }
 
 impl Notice {
-    /// Returns the best method for the calling thread, and why the better methods are not
-    /// available. `pages` are the control pages, or why there are none.
+    /// Returns the best method for the calling thread, and why the better methods are not available. `pages` holds the
+    /// control pages, or the reason why there are none.
     ///
     /// # Errors
-    /// The reasons of all methods; this never happens because every kernel has `getrusage(2)`.
+    /// Fails with the reasons of all methods if none is available, which never happens because every kernel has
+    /// `getrusage(2)`.
     pub fn best(pages: Result<&Arc<ControlPages>, &str>) -> Result<(Self, Vec<String>), String> {
         let mut why_not = Vec::new();
         for method in AbsenceMethod::ALL {
@@ -134,7 +135,7 @@ impl Notice {
     /// Prepares only the given method.
     ///
     /// # Errors
-    /// The reason why the host does not offer the method.
+    /// Fails with the reason why the host does not offer the method.
     pub fn at(
         method: AbsenceMethod,
         pages: Result<&Arc<ControlPages>, &str>,

@@ -16,10 +16,11 @@ use corehop_system::thread::set_affinity;
 /// The number of hand-overs per pass; each hand-over is two switches.
 const ROUNDS: u32 = 2_000;
 
-/// Measures the cost on `cpu`, with `goes` passes of each kind, each a few milliseconds long.
+/// Measures the cost of the control pages for thread switches on `cpu`, with `goes` passes of each kind, each a few
+/// milliseconds long.
 ///
 /// # Errors
-/// An error if pipes or threads are not available, or the error of the control pages.
+/// Fails if pipes or threads are not available, or with the error of the control pages.
 pub fn overhead(
     cpu: Cpu,
     goes: u32,
@@ -40,21 +41,21 @@ pub fn overhead(
 /// The additional time of a switch while threads are followed, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Longer {
-    /// The additional time between followed threads.
+    /// The additional time of a switch between followed threads.
     pub registered_ns: f64,
-    /// The additional time between threads that are not followed.
+    /// The additional time of a switch between threads that are not followed.
     pub unregistered_ns: f64,
 }
 
-/// The number of passes of each kind after a recording, and the hand-overs per pass: some 60 ms together.
+/// The number of passes of each kind after a recording, which take some 60 ms together.
 const SHORT_GOES: u32 = 8;
 const SHORT_ROUNDS: u32 = 400;
 
-/// Measures the cost on `cpu` with the pages that followed a program. The pages are removed by this call, because the
-/// measurement without them comes last.
+/// Measures by how much the pages that followed a program lengthen thread switches on `cpu`. The call removes the
+/// pages, because the measurement without pages comes last.
 ///
 /// # Errors
-/// An error if pipes or threads are not available, or the threads cannot be registered.
+/// Fails if pipes or threads are not available, or the threads cannot be registered.
 pub fn following(
     cpu: Cpu,
     pages: Arc<ControlPages>,
@@ -70,7 +71,7 @@ pub fn following(
     Ok(Longer { registered_ns: longer(registered_ns), unregistered_ns: longer(unregistered_ns) })
 }
 
-/// The run time of the program on `sched_switch`, per run, while registered threads switch.
+/// The run time of the BPF program on `sched_switch`, per run, while registered threads switch.
 fn program_time(
     cpu: Cpu,
     pages: &Arc<ControlPages>,

@@ -21,11 +21,11 @@ pub struct Presence {
 }
 
 impl Presence {
-    /// Starts the detection for the calling thread. Walks arm their own sequences. During a walk
-    /// this method detects nothing, and after a walk it reports an absence.
+    /// Starts the detection for the calling thread. Walks over working sets arm their own restartable sequences. During
+    /// a walk this method detects nothing, and after a walk it reports an absence.
     ///
     /// # Errors
-    /// The error of rseq(2).
+    /// Fails with the error of rseq(2).
     pub fn of_this_thread() -> io::Result<Self> {
         let rseq = Rseq::of_this_thread()?;
         rseq.arm_elsewhere();

@@ -26,7 +26,7 @@ impl ThreadSwitchRecords {
     /// Starts recording.
     ///
     /// # Errors
-    /// The reason why the kernel refuses, with the remedy.
+    /// Fails with the reason why the kernel refuses, with the remedy.
     pub fn of_this_thread() -> Result<Self, String> {
         let refused = |error: io::Error| {
             format!(

@@ -56,7 +56,7 @@ impl WitnessCounts {
 #[derive(Debug)]
 pub struct Attribution {
     source: CounterSource,
-    /// Whether the time that a thread has not run is only stolen time.
+    /// Whether the hypervisor stole all the time for which an awake thread did not run.
     not_run_is_stolen: bool,
 }
 
@@ -94,7 +94,7 @@ impl Attribution {
     /// calls, and allocates nothing. The per-CPU counts alone cost a few ns: see [`counters`](Self::counters).
     ///
     /// # Panics
-    /// For a CPU above those for which the source was opened.
+    /// Panics for a CPU above those for which the source was opened.
     pub fn read(&self, cpu: Cpu) -> WitnessCounts {
         let cpu = self.counters().map(|counters| counters.read(cpu));
         WitnessCounts { thread: ThreadCounts::read(), cpu }
@@ -112,7 +112,7 @@ impl Attribution {
         })
     }
 
-    /// Returns whether the time that a thread was awake but did not run is only stolen time.
+    /// Returns whether the hypervisor stole all the time for which an awake thread did not run.
     pub const fn not_run_is_stolen(&self) -> bool {
         self.not_run_is_stolen
     }

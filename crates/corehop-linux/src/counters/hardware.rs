@@ -116,7 +116,7 @@ impl Vendor {
 /// The read format: the whole group (8), and each value with its number (4), the time it was enabled (1) and the time
 /// it was counting (2).
 pub(super) const READ_FORMAT: u64 = 15;
-/// `PERF_EVENT_IOC_ID`: returns the number that identifies an event in what is read.
+/// `PERF_EVENT_IOC_ID`: returns the number that identifies an event in the data read from its group.
 const IOC_ID: u64 = 0x8008_2407;
 
 /// Opens an event of the calling thread, on every CPU it runs on, in the group of `leader`.
@@ -227,7 +227,7 @@ impl HardwareCounters {
     /// Starts counting all events that this processor supports.
     ///
     /// # Errors
-    /// An error if no event can be counted; reason and remedy are those of the first event.
+    /// Fails if no event can be counted; the error has the reason and the remedy for the first event.
     pub fn open() -> Result<Self, CounterError> {
         let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let mut counters =
@@ -244,8 +244,8 @@ impl HardwareCounters {
         Ok(counters)
     }
 
-    /// Adds an event to the last group, so that they count together. If the processor has no counter left, the event
-    /// gets its own group, so that the groups take turns.
+    /// Adds an event to the last group, so that all events of the group count together. If the processor has no counter
+    /// left, the event gets its own group, so that the groups take turns.
     fn add(&mut self, event: HardwareEvent, encoding: (u32, u64)) -> io::Result<()> {
         if let Some(group) = self.groups.last_mut() {
             match open_event(encoding, Some(group[0].fd.as_raw_fd())) {
@@ -341,7 +341,7 @@ impl<'a> GroupReading<'a> {
     }
 }
 
-/// The value extrapolated to all the time for which it was enabled.
+/// The counter value extrapolated from the time for which the event was counting to the time for which it was wanted.
 pub(super) fn scaled(value: u64, wanted_ns: u64, counted_ns: u64) -> Option<u64> {
     let product = u128::from(value) * u128::from(wanted_ns);
     let scaled = product.checked_div(u128::from(counted_ns))?;

@@ -45,8 +45,8 @@ fn an_answer_cut_short_at_any_byte_is_refused() {
     assert!(GroupReading::parse(&many).is_err());
 }
 
-/// The page of an event on counter 1 of 48 bits that users may read and that always counts. The
-/// bytes are the first 64 bytes in the layout of a 64-bit little-endian kernel.
+/// The mapped page of an event that always counts on counter 1, which has 48 bits and which users may read. The bytes
+/// are the first 64 bytes in the layout of a 64-bit little-endian kernel.
 fn recorded() -> [u8; 64] {
     let mut bytes = [0; 64];
     bytes[8..12].copy_from_slice(&6_u32.to_le_bytes()); // lock

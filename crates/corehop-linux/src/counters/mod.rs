@@ -13,7 +13,7 @@ pub mod attribution;
 /// The reason why a counter cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CounterError {
-    /// This host does not offer the counter, or not to this user.
+    /// This host does not offer the counter, or denies it to this user.
     #[error("{what} not available: {reason}; {remedy}")]
     Unavailable {
         /// The name of the counter.

@@ -28,7 +28,8 @@ pub struct ThreadCounts {
     /// The number of times the thread was preempted.
     pub involuntary_switches: u64,
     /// The time for which the thread ran, in ns. The time includes interrupts, unless the kernel accounts for them
-    /// (CONFIG_IRQ_TIME_ACCOUNTING). In a guest whose hypervisor reports stolen time, it excludes stolen time.
+    /// (CONFIG_IRQ_TIME_ACCOUNTING). In a guest whose hypervisor reports stolen time, the CPU time excludes stolen
+    /// time.
     pub cpu_time_ns: u64,
 }
 
@@ -69,10 +70,10 @@ impl ThreadCounts {
         self.voluntary_switches + self.involuntary_switches
     }
 
-    /// For a difference over `wall` time, returns how long the thread was on its CPU without running, because the
-    /// hypervisor ran something else or, on kernels that account for them, interrupts were served. `None` if the
-    /// thread left its CPU, because it then also waited. Zero below a microsecond, because the two clocks are read
-    /// one after the other.
+    /// For a difference over `wall` time, returns how long the thread was on its CPU without running. During this time
+    /// the hypervisor ran something else, or the kernel served interrupts for which it accounts separately. Returns
+    /// `None` if the thread left its CPU, because the difference then includes waiting. Returns zero for less than a
+    /// microsecond, because the two clocks are read one after the other.
     pub fn not_run(&self, wall: Nanos) -> Option<Nanos> {
         let missing = wall.get().saturating_sub(self.cpu_time_ns);
         let missing = if missing < 1_000 { 0 } else { missing };
@@ -108,8 +109,9 @@ impl CpuTicks {
         }
     }
 
-    /// For a difference, returns the share of time that the CPU was busy, from 0 to 1. For an SMT sibling this is the
-    /// share of time that it competed for the core. `None` if not a single tick has passed.
+    /// For a difference, returns the share of time that the CPU was busy, from 0 to 1. For an SMT sibling, the result
+    /// is the share of time for which the sibling competed for the core. Returns `None` if not a single tick has
+    /// passed.
     pub fn busy_share(&self) -> Option<f64> {
         let total = self.busy + self.idle + self.steal;
         (total > 0).then(|| self.busy as f64 / total as f64)
@@ -126,7 +128,7 @@ impl CpuTimes {
     /// Reads the current times, in about 2 µs on a small machine; allocates.
     ///
     /// # Errors
-    /// An error if `/proc/stat` cannot be read or understood.
+    /// Fails if `/proc/stat` cannot be read or understood.
     pub fn read() -> Result<Self, CounterError> {
         Self::parse(&read_file("/proc/stat")?)
     }
@@ -134,7 +136,7 @@ impl CpuTimes {
     /// Parses the text of `/proc/stat`. Offline CPUs have no line.
     ///
     /// # Errors
-    /// An error if a CPU's line does not contain numbers, or there is no such line.
+    /// Fails if a CPU's line does not contain numbers, or there is no such line.
     pub fn parse(text: &str) -> Result<Self, CounterError> {
         let malformed =
             |found: &str| CounterError::Malformed { what: "/proc/stat", found: found.to_owned() };
@@ -184,7 +186,7 @@ impl InterruptTable {
     /// Reads the current table.
     ///
     /// # Errors
-    /// An error if `/proc/interrupts` cannot be read or understood.
+    /// Fails if `/proc/interrupts` cannot be read or understood.
     pub fn read() -> Result<Self, CounterError> {
         Self::parse(&read_file("/proc/interrupts")?)
     }
@@ -192,7 +194,7 @@ impl InterruptTable {
     /// Parses the text of `/proc/interrupts`.
     ///
     /// # Errors
-    /// An error if the first line does not name CPUs.
+    /// Fails if the first line does not name CPUs.
     pub fn parse(text: &str) -> Result<Self, CounterError> {
         let mut lines = text.lines();
         let header = lines.next().unwrap_or("");
@@ -246,7 +248,7 @@ impl SmiCounter {
     /// Opens the counter of `cpu`.
     ///
     /// # Errors
-    /// An error if the processor has no such counter, the kernel does not show it, or the caller lacks a privilege.
+    /// Fails if the processor has no such counter, the kernel does not show it, or the caller lacks a privilege.
     pub fn open(cpu: Cpu) -> Result<Self, CounterError> {
         Self::open_file(Path::new(&format!("/dev/cpu/{}/msr", cpu.0)))
     }
@@ -261,7 +263,7 @@ impl SmiCounter {
     /// Returns the number of SMIs since the processor was reset, modulo 2^32.
     ///
     /// # Errors
-    /// An error if the processor does not have the register.
+    /// Fails if the processor does not have the register.
     pub fn read(&self) -> Result<u32, CounterError> {
         let mut value = [0; 8];
         self.msr.read_exact_at(&mut value, MSR_SMI_COUNT).map_err(|error| no_msr(&error))?;

@@ -114,7 +114,7 @@ impl ThreadCounters {
     /// Checks that the events can be counted; no thread is counted yet.
     ///
     /// # Errors
-    /// An error if this processor's events are unknown, or cannot be counted on this host.
+    /// Fails if this processor's events are unknown, or cannot be counted on this host.
     pub fn open() -> Result<Self, CounterError> {
         let cpuinfo = proc::text("/proc/cpuinfo").unwrap_or_default();
         let encodings = encodings(&cpuinfo).ok_or_else(|| CounterError::Unavailable {
@@ -126,7 +126,8 @@ impl ThreadCounters {
         Self::with(encodings)
     }
 
-    /// Creates counters for these events. The events are tried on the calling thread.
+    /// Creates counters for these events. corehop first counts the events for the calling thread, to test whether they
+    /// can be counted.
     fn with(encodings: Encodings) -> Result<Self, CounterError> {
         CounterGroup::open(0, &encodings).map_err(|error| refused("llc_misses", &error))?;
         Ok(Self { encodings, groups: HashMap::new() })

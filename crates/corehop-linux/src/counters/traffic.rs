@@ -48,8 +48,7 @@ impl LlcCounters {
     /// Starts counting loads, stores and misses on `cpus`.
     ///
     /// # Errors
-    /// An error if loads and their misses cannot be counted, because such counters or the privilege
-    /// are missing.
+    /// Fails if loads and their misses cannot be counted, because such counters or the privilege are missing.
     pub fn open(cpus: &CpuList) -> Result<Self, CounterError> {
         let mut by_event = [const { Vec::new() }; EVENTS.len()];
         for (index, (name, config)) in EVENTS.into_iter().enumerate() {

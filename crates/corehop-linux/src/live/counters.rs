@@ -16,7 +16,7 @@ pub(crate) struct HostCounters {
     attribution: Option<Attribution>,
     /// The SMT siblings of every CPU with siblings.
     siblings: Vec<(Cpu, CpuList)>,
-    /// The processor's counters, or why there are none.
+    /// A description of the processor's counters, or the reason why there are none.
     hardware: String,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct EventCounts {
     pub(crate) switches: Option<u32>,
     /// The time stolen by the hypervisor, as far as the scheduler has noticed, in nanoseconds.
     pub(crate) steal_ns: Option<u64>,
-    /// Whether a sibling had a thread to run at any time in between.
+    /// Whether a sibling had a thread to run at any time between the two moments.
     pub(crate) sibling_busy: Option<bool>,
     /// Misses of the last-level cache.
     pub(crate) misses: Option<u64>,

@@ -36,7 +36,7 @@ impl JobMailbox {
         self.changed.notify_one();
     }
 
-    /// Waits for a state; `None` means that the phase has ended.
+    /// Waits for the job's state; `None` means that the phase has ended.
     fn take(&self) -> Option<Box<Runner>> {
         let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -121,7 +121,7 @@ impl Crew {
         self.slots.home.take().ok_or_else(panicked)
     }
 
-    /// The policy of the measured threads, and why it is not a better one.
+    /// The policy of the measured threads, and the reason why corehop could not use a better policy.
     pub(crate) fn policy(&self) -> &(SchedulingPolicy, Option<String>) {
         &self.policy
     }

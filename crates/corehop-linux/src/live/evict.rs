@@ -34,7 +34,7 @@ impl Eviction {
     /// Allocates a buffer of the size that the caches of `platform` need.
     ///
     /// # Errors
-    /// [`MemoryError`] if there is too little memory.
+    /// Fails with [`MemoryError`] if there is too little memory.
     pub(crate) fn new(platform: &Platform) -> Result<Self, MemoryError> {
         let mapping = Mapping::new(buffer_size(platform), Page::Transparent, None)?;
         let lines = mapping.length() as f64 / LINE as f64;

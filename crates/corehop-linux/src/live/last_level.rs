@@ -50,11 +50,11 @@ pub(super) struct BufferRetention {
 }
 
 impl LastLevelProbe {
-    /// Allocates a buffer of the size of the last level, at most [`MOST`], rounded down to a power
-    /// of two. `None` if the platform has no last level larger than twice its private caches.
+    /// Allocates a buffer of the size of the last level, at most [`MOST`], rounded down to a power of two. Returns
+    /// `None` if the platform has no last level larger than twice its private caches.
     ///
     /// # Errors
-    /// [`MemoryError`] if there is too little memory.
+    /// Fails with [`MemoryError`] if there is too little memory.
     pub(super) fn new(platform: &Platform, clock: TickClock) -> Result<Option<Self>, MemoryError> {
         let private = platform.largest_private_cache().map_or(0, Bytes::get);
         let near = (2 * private.max(1 << 20)).next_power_of_two();
@@ -67,8 +67,8 @@ impl LastLevelProbe {
         Ok(Some(Self { mapping, lines: size / LINE, near: near / LINE, clock }))
     }
 
-    /// Runs a probe in a separate thread on `cpu`. `None` if the thread could not run there, was
-    /// disturbed for too long, or cannot distinguish the last level from memory.
+    /// Runs a probe in a separate thread on `cpu`. Returns `None` if the thread could not run on `cpu`, was disturbed
+    /// for too long, or cannot distinguish the last level from memory.
     pub(super) fn probe(&mut self, cpu: Cpu) -> Option<BufferRetention> {
         let probe = move || {
             set_affinity([cpu]).ok()?;

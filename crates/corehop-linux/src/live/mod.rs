@@ -149,7 +149,7 @@ impl LiveMachine {
         }
     }
 
-    /// Whether FIFO may be tried on this host, or why not.
+    /// Checks whether the measured thread may try the policy FIFO on this host; the error is the reason why not.
     fn real_time(&self) -> Result<(), String> {
         if let Some(why) = &self.options.no_real_time {
             return Err(why.clone());

@@ -14,7 +14,7 @@ use corehop_system::thread::set_affinity;
 /// The number of round trips per pair, of which the fastest counts.
 const ROUNDS: u64 = 2_000;
 
-/// The offset of each CPU's counter to the first CPU's counter, in nanoseconds, and its bound.
+/// The offset of each CPU's counter to the first CPU's counter, in nanoseconds, and the bound of its error.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Offsets {
     of: BTreeMap<Cpu, (f64, f64)>,

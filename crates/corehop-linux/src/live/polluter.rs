@@ -32,7 +32,7 @@ impl Cursor {
     /// Starts at the first line of a new working set.
     ///
     /// # Errors
-    /// [`MemoryError`] if there is too little memory.
+    /// Fails with [`MemoryError`] if there is too little memory.
     pub(super) fn new(polluter: &Polluter, draw: &mut DrawStream) -> Result<Self, MemoryError> {
         let set = WorkingSet {
             pattern: polluter.pattern,
@@ -103,8 +103,8 @@ impl Preemptor {
     /// Parks a preemptor on `cpu`, under the ordinary policy.
     ///
     /// # Errors
-    /// [`MemoryError`] if there is too little memory for its working set, or the system starts no
-    /// more threads.
+    /// Fails with [`MemoryError`] if there is too little memory for the preemptor's working set, or the system starts
+    /// no more threads.
     pub(crate) fn park(polluter: &Polluter, cpu: Cpu, seed: u64) -> Result<Self, MemoryError> {
         let cursor = Cursor::new(polluter, &mut DrawStream::new(seed, 2000 + u64::from(cpu.0)))?;
         let orders = Arc::new(Orders::default());

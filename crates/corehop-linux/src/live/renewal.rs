@@ -15,7 +15,7 @@ use super::set::SetState;
 use crate::memory::{Mapping, MemoryError, available_memory};
 use crate::set_memory::SetMemory;
 
-/// The largest ballast; with the smallest, both are small compared with a machine's memory.
+/// The largest size of the ballast, which is small compared with a machine's memory.
 const MOST_BALLAST: u64 = 256 << 20;
 const LEAST_BALLAST: u64 = 1 << 20;
 /// The first random stream of a replicate, far from the streams of a run without replicates.
@@ -73,7 +73,8 @@ impl Renewal {
     /// Gives every set new memory in the order of a seed; another seed determines the size of the ballast.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] if there is too little memory, so that recorded samples are kept.
+    /// Fails with [`MachineError::Failed`] if there is too little memory; this error keeps the samples that are already
+    /// recorded.
     pub(super) fn begin(
         &mut self,
         sets: &mut [SetState],

@@ -30,8 +30,8 @@ pub(crate) struct ThreadResources {
 }
 
 impl ThreadResources {
-    /// Makes the calling thread a measured thread on `cpu`; returns its resources, its policy, and why the policy is
-    /// not a better one.
+    /// Makes the calling thread a measured thread on `cpu`; returns its resources, its policy, and the reason why a
+    /// better policy was not possible.
     pub(super) fn take(
         cpu: Cpu,
         real_time: Result<(), String>,

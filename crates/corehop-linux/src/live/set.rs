@@ -20,7 +20,7 @@ pub(crate) struct SetState {
     pub(super) lines: u64,
     pub(super) huge_share: f64,
     draw: DrawStream,
-    /// The cost of the time stamps between its chunks, once a measured thread has determined it.
+    /// The cost of the time stamps between the set's chunks, once a measured thread has determined this cost.
     pub(super) stamps: Option<StampCost>,
     /// The expected time of a cold touch, and of a flush, in nanoseconds.
     pub(super) cold_ns: f64,
@@ -38,7 +38,7 @@ const UNKNOWN_LINE_NS: f64 = 300.0;
 /// The longest time for reaching a steady state, in nanoseconds: half of the duty budget.
 const MOST_SETTLING_NS: f64 = BUDGET_NS / 2.0;
 
-/// The share of an earlier, longer time that is still expected after a shorter one.
+/// The share of the earlier expected time below which a new expected time never falls.
 const KEPT: f64 = 0.9;
 
 /// The expected time of a step that was expected to take `before` and took `latest` nanoseconds. Loads vary, and a
@@ -103,7 +103,7 @@ impl SetState {
     /// Takes new page frames in an order drawn from `draw`.
     ///
     /// # Errors
-    /// An error if there are no page frames.
+    /// Fails if there are no page frames.
     pub(super) fn renew_with(
         &mut self,
         set: &WorkingSet,
@@ -118,7 +118,7 @@ impl SetState {
     /// Keeps the page frames and takes another order, drawn from `draw`.
     ///
     /// # Errors
-    /// An error if code cannot be rewritten.
+    /// Fails if code cannot be rewritten.
     pub(super) fn reorder(
         &mut self,
         set: &WorkingSet,
@@ -130,7 +130,7 @@ impl SetState {
         Ok(())
     }
 
-    /// Adapts to other memory.
+    /// Prepares a walk over the new memory, and forgets what was measured for the earlier memory.
     fn meet(&mut self, set: &WorkingSet) {
         self.walk = walk(set, self.own_job, &self.memory);
         self.huge_share = if set.page == Page::Base { 0.0 } else { self.memory.huge_share() };
@@ -140,7 +140,7 @@ impl SetState {
     /// Takes new page frames, as before the first job.
     ///
     /// # Errors
-    /// An error if there are no page frames.
+    /// Fails if there are no page frames.
     pub(super) fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
         let renewed = self.memory.renew(&mut self.draw);
         renewed.map_err(|error| super::failed("taking fresh page frames", error))?;

@@ -174,7 +174,7 @@ impl<'a> Watcher<'a> {
 
 /// Consecutive readings of the counter.
 struct Readings {
-    /// A distance between two readings above this is a gap.
+    /// The distance between two readings above which the distance counts as a gap.
     threshold: Ticks,
     /// The shortest distance between two readings.
     reading: Ticks,
@@ -201,8 +201,8 @@ impl Readings {
         Ok(Self { threshold, reading, gaps, short: 0 })
     }
 
-    /// Reads the counter until it reaches `end`; returns the first and the last reading. `None` if there are more
-    /// gaps than can be stored.
+    /// Reads the counter until it reaches `end`; returns the first and the last reading. Returns `None` if there are
+    /// more gaps than can be stored.
     fn watch(&mut self, end: Ticks) -> Option<(Ticks, Ticks)> {
         self.gaps.clear();
         self.short = 0;

@@ -154,7 +154,7 @@ impl AbsenceFollower {
         Some((pages.others().into_iter().map(held).collect(), pages.idle_ns()))
     }
 
-    /// The time that threads of the program had each CPU, for CPUs with any such time.
+    /// Returns, by CPU, how long threads of the program ran on the CPU; CPUs on which none of them ran are left out.
     pub(super) fn ran(&self) -> Vec<(Cpu, u64)> {
         match self {
             Self::Pages(pages, ..) => pages.ran(),

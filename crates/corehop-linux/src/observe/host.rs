@@ -46,7 +46,7 @@ impl LiveHost {
     /// Starts or finds `target`, and follows its threads.
     ///
     /// # Errors
-    /// [`ObserveError`] if there is no such target or no method is available.
+    /// Fails with [`ObserveError`] if there is no such target or no method is available.
     pub fn begin(target: &Target, how: &How) -> Result<Self, ObserveError> {
         let (mut follower, why_not_bpf) = AbsenceFollower::at(how.method)?;
         let followed = ObservedTarget::begin(target, how.to_stderr, &mut follower)?;

@@ -61,7 +61,7 @@ pub enum ObserveError {
     /// The target does not exist.
     #[error("{what}: {source}")]
     NoTarget {
-        /// The target as named.
+        /// The target, as the user named it.
         what: String,
         /// The kernel's answer.
         source: io::Error,
@@ -69,7 +69,7 @@ pub enum ObserveError {
     /// The target exists, but the kernel does not allow following it.
     #[error("following {what}: {source}")]
     NotFollowed {
-        /// The target as named.
+        /// The target, as the user named it.
         what: String,
         /// The kernel's answer, with the remedy.
         source: io::Error,
@@ -110,7 +110,7 @@ pub type ProgramReceiver<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkE
 /// end with the counts of the threads.
 ///
 /// # Errors
-/// [`ObserveError`] if the target does not exist, no method is available, or `take` fails.
+/// Fails with [`ObserveError`] if the target does not exist, no method is available, or `take` fails.
 pub fn record(
     target: &Target,
     how: &How,

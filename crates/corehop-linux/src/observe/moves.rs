@@ -28,7 +28,7 @@ impl Moves {
     /// Checks that the supervisor of the moves works.
     ///
     /// # Errors
-    /// An error if the supervisor is stopped, because nothing would revert the moves if this process died.
+    /// Fails if the supervisor is stopped, because nothing would revert the moves if this process died.
     pub(crate) fn check(&self) -> Result<(), HostError> {
         self.guard.check().map_err(unwatched)
     }
@@ -37,8 +37,8 @@ impl Moves {
     /// supervisor expects a call every few seconds.
     ///
     /// # Errors
-    /// The errors of [`Self::check`], and an error if this process was silent for so long that its moves were
-    /// reverted.
+    /// Fails with the errors of [`Self::check`], and if this process was silent for so long that the supervisor
+    /// reverted its moves.
     pub(crate) fn beat(&self) -> Result<(), HostError> {
         self.guard.beat().map_err(unwatched)
     }

@@ -39,7 +39,7 @@ impl SwitchRecords {
     /// Opens the records, if the kernel allows the caller to record itself.
     ///
     /// # Errors
-    /// The kernel's error otherwise.
+    /// Fails with the kernel's error if the caller may not record itself.
     pub(super) fn new() -> io::Result<Self> {
         let _possible = SwitchRing::of_this_thread(1)?;
         let online = proc::text("/sys/devices/system/cpu/online")?;
@@ -119,7 +119,7 @@ impl SwitchRecords {
         self.history.lost
     }
 
-    /// The time that threads of the program had each CPU.
+    /// Returns, by CPU, how long threads of the program ran on the CPU.
     pub(super) fn ran(&self) -> Vec<(Cpu, u64)> {
         self.history.ran.iter().map(|(&cpu, &ns)| (Cpu(cpu), ns)).collect()
     }
@@ -135,7 +135,7 @@ struct History {
     names: HashMap<u32, String>,
     /// Threads that do not belong to the program.
     ignored: HashSet<u32>,
-    /// The time that the threads had each CPU.
+    /// The time for which the threads ran on each CPU, in nanoseconds.
     ran: BTreeMap<u32, u64>,
     lost: u64,
 }
@@ -145,7 +145,7 @@ struct AbsenceTracker {
     counts: ObservedThread,
     left: Option<ThreadSwitch>,
     back_ns: Option<u64>,
-    /// The CPU time up to the last departure.
+    /// The thread's CPU time up to its last departure.
     cpu_ns: u64,
 }
 

@@ -291,7 +291,7 @@ fn cpu_ns(usage: &libc::rusage) -> u64 {
 /// one runs.
 ///
 /// # Errors
-/// [`ObserveError::NoTarget`] if the program does not exist.
+/// Fails with [`ObserveError::NoTarget`] if the program does not exist.
 pub fn check_command(target: &Target) -> Result<(), ObserveError> {
     let Target::Command(words) = target else { return Ok(()) };
     let name = words.first().map_or(&b""[..], Argument::bytes);

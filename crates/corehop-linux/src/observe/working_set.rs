@@ -52,7 +52,7 @@ pub(crate) fn forget(pid: u32) -> bool {
     ProcEntry::process(pid).write("clear_refs", "1").is_ok()
 }
 
-/// The bytes in pages that a process has touched since then.
+/// Returns the number of bytes in pages that a process has touched since [`forget`].
 pub(crate) fn touched(pid: u32) -> Option<u64> {
     referenced(ProcEntry::process(pid).bytes("smaps_rollup").ok()?)
 }

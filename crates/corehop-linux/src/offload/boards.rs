@@ -99,7 +99,8 @@ fn create_in(base: &Path, wishes: &OffloadSettings, readers: Readers) -> Result<
     Err("is removed again and again by other processes".to_owned())
 }
 
-/// Creates and fills one board. `None` or "not found" if another run removed the board as stale before it was locked.
+/// Creates and fills one board. Returns `None` or "not found" if another run removed the board as stale before it was
+/// locked.
 fn create_new(
     base: &Path,
     wishes: &OffloadSettings,

@@ -86,7 +86,7 @@ fn name() -> String {
     format!("corehop_shim-{sum:016x}.so")
 }
 
-/// The link-free path of a library that can be preloaded from there.
+/// The link-free path of a library that the loader can preload from `path`.
 fn usable(path: &Path, readers: Readers) -> Result<PathBuf, String> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err("has no folder".to_owned());

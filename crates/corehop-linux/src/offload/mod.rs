@@ -144,7 +144,7 @@ impl Offload {
     /// Runs the program until it ends.
     ///
     /// # Errors
-    /// [`OffloadError`] if the program cannot be run, or not with off-load.
+    /// Fails with [`OffloadError`] if the program cannot be run, or cannot be run with off-load.
     pub fn run(&self) -> Result<OffLoadOutcome, OffloadError> {
         started::run(self)
     }

@@ -39,8 +39,8 @@ pub struct OffLoadOutcome {
     pub coverage: Option<Vec<CallCoverage>>,
 }
 
-/// The shortest time over which the clocks are compared before the program begins, which gives a rate accurate to a
-/// few parts in ten thousand. The times in the answer use a comparison over the whole run.
+/// The shortest time over which the clocks are compared before the program begins, which gives a rate accurate to a few
+/// parts in ten thousand. The times that corehop reports use a comparison over the whole run.
 const PACE: Duration = Duration::from_millis(1);
 
 /// The signals that are passed on to the program.

@@ -270,7 +270,7 @@ mod tests {
         Some((Recorder { events, offsets, known, stop: Stop::default() }, cpus))
     }
 
-    /// Task sets with these numbers of tasks, in this order.
+    /// Creates task sets with these numbers of tasks, in this order.
     fn sets(counts: &[usize]) -> Tasks {
         let platform = discover(&SysRoot::live()).unwrap();
         let of = |count: usize| {

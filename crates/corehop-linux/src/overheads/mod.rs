@@ -53,12 +53,12 @@ pub(crate) type OverheadReceiver<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bo
 pub(crate) type RunSets<'a> =
     dyn FnMut(&Tasks, &Arc<Events>, &mut dyn Sink) -> Result<RunEnd, MachineError> + 'a;
 
-/// Measures the overheads of a plan. From threads this takes less than five seconds, plus a fifth of a second for
-/// each pair of CPUs. In the kernel it measures while `run` runs the task sets, or while two threads cause the
-/// events.
+/// Measures the overheads of a plan. The measurement from threads takes less than five seconds, plus a fifth of a
+/// second for each pair of CPUs. The measurement in the kernel lasts while `run` runs the task sets, or while two
+/// threads cause the events.
 ///
 /// # Errors
-/// [`MachineError`] if a thread cannot be pinned, a task set cannot be run, or `take` fails.
+/// Fails with [`MachineError`] if a thread cannot be pinned, a task set cannot be run, or `take` fails.
 pub(crate) fn overheads(
     plan: &Overheads,
     run: &mut RunSets<'_>,

@@ -23,15 +23,17 @@ pub(super) struct KernelFacts {
 /// The measured durations in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Durations {
-    /// The times from entering the scheduler to its decision, if one of the threads is left, chosen or kept.
+    /// The times from entering the scheduler to its decision, for decisions that leave, choose or keep one of the
+    /// process's threads.
     pub(super) scheduling: Vec<f64>,
     /// The times from the decision to leaving the scheduler in the other thread.
     pub(super) switch: Vec<f64>,
     /// The times of the tick's handler, its interrupt and the softirqs that it raised.
     pub(super) tick: Vec<f64>,
-    /// The times of a timer handler that woke one of the threads, including its interrupt.
+    /// The times of a timer handler that woke one of the process's threads, including its interrupt.
     pub(super) release: Vec<f64>,
-    /// The times from the due time of such a timer to the begin of its interrupt.
+    /// The times from the due time of a timer that woke one of the process's threads to the begin of the timer's
+    /// interrupt.
     pub(super) event_latency: Vec<f64>,
     /// The times from sending an interrupt to its begin on the other CPU, by pair.
     pub(super) interprocessor: BTreeMap<(Cpu, Cpu), Vec<f64>>,
@@ -96,7 +98,7 @@ enum FrameKind {
     Switching { ours: bool },
     /// The local timer's interrupt, with its finished handlers and the softirqs that it raised.
     Timer { handlers: Vec<HandlerSpan>, raised: u32 },
-    /// A timer's handler, and whether it woke one of the threads.
+    /// A timer's handler, and whether it woke one of the process's threads.
     Handler { woke: bool },
     /// Any other activity.
     Other,
@@ -335,7 +337,8 @@ impl Signal {
     }
 }
 
-/// The times from sending to begin. Several sends before a begin are one interrupt; the first counts.
+/// The times from sending an interrupt to its begin, by pair of CPUs. Several sends before a begin are one interrupt;
+/// the first counts.
 fn pairs(mut signals: Vec<Signal>) -> BTreeMap<(Cpu, Cpu), Vec<f64>> {
     signals.sort_by(|a, b| a.at.total_cmp(&b.at));
     let mut waiting: BTreeMap<(Cpu, bool), Signal> = BTreeMap::new();

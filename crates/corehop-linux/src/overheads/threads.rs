@@ -27,8 +27,8 @@ const TICKS_FOR: Duration = Duration::from_millis(400);
 /// The number of threads that every measurement uses.
 pub(super) const TASKS: u32 = 2;
 
-/// The number of times that everything is measured again with new threads, so that what a thread draws when it starts
-/// is drawn again.
+/// The number of replicates. Each replicate measures everything with new threads, because a thread has random
+/// properties from its start on.
 const REPLICATES: u32 = 10;
 
 /// Measures all quantities on `cpus` until `stop` is set; takes less than two seconds, plus a tenth for each pair.
@@ -56,7 +56,7 @@ pub(super) fn measure(
     Ok(found)
 }
 
-/// Measures all quantities once, with its share of the repetitions.
+/// Measures all quantities once, with one replicate's share of the repetitions.
 fn measure_once<E: std::fmt::Display>(
     cpus: &CpuList,
     (clock, counters): (&TickClock, &Result<InterruptCounters, E>),

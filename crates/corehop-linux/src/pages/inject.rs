@@ -18,11 +18,11 @@ use corehop_system::supervisor::pidfd;
 const CALL: u64 = 0xcc_050f;
 const CALL_BITS: u64 = 0xff_ffff;
 
-/// Starts the command; returns it with the descriptor, or with the reason why there is none. The program runs in both
-/// cases.
+/// Starts the command; returns it with the descriptor of its memory, or with the reason why there is no descriptor. The
+/// program runs in both cases.
 ///
 /// # Errors
-/// The errors of [`Command::spawn`].
+/// Fails with the errors of [`Command::spawn`].
 pub(super) fn start(command: &mut Command) -> io::Result<(Child, io::Result<OwnedFd>)> {
     // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(|| ptrace(libc::PTRACE_TRACEME, 0, 0, 0).map(drop)) };

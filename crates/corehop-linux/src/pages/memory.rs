@@ -38,7 +38,7 @@ impl ProcessMemory {
     /// The memory of a process, without any areas yet.
     ///
     /// # Errors
-    /// An error if the process cannot be inspected.
+    /// Fails if the process cannot be inspected.
     pub(super) fn of(pid: u32) -> io::Result<Self> {
         let pagemap = ProcEntry::process(pid).open("pagemap")?;
         Ok(Self {
@@ -55,7 +55,7 @@ impl ProcessMemory {
     /// Registers new areas.
     ///
     /// # Errors
-    /// `ESRCH` if the process has ended or runs another program.
+    /// Fails with `ESRCH` if the process has ended or runs another program.
     pub(super) fn refresh(&mut self, uffd: &Uffd) -> io::Result<()> {
         uffd.check()?;
         // The number may have become another process's since the check. Its areas are refused by the kernel then, or
@@ -80,7 +80,7 @@ impl ProcessMemory {
     /// Protects pages in random regions.
     ///
     /// # Errors
-    /// `ESRCH` if the process has ended or runs another program.
+    /// Fails with `ESRCH` if the process has ended or runs another program.
     pub(super) fn explore(&mut self, uffd: &Uffd, sampler: &mut PageSampler) -> io::Result<()> {
         let begun = Instant::now();
         for _ in 0..MOST / 2 {
@@ -161,7 +161,7 @@ impl ProcessMemory {
     /// Removes all protection for exploration, starting around an address.
     ///
     /// # Errors
-    /// `ESRCH` if the process has ended or runs another program.
+    /// Fails with `ESRCH` if the process has ended or runs another program.
     pub(super) fn release_all(
         &mut self,
         address: u64,

@@ -112,7 +112,7 @@ pub(crate) struct PageSampling {
 /// Checks whether pages can be sampled on this host.
 ///
 /// # Errors
-/// [`PagesError`] with the remedy.
+/// Fails with [`PagesError`], which names the remedy.
 pub(crate) fn check() -> Result<(), PagesError> {
     let probe = uffd::Uffd::own().and_then(|_| {
         let pagemap = std::fs::File::open("/proc/self/pagemap")?;
@@ -129,7 +129,7 @@ pub(crate) fn check() -> Result<(), PagesError> {
 /// command still runs.
 ///
 /// # Errors
-/// The errors of [`Command::spawn`].
+/// Fails with the errors of [`Command::spawn`].
 pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Result<OwnedFd, PagesError>)> {
     let (child, descriptor) = inject::start(command)?;
     Ok((child, descriptor.map_err(PagesError::NotTaken)))
@@ -139,7 +139,7 @@ impl PageSampling {
     /// Samples the process `pid` by its `descriptor`, until the process runs another program.
     ///
     /// # Errors
-    /// An error if there is no handler.
+    /// Fails if the process has no handler of page faults.
     pub(crate) fn begin(
         pid: u32,
         descriptor: OwnedFd,
@@ -177,7 +177,7 @@ impl PageSampling {
     /// Returns the threads that were seen writing to common pages since the last call.
     ///
     /// # Errors
-    /// The reason why sampling has ended.
+    /// Fails with the reason why sampling has ended.
     pub(crate) fn take(&mut self) -> Result<Vec<DataSharing>, PagesError> {
         let mut heard = locked(&self.heard);
         if let Some(why) = heard.lost.take() {

@@ -26,7 +26,7 @@ fn with_message<T>(control: &mut ControlMessage, work: impl FnOnce(&mut libc::ms
 /// Sends a copy of `fd`.
 ///
 /// # Errors
-/// The errors of sendmsg(2).
+/// Fails with the errors of sendmsg(2).
 pub(super) fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
     let mut control = ControlMessage::default();
     with_message(&mut control, |message| {
@@ -46,7 +46,7 @@ pub(super) fn send(to: &UnixStream, fd: BorrowedFd<'_>) -> io::Result<()> {
 /// Waits for a descriptor.
 ///
 /// # Errors
-/// The errors of recvmsg(2), and an error if something else arrives.
+/// Fails with the errors of recvmsg(2), and if something other than a descriptor arrives.
 pub(super) fn receive(from: &UnixStream) -> io::Result<OwnedFd> {
     let mut control = ControlMessage::default();
     with_message(&mut control, |message| {

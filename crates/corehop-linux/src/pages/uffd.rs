@@ -55,7 +55,7 @@ impl Uffd {
     /// Prepares a descriptor that was obtained from a process. The call requests the features that sampling needs.
     ///
     /// # Errors
-    /// `EINVAL` if the kernel lacks a feature.
+    /// Fails with `EINVAL` if the kernel lacks a feature.
     pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
         let mut words = [API, FEATURES, 0];
         call(&fd, UFFDIO_API, words.as_mut_ptr())?;
@@ -65,7 +65,7 @@ impl Uffd {
     /// Opens a descriptor of this process, to test whether that is possible.
     ///
     /// # Errors
-    /// `EPERM` without the privilege, `EINVAL` or `ENOSYS` if the kernel lacks support.
+    /// Fails with `EPERM` without the privilege, or with `EINVAL` or `ENOSYS` if the kernel lacks support.
     pub(super) fn own() -> io::Result<Self> {
         // SAFETY: takes an integer.
         let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, FLAGS) };
@@ -79,7 +79,7 @@ impl Uffd {
     /// Allows pages in this range to be protected.
     ///
     /// # Errors
-    /// `EINVAL` if the kernel cannot protect the range, or it is no longer mapped.
+    /// Fails with `EINVAL` if the kernel cannot protect the range, or it is no longer mapped.
     pub(super) fn register(&self, (start, end): Range) -> io::Result<()> {
         let mut words = [start, end - start, REGISTER_WRITE_PROTECTION, 0];
         call(&self.0, UFFDIO_REGISTER, words.as_mut_ptr())
@@ -88,7 +88,8 @@ impl Uffd {
     /// Protects the present pages of a range.
     ///
     /// # Errors
-    /// `ENOENT` if the range is no longer mapped, `ESRCH` if the process has ended or runs another program.
+    /// Fails with `ENOENT` if the range is no longer mapped, or with `ESRCH` if the process has ended or runs another
+    /// program.
     pub(super) fn protect(&self, range: Range) -> io::Result<()> {
         self.set(range, PROTECT)
     }
@@ -96,7 +97,7 @@ impl Uffd {
     /// Removes the protection, and wakes the waiting threads.
     ///
     /// # Errors
-    /// `ESRCH` if the process has ended or runs another program. After any other error no thread waits.
+    /// Fails with `ESRCH` if the process has ended or runs another program. After any other error no thread waits.
     pub(super) fn release(&self, range: Range) -> io::Result<()> {
         match self.set(range, 0) {
             // It was unmapped meanwhile: who waits has to find out.
@@ -108,7 +109,7 @@ impl Uffd {
     /// Checks that the process still runs the program to which the descriptor belongs.
     ///
     /// # Errors
-    /// `ESRCH` if the process has ended or runs another program.
+    /// Fails with `ESRCH` if the process has ended or runs another program.
     pub(super) fn check(&self) -> io::Result<()> {
         // Only calls that protect and release tell that the memory is gone. This address is the lowest that may be mapped.
         match self.set((1 << 16, (1 << 16) + PAGE), 0) {
@@ -135,7 +136,7 @@ impl Uffd {
     /// The faults that wait for handling.
     ///
     /// # Errors
-    /// The errors of read(2).
+    /// Fails with the errors of read(2).
     pub(super) fn faults(&self) -> io::Result<Vec<PageFault>> {
         let mut messages = [Message::default(); 32];
         let bytes = size_of_val(&messages);
@@ -202,7 +203,7 @@ struct PageRange {
 /// The present pages of a range as runs, without huge pages; only the first 64 runs.
 ///
 /// # Errors
-/// `ENOTTY` before Linux 6.7; `ESRCH` or an empty list if the process has ended.
+/// Fails with `ENOTTY` before Linux 6.7. If the process has ended, fails with `ESRCH` or returns an empty list.
 pub(super) fn populated(pagemap: &File, (start, end): Range) -> io::Result<Vec<Range>> {
     let mut regions = [PageRange::default(); 64];
     let mut scan = PagemapScan {

@@ -39,7 +39,7 @@ impl ProcessTracker {
     /// Follows a process and its descendants.
     ///
     /// # Errors
-    /// An error if there is no such user process.
+    /// Fails if there is no such user process.
     pub(crate) fn process(&mut self, pid: u32) -> Result<(), PlacingError> {
         let what = format!("process {pid}");
         let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
@@ -65,7 +65,7 @@ impl ProcessTracker {
     /// Follows the processes of a cgroup, including processes that enter it later.
     ///
     /// # Errors
-    /// An error if the cgroup does not exist.
+    /// Fails if the cgroup does not exist.
     pub(crate) fn cgroup(&mut self, path: &Path) -> io::Result<()> {
         let path = cgroup(path)?;
         self.members(&path)?;
@@ -76,7 +76,7 @@ impl ProcessTracker {
     /// Follows the processes that `start` starts, from their first instruction on.
     ///
     /// # Errors
-    /// An error if the kernel cannot follow the processes.
+    /// Fails if the kernel cannot follow the processes.
     pub(crate) fn child<T>(&mut self, start: impl FnOnce() -> T) -> io::Result<T> {
         let Some(kernel) = &self.kernel else { return Ok(start()) };
         let own = std::process::id();

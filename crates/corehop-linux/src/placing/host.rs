@@ -80,7 +80,7 @@ impl PlacingHost {
     /// Finds the targets, or starts the command among them, and begins counting.
     ///
     /// # Errors
-    /// [`PlacingError`] if a target does not exist, or the host lacks evidence, progress or privileges.
+    /// Fails with [`PlacingError`] if a target does not exist, or the host lacks evidence, progress or privileges.
     pub fn begin(targets: &[Target], wishes: PlacerSettings<'_>) -> Result<Self, PlacingError> {
         let guard = Guard::new();
         let alone = wishes.moves.then(|| guard.lock_whole_host()).transpose()?;
@@ -219,7 +219,7 @@ impl PlacingHost {
     /// Waits until `end`, until the command ends, or until this process is asked to stop.
     ///
     /// # Errors
-    /// The errors of [`Moves::beat`].
+    /// Fails with the errors of [`Moves::beat`].
     fn wait(&mut self, end: Instant) -> Result<(), HostError> {
         self.moves.beat()?;
         while !interrupt::requested() && !self.command_ended() {

@@ -29,7 +29,7 @@ impl PageSamplingState {
     /// Prepares sampling for a command, with at most `faults` faults per second for each thread.
     ///
     /// # Errors
-    /// The capability that the host lacks.
+    /// Fails with the capability that the host lacks.
     pub(super) fn ready(faults: u32) -> Result<Self, PagesError> {
         check()?;
         Ok(Self::Ready(faults))

@@ -36,14 +36,14 @@ pub(super) trait EvidenceSource: fmt::Debug {
     /// Adds the observations since the last call. The window already contains its length and the threads.
     ///
     /// # Errors
-    /// The reason why the source no longer works.
+    /// Fails with the reason why the source no longer works.
     fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
 
     /// Prepares the next window, after a window with these threads. The time for this is not part of the cost of a
     /// look.
     ///
     /// # Errors
-    /// The errors of [`take`](Self::take).
+    /// Fails with the errors of [`take`](Self::take).
     fn prepare(&mut self, _window: &Activity) -> Result<(), Off> {
         Ok(())
     }
@@ -114,7 +114,7 @@ impl Sources {
     /// Checks that at least one source runs.
     ///
     /// # Errors
-    /// The reasons if all sources are disabled.
+    /// Fails with the reasons if all sources are disabled.
     pub(super) fn some(&mut self) -> Result<(), PlacingError> {
         if self.all.is_empty() {
             return Err(PlacingError::NoEvidence { reasons: std::mem::take(&mut self.notes) });
@@ -125,7 +125,7 @@ impl Sources {
     /// Starts the command with the source that must be present at its start.
     ///
     /// # Errors
-    /// The errors of [`Command::spawn`].
+    /// Fails with the errors of [`Command::spawn`].
     pub(super) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
         let started = self.all.iter_mut().find_map(|it| it.start(command));
         started.unwrap_or_else(|| command.spawn())

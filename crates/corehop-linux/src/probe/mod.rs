@@ -55,7 +55,7 @@ pub enum ProbeError {
 /// to half a minute. `progress` receives the current step.
 ///
 /// # Errors
-/// An error if a usable CPU turns out to be unusable, or memory runs out.
+/// Fails if a usable CPU turns out to be unusable, or memory runs out.
 pub fn observe(
     platform: &Platform,
     progress: &mut dyn FnMut(&str),

@@ -76,7 +76,7 @@ impl Parked {
     /// Parks threads on each of `cpus`.
     ///
     /// # Errors
-    /// An error if the system starts no more threads.
+    /// Fails if the system starts no more threads.
     pub(super) fn park(cpus: &CpuList, clock: TickClock, real_time: bool) -> io::Result<Self> {
         let mut all = Self { on: BTreeMap::new(), clock };
         for cpu in cpus.iter() {

@@ -60,8 +60,8 @@ impl Partners {
     /// Starts the process, with threads on each of `cpus`.
     ///
     /// # Errors
-    /// An error if the system starts no more processes or threads; `NotConnected` if this program's `main` does not
-    /// call [`corehop_system::supervisor::main_if_asked`].
+    /// Fails if the system starts no more processes or threads, or with `NotConnected` if this program's `main` does
+    /// not call [`corehop_system::supervisor::main_if_asked`].
     pub(crate) fn park(cpus: &CpuList, clock: TickClock, real_time: bool) -> io::Result<Self> {
         let (cpus, rate) = (cpus.to_string(), (clock.hertz() * 1e-9).to_string());
         let policy = if real_time { "fifo" } else { "other" };

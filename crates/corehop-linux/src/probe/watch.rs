@@ -16,7 +16,7 @@ use corehop_system::clock::TickClock;
 /// the CPUs are free, and otherwise a few milliseconds per pair.
 ///
 /// # Errors
-/// An error if the system starts no more threads, or has too little memory for the lines.
+/// Fails if the system starts no more threads, or has too little memory for the lines.
 pub fn watch(
     platform: &Platform,
     long: Duration,

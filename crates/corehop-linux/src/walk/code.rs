@@ -36,7 +36,7 @@ impl CodeMemory {
     /// executable.
     ///
     /// # Errors
-    /// The error of mprotect(2) if the system forbids executing memory that was once writable.
+    /// Fails with the error of mprotect(2) if the system forbids executing memory that was once writable.
     pub(crate) fn write(
         mapping: &mut Mapping,
         lines: u64,

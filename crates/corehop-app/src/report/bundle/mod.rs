@@ -59,8 +59,8 @@ struct BundleMember<'a> {
 /// Writes the bundle of the results in `files`, which `data` contains together, and notes its parts.
 ///
 /// # Errors
-/// Exit 2 if a part is missing, named twice, incomplete, simulated, of another host, or not a part of a bundle; exit
-/// 6 for the system's errors.
+/// Fails with exit code 2 if a part is missing, named twice, incomplete, simulated, of another host, or not a part of a
+/// bundle, and with exit code 6 for the system's errors.
 pub(super) fn write(file: &OutputFile, files: &[PathBuf], data: &Results) -> Result<(), Failure> {
     let members = members(files, data)?;
     whole_and_live(&members)?;

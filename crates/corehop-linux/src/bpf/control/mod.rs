@@ -49,8 +49,8 @@ const MOST_SLOTS: u32 = 16_000;
 
 const FEW_SLOTS: u32 = 1_000;
 
-/// The number of short sleeps after registering. One of them is observed unless the kernel never lets the thread
-/// sleep.
+/// The number of short sleeps after registering. The kernel program observes at least one of these sleeps, unless the
+/// kernel never lets the thread sleep.
 const TRIES: u32 = 20;
 
 /// The number of names of unregistered threads that had a CPU for which a registered thread waited.
@@ -93,7 +93,7 @@ pub struct AbsenceCounts {
     pub migrations: u64,
     /// The number of migrations that the thread's affinity required, including moves that the thread requested.
     pub affinity_moves: u64,
-    /// The number of times the thread resumed on another CPU than it had left.
+    /// The number of times the thread resumed on a CPU other than the one that it had left.
     pub cpu_changes: u64,
     /// The time of the last departure, in ns of CLOCK_MONOTONIC ([`PagePurpose::Own`]) or of the run queue's clock; 0
     /// before the first departure.
@@ -119,8 +119,8 @@ pub struct AbsenceCounts {
     pub by: u32,
     /// The thread's name when it ended, padded with zeros; all zeros before the end, and if threads are not followed.
     pub name: Name,
-    /// The thread's CPU time from its registration to its last departure, in ns. If threads are followed, this and
-    /// the next two fields come from the kernel's accounting.
+    /// The thread's CPU time from its registration to its last departure, in ns. If threads are followed, `cpu_ns`,
+    /// `waited_ns` and `first` come from the kernel's accounting.
     pub cpu_ns: u64,
     /// The time that the thread waited for a CPU from its registration to its last departure, in ns.
     pub waited_ns: u64,
@@ -273,8 +273,7 @@ impl ControlPages {
     /// Loads the BPF programs.
     ///
     /// # Errors
-    /// An error if the kernel has no BTF, its BTF lacks a field (which the error names), or the caller lacks a
-    /// privilege.
+    /// Fails if the kernel has no BTF, its BTF lacks a field (which the error names), or the caller lacks a privilege.
     pub fn open(mode: PagePurpose) -> Result<Arc<Self>, BpfError> {
         Self::open_with(kernel_types()?, mode)
     }
@@ -282,7 +281,7 @@ impl ControlPages {
     /// Loads the BPF programs with type information that has already been read.
     ///
     /// # Errors
-    /// The errors of [`open`](Self::open).
+    /// Fails with the errors of [`open`](Self::open).
     pub fn open_with(types: &Btf, mode: PagePurpose) -> Result<Arc<Self>, BpfError> {
         let follow = mode == PagePurpose::Follow;
         let [slots, ring, cpus, names] = if follow {
@@ -322,8 +321,7 @@ impl ControlPages {
     /// Registers the calling thread until the returned page is dropped.
     ///
     /// # Errors
-    /// An error if all slots are taken, or the kernel uses another thread ID than the thread sees (in a PID
-    /// namespace).
+    /// Fails if all slots are taken, or the kernel uses another thread ID than the thread sees (in a PID namespace).
     pub fn register(self: &Arc<Self>) -> Result<ControlPage, BpfError> {
         // SAFETY: both ask a number of the kernel.
         let (tid, pid) = unsafe { (libc::gettid(), libc::getpid()) };
@@ -345,11 +343,11 @@ impl ControlPages {
         })
     }
 
-    /// Registers the thread `tid` of the process `pid`, whose times so far are `times`; returns the number of its
-    /// slot.
+    /// Registers the thread `tid` of the process `pid`, which has run and waited for `times` so far; returns the number
+    /// of the thread's slot.
     ///
     /// # Errors
-    /// An error if all slots are taken.
+    /// Fails if all slots are taken.
     pub fn watch(&self, tid: u32, pid: u32, times: Option<ThreadTimes>) -> Result<u32, BpfError> {
         let slot = self.free_slot()?;
         let first = Self::first_word(slot);
@@ -399,8 +397,8 @@ impl ControlPages {
         slot as usize * SLOT_WORDS
     }
 
-    /// Returns the counts in slot `slot`. The words are read one by one. A running thread that reads its own slot
-    /// sees a consistent state, but the words of another thread's slot may come from different moments.
+    /// Returns the counts in slot `slot`. The call reads the words of the slot one by one. A running thread that reads
+    /// its own slot sees a consistent state, but the words of another thread's slot may come from different moments.
     pub fn counts(&self, slot: u32) -> AbsenceCounts {
         AbsenceCounts::of(&self.memory.words(Self::first_word(slot)))
     }
@@ -443,7 +441,7 @@ impl ControlPages {
         cpus.map(|word| self.cpus.words::<1>(word)[0]).sum()
     }
 
-    /// Returns the time that followed threads had each CPU, for CPUs with any such time.
+    /// Returns, by CPU, how long followed threads ran on the CPU; CPUs on which none of them ran are left out.
     pub fn ran(&self) -> Vec<(Cpu, u64)> {
         let on = |cpu: usize| (Cpu(cpu as u32), self.cpus.words::<1>(cpu * CPU_WORDS + CPU_RAN)[0]);
         (0..self.cpus.len() / CPU_WORDS).map(on).filter(|&(_, ns)| ns > 0).collect()
@@ -464,7 +462,7 @@ impl ControlPages {
     /// Returns the kernel's information about each program, by tracepoint.
     ///
     /// # Errors
-    /// The kernel's error.
+    /// Fails with the kernel's error.
     pub fn programs(&self) -> io::Result<Vec<(&'static str, ProgramInfo)>> {
         let info = |program: &str| self.object.info(program);
         self.programs.iter().map(|(name, program)| Ok((*name, info(program)?))).collect()
@@ -530,7 +528,7 @@ impl ControlPage {
         departures
     }
 
-    /// Returns all counts of one moment. If the thread was away during the reading, the counts are read again.
+    /// Returns all counts as of a single moment. If the thread was away during the reading, the counts are read again.
     pub fn read(&self) -> AbsenceCounts {
         loop {
             let counts = self.pages.counts(self.slot);

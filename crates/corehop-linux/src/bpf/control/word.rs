@@ -15,7 +15,7 @@ pub(super) enum SlotWord {
     OutTime,
     InTime,
     OutCpu,
-    /// The way in which the thread left its CPU last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
+    /// The way in which the thread last left its CPU: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
     How,
     RanNs,
     /// The kernel's count of the thread's migrations.
@@ -36,7 +36,7 @@ pub(super) enum SlotWord {
     NameEnd,
     /// The kernel's count of the thread's migrations at registration.
     FirstMigrations,
-    /// The number of times the thread resumed on another CPU than it had left.
+    /// The number of times the thread resumed on a CPU other than the one that it had left.
     CpuChanges,
     /// The number of times the thread returned without being observed.
     Unseen,

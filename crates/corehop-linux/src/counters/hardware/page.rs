@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::mapped::Mapped;
 
-/// The used part of the page, in words of 32 bits.
+/// The used part of an event's mapped page, in words of 32 bits.
 pub(super) type CounterPage = [AtomicU32; 16];
 
 /// The positions of fields in the page.
@@ -31,7 +31,7 @@ const PAGE_BYTES: usize = 4096;
 pub(super) struct MappedPage(Mapped);
 
 impl MappedPage {
-    /// Maps the page; `None` if the kernel does not provide it, and the event is read by a system
+    /// Maps the event's page; `None` if the kernel provides no page, in which case corehop reads the event by a system
     /// call.
     pub(super) fn of(event: &OwnedFd) -> Option<Self> {
         Mapped::shared(event.as_fd(), PAGE_BYTES, libc::PROT_READ).ok().map(Self)
@@ -44,10 +44,9 @@ impl MappedPage {
     }
 }
 
-/// Reads the counter by the protocol in the kernel's header: `lock` changes whenever the other
-/// fields change. The counter contains the lower `width` bits of a signed number, which is added to
-/// `offset`. `None` if the event is not on a counter, users may not read it, or it shares its
-/// counter.
+/// Reads the counter by the protocol in the kernel's header: `lock` changes whenever the other fields change. The
+/// counter contains the lower `width` bits of a signed number, which is added to `offset`. Returns `None` if the event
+/// is not on a counter, users may not read the counter, or several events share it.
 pub(super) fn count(
     page: &CounterPage,
     mut counter: impl FnMut(u32) -> Option<u64>,

@@ -44,7 +44,7 @@ pub(super) struct GangMemory {
     channels: Vec<(File, File)>,
     /// The tasks of a fork-join program.
     tree: Option<SharedTaskTree>,
-    /// The index of the first word after the first data area: locks or counters.
+    /// The index of the first word of the second data area, which holds locks or counters.
     second: usize,
 }
 
@@ -52,7 +52,7 @@ impl GangMemory {
     /// The memory of each thread of a gang: one shared memory, or one for each thread.
     ///
     /// # Errors
-    /// An error if a channel is not available.
+    /// Fails if a channel is not available.
     pub(super) fn of(gang: &Gang) -> io::Result<Vec<Arc<Self>>> {
         let first = Arc::new(Self::new(gang)?);
         // A channel of its own is all that a thread needs which sends to itself.
@@ -163,7 +163,7 @@ impl GangMemory {
     /// Checks whether the data are what `rounds` rounds of each thread produce.
     ///
     /// # Errors
-    /// [`WrongResult`] with both numbers.
+    /// Fails with [`WrongResult`], which has the expected and the actual number.
     pub(super) fn check(&self, gang: &Gang, rounds: u64) -> Result<(), WrongResult> {
         let all = |count: u64, word: &dyn Fn(usize) -> u32| {
             (0..count as usize).map(|at| u64::from(word(at))).sum::<u64>()

@@ -251,8 +251,8 @@ impl GangShare {
         }
     }
 
-    /// Computes one Fibonacci number with all threads together. With private data a thread computes it alone. With
-    /// read-only data a thread visits the tasks.
+    /// Computes one Fibonacci number with all threads together. With private data, each thread computes the number
+    /// alone. With read-only data a thread visits the tasks.
     fn fork_join(&mut self, root: ForkTask) -> Result<(), GangFailure> {
         let memory = self.memory.clone();
         let Some(tree) = memory.tree() else { return Ok(()) };
@@ -270,7 +270,7 @@ impl GangShare {
         Ok(())
     }
 
-    /// The next task, from this thread or another one; `None` if the round is finished.
+    /// The next task, from the deque of this thread or of another thread; `None` if the round is finished.
     #[inline]
     fn seek(&mut self, tree: &SharedTaskTree) -> Result<Option<ForkTask>, GangFailure> {
         let mut task = tree.pop(self.member);

@@ -106,7 +106,7 @@ impl SplitLockLoad {
     /// Creates one worker for each of `cpus`, on common pairs of lines.
     ///
     /// # Errors
-    /// An error if the signal that a split lock may cause cannot be handled.
+    /// Fails if corehop cannot handle the signal that a split lock may cause.
     pub(crate) fn on(cpus: &[Cpu], clock: TickClock) -> std::io::Result<Vec<(Cpu, Self)>> {
         let (lines, handler) = (ContendedLines::new(), Arc::new(SigbusHandler::install()?));
         let burst_ns = BURST_NS / cpus.len().max(1) as f64;
@@ -174,8 +174,8 @@ pub(crate) fn refusal(
     Some((why.to_owned(), OFF))
 }
 
-/// The address at which a thread continues that got a signal at the address `at`; `None` if it is
-/// not a load thread.
+/// The address at which a load thread continues after a signal at the address `at`; `None` if `at` is not an address of
+/// the load's code.
 fn go_on_at(at: usize) -> Option<usize> {
     // A lock that is refused faults at its own address, one that is trapped at the next.
     let ours = [corehop_split_lock as *const () as usize, corehop_split_done as *const () as usize];

@@ -30,7 +30,7 @@ impl WindowWalker {
     /// Creates one program for each of `cpus`, with its own memory.
     ///
     /// # Errors
-    /// [`MemoryError`] if there is too little memory.
+    /// Fails with [`MemoryError`] if there is too little memory.
     pub(crate) fn on(
         changing: &MovingProgram,
         cpus: &[Cpu],

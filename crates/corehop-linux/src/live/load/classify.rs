@@ -30,7 +30,7 @@ const STRIDE: usize = 256;
 /// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MemoryProbeResult {
-    /// The number of bytes read per second, in ascending order.
+    /// The number of bytes per second that the probe reads in the order of their addresses.
     read_bytes_per_s: f64,
     /// The time of an access that depends on the previous access, in nanoseconds.
     access_ns: f64,
@@ -54,7 +54,7 @@ impl Probe {
     /// holds its memory for that long.
     ///
     /// # Errors
-    /// A sentence with the reason: the CPU is gone, or there is too little memory.
+    /// Fails with a sentence that gives the reason: the CPU is gone, or there is too little memory.
     pub(crate) fn read(&self) -> Result<MemoryProbeResult, String> {
         apart(|| self.on_its_cpu())
             .unwrap_or_else(|error| Err(format!("the probe failed: {error}")))

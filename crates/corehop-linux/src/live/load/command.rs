@@ -10,7 +10,8 @@ use corehop_system::supervisor::{Guard, LoadChild, SupervisorError, spawn_load};
 
 /// The CPU time that each copy must use before samples are taken.
 const BEGUN: Duration = Duration::from_millis(20);
-/// The longest wait for that CPU time. A command that waits for a device may never use that much.
+/// The longest wait for a copy to use the CPU time [`BEGUN`]. A command that waits for a device may never use that much
+/// CPU time.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The running copies of the command.
@@ -23,7 +24,7 @@ impl Commands {
     /// Starts one copy on each of `cpus`, and waits until the copies run.
     ///
     /// # Errors
-    /// An error if a copy cannot be started, or repeatedly ends immediately.
+    /// Fails if a copy cannot be started, or repeatedly ends immediately.
     pub(crate) fn start(
         command: &str,
         cpus: &[Cpu],
@@ -52,7 +53,7 @@ impl Commands {
     /// Checks that all copies still run as requested.
     ///
     /// # Errors
-    /// The errors of [`LoadChild::check`].
+    /// Fails with the errors of [`LoadChild::check`].
     pub(crate) fn check(&self) -> Result<(), SupervisorError> {
         self.copies.iter().try_for_each(|(_, child)| child.check())
     }

@@ -28,7 +28,7 @@ const MOST: u64 = 64 << 20;
 const MOST_OF_ONE: u64 = 16 << 20;
 /// The number of bytes per transfer.
 const BLOCK: u64 = 256 << 10;
-/// One in this many transfers writes, so that a run of hours does not wear out a disk.
+/// One transfer in this many is a write; all others are reads, so that a run of hours does not wear out a disk.
 const WRITE_EVERY: u64 = 8;
 
 /// The number with which fstatfs(2) identifies file systems in memory.
@@ -67,7 +67,7 @@ impl Direct {
     /// Creates one worker for each of `cpus`.
     ///
     /// # Errors
-    /// [`DmaError`], which names the tried folders and the problem with each.
+    /// Fails with [`DmaError`], which names the tried folders and the problem with each.
     pub(crate) fn on(cpus: &[Cpu]) -> Result<Vec<(Cpu, Self)>, DmaError> {
         let folder = find_folder(&candidates())?;
         let share = (MOST / cpus.len().max(1) as u64).min(MOST_OF_ONE);
@@ -180,7 +180,7 @@ impl Loopback {
     /// Creates one worker for each of `cpus`.
     ///
     /// # Errors
-    /// An error if the loopback device is down.
+    /// Fails if the loopback device is down.
     pub(crate) fn on(cpus: &[Cpu]) -> io::Result<Vec<(Cpu, Self)>> {
         cpus.iter().map(|&cpu| Ok((cpu, Self::new()?))).collect()
     }

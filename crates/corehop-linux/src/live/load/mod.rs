@@ -86,7 +86,7 @@ impl RunningLoad {
     /// Starts `load`; `seed` determines the order of its accesses.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] if this host does not allow the load, with the remedy.
+    /// Fails with [`MachineError::NotPossible`] if this host does not allow the load; the error names the remedy.
     pub(super) fn start(
         load: &Load,
         host: LoadEnvironment<'_>,
@@ -130,7 +130,7 @@ impl RunningLoad {
     /// Checks that the load still runs as requested.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] with the reason why it does not.
+    /// Fails with [`MachineError::Failed`], which says why the load no longer runs as requested.
     pub(crate) fn check(&self) -> Result<(), MachineError> {
         let why = match &self.kind {
             LoadGenerator::Idle => None,

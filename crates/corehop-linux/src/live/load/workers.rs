@@ -15,7 +15,7 @@ pub(crate) trait LoadWork: Send + 'static {
     /// Does the work once, for at most some milliseconds; returns the number of bytes moved.
     ///
     /// # Errors
-    /// A sentence with the reason why the work can no longer be done.
+    /// Fails with a sentence that says why the work can no longer be done.
     fn step(&mut self) -> Result<u64, String>;
 }
 

@@ -24,25 +24,26 @@ use corehop_system::supervisor::{Guard, Undo, UndoId};
 /// The time that a running thread has to reach the kernel and freeze. A thread in an uninterruptible sleep needs longer.
 const PATIENCE: Duration = Duration::from_millis(5);
 
-/// Freezes threads, one at a time. Dropped, the freezer puts all of them back where they were.
+/// Freezes threads, one at a time. When dropped, the freezer moves all threads back to their own cgroups.
 #[derive(Debug)]
 pub(super) struct Freezer {
     guard: Guard,
-    /// The folder of the hierarchy of version 2.
+    /// The folder of the cgroup hierarchy of version 2.
     root: PathBuf,
-    /// By the cgroup of the program's processes: the cgroup below, and the way back.
+    /// For each cgroup that contains processes of the program: corehop's cgroup below it, and the journal entry that
+    /// removes corehop's cgroup.
     cells: HashMap<PathBuf, (PathBuf, UndoId)>,
-    /// By the cgroup of the program's processes: the reason why there can be none below.
+    /// For each cgroup that contains processes of the program: the reason why corehop cannot create a cgroup below it.
     refusals: HashMap<PathBuf, String>,
     /// The cgroup that holds the thread of the next event.
     taken: Option<PathBuf>,
 }
 
 impl Freezer {
-    /// The freezer of this host.
+    /// Creates the freezer of this host.
     ///
     /// # Errors
-    /// The reason why there is none.
+    /// Fails with the reason why this host has no freezer.
     pub(super) fn of_host(guard: Guard) -> Result<Self, String> {
         let mounts = proc::mounts(&proc::bytes("/proc/mounts").unwrap_or_default());
         let none = "no cgroup hierarchy of version 2 is mounted, whose freezer an idle leave needs";
@@ -50,10 +51,11 @@ impl Freezer {
         Ok(Self { guard, root, cells: HashMap::new(), refusals: HashMap::new(), taken: None })
     }
 
-    /// Puts the thread where it can be frozen, and all others back. False of a thread that has ended.
+    /// Moves the thread into a cgroup that can be frozen, and moves all other threads back. Returns false if the thread
+    /// has ended.
     ///
     /// # Errors
-    /// The reason why the kernel refuses.
+    /// Fails with the reason why the kernel refuses.
     pub(super) fn take(&mut self, thread: &SubjectThread) -> Result<bool, String> {
         self.taken = None;
         let Some(now) = self.group_of(thread) else { return Ok(false) };
@@ -69,10 +71,11 @@ impl Freezer {
         Ok(true)
     }
 
-    /// Freezes the thread that was taken, for `length` from the time at which it is off its CPU. Whether it was.
+    /// Freezes the thread of the last [`take`](Self::take) for `length`, counted from the time at which the thread is
+    /// off its CPU. Returns whether the thread was frozen.
     ///
     /// # Errors
-    /// The reason why the kernel refuses.
+    /// Fails with the reason why the kernel refuses.
     pub(super) fn freeze(&self, length: Nanos) -> Result<bool, String> {
         let Some(cell) = &self.taken else { return Ok(false) };
         let switch = |on: &str| {
@@ -88,7 +91,7 @@ impl Freezer {
         Ok(frozen)
     }
 
-    /// The cgroup of version 2 that a thread is in.
+    /// The cgroup of version 2 to which a thread belongs.
     fn group_of(&self, thread: &SubjectThread) -> Option<PathBuf> {
         let text = ProcEntry::thread(thread.pid, thread.tid).bytes("cgroup").ok()?;
         let below = proc::groups(&text).find(proc::CgroupEntry::is_unified)?.below().to_owned();
@@ -97,7 +100,7 @@ impl Freezer {
         is_seen.then(|| self.root.join(below))
     }
 
-    /// The threaded cgroup below `home`, made where it is new.
+    /// The threaded cgroup below `home`, which is created if it is missing.
     fn cell(&mut self, home: &Path) -> Result<PathBuf, String> {
         if let Some((cell, _)) = self.cells.get(home) {
             return Ok(cell.clone());
@@ -118,12 +121,12 @@ impl Freezer {
         Ok(cell)
     }
 
-    /// Puts all threads back: the block is over.
+    /// Moves all threads back to their own cgroups at the end of a block.
     pub(super) fn let_go(&self) {
         self.release_all_but(0);
     }
 
-    /// Puts the thread of the event before back, and whatever a thread has started in its cgroup.
+    /// Moves all threads except the thread `kept` from corehop's cgroups back to their own cgroups.
     fn release_all_but(&self, kept: u32) {
         for (home, (cell, _)) in &self.cells {
             let inside = proc::text(cell.join("cgroup.threads")).unwrap_or_default();
@@ -155,7 +158,7 @@ fn made(cell: &Path) -> Result<(), String> {
     Err("this kernel has no freezer of cgroup version 2: boot Linux 5.2 or later".to_owned())
 }
 
-/// Moves a thread; one that is there stays.
+/// Moves a thread into a cgroup; a thread that is already in the cgroup stays there.
 fn enter(group: &Path, tid: u32) -> io::Result<()> {
     fs::write(group.join("cgroup.threads"), tid.to_string())
 }

@@ -38,15 +38,15 @@ impl SubjectThread {
 /// The reason why a thread cannot be held.
 #[derive(Debug)]
 pub(super) enum HoldError {
-    /// The thread has ended, goes its own way, or may not use that CPU any more.
+    /// The thread has ended, has chosen its CPUs itself, or may no longer use the requested CPU.
     Gone,
     /// The kernel refused to hold the thread.
     Refused(io::Error),
-    /// The way back cannot be written to the journal.
+    /// corehop cannot record in the journal how to undo the hold.
     Unwatched(SupervisorError),
 }
 
-/// The thread that is held, the CPU, and the way back.
+/// The thread that is held, the CPU on which it is held, and the change that undoes the hold.
 #[derive(Debug)]
 struct HeldThread {
     thread: SubjectThread,
@@ -54,18 +54,19 @@ struct HeldThread {
     way: Undo,
 }
 
-/// Holds threads, one at a time. Dropped, it lets go.
+/// Holds threads, one at a time. When dropped, the value releases the held thread.
 #[derive(Debug)]
 pub(super) struct ThreadHold {
     guard: Guard,
-    /// The way back of each thread from each CPU.
+    /// For each thread and each CPU on which it was held: the change that undoes the hold, and the journal entry of
+    /// this change.
     ways: HashMap<(i32, u64, Cpu), (UndoId, Undo)>,
     held: Option<HeldThread>,
     /// Threads that have chosen CPUs themselves.
     astray: HashSet<u32>,
     /// The threads of the previous listing.
     known: HashSet<u32>,
-    /// The processes of threads that were held, each with the CPU, and the CPUs that the thread may use.
+    /// For each process and each CPU on which a thread of the process was held: the CPUs that this thread may use.
     lent: HashMap<(u32, Cpu), CpuList>,
 }
 
@@ -81,7 +82,8 @@ impl ThreadHold {
     }
 
     /// Corrects the CPUs of listed threads that the hold has changed. The held thread gets its allowed CPUs in the
-    /// list. A thread that the held thread has started inherits its single CPU, and gets those CPUs back.
+    /// list. A thread that the held thread has started inherits its single CPU, and `correct` gives it the CPUs of the
+    /// held thread.
     ///
     /// A thread counts as started by a held thread if it is new in the list and has only one CPU, on which a thread
     /// of its process or of its parent process was held.
@@ -104,7 +106,7 @@ impl ThreadHold {
         }
     }
 
-    /// The CPUs of the held thread that started this thread, if one did.
+    /// The CPUs of the held thread that started this thread; `None` if no held thread started it.
     fn lender_of(&self, thread: &ActiveThread) -> Option<CpuList> {
         let only = thread.allowed.first().filter(|_| thread.allowed.len() == 1)?;
         let lent = |pid: u32| self.lent.get(&(pid, only)).cloned();
@@ -142,7 +144,8 @@ impl ThreadHold {
         Ok(())
     }
 
-    /// The way back from a CPU, which is written down once.
+    /// Records in the journal how to undo the hold of a thread on a CPU, unless the journal already has this entry;
+    /// returns the undo.
     fn write_down(&mut self, thread: &SubjectThread, on: Cpu) -> Result<Undo, HoldError> {
         let id = ProcessId::of(thread.tid.cast_signed()).map_err(|_| HoldError::Gone)?;
         let key = (id.pid, id.start_time, on);
@@ -175,7 +178,8 @@ impl ThreadHold {
 }
 
 impl Drop for ThreadHold {
-    /// Threads that are back, or have chosen their CPUs, are removed from the journal; other threads are put back.
+    /// Removes from the journal the threads that are no longer held or have chosen their own CPUs; the guard puts the
+    /// other threads back.
     fn drop(&mut self) {
         self.let_go();
         for ((tid, start_time, cpu), (id, _)) in self.ways.drain() {
@@ -188,7 +192,8 @@ impl Drop for ThreadHold {
     }
 }
 
-/// A CPU that its cpuset has lost meanwhile, or that went offline, is no reason to end: the next list has the others.
+/// Converts an error of setting a thread's CPUs. A CPU that left the cpuset or went offline does not end the run,
+/// because the next list of threads has their current CPUs.
 fn refused(error: io::Error) -> HoldError {
     match error.raw_os_error() {
         Some(libc::ESRCH | libc::EINVAL) => HoldError::Gone,

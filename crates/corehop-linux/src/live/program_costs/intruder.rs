@@ -18,7 +18,7 @@ use crate::memory::MemoryError;
 use corehop_system::clock::{TickClock, Ticks, roughly_now};
 use corehop_system::thread::{best_ordinary_policy, set_affinity, set_policy};
 
-/// The share of its time from which an order counts as a preemption of its length.
+/// An order counts as a preemption of its length if the preemptor ran for at least this share of the ordered time.
 const TOOK: f64 = 0.9;
 
 /// A preemptor parked on one CPU.
@@ -34,7 +34,7 @@ pub(super) struct Intruder {
 struct IntruderOrders {
     /// The ticks to take; 0 without an order.
     ticks: AtomicU64,
-    /// The number of orders that got their CPU.
+    /// The number of orders for which the preemptor got its CPU.
     took: AtomicU64,
     /// The total time on the CPU, in nanoseconds.
     busy_ns: AtomicU64,
@@ -45,7 +45,8 @@ impl Intruder {
     /// Parks a preemptor on `cpu`.
     ///
     /// # Errors
-    /// [`MemoryError`] if there is too little memory for its working set, or the system starts no more threads.
+    /// Fails with [`MemoryError`] if there is too little memory for the preemptor's working set, or the system starts
+    /// no more threads.
     pub(super) fn park(
         polluter: &Polluter,
         cpu: Cpu,
@@ -70,7 +71,8 @@ impl Intruder {
         &self.work
     }
 
-    /// Takes the CPU for so long. False if it is still at the order before.
+    /// Orders the preemptor to take its CPU for `ticks`. Returns false if the preemptor still executes the previous
+    /// order.
     pub(super) fn go(&self, ticks: Ticks) -> bool {
         let free =
             self.orders.ticks.compare_exchange(0, ticks, Ordering::Release, Ordering::Relaxed);
@@ -85,7 +87,7 @@ impl Intruder {
         self.orders.ticks.load(Ordering::Acquire) == 0
     }
 
-    /// The number of orders that got their CPU so far, and the time on it in nanoseconds.
+    /// The number of orders so far for which the preemptor got its CPU, and its total time on the CPU in nanoseconds.
     pub(super) fn took(&self) -> (u64, u64) {
         (self.orders.took.load(Ordering::Relaxed), self.orders.busy_ns.load(Ordering::Relaxed))
     }

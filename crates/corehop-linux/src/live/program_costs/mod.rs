@@ -128,11 +128,11 @@ struct CausingSession<'a> {
     clock: TickClock,
     draw: DrawStream,
     hold: ThreadHold,
-    /// One for each CPU and working set, where there are preemptions.
+    /// The preemptors, one for each CPU and working set; empty if the plan has no preemptions.
     intruders: Vec<Intruder>,
-    /// For idle leaves; the reason where this host has none.
+    /// The freezer for idle leaves, or the reason why this host has none.
     freezer: Result<Freezer, String>,
-    /// By class of event.
+    /// The rates at which events are caused, by class of event.
     rates: Vec<EventRate>,
     exchanges: Vec<Option<f64>>,
     /// The program, if it runs longer than one block.
@@ -149,7 +149,7 @@ struct BlockCounts {
     events: u64,
     /// A migration that is not confirmed yet: the thread, and the CPU it came from.
     pending: Option<(SubjectThread, Cpu)>,
-    /// Why an idle leave was refused.
+    /// The reason why an idle leave was refused.
     refused: Option<String>,
 }
 
@@ -161,7 +161,7 @@ struct LookSchedule {
 }
 
 impl LookSchedule {
-    /// The interventions of all blocks of a class whose smallest dose has this rate.
+    /// Creates the schedule for a block with this dose, of a class whose smallest dose has the rate `per_second`.
     fn of(per_second: f64, dose: u32) -> Self {
         let most = ProgramCosts::DOSES.into_iter().max().unwrap_or(1);
         Self { period_ns: 1e9 / (per_second * f64::from(most)), dose, number: 0 }
@@ -237,7 +237,7 @@ impl<'a> CausingSession<'a> {
         std::thread::sleep(length);
     }
 
-    /// Runs one block. `None` if the program has ended or the run was stopped.
+    /// Runs one block. Returns `None` if the program has ended or the run was stopped.
     fn block(
         &mut self,
         number: usize,
@@ -260,13 +260,13 @@ impl<'a> CausingSession<'a> {
         Ok(record.map(|it| CausedRecord { block: number as u64, exchange_ns, ..it }))
     }
 
-    /// Why the events of a block cannot be caused on this host.
+    /// The reason why the events of a block cannot be caused on this host.
     fn cannot_cause(&self, block: &InterventionBlock) -> Option<String> {
         let is_leave = self.classes[block.class].event == Event::IdleLeave;
         self.freezer.as_ref().err().filter(|_| is_leave).cloned()
     }
 
-    /// A block of the program's time.
+    /// Runs a block during which the program continues to run.
     fn window(
         &mut self,
         subject: &mut Subject,
@@ -320,8 +320,8 @@ impl<'a> CausingSession<'a> {
         Ok(Some(self.counted(record, &counts, taken)))
     }
 
-    /// Intervenes in the program until `end` or until the program ends, and causes the events of a block. `None` if
-    /// the run was stopped.
+    /// Intervenes in the program until `end` or until the program ends, and causes the events of a block. Returns
+    /// `None` if the run was stopped.
     fn looks(
         &mut self,
         subject: &mut Subject,
@@ -365,7 +365,7 @@ impl<'a> CausingSession<'a> {
         Ok(Some(counts))
     }
 
-    /// One intervention, which holds a thread where it is or causes an event.
+    /// Makes one intervention, which holds a thread where it is or causes an event.
     fn look(
         &mut self,
         threads: &[SubjectThread],
@@ -460,7 +460,7 @@ impl<'a> CausingSession<'a> {
         }
     }
 
-    /// The number of preemptor orders that got their CPU so far, and the preemptors' time on it.
+    /// The number of orders so far for which preemptors got their CPUs, and their total time on these CPUs.
     fn taken(&self) -> (u64, u64) {
         let add =
             |(took, busy): (u64, u64), it: &Intruder| (took + it.took().0, busy + it.took().1);

@@ -4,7 +4,8 @@
 use corehop_plan::experiment::ProgramCosts;
 use corehop_plan::samples::CausedRecord;
 
-/// The part of that share that is planned; the rest covers costs that are higher than estimated.
+/// The part of the share of time a program may lose ([`EventRate::share`]) that is planned; the rest covers costs that
+/// are higher than estimated.
 const PLANNED: f64 = 0.7;
 /// The assumed cost of an event before any measurement, in nanoseconds: that of a large working set.
 const GUESS_NS: f64 = 500e3;
@@ -12,7 +13,7 @@ const GUESS_NS: f64 = 500e3;
 const LEAST_NS: f64 = 5e3;
 /// The lowest and the highest rate of the smallest dose, per second.
 const RATES: [f64; 2] = [1.0, 250.0];
-/// The number of rounds before the rate follows their costs, because fewer rounds show too little.
+/// The number of rounds after which the measured costs determine the rate; fewer rounds show too little.
 const ROUNDS: usize = 3;
 
 /// The events of one class so far.
@@ -79,7 +80,7 @@ impl EventRate {
     }
 
     /// The cost of an event minus its standard error. Noise alone must not lower the rate, because fewer events would
-    /// show even less. `None` without events.
+    /// show even less. Returns `None` if no event was caused.
     fn least_cost_ns(&self) -> Option<f64> {
         let count = self.rounds.len() as f64;
         let [excess, events] =

@@ -61,7 +61,7 @@ impl Subject {
     /// Finds the program, or starts the command.
     ///
     /// # Errors
-    /// An error if there is no such program, or its progress is not available.
+    /// Fails if there is no such program, or its progress is not available.
     pub(super) fn begin(
         target: &Target,
         progress: Option<&ProgressSource>,

@@ -106,7 +106,7 @@ impl Runner {
         self.rest(&needs);
     }
 
-    /// After an absence: lets a job that does not fit as a whole use the time that the absence has freed.
+    /// After an absence, lets a job that does not fit as a whole use the time that the absence has freed.
     pub(super) fn replenish(&mut self) {
         if !self.roomy {
             self.enter();
@@ -190,8 +190,8 @@ impl Runner {
 
     /// Evicts the working set's lines, and fills the caches with modified lines of other data.
     ///
-    /// The fill takes longer than the duty budget if memory is slow. Then the fill pauses in between until its rest
-    /// and the job fit, so that no pause follows the last line.
+    /// The fill takes longer than the duty budget if memory is slow. In that case the fill pauses before its last part,
+    /// until the last part and the job fit together, so that no pause follows the last line.
     pub(super) fn fill_with_modified(&mut self) {
         self.set().memory.flush();
         let Some(mut eviction) = self.setup.eviction.take() else { return };

@@ -66,10 +66,10 @@ impl WallTimeUse {
     }
 }
 
-/// The action of a thread on a runner that cannot continue itself.
+/// The next action of a thread whose runner cannot continue on this thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RunnerAction {
-    /// Hand the runner to the thread parked on that CPU.
+    /// Hand the runner to the thread that is parked on this CPU.
     HandTo(Cpu),
     /// Return the runner to the coordinator.
     Done,
@@ -87,7 +87,7 @@ struct MigrationHandover {
     sight: Sight,
 }
 
-/// The parts with which a phase begins; the next phase continues with some of them.
+/// The resources with which a phase begins; the next phase reuses some of them.
 #[derive(Debug)]
 pub(crate) struct PhaseSetup {
     pub(crate) plan: Jobs,

@@ -10,7 +10,8 @@ use crate::walk::WalkResult;
 use corehop_system::clock::{Ticks, clock_rate_spin, now};
 use corehop_system::thread::{Usage, current_cpu, usage};
 
-/// The index of the warm touch, the second of a job. The duration of its chunks predicts later chunks.
+/// The index of the warm touch, the second of a job. The duration of the chunks in this touch predicts the duration of
+/// later chunks.
 const WARM: usize = 1;
 
 /// The values read before a touch, for comparison afterwards.
@@ -99,8 +100,9 @@ impl Runner {
         net_ns(&clock, walked, calibration, set.stamps, &set.walk)
     }
 
-    /// Attributes what the kernel counted over the whole job. If the job lost the CPU, so did the touch during which
-    /// the scheduler ran. Time stolen from the job was stolen where its largest hole is.
+    /// Attributes the disturbances that the kernel counted over the whole job to single touches. If the job lost its
+    /// CPU, the touch during which the scheduler ran also counts as having lost the CPU. Time that the hypervisor stole
+    /// from the job is attributed to the touch with the largest hole.
     pub(super) fn blame(&mut self) {
         let of_job = self.used.plus(usage().since(self.usage));
         for touch in self.record.touches.iter_mut().filter(|touch| touch.aborts > 0) {
@@ -118,9 +120,9 @@ impl Runner {
         }
     }
 
-    /// The time that the hypervisor took from the job while it was awake, in nanoseconds. This is the time that its
-    /// thread did not run; if the kernel counts interrupts there too, it is the time that the CPU's run queue has
-    /// noticed so far.
+    /// The time that the hypervisor took from the job while the job was awake, in nanoseconds. The result is the time
+    /// for which the job's thread did not run. If the kernel also counts interrupts as time not run, the result is the
+    /// stolen time that the CPU's run queue has noticed so far.
     fn stolen_from_job(&self, of_job: &Usage) -> u64 {
         if self.setup.counters.not_run_is_stolen() {
             return missing(self.awake_ns, of_job.cpu_ns);

@@ -187,7 +187,7 @@ impl PeerWorker {
 ///
 /// # Safety
 ///
-/// The argument must point to a `Half` that nothing else writes to meanwhile, except for its flag.
+/// The argument must point to a [`WorkerCalls`] that nothing else writes to meanwhile, except for its flag.
 unsafe extern "C" fn carry_out_half(half: *mut c_void) -> u64 {
     // SAFETY: by the caller.
     let half = unsafe { &*half.cast::<WorkerCalls>() };
@@ -237,7 +237,7 @@ impl CallPayload {
 ///
 /// # Safety
 ///
-/// The argument must point to a `Work` that nothing else writes to meanwhile.
+/// The argument must point to a [`CallPayload`] that nothing else writes to meanwhile.
 pub(super) unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
     // SAFETY: by the caller. Of several calls outstanding, the partner carries out one after the other.
     let work = unsafe { &*work.cast::<CallPayload>() };

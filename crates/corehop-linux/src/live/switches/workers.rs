@@ -17,20 +17,20 @@ use corehop_plan::workload::switching::SwitchMechanism;
 use crate::probe::pin;
 use corehop_system::supervisor::interrupt;
 
-/// The sending end of one direction.
+/// The sending end of one direction of messages.
 trait Sends: Send {
     fn send(&mut self, word: u64) -> bool;
 }
 
-/// The receiving end of one direction; it returns `None` once the other side is gone.
+/// The receiving end of one direction of messages; it returns `None` once the other side is gone.
 trait Receives: Send {
     fn receive(&mut self) -> Option<u64>;
 }
 
-/// Both ends of one direction.
+/// The sending and the receiving end of one direction of messages.
 type Ends = (Box<dyn Sends>, Box<dyn Receives>);
 
-/// Opens one direction with a mechanism.
+/// Opens a channel for one direction of messages, by the given mechanism.
 fn direction(mechanism: SwitchMechanism) -> io::Result<Ends> {
     Ok(match mechanism {
         SwitchMechanism::Futex => both(Arc::new(WordMailbox::default())),

@@ -51,7 +51,7 @@ impl Partitions {
     /// Creates one partition for each of `clusters`.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] with the obstacle; in that case nothing stays changed.
+    /// Fails with [`MachineError::NotPossible`], which names the obstacle; in that case no change remains.
     pub(super) fn make(
         clusters: &[CpuList],
         guard: &Guard,
@@ -83,8 +83,8 @@ impl Partitions {
     /// Reverts all changes.
     ///
     /// # Errors
-    /// [`MachineError::Failed`] with the changes that could not be reverted, which stay listed for `corehop doctor
-    /// restore`.
+    /// Fails with [`MachineError::Failed`], which names the changes that could not be reverted; `corehop doctor
+    /// restore` still lists these changes.
     pub(super) fn end(mut self) -> Result<(), MachineError> {
         let left: Vec<String> = self
             .undos
@@ -104,7 +104,7 @@ impl Partitions {
     /// Moves the calling thread into its cluster.
     ///
     /// # Errors
-    /// The kernel's error when the thread ID is written.
+    /// Fails with the kernel's error when the thread ID is written.
     pub(super) fn enter(door: &Path, tid: u32) -> io::Result<()> {
         fs::write(door, tid.to_string())
     }

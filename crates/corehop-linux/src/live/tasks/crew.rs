@@ -98,8 +98,8 @@ impl TaskCrew {
         Ok(())
     }
 
-    /// Puts every thread back under the ordinary policy, so that no thread waits for reserved time in order to end,
-    /// or then holds something that the caller waits for.
+    /// Puts every thread back under the ordinary policy, because a thread under a reservation may wait for its next
+    /// reserved time before it ends, and may hold a lock for which the caller waits.
     fn dismiss(&self) {
         let alive = self.threads.iter().zip(self.shared.peers.iter());
         for (_, peer) in alive.filter(|(thread, _)| !thread.is_finished()) {
@@ -171,8 +171,8 @@ impl TaskCrew {
     }
 }
 
-/// Preallocated and touched memory for the records between two times when they are passed on, because a task must not
-/// allocate within its execution time.
+/// Returns preallocated and touched memory for the records that a task makes before they are passed on, because a task
+/// must not allocate within its execution time.
 pub(super) fn room(run: &TaskRun) -> Vec<TaskJobRecord> {
     // Below this periods are too short for jobs to come as often.
     const MOST: u64 = 100_000;

@@ -92,7 +92,7 @@ impl KernelPolicy {
     /// Puts thread `tid` under this policy.
     ///
     /// # Errors
-    /// The error of sched_setattr(2).
+    /// Fails with the error of sched_setattr(2).
     pub(super) fn apply(self, tid: u32) -> io::Result<()> {
         let (policy, priority) = match self {
             Self::Deadline(..) => (DEADLINE, 0),

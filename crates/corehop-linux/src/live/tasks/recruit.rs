@@ -151,7 +151,8 @@ fn work(
     }
 }
 
-/// Records that wait while the coordinator has the list; they reach the list even if the thread ends early.
+/// The records that a thread keeps while the coordinator has locked the list; dropping the buffer appends them to the
+/// list, even if the thread ends early.
 pub(super) struct RecordBuffer<'a> {
     pub(super) records: Vec<TaskJobRecord>,
     pub(super) shared: &'a CrewState,

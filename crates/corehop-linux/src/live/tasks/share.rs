@@ -12,11 +12,11 @@ use super::worker::MARGIN_NS;
 /// The largest average CPU share of real-time tasks.
 const MOST: f64 = 0.5;
 
-/// The additional share that tasks may use if their execution times are shorter than any job's.
+/// The share that tasks may use beyond [`MOST`] if their execution times are shorter than the time that any job needs.
 const TOO_SHORT: f64 = 0.1;
 
-/// Rejects a run whose real-time tasks use more, including tasks that take longer than stated: no job ends before it
-/// has woken up, checked the time, and gone back to sleep.
+/// Rejects a run whose real-time tasks use more than [`MOST`]. A task counts with at least the time that every job
+/// needs to wake up, check the time, and go back to sleep.
 pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
     let it = &plan.runs[run];
     if plan.scheduler.order() == JobPreference::Fair {

@@ -138,7 +138,8 @@ impl TaskWorker {
         sleep_until(release_ns.cast_signed());
     }
 
-    /// The cold touch, the warm touch, the wait, and the resumed touch after the first absence.
+    /// Executes the touches of a job as in Figure 1: the cold touch, the warm touch, the wait, and the resumed touch
+    /// after the first absence.
     fn as_in_figure_1(&mut self, job: &mut JobAccount) -> JobOutcome {
         for interrupted in [JobOutcome::AwayInCold, JobOutcome::AwayInWarm] {
             if job.executed_ns() > self.budget_ns() {
@@ -187,8 +188,8 @@ impl TaskWorker {
         None
     }
 
-    /// Whether the job has executed for less than `until`, because it was away or its time was stolen; `end` is
-    /// updated to the time of the next check.
+    /// Whether the job has executed for less than `until` nanoseconds, which is possible because the job was away or
+    /// time was stolen from it; sets `end` to the time of the next check.
     fn has_time_left(&self, end: &mut Ticks, job: &JobAccount, until: f64) -> bool {
         let left = until - job.executed_ns();
         *end = now() + self.clock.ticks(left.max(0.0));
