@@ -128,7 +128,7 @@ fn began_on(rows: &Path) -> Result<Platform, Failure> {
     Ok(Platform::from_toml(&reader.kind().provenance.platform)?)
 }
 
-/// Returns the file for the description with the cores apart.
+/// Returns the path of the file for the description of the host with its cores far apart.
 pub fn apart_of(path: &Path) -> PathBuf {
     path.with_extension("apart.toml")
 }

@@ -58,7 +58,7 @@ impl ComparisonRequest {
         EquivalenceMargin { share: self.margin, least_us }
     }
 
-    /// The probability of an error.
+    /// The probability that two equal results show a difference.
     fn alpha(&self) -> f64 {
         1.0 - self.confidence
     }
@@ -143,7 +143,8 @@ fn alone(args: &ComparisonRequest) -> Result<Answer, Failure> {
     Err(Failure::says(Exit::Usage, what))
 }
 
-/// Compares the quantities of two results; `beside` contains what is shown, untested, about two recordings.
+/// Compares the quantities of two results; `beside` contains the comparison of two recordings, which is shown but not
+/// tested.
 fn results(
     args: &ComparisonRequest,
     a: &Quantities,

@@ -47,7 +47,7 @@ impl CostRequest {
     /// Returns the costs: the named ones, those stored for this host, or none.
     ///
     /// # Errors
-    /// Fails with exit code 2 for a selection without costs, and with exit code 4 for a damaged file, and for stored
+    /// Fails with exit code 2 for a selection without costs, and with exit code 4 for a damaged file or for stored
     /// costs of another machine.
     pub fn chosen(&self) -> Result<ChosenCosts, Failure> {
         let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };

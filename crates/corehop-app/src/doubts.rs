@@ -35,7 +35,7 @@ struct EvidenceDoubts {
     failed_runs: Vec<String>,
 }
 
-/// Reports once that a file has no checksums, if that is so.
+/// Reports once that checksums did not verify a file, if `verification` says so.
 pub fn of_checksums(path: &Path, verification: Verification) {
     let Some(why) = verification.doubt() else { return };
     let name = shown::path(path);
@@ -118,8 +118,8 @@ fn is_new(list: impl FnOnce(&mut EvidenceDoubts) -> &mut Vec<String>, doubt: &st
 }
 
 /// Returns the answer with the doubts so far, if there are any and the answer is an object. `not_verified` names the
-/// files without checksums; `missing_files`, `incomplete_files` and `failed_runs` contain
-/// sentences.
+/// files without checksums; `missing_files` contains one sentence for each missing file, `incomplete_files` one for each
+/// incomplete file, and `failed_runs` one for each command with failed runs.
 pub fn with(mut answer: Value) -> Value {
     let doubts = DOUBTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(fields) = answer.as_object_mut() {

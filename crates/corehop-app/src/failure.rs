@@ -76,7 +76,7 @@ impl Failure {
         Self { exit, error: anyhow::anyhow!("{sentence}") }
     }
 
-    /// Adds in front of the message what was being done.
+    /// Puts the description of the operation that failed in front of the message.
     #[must_use]
     pub fn context(self, doing: impl Display + Send + Sync + 'static) -> Self {
         Self { exit: self.exit, error: self.error.context(doing) }

@@ -192,7 +192,8 @@ impl OutputFile {
         Growing::begin(&path, self.earlier()?)
     }
 
-    /// The existing file that this file may replace. `None` if there is none, or nothing may be replaced.
+    /// Returns `None` if no file exists, or no file may be replaced. `None` if there is none, or nothing may be
+    /// replaced.
     fn earlier(&self) -> Result<Option<Replaced>, Failure> {
         let replaces = |about: Metadata| about.is_file() && (self.force || about.len() == 0);
         if fs::symlink_metadata(&self.path).is_ok_and(replaces) {
@@ -269,7 +270,7 @@ pub struct Growing {
 
 #[derive(Debug)]
 enum FilePlacement {
-    /// The file before it gets its name. Dropping it removes the file.
+    /// The file before it gets its name. Dropping the value removes the file.
     Beside(NamedTempFile),
     Placed(File),
 }

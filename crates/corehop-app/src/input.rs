@@ -468,7 +468,7 @@ pub fn costs(path: &Path) -> Result<CostSource, Failure> {
     parsed(path, "a cost table (CSV)", CostTable::parse).map(CostSource::Table)
 }
 
-/// The costs of events that were caused in a program; None where a file has other rows, or none.
+/// Returns the costs of events that were caused in a program; `None` if the file contains other rows or no rows.
 ///
 /// # Errors
 /// Fails with the errors of [all readers](self#errors).
@@ -542,7 +542,7 @@ pub fn off_load(path: &Path) -> Result<Option<OffLoadAnswer>, Failure> {
     }
 }
 
-/// Reads the commands that hyperfine timed; `None` if the file is not its export.
+/// Reads the commands that hyperfine timed; `None` if the file is not an export of hyperfine.
 ///
 /// # Errors
 /// Fails with the errors of [all readers](self#errors).

@@ -18,8 +18,8 @@ use crate::failure::{Exit, Failure};
 use crate::input;
 use crate::voice::note;
 
-/// Reads the task set in a file: corehop's JSON, or another program's table or model. Assumptions about such a file
-/// are reported.
+/// Reads the task set in a file: corehop's JSON, or another program's table or model. Assumptions about a file of
+/// another program are reported.
 ///
 /// # Errors
 /// Fails with the errors of [all readers](self#errors).

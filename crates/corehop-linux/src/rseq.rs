@@ -42,7 +42,8 @@ struct RseqArea {
     rest: [u32; 3],
 }
 
-/// The content of an area before the kernel has filled it; if glibc's registration failed, it is one less.
+/// The CPU number in an area that the kernel has not yet filled; after a failed registration by glibc, the area
+/// contains this number minus one.
 const UNREGISTERED: u32 = u32::MAX;
 /// The size of the area in its first version, which every kernel accepts.
 const AREA_SIZE: u32 = 32;

@@ -37,7 +37,7 @@ pub struct TimedCommand {
     words: Vec<Argument>,
     /// The CPUs that a command inherits from this process.
     inherited: CpuList,
-    /// Whether orphaned processes became children of this process before.
+    /// Whether orphaned processes already became children of this process before the runs.
     was_reaper: bool,
 }
 

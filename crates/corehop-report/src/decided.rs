@@ -55,7 +55,7 @@ pub(super) fn rules(rules: &[AdviceRule]) -> FigureTable {
     table
 }
 
-/// The advice for one program: a row for each migration.
+/// Returns the advice for one program as a table with a row for each migration.
 pub fn program_advice(advice: &ProgramAdvice) -> String {
     let asked = advice.wait.as_ref();
     let (caption, more) = question(asked);
@@ -70,7 +70,7 @@ pub fn program_advice(advice: &ProgramAdvice) -> String {
     text
 }
 
-/// The question that a table answers, and the headings of its answer.
+/// Returns the question that a table of advice answers, and the headings of the columns with the answer.
 fn question(asked: Option<&AdvisedWait>) -> (String, [&'static str; 2]) {
     match asked {
         Some(wait) => {
@@ -85,7 +85,7 @@ fn question(asked: Option<&AdvisedWait>) -> (String, [&'static str; 2]) {
     }
 }
 
-/// The one wait that was asked for.
+/// Returns the wait for which the user requested advice, or `None` if the rule has no single wait.
 pub(super) fn asked(rule: &AdviceRule) -> Option<&AdvisedWait> {
     match rule.waits.as_slice() {
         [asked] => Some(asked),
@@ -103,7 +103,7 @@ fn rows(rule: &AdviceRule) -> Vec<Vec<String>> {
     rule.moves.iter().enumerate().map(row).collect()
 }
 
-/// The cells of one move; the advice for a wait that was asked for stands in the first row.
+/// Returns the cells of one move; if the user gave a wait, the first row also has the cost of staying.
 fn cells(it: &AdvisedMove, first: bool, asked: Option<&AdvisedWait>) -> Vec<String> {
     let costs = format!("{} ({})", cost(&it.cost), counted(it.n, it.replicates));
     let own = vec![it.event.word().to_owned(), bounded(it.at_most, costs)];

@@ -78,7 +78,7 @@ pub struct Variant {
 /// A marked value of the horizontal axis, drawn as a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AxisMark {
-    /// The value of the horizontal axis that the mark is at.
+    /// The value of the horizontal axis at which the mark is drawn.
     pub x: f64,
     /// The label at the marked line.
     pub label: String,

@@ -61,7 +61,7 @@ pub struct WordedChart {
     pub quantity: String,
     /// The unit that follows each value of the chart.
     pub unit: &'static str,
-    /// The statistic that each value is.
+    /// The name of the statistic that each value of the chart represents.
     pub point: &'static str,
     /// The level of the intervals, as a share.
     pub level: f64,

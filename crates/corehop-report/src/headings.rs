@@ -488,7 +488,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
 mod tests {
     use super::*;
 
-    /// Words that tell a reader nothing beside others.
+    /// Words that add nothing to the meaning of other words.
     const FILLERS: [&str; 18] = [
         "the", "a", "an", "of", "in", "is", "are", "was", "were", "by", "that", "this", "per",
         "to", "number", "name", "value", "values",

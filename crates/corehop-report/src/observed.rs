@@ -21,7 +21,7 @@ use corehop_plan::workload::Event;
 
 /// The text shows at most this many threads, processes and names; the JSON answer has all of them.
 const SHOWN: usize = 10;
-/// The sentence about the threads that had the CPU names at most this many of them.
+/// The sentence about the threads that had the CPU lists at most this many names.
 const NAMED: usize = 3;
 
 /// Describes a recorded run as text that begins with what weighs the most.

@@ -250,8 +250,8 @@ mod tests {
         assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     }
 
-    /// Returns a millisecond of two threads: 7 is away from a quarter to three quarters of it, 8
-    /// for 1 us.
+    /// Returns a recording of one millisecond with two threads: thread 7 is away from a quarter to three quarters of
+    /// the millisecond, and thread 8 for 1 us.
     fn millisecond() -> Recording {
         millisecond_after(0)
     }

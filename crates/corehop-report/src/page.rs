@@ -40,7 +40,7 @@ mod tests {
         assert_eq!(page.matches("</script>").count(), 1);
     }
 
-    /// Returns the bytes as a file that is gone when it is closed.
+    /// Returns the bytes as a temporary file, which disappears when it is closed.
     fn tempfile(bytes: &[u8]) -> std::fs::File {
         use std::io::{Seek, Write};
         let path = std::env::temp_dir().join(format!("corehop-page-{}", std::process::id()));

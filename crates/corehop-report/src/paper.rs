@@ -203,8 +203,8 @@ impl PaperMark {
         }
     }
 
-    /// Writes the PDF operators of a mark, and turns its coordinates round because those of a PDF rise from the lower
-    /// edge.
+    /// Writes the PDF operators of a mark, and flips its vertical coordinates because PDF coordinates rise from the
+    /// lower edge.
     fn pdf(&self, height: f64) -> String {
         let up = |(x, y): (f64, f64)| (x, height - y);
         match self {
@@ -347,7 +347,7 @@ mod tests {
         }
     }
 
-    /// Returns the place in a text whose letters were bytes.
+    /// Returns the byte position of the character number `at` in a text.
     fn byte_of(text: &str, at: usize) -> usize {
         text.char_indices().nth(at).unwrap().0
     }

@@ -158,7 +158,8 @@ struct BoxGrid<'a> {
     height: f64,
 }
 
-/// Arranges boxes in rows, and puts as many boxes in each row as gives the whole the best look.
+/// Arranges boxes in rows: up to four innermost boxes in a single row, and other boxes in as many columns as
+/// [`columns`] finds best.
 fn grid(mut items: Vec<LayoutBox<'_>>, density: Density) -> BoxGrid<'_> {
     let gap = density.gap();
     // SMT siblings stand side by side.

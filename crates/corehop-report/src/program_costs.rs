@@ -22,7 +22,7 @@ pub fn sentence(results: &ProgramCostResults) -> String {
     format!("{name}: {}.", parts.join("; "))
 }
 
-/// The clause of one class.
+/// Returns the clause about the cost of one class of event.
 fn part(results: &ProgramCostResults, cost: &ProgramCost) -> String {
     let event = named(results, cost);
     match &cost.cost {
@@ -58,7 +58,8 @@ fn amount(cost: &EventCost) -> String {
     format!("{} µs{within}", micros(cost.us))
 }
 
-/// The class as a noun: `a preemption of 1 ms`, and what the preemptor walks where several were measured.
+/// Returns the class of a cost as a noun: `a preemption of 1 ms`, also with the preemptor's working set if several
+/// preemptors were measured.
 pub(super) fn named(results: &ProgramCostResults, cost: &ProgramCost) -> String {
     let class = class(results, cost);
     let what = match cost.event {
@@ -72,7 +73,7 @@ pub(super) fn named(results: &ProgramCostResults, cost: &ProgramCost) -> String 
     format!("{what}{class}")
 }
 
-/// ` of 1 ms` for preemptions, and ` of 1 ms by 64 KiB, …` where several preemptors were measured.
+/// Returns ` of 1 ms` for preemptions, and ` of 1 ms by 64 KiB, …` if several preemptors were measured.
 fn class(results: &ProgramCostResults, cost: &ProgramCost) -> String {
     let us = cost.length_us;
     let length = us.map_or_else(String::new, |us| format!(" of {}", Nanos::new((1e3 * us) as u64)));

@@ -125,14 +125,14 @@ fn curves(outcome: &StudyCounts) -> PageSection {
     PageSection { figures: vec![figure], tables, ..section }
 }
 
-/// Draws as SVG the curves of the reading that corehop takes for the source's own, or of the first
-/// reading if there is none.
+/// Draws as SVG the curves of the reading that corehop attributes to the published source, or of the first reading if
+/// there is none.
 pub fn picture(outcome: &StudyCounts) -> Option<String> {
     drawing(outcome, ordered(outcome).next()?)
 }
 
-/// Returns the order of the readings, in which the reading that corehop takes for the source's own
-/// comes first, because the page opens with it.
+/// Returns the order of the readings, in which the reading that corehop attributes to the published source comes first,
+/// because the page opens with this reading.
 fn ordered(outcome: &StudyCounts) -> impl Iterator<Item = usize> {
     let held = outcome.study.held.as_ref();
     let is_held =

@@ -39,8 +39,8 @@ struct TableKey<'a> {
 }
 
 /// Groups summaries into one table with the columns [`COLUMNS`]. Cells share a key if they differ only in what no
-/// printed column shows, such as pages, pattern, chains, mover, or what ran. The table has the largest of each of their
-/// statistics, because decisions rely on its costs.
+/// printed column shows, such as pages, pattern, chains, mover, or what ran. The table has the largest value of each
+/// statistic among the cells that share a key, because decisions rely on the costs in the table.
 pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
     let mut keys: Vec<TableKey<'_>> = Vec::new();
     let mut shared: Vec<(String, usize)> = Vec::new();
@@ -166,8 +166,8 @@ fn largest(cells: &[&CellSummary]) -> Vec<(String, f64)> {
     names.into_iter().filter_map(|name| Some((name.to_owned(), of_family(name)?))).collect()
 }
 
-/// Returns the statistic that decides from which of several cells `name` comes: an interval comes with its estimate,
-/// and the number of samples with the maximum that these samples bound.
+/// Returns the statistic that decides which of several cells supplies the value `name`. An interval comes from the cell
+/// of its estimate, and the number of samples comes from the cell of the maximum, because these samples bound it.
 fn leader(name: &str) -> &str {
     match name {
         "std" | "min" => "avg",
@@ -408,7 +408,7 @@ fn columns(block: &[CellSummary], lines: usize) -> Vec<TextColumn> {
 /// Returns the heading of a column: the event and the absence, and if several columns would be equal, also what ran or
 /// how the job moved.
 fn heading(cell: &CellKey, series: &[&CellKey]) -> Vec<String> {
-    /// A longer command loses its beginning in a heading.
+    /// The largest number of characters of a command that a heading shows; a longer command loses its beginning.
     const LONGEST: usize = 32;
     let of = |it: &CellKey| [it.event.to_string(), absence(it)];
     let alike = || series.iter().filter(|other| of(other) == of(cell));

@@ -239,7 +239,8 @@ impl SetSurvey {
         self.answers.into_iter().map(each).collect()
     }
 
-    /// Returns the exit code of the named scheduler's answer; for a survey without one, "done".
+    /// Returns the exit code of the named scheduler's answer; for a survey without a named scheduler, the exit code is
+    /// [`Exit::Done`].
     pub fn exit(&self) -> Exit {
         self.named.as_ref().map_or(Exit::Done, |named| exit(named.asked.answer.verdict))
     }

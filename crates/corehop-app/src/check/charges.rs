@@ -151,7 +151,7 @@ impl ChargeRequest {
     }
 }
 
-/// The empty charge, which is an error for a set with working sets because it needs their costs.
+/// Returns the empty charge; fails for a set with working sets, because such a set needs the costs of its working sets.
 fn uncharged(set: &TaskSet) -> Result<ChargedDelays<'static>, Failure> {
     let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
         return Ok(ChargedDelays::Nothing);

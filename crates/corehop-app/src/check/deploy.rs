@@ -288,7 +288,7 @@ fn bounds(placed: &TaskSet, answer: &Value) -> Result<Vec<Bound>, Failure> {
     Ok(all.iter().enumerate().map(of).collect())
 }
 
-/// The result as a sentence.
+/// Returns a sentence that says whether any job took longer than its bound.
 fn ran(kept: &BoundCheck) -> String {
     let (jobs, above) = (counted(kept.jobs(), "job"), kept.exceeding.len());
     let least = kept.tasks.iter().filter_map(|it| it.ratio).reduce(f64::min);

@@ -15,7 +15,7 @@ fn head(margin: &Margin) -> &'static str {
     if margin.is_accepted() { "busiest" } else { "miss" }
 }
 
-/// Headings with sentences, and the schedule as bars.
+/// Returns the lines about the margin, each as a heading with a sentence.
 pub(super) fn lines(set: &TaskSet, margin: &Margin) -> Vec<(&'static str, String)> {
     let mut lines = margin.lines(set);
     if let Some(found) = &margin.schedule {

@@ -55,7 +55,7 @@ struct OffLoadCounts {
 /// The qualifying calls by the kernel's count, and how many of them reached the library.
 #[derive(Debug, Serialize)]
 struct Coverage {
-    /// The share in percent; absent if there was no such call.
+    /// The share in percent; absent if no call qualified.
     #[serde(skip_serializing_if = "Option::is_none")]
     percent: Option<f64>,
     calls: u64,
@@ -77,14 +77,14 @@ struct GuardDecisions {
     /// The time from the first qualifying call to the first time that a guard turned off-load off.
     #[serde(skip_serializing_if = "Option::is_none")]
     after_seconds: Option<f64>,
-    /// By how much off-load reduced the program's progress at that time.
+    /// By how much off-load had reduced the program's progress when a guard first turned off-load off.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_percent: Option<f64>,
     /// The number of times that a guard turned off-load off because the prediction kept nearly all calls local.
     unused: u64,
     /// The number of times that a guard sent all calls because that was faster.
     sent_all: u64,
-    /// By how much sending all calls was faster, the last time.
+    /// By how much sending all calls was faster when a guard last sent all calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     gain_percent: Option<f64>,
 }

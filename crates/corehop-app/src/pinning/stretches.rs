@@ -33,7 +33,7 @@ pub(super) struct Stretches<'a> {
     host: &'a mut dyn Host,
     stop: Stop,
     window: Duration,
-    /// The time by which the host lengthens a window, so that its looks take only a limited share of it.
+    /// The time by which the host lengthens a window, so that the host's looks take only a limited share of the window.
     longer: Duration,
     /// The CPUs that most threads may use.
     own: CpuList,

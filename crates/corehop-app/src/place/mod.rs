@@ -168,7 +168,7 @@ impl Placing {
         Ok(None)
     }
 
-    /// Whether the requested verdict or advice exists.
+    /// Whether the log has the verdict or the advice that the user requested.
     fn is_settled(&self, log: &PlacementFile, advises: Option<u32>) -> bool {
         let settled = self.ends_with_verdict && log.answer().is_settled(self.search);
         settled || advises.is_some_and(|it| log.windows() >= u64::from(it))

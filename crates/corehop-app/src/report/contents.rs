@@ -145,7 +145,7 @@ fn counts(
     }
 }
 
-/// Returns JSON or text.
+/// Returns a report with JSON or text, as `form` selects.
 fn either(
     sentence: String,
     form: ContentsForm,

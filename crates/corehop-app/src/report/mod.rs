@@ -259,7 +259,7 @@ fn off_load_of(
     Ok(tell(&of.sentence(), form, || of.json().clone(), || of.text()))
 }
 
-/// Returns JSON or text, if a form is requested.
+/// Returns a report with JSON or text, as `form` selects; without a form, the report has only its sentence.
 fn tell(
     sentence: &str,
     form: Option<ReportForm>,

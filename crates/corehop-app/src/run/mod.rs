@@ -58,7 +58,7 @@ pub enum Destination {
     Stdout(Option<String>),
 }
 
-/// For this many requested replicates, one more may be added in order to reach all classes.
+/// For this many requested replicates, one more replicate may be added in order to reach all classes.
 const FURTHER: u32 = 5;
 
 /// The options of a run that do not belong to the experiment.

@@ -204,7 +204,8 @@ impl SchedulerTypes {
     }
 }
 
-/// Returns the instruction. The placeholder call becomes a call of the kernel's function number `function`.
+/// Returns the instruction. If the instruction is the placeholder call, it becomes a call of the kernel's function
+/// number `function`.
 fn calling(mut instruction: bpf_insn, function: u32) -> bpf_insn {
     if u32::from(instruction.code) == BPF_JMP | BPF_CALL && instruction.imm == TO_BE_REPLACED {
         instruction.set_src_reg(BPF_PSEUDO_KFUNC_CALL as u8);
@@ -238,8 +239,8 @@ mod tests {
         parse_types(&blob).unwrap()
     }
 
-    /// A kernel with a table of 48 bytes: 16 bytes of kernel-internal data, 8 of the function `first`, and a name of
-    /// 24. The function that finds an idle CPU has the type number 8.
+    /// A kernel whose scheduler table has 48 bytes: 16 bytes of kernel-internal data, 8 bytes of the function `first`,
+    /// and a name of 24 bytes. The function that finds an idle CPU has the type number 8.
     fn kernel_with_sched_ext(first: &str) -> Btf {
         let words = ["char", "select_cpu", "dequeue", "name", FUNCTIONS, "common", "data", TABLE];
         let text = format!("\0{}\0{IDLE_CPU_NEAR}\0", words.join("\0"));

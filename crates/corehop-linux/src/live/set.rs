@@ -103,7 +103,7 @@ impl SetState {
     /// Takes new page frames in an order drawn from `draw`.
     ///
     /// # Errors
-    /// Fails if there are no page frames.
+    /// Fails if the kernel provides no page frames.
     pub(super) fn renew_with(
         &mut self,
         set: &WorkingSet,
@@ -140,7 +140,7 @@ impl SetState {
     /// Takes new page frames, as before the first job.
     ///
     /// # Errors
-    /// Fails if there are no page frames.
+    /// Fails if the kernel provides no page frames.
     pub(super) fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
         let renewed = self.memory.renew(&mut self.draw);
         renewed.map_err(|error| super::failed("taking fresh page frames", error))?;

@@ -121,7 +121,7 @@ impl ProcessMemory {
         (number, (place.max(start), (place + PLACE).min(end)))
     }
 
-    /// The area that contains this byte, counted through all areas.
+    /// The area that contains byte number `byte` of all areas together.
     fn area_at(&self, mut byte: u64) -> usize {
         let within = |(start, end): &Range| {
             let length = end - start;

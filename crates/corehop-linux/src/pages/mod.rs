@@ -50,12 +50,12 @@ pub(crate) enum PagesError {
         "the kernel denies write protection of the program's pages ({0}): page sampling needs root, or CAP_SYS_PTRACE in the program itself, or `sysctl vm.unprivileged_userfaultfd=1`"
     )]
     Refused(io::Error),
-    /// A kernel without what it takes.
+    /// The kernel lacks asynchronous write protection.
     #[error(
         "the kernel lacks asynchronous write protection of pages ({0}): boot Linux 6.7 or later with CONFIG_USERFAULTFD"
     )]
     Lacking(io::Error),
-    /// The descriptor was not got.
+    /// corehop could not obtain the descriptor of the program's memory.
     #[error(
         "corehop cannot watch the program's memory ({0}); the program runs without page sampling"
     )]
@@ -65,12 +65,12 @@ pub(crate) enum PagesError {
         "corehop cannot start the process that handles page faults ({0}); the program runs without page sampling"
     )]
     NoHandler(io::Error),
-    /// The handler is gone.
+    /// The process that handles page faults has ended.
     #[error(
         "the process that handles page faults was ended from outside; the program's pages are as before"
     )]
     Died,
-    /// The handler of faults does not answer.
+    /// The process that handles page faults does not answer.
     #[error(
         "the process that handles page faults did not answer for {} s, so corehop ended it; the program's pages are as before",
         SILENCE.as_secs()

@@ -10,7 +10,8 @@ const WRITERS: usize = 6;
 const OWN_AFTER: u32 = 4;
 /// The number of consecutive writes by one thread after which a page that several threads wrote counts as private.
 const LEFT_AFTER: u32 = 12;
-/// The number of hand-overs from which a pair is reported. One or two hand-overs come from how threads begin and end.
+/// The number of hand-overs from which a pair is reported. One or two hand-overs can result from threads that begin or
+/// end.
 const TOLD_FROM: f64 = 3.0;
 /// The number of writes after which older writes count half.
 const MANY: u32 = 64;
@@ -72,8 +73,8 @@ pub(super) struct PageHistory {
 pub(super) type HandoverPair = (u32, u32);
 
 impl PageHistory {
-    /// Adds a write. Returns true if the write hands the page over: another thread wrote before, and this thread
-    /// wrote before that.
+    /// Adds a write. Returns true if the write hands the page over: the previous write came from another thread, and
+    /// this thread had also written to the page earlier.
     ///
     /// A page that passes to a thread permanently does not count as handed over, because one thread may prepare data
     /// for another.

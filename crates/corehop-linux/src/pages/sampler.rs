@@ -27,7 +27,7 @@ const FORGET_NS: u64 = 5_000_000_000;
 /// The largest number of known pages.
 const MOST: usize = 4_096;
 
-/// A page that showed up.
+/// A page whose protection has caused a fault.
 #[derive(Debug, Default)]
 struct SampledPage {
     page: PageHistory,
@@ -35,9 +35,9 @@ struct SampledPage {
     paid: Option<(u32, Purpose)>,
     /// Whether the page was protected immediately after the last write.
     quick: bool,
-    /// The planned look: whether it is immediate.
+    /// Whether the planned look at the page is immediate; `None` if no look is planned.
     planned: Option<bool>,
-    /// The number of further immediate looks.
+    /// The number of further immediate looks at the page.
     more: u32,
 }
 
@@ -282,7 +282,7 @@ mod tests {
             self.protected.extend(self.sampler.take_due(now_ns));
         }
 
-        /// Protects some of all pages.
+        /// Protects the pages of a few random places.
         fn explore(&mut self, now_ns: u64) {
             let all = u64::from(self.threads) * (self.private + 1);
             if self.sampler.may_explore(now_ns) {

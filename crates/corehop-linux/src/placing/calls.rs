@@ -25,7 +25,8 @@ const SWITCH: f64 = 700e-6;
 const WHOLE: f64 = 0.5;
 /// The smallest counted share of a window.
 const LEAST: f64 = 0.05;
-/// The shortest useful counting time. A shorter one shows neither the rate nor the rest of a window.
+/// The shortest useful counting time. A shorter counting time shows neither the rate of calls nor the calls in the rest
+/// of a window.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The counts of some windows.
@@ -164,7 +165,7 @@ mod tests {
         made: [f64; 2],
         /// The number of writes that the last look reported.
         told: f64,
-        /// The counted share of a window from then on.
+        /// The share of a window that is counted from the last look on.
         share: f64,
     }
 
@@ -224,7 +225,8 @@ mod tests {
         Some(Counted { made, told, share: count.share(window) })
     }
 
-    /// In the test one block ends where the next begins, so a complete count is known however little time has passed.
+    /// In the test, one counted block ends where the next begins, so a complete count is known however little time has
+    /// passed.
     #[test]
     fn a_look_right_after_another_is_told_where_everything_is_counted() {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -23,8 +23,8 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// Parks the threads. `None` if only one CPU is usable, or the system starts no more threads; then distances stay
-    /// unknown.
+    /// Parks the threads. Returns `None` if only one CPU is usable, or the system starts no more threads; then
+    /// distances stay unknown.
     pub(super) fn park(platform: &Platform) -> Option<Self> {
         let cpus = platform.usable();
         let pair = |affinities: &[Affinity]| {
@@ -39,7 +39,7 @@ impl Distances {
         Some(Self { partners, near, far })
     }
 
-    /// Measures the current line times. `None` if no pair could exchange lines.
+    /// Measures the current line times. Returns `None` if no pair could exchange lines.
     pub(super) fn now(&self) -> Option<LineTimes> {
         let time = |pair: Option<CpuPair>| self.partners.exchange(pair?);
         let times = LineTimes { shared_cache_ns: time(self.near), separate_ns: time(self.far) };

@@ -19,7 +19,7 @@ use crate::bpf::sharing::WakeGraph;
 /// The number of windows from one counted window to the next.
 pub const ONE_IN: u64 = 10;
 
-/// Counts in every tenth window, starting with the first.
+/// Counts the futex calls of followed processes in every tenth window, starting with the first.
 #[derive(Debug)]
 pub(super) struct LockSampler {
     graph: Arc<WakeGraph>,

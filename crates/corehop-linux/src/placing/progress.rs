@@ -115,7 +115,7 @@ impl FromStr for ProgressSource {
 const MOST_READS: usize = 256;
 /// The largest number of bytes read from a file; no number is longer.
 const MOST_DIGITS: u64 = 64;
-/// The number of looks at an empty file.
+/// The number of times that corehop reads an empty file again, because the program may be about to write.
 const TRIES: usize = 250;
 
 /// An open source of progress.

@@ -9,7 +9,7 @@ use crate::limits::folders;
 use corehop_system::discover::SysRoot;
 use corehop_system::proc::{self, CgroupEntry, ProcEntry, shown};
 
-/// Returns the environment of the processes that still live.
+/// Returns the surroundings of each process that still lives: its service, its cgroup and its threads.
 pub fn residences(pids: &[u32]) -> Vec<Residence> {
     pids.iter().filter_map(|&pid| residence(pid)).collect()
 }

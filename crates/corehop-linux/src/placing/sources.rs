@@ -39,8 +39,8 @@ pub(super) trait EvidenceSource: fmt::Debug {
     /// Fails with the reason why the source no longer works.
     fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
 
-    /// Prepares the next window, after a window with these threads. The time for this is not part of the cost of a
-    /// look.
+    /// Prepares the next window, after a window with these threads. The time for the preparation is not part of the
+    /// cost of a look.
     ///
     /// # Errors
     /// Fails with the errors of [`take`](Self::take).

@@ -17,7 +17,7 @@ use crate::bpf::sharing::{WakeGraph, WakeUpAttachment};
 
 /// The number of first windows, all of which are counted.
 const FIRST: u64 = 20;
-/// After the first windows, one in this many is counted.
+/// After the first windows, one window in this many is counted.
 const EVERY: u64 = 20;
 /// The number of windows that are counted when a new thread runs, at most once in [`EVERY`] windows.
 const FRESH: u64 = 5;

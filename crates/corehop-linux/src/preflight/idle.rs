@@ -13,7 +13,7 @@ use super::host::PreflightHost;
 const SHALLOW_US: u32 = 10;
 /// The file with the time for which an idle CPU of a guest polls before it halts.
 const HALT_POLL: &str = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
-/// The kernel's default for that file.
+/// The kernel's default for the file [`HALT_POLL`].
 const POLL_NS: u64 = 200_000;
 
 /// An enabled idle state.
@@ -29,7 +29,7 @@ struct Idle {
     governor: Option<String>,
     /// The idle states that are enabled on some usable CPU, by number.
     states: Vec<IdleState>,
-    /// The time for which an idle CPU polls before it halts, in ns; `None` without that file.
+    /// The time for which an idle CPU polls before it halts, in ns; `None` if the host lacks the file [`HALT_POLL`].
     halt_poll_ns: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ fn states(host: &PreflightHost, cpu: Cpu) -> Vec<IdleState> {
     host.numbered(&folder, "state").into_iter().filter_map(state).collect()
 }
 
-/// The way in which an idle CPU waits. `None` if the host's files do not show the way.
+/// The way in which an idle CPU waits. Returns `None` if the host's files do not show the way.
 pub(super) fn wait(host: &PreflightHost) -> Option<IdleWait> {
     let idle = Idle::of(host)?;
     let fixed = |how: String| IdleWait { how, setting: None };

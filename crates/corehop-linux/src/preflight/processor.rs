@@ -89,8 +89,8 @@ fn hypervisor(host: &PreflightHost) -> Option<CheckFinding> {
 /// A last-level cache size per CPU that exceeds all processors: the largest so far is 48 MiB for a
 /// core (EPYC 7373X, 9184X).
 const LARGEST_LLC_PER_CPU: u64 = 64 << 20;
-/// The corresponding size for a guest, where SMT siblings are rarely switched off. A guest with a
-/// larger stated cache sees one that it shares with others.
+/// The last-level cache size per CPU above which corehop doubts the size stated in a guest, where SMT siblings are
+/// rarely switched off. A guest that states a larger cache sees a cache that it shares with other guests.
 const LARGEST_LLC_PER_CPU_OF_A_GUEST: u64 = 24 << 20;
 
 fn llc_size(host: &PreflightHost) -> Option<CheckFinding> {

@@ -24,8 +24,8 @@ pub fn wake_up(
     super::finding(ID, WHY, verdict)
 }
 
-/// Returns how an idle CPU of the host below `root` waits, and the setting that would make wake-ups cheaper. `None`
-/// if the host's files do not show how its CPUs wait.
+/// Returns how an idle CPU of the host below `root` waits, and the setting that would make wake-ups cheaper. Returns
+/// `None` if the host's files do not show how its CPUs wait.
 pub fn idle_wait(root: &SysRoot, platform: &Platform) -> Option<IdleWait> {
     let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
     idle::wait(&PreflightHost::new(root, platform, &probes))

@@ -28,8 +28,8 @@ const MOST: usize = 16;
 /// The time after which a walk is given up, in nanoseconds.
 const PATIENCE_NS: f64 = 1e9;
 
-/// The time between two lines that the first node serves, to one CPU and to all of its usable CPUs. `None` if memory
-/// is short, or a walk does not end in time.
+/// The time between two lines that the first node serves, to one CPU and to all of its usable CPUs. Returns `None` if
+/// memory is short, or a walk does not end in time.
 pub(super) fn of(
     platform: &Platform,
     clock: &TickClock,

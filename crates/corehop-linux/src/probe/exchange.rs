@@ -102,7 +102,7 @@ impl ExchangeLines {
     }
 }
 
-/// Plays both sides on one CPU.
+/// Measures batches in which one thread plays both sides of the exchange on one CPU.
 fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
     let lines = ExchangeLines::new()?;
     let mut batches = Vec::new();
@@ -206,8 +206,8 @@ impl LinePingPong {
         }
     }
 
-    /// Waits for a value, up to the stamp `latest`. The loop has no pause instruction, because it takes longer than
-    /// an exchange and makes a hypervisor take the CPU away.
+    /// Waits for a value, up to the stamp `latest`. The loop has no pause instruction, because such an instruction
+    /// takes longer than an exchange and makes a hypervisor take the CPU away.
     fn wait(&self, line: &AtomicU64, value: u64, latest: Ticks) -> bool {
         loop {
             for _ in 0..256 {

@@ -50,9 +50,9 @@ pub(crate) type CpuPair = (Cpu, Cpu);
 /// The result of an exchange.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Met {
-    /// The one-way time of a line, in nanoseconds. `None` if the threads did not run simultaneously.
+    /// The one-way time of a line, in nanoseconds. The time is `None` if the threads did not run simultaneously.
     pub(super) time_ns: Option<f64>,
-    /// The CPU time of the answering thread, in nanoseconds. `None` if the thread has not reported.
+    /// The CPU time of the answering thread, in nanoseconds. The CPU time is `None` if the thread has not reported.
     pub(super) spent_ns: Option<f64>,
 }
 

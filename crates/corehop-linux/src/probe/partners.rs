@@ -71,8 +71,8 @@ impl Partners {
         Ok(Self { there: Mutex::new(there), real_time })
     }
 
-    /// The one-way time of a line from one CPU to the other, in nanoseconds. `None` if the two threads did not run
-    /// simultaneously, one of them could not be pinned, or no answer arrived within some hundred milliseconds.
+    /// The one-way time of a line from one CPU to the other, in nanoseconds. Returns `None` if the two threads did not
+    /// run simultaneously, one of them could not be pinned, or no answer arrived within some hundred milliseconds.
     pub(crate) fn exchange(&self, pair: CpuPair) -> Option<f64> {
         let mut there = self.there.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.real_time {
@@ -89,7 +89,7 @@ impl Partners {
 }
 
 impl There {
-    /// Sends an order, and waits for the answer. `None` if no answer arrives in time.
+    /// Sends an order, and waits for the answer. Returns `None` if no answer arrives in time.
     fn exchange(&mut self, (a, b): CpuPair, allowance_ns: f64) -> Option<Met> {
         if self.lost || !self.is_free() {
             return None;

@@ -20,8 +20,8 @@ pub(super) struct KindFront {
     pub(super) next: (String, &'static str),
 }
 
-/// Makes the first screen of the given data, of which `kind` is the part of the first kind that was measured. Access
-/// times and lengths of absences have no part of their own, because they belong to the results of other kinds.
+/// Makes the first screen of the given data; `kind` is the part that the first measured kind supplies. Access times and
+/// lengths of absences supply no part, because they belong to the results of other kinds.
 pub(super) fn front(data: &Results, kind: Option<KindFront>) -> PageFront {
     let kind = kind.unwrap_or_else(|| KindFront {
         title: "Results".to_owned(),

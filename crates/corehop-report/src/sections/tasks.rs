@@ -340,8 +340,8 @@ mod tests {
     use corehop_stats::estimator::Estimator;
     use corehop_stats::tasks::TaskRuns;
 
-    /// Makes a report of two tasks of ten jobs each, which respond after 2 ms under G-EDF; under P-EDF
-    /// after 15 ms, and every second job is late: by 5 ms, and by 7 ms those of task 1.
+    /// Makes a report of two tasks of ten jobs each. Under G-EDF all jobs respond after 2 ms. Under P-EDF all jobs
+    /// respond after 15 ms, and every second job is late: by 7 ms in task 1, by 5 ms in the other task.
     fn report() -> TaskReport {
         let mut runs = TaskRuns::default();
         for (scheduler, sampled) in [(Scheduler::GEdf, 20), (Scheduler::PEdf, 15)] {
@@ -383,7 +383,7 @@ mod tests {
         runs.finish().unwrap()
     }
 
-    /// Returns the field of the last row below this word.
+    /// Returns the field of the last row in the column with the heading `head`.
     fn field(table: &FigureTable, head: &str) -> String {
         let place = table.head.iter().position(|it| it == head).unwrap();
         table.rows.last().unwrap()[place].clone()
