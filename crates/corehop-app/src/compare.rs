@@ -318,8 +318,8 @@ fn folder(path: &Path, estimator: Estimator) -> Result<Quantities, Failure> {
     Ok(results)
 }
 
-/// Whether the name of a file in a folder is that of a result, and not of a run's second file, which is read with the
-/// first.
+/// Whether the name of a file in a folder belongs to a result, and not to the second file of a run, which is read with
+/// the first file.
 fn is_result(path: &Path) -> bool {
     let is_second = |kind: &RowKind| {
         kind.suffix().is_some() && kind.first_of(path).is_some_and(|first| first.exists())

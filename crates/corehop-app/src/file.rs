@@ -156,8 +156,8 @@ impl OutputFile {
         self.fill_by(|out| fill(out).map_err(|error| self.unwritten(error)))
     }
 
-    /// Writes the file like [`Self::fill`], with a `fill` whose errors may have another cause than the target, such
-    /// as a damaged input.
+    /// Writes the file like [`Self::fill`], with a `fill` whose errors may have a cause other than the target, such as
+    /// a damaged input.
     ///
     /// # Errors
     /// Fails with the errors of `fill`, or with exit code 6 if the file cannot be written. In either case no file is
@@ -192,8 +192,7 @@ impl OutputFile {
         Growing::begin(&path, self.earlier()?)
     }
 
-    /// Returns `None` if no file exists, or no file may be replaced. `None` if there is none, or nothing may be
-    /// replaced.
+    /// The existing file that this file may replace. Returns `None` if no file exists, or no file may be replaced.
     fn earlier(&self) -> Result<Option<Replaced>, Failure> {
         let replaces = |about: Metadata| about.is_file() && (self.force || about.len() == 0);
         if fs::symlink_metadata(&self.path).is_ok_and(replaces) {
@@ -375,7 +374,8 @@ pub fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
 /// The longest time for which a pipe waits for its reader.
 const READER_WAIT: Duration = Duration::from_secs(10);
 
-/// Opens a device or a pipe. If a regular file has taken the name meanwhile, it is not written.
+/// Opens a device or a pipe. The call fails if a regular file has taken the name meanwhile, and does not write this
+/// file.
 fn open_stream(path: &Path, patience: Duration) -> io::Result<File> {
     let begun = Instant::now();
     let file = loop {

@@ -136,7 +136,8 @@ fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// A text of any size without a byte-order mark, read as far as it is needed: an ordinary file, or standard input (`-`).
+/// Opens an ordinary file, or standard input (`-`), as a text of any size without a byte-order mark; the text is read
+/// as far as it is needed.
 ///
 /// # Errors
 /// Fails with the errors of [all readers](self#errors).

@@ -133,7 +133,7 @@ pub fn polluter(text: &str) -> Result<Polluter, String> {
     Ok(Polluter { wss, pattern, write_ratio })
 }
 
-/// Parses `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; missing values are those of a compiler.
+/// Parses `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; missing values default to the values of a compiler.
 ///
 /// # Errors
 /// Fails with the errors of [all parsers](self#errors).

@@ -126,7 +126,7 @@ struct RunUnderWay {
     notice: Option<OwnedFd>,
     started: Instant,
     deadline: Instant,
-    /// The time from which the run is killed, once it was asked to end.
+    /// The time at which corehop kills the run; `None` until corehop has asked the run to end.
     killed_from: Option<Instant>,
 }
 

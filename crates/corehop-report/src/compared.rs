@@ -400,8 +400,7 @@ mod tests {
         assert!(text.contains("A slowdown of"), "{text}");
     }
 
-    /// Makes a comparison without common cells, in which one result has `a` cells and the other one `b` cells of its
-    /// own.
+    /// Makes a comparison without common cells, in which one result has `a` cells and the other result has `b` cells.
     fn only(a: usize, b: usize) -> ResultComparison {
         let none = Quantities::new(Estimator::Difference);
         let margin = EquivalenceMargin { share: 0.05, least_us: None };

@@ -71,7 +71,7 @@ pub struct Variant {
     pub categories: Vec<String>,
     /// The series that the variant shows.
     pub series: Vec<FigureSeries>,
-    /// Marked values of the horizontal axis, in addition to those of the figure.
+    /// Marked values of the horizontal axis, in addition to the marked values of the figure.
     pub marks: Vec<AxisMark>,
 }
 

@@ -56,7 +56,7 @@ impl GlossaryEntry {
     }
 }
 
-/// Words of the field or of corehop that are not values of a column.
+/// Technical terms, and words of corehop, that are not values of a column.
 const WORDS: &[(&str, &str)] = &[
     (
         "working set",

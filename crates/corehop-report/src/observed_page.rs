@@ -18,8 +18,8 @@ use corehop_plan::platform::Platform;
 use corehop_plan::samples::{Absence, Absences, ObservedThread, Recording};
 use corehop_plan::workload::Event;
 
-/// The colours of the classes of event, with the nearest class first, which readers with any colour
-/// vision can tell apart (Okabe and Ito).
+/// The colours of the classes of event, with the nearest class first. Readers with any colour vision can tell these
+/// colours apart (Okabe and Ito).
 const COLOURS: [&str; 5] = ["#56b4e9", "#009e73", "#0072b2", "#e69f00", "#d55e00"];
 /// The timeline shows at most this many threads, each in a row.
 const ROWS: usize = 32;

@@ -135,7 +135,7 @@ impl Chart<'_> {
         LEFT + (RIGHT - LEFT) * since.as_f64() / all
     }
 
-    /// Returns the vertical place of the line on which the boxes of a row stand.
+    /// Returns the vertical position of the lower edge of the boxes in a row.
     fn base(&self, row: usize) -> f64 {
         self.top + ROW * (row + 1) as f64 - 6.0
     }

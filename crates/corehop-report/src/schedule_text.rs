@@ -141,8 +141,8 @@ impl<'a> ScheduleView<'a> {
         self.from + Time::new((column as u128 * self.span()).div_ceil(self.columns as u128) as u64)
     }
 
-    /// Returns the character that stands for a task in a column: that of the activity with the most time, and otherwise
-    /// that of waiting.
+    /// Returns the character that represents a task in a column: the character of the activity with the most time, or
+    /// else the character of waiting.
     fn cell(&self, task: usize, column: usize) -> char {
         let (from, to) =
             (self.begin(column), self.begin(column + 1).max(self.begin(column) + Time::TICK));

@@ -48,8 +48,8 @@ fn narrow(table: FigureTable, left_out: &[&str]) -> FigureTable {
     FigureTable { head: kept(table.head), rows, ..table }
 }
 
-/// Returns a table that shows for each call the least costly mechanism that waits for the call, the least costly one
-/// with several calls outstanding, and a comparison of the better one with a second worker on the other core.
+/// Returns a table with the least costly mechanisms for each call: one that waits for the call, and one with several
+/// calls outstanding. The table compares the better of the two with a second worker on the other core.
 fn least_costly(summaries: &[SwitchSummary]) -> FigureTable {
     let columns = ["CPUs", "class", "call", "bytes", "way", "call ns", "pays"];
     let mut table =

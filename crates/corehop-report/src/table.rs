@@ -27,7 +27,7 @@ pub struct Joinable<'a> {
     /// that no column shows.
     keys: Vec<TableKey<'a>>,
     /// The differences between cells that share a key, such as `page=thp`, each with the number of later cells that
-    /// differ so from the first cell.
+    /// differ in this way from the first cell.
     pub shared: Vec<(String, usize)>,
 }
 
@@ -145,8 +145,8 @@ pub fn csv(joinable: &Joinable<'_>) -> String {
     table
 }
 
-/// Returns the statistics of cells that share a key: each comes, with its interval, from the cell in which it is
-/// largest.
+/// Returns the statistics of cells that share a key: each statistic comes, with its interval, from the cell in which
+/// the statistic is largest.
 fn largest(cells: &[&CellSummary]) -> Vec<(String, f64)> {
     let all: Vec<Vec<(String, f64)>> = cells.iter().map(|cell| statistics(cell)).collect();
     let value = |of: &[(String, f64)], name: &str| {

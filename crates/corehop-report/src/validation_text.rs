@@ -10,8 +10,8 @@ use corehop_decide::validation::sheet::{
 };
 use corehop_stats::verdict::TestOutcome;
 
-/// Returns a sentence that says whether the simulated machine comes near enough to the printed
-/// values; each study has a title and a flag that it missed its aims.
+/// Returns a sentence that says whether the simulated machine reproduces the printed values accurately enough; each
+/// study has a title, and a flag that is true if the study missed its aims or too few samples judge them.
 pub fn sentence(studies: &[(String, bool)]) -> String {
     let missed: Vec<&str> =
         studies.iter().filter(|(_, missed)| *missed).map(|(title, _)| title.as_str()).collect();

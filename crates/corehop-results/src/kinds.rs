@@ -12,8 +12,8 @@ use corehop_stats::summarise::{FromFile, Summarise};
 
 use crate::{FileNote, MachineNote};
 
-/// The modules with the summaries of kinds, each under the name of its kind. All come from the crate of statistics,
-/// except for two kinds whose results need more than statistics.
+/// The modules with the summaries of kinds, each under the name of its kind. All of these modules come from the crate
+/// of statistics, except for two kinds whose results need more than statistics.
 mod of {
     pub(super) use crate::program;
     pub(super) use corehop_sched::supply;

@@ -120,7 +120,7 @@ pub enum SetAnswer {
 pub struct CheckedSet {
     /// The verdict with the deciding test.
     pub answered: Answered,
-    /// The set's default question if that was asked, and `None` if the user named a test.
+    /// The set's default question if the user asked it, and `None` if the user named a test.
     pub question: Option<SchedulabilityQuestion>,
     /// Sentences about differences between Linux and the analysis.
     pub limits: Vec<String>,

@@ -34,7 +34,7 @@ pub struct ChargeRequest {
     pub overheads: Option<PathBuf>,
     /// The time between two ticks.
     pub quantum: Nanos,
-    /// Whether a dedicated CPU, beyond those of the set, handles all releases.
+    /// Whether a dedicated CPU, in addition to the CPUs of the set, handles all releases.
     pub dedicated: bool,
     /// The file with the supply of CPUs that are not always available.
     pub supply: Option<PathBuf>,

@@ -98,9 +98,9 @@ impl Placing {
         !self.may_move && self.start.is_none() && !self.starts_program
     }
 
-    /// The number of windows before a proposal. Advice has no trial that could correct a wrong proposal. So advice
-    /// uses the evidence of two seconds, or of a quarter of the given time, because windows are longer than requested
-    /// if other threads have the CPUs.
+    /// The number of windows before a proposal. Advice has no trial that could correct a wrong proposal. Advice
+    /// therefore uses the evidence of two seconds, or of a quarter of the given time, because windows are longer than
+    /// requested if other threads have the CPUs.
     fn evidence_windows(&self) -> u32 {
         let least = Settings::default().evidence;
         if !self.is_advice() {
@@ -116,7 +116,8 @@ impl Placing {
         (self.is_advice() && self.duration.is_none()).then_some(settings.evidence)
     }
 
-    /// Runs window by window until the program or the time ends, or `stop` is set. All threads are then put back.
+    /// Runs window by window until the program or the time ends, or `stop` is set. At the end, the host puts all
+    /// threads back to their former CPUs.
     ///
     /// # Errors
     /// Fails with exit code 6 if the host failed.

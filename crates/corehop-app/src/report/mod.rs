@@ -274,7 +274,7 @@ fn tell(
     ReportAnswer { sentence: sentence.to_owned(), body }
 }
 
-/// The table of the cells, together with the other contents of the files unless cells were selected.
+/// The table of the cells, followed by the other contents of the files unless the user selected cells.
 fn text(data: &Results, whole: bool, width: usize) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
     let notes = if whole { sections::notes(data) } else { Vec::new() };
@@ -283,8 +283,8 @@ fn text(data: &Results, whole: bool, width: usize) -> String {
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
 }
 
-/// The tables for inclusion in another text: the cells, and the other contents of the files unless cells were
-/// selected.
+/// The tables for inclusion in another text: the cells, and the other contents of the files unless the user selected
+/// cells.
 fn pasted(
     data: &Results,
     whole: bool,

@@ -109,7 +109,7 @@ struct Underway {
     /// The number of rows that count: jobs, or runs of gangs.
     taken: u64,
     valid: u64,
-    /// The other results, by the kind of the plan.
+    /// The results so far other than rows, by the kind of the plan.
     tally: RunTally,
 }
 

@@ -262,7 +262,8 @@ impl Events {
     }
 
     /// Returns the times that the kernel takes to leave one BPF program and enter the next, in nanoseconds, while `run`
-    /// makes threads switch. Each time lies between two programs at one switch.
+    /// makes threads switch. The time lies between the end of the first and the begin of the second of two programs at
+    /// one switch.
     ///
     /// # Errors
     /// Fails with the errors of [`open`](Self::open).

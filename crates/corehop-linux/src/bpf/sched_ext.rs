@@ -46,7 +46,7 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sched_ext.bpf.o");
 /// The name of the function in the object and in the kernel's structure, where it is the first member.
 const SELECT_CPU: &str = "select_cpu";
 const SELECT_CPU_MEMBER: u32 = 0;
-/// The number in the object that stands for the number of the kernel's function.
+/// The placeholder in the object file for the number of the kernel's function.
 const TO_BE_REPLACED: i32 = i32::MAX;
 
 /// The reason why a scheduler cannot be loaded.
@@ -204,8 +204,7 @@ impl SchedulerTypes {
     }
 }
 
-/// Returns the instruction. If the instruction is the placeholder call, it becomes a call of the kernel's function
-/// number `function`.
+/// Returns the instruction; the placeholder call becomes a call of the kernel's function number `function`.
 fn calling(mut instruction: bpf_insn, function: u32) -> bpf_insn {
     if u32::from(instruction.code) == BPF_JMP | BPF_CALL && instruction.imm == TO_BE_REPLACED {
         instruction.set_src_reg(BPF_PSEUDO_KFUNC_CALL as u8);
@@ -214,8 +213,8 @@ fn calling(mut instruction: bpf_insn, function: u32) -> bpf_insn {
     instruction
 }
 
-/// The smallest type information that the kernel accepts: one integer. A table must come with type information,
-/// although its types are the kernel's.
+/// The smallest type information that the kernel accepts: one integer. The kernel requires type information with a
+/// table, although the table uses only the kernel's own types.
 fn one_type() -> Vec<u8> {
     let mut types = Btf::new();
     let name = types.add_string("int");

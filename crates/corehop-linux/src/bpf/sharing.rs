@@ -191,7 +191,7 @@ impl WakeGraph {
         Ok(all.into_iter().map(uses).collect())
     }
 
-    /// Returns the system calls so far, in the times in which they were counted.
+    /// Returns the numbers of system calls that ended while calls were counted, so far.
     pub fn calls(&self) -> Calls {
         let mut all = Calls::default();
         for cpu in 0..self.cpus {
@@ -202,8 +202,8 @@ impl WakeGraph {
         all
     }
 
-    /// Returns the numbers of system calls that ended while calls were counted, so far. Returns the wake-ups by pair of
-    /// threads that happened while wake-ups were counted, so far.
+    /// Returns the wake-ups so far, by pair of threads. Wake-ups in interrupts, and wake-ups while corehop did not
+    /// count, are not included.
     ///
     /// # Errors
     /// Fails with the kernel's error if the counts can no longer be read.
@@ -212,8 +212,8 @@ impl WakeGraph {
         Ok(all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect())
     }
 
-    /// Returns the number of wake-ups in interrupts so far, in the times in which wake-ups were counted, as far as
-    /// the kernel shows them.
+    /// Returns the number of wake-ups in interrupts that happened while wake-ups were counted, so far. Wake-ups in
+    /// interrupts that the kernel does not show are not included.
     pub fn from_interrupts(&self) -> u64 {
         let all = self.pairs.all().unwrap_or_default().into_iter();
         all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()

@@ -172,8 +172,7 @@ impl Notice {
         }
     }
 
-    /// Returns the absences since the last call, if any. Without an absence this costs a load or
-    /// two.
+    /// Returns the absences since the last call, if any. If there was no absence, the call costs one or two loads.
     #[inline]
     pub fn away(&mut self) -> Option<AbsenceNotice> {
         match self {

@@ -56,7 +56,7 @@ impl WitnessCounts {
 #[derive(Debug)]
 pub struct Attribution {
     source: CounterSource,
-    /// Whether the hypervisor stole all the time for which an awake thread did not run.
+    /// Whether the time for which an awake thread does not run is only stolen time, and never includes interrupts.
     not_run_is_stolen: bool,
 }
 
@@ -112,12 +112,13 @@ impl Attribution {
         })
     }
 
-    /// Returns whether the hypervisor stole all the time for which an awake thread did not run.
+    /// Returns whether the time for which an awake thread does not run is only stolen time, and never includes interrupts.
     pub const fn not_run_is_stolen(&self) -> bool {
         self.not_run_is_stolen
     }
 
-    /// Returns whether the events of this counter would be seen. If not, zeros of the counter mean nothing.
+    /// Returns whether the events of this counter would be seen. If the source does not see these events, zeros of the
+    /// counter mean nothing.
     pub fn sees(&self, counter: InterruptCounter) -> bool {
         self.counters()
             .map_or(counter == InterruptCounter::Switches, |counters| counters.has(counter))

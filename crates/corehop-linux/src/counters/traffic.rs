@@ -104,8 +104,7 @@ impl LlcCounts {
         (self.loads > 0).then(|| 1.0 - self.load_misses as f64 / self.loads as f64)
     }
 
-    /// For a difference over `span`, returns the time in which as many lines come from memory as a
-    /// cache of `size` has.
+    /// For a difference over `span`, returns the time in which memory delivers as many lines as a cache of `size` has.
     pub fn refill_time(&self, span: Nanos, size: Bytes, line: Bytes) -> Option<Nanos> {
         let lines = size.get() as f64 / line.get() as f64;
         let misses = self.misses() as f64;

@@ -58,7 +58,7 @@ impl HostCounters {
         }
     }
 
-    /// Whether the counters were opened, as far as the host offers any.
+    /// Whether the counters that the host offers were opened.
     pub(crate) const fn is_open(&self) -> bool {
         self.attribution.is_some()
     }

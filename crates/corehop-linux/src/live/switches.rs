@@ -217,7 +217,7 @@ enum CallError {
     /// A thread or a file was not available.
     #[error("{0}")]
     Resources(#[from] io::Error),
-    /// A call returned another result than without a switch.
+    /// A call returned a result that differs from the result without a switch.
     #[error("a call gave {got}, not {expected}")]
     Result { got: u64, expected: u64 },
     /// The kernel's thread did not execute a request in time.

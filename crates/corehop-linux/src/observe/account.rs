@@ -4,8 +4,8 @@
 use crate::bpf::control::ThreadTimes;
 use corehop_system::proc::{self, ProcEntry};
 
-/// The times of a thread since it began: its CPU time, and its waiting time. `None` if there is no such thread, it
-/// never ran, or the kernel keeps no accounting (`CONFIG_SCHED_INFO`).
+/// The times of a thread since it began: its CPU time, and its waiting time. Returns `None` if the thread does not
+/// exist or never ran, or the kernel keeps no accounting (`CONFIG_SCHED_INFO`).
 pub(super) fn times(pid: u32, tid: u32) -> Option<ThreadTimes> {
     let account = ProcEntry::thread(pid, tid).schedstat()?;
     let times = ThreadTimes { cpu_ns: account.cpu_ns, waited_ns: account.waited_ns };

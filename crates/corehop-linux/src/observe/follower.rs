@@ -163,7 +163,7 @@ impl AbsenceFollower {
     }
 
     /// Stops following, and measures how much longer switches took; `None` if unknown. `all` is the number of context
-    /// switches on this machine meanwhile, if known.
+    /// switches on this machine while the threads were followed, if known.
     pub(super) fn end(self, all: Option<u64>) -> Option<SwitchesTook> {
         let Self::Pages(pages, ..) = self else { return None };
         let count = followed(&pages).iter().map(|it| it.departures).sum();

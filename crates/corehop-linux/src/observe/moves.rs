@@ -147,7 +147,7 @@ fn is_curtailed(has: &CpuList, given: &CpuList) -> bool {
     has != given && has.is_within(given)
 }
 
-/// The change that puts back a thread that was allowed on `cpus` and gets `given`.
+/// The undo for a thread that was allowed on `cpus` and gets `given`.
 pub(crate) fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
     let anywhere = cpuset_of(thread.pid).is_some_and(|it| it == cpus);
     Undo::SetAffinity { thread, cpus, given: Some(given), anywhere }

@@ -18,7 +18,7 @@ use corehop_system::clock::monotonic_ns;
 use corehop_system::proc::{self, ProcEntry};
 use corehop_system::thread::current_tid;
 
-/// The number of pages per ring: 256 KiB have room for 6,500 records per CPU, as many as come between two reads.
+/// The number of pages per ring: 256 KiB have room for 6,500 records per CPU, which suffice between two reads.
 const PAGES: usize = 64;
 /// The age in ns from which records are complete in all rings.
 const SETTLED_NS: u64 = 1_000_000;

@@ -134,8 +134,8 @@ fn is_at(file: &File, path: &Path) -> bool {
     now.is_some() && now == place(file.metadata())
 }
 
-/// Removes the boards whose commands have ended. Programs that still count on such a board continue, but nobody reads
-/// their counts.
+/// Removes the boards whose commands have ended. Programs that still count on a removed board continue, but nobody
+/// reads their counts.
 fn clean(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let is_board = entry.file_name().to_string_lossy().starts_with(PREFIX);

@@ -53,7 +53,7 @@ fn size(call: Call) -> CallSize {
     }
 }
 
-/// Both counts of each call that the kernel counted.
+/// For each call that the kernel counted, the count of the kernel and the count of the library.
 pub(super) fn of(counts: &CallCounts, tally: &CallTally) -> Vec<CallCoverage> {
     let families = Call::ALL.into_iter().filter(|&call| head(call) == call);
     let all = families.map(|call| {

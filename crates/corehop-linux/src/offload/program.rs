@@ -83,7 +83,7 @@ fn interpreter_of_script(head: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(word)))
 }
 
-/// Whether the program runs with other privileges than its caller.
+/// Whether the program runs with privileges that differ from those of its caller.
 fn changes_rights(path: &Path) -> io::Result<bool> {
     let status = fs::metadata(path)?;
     // SAFETY: no arguments.

@@ -26,7 +26,7 @@ pub(super) struct Durations {
     /// The times from entering the scheduler to its decision, for decisions that leave, choose or keep one of the
     /// process's threads.
     pub(super) scheduling: Vec<f64>,
-    /// The times from the decision to leaving the scheduler in the other thread.
+    /// The times from the scheduler's decision until the chosen thread leaves the scheduler.
     pub(super) switch: Vec<f64>,
     /// The times of the tick's handler, its interrupt and the softirqs that it raised.
     pub(super) tick: Vec<f64>,
@@ -35,11 +35,11 @@ pub(super) struct Durations {
     /// The times from the due time of a timer that woke one of the process's threads to the begin of the timer's
     /// interrupt.
     pub(super) event_latency: Vec<f64>,
-    /// The times from sending an interrupt to its begin on the other CPU, by pair.
+    /// The times from sending an interrupt to its begin on the other CPU, by pair of CPUs.
     pub(super) interprocessor: BTreeMap<(Cpu, Cpu), Vec<f64>>,
     /// The times to record one event.
     pub(super) noting: Vec<f64>,
-    /// The number of ends without begins, and of begins without ends.
+    /// The number of events that end an activity without a begin, or begin an activity without an end.
     pub(super) unmatched: u64,
 }
 

@@ -6,7 +6,8 @@ use corehop_system::proc::{lines, number, words};
 /// An address range, from its first byte to just after its last byte.
 pub(super) type Range = (u64, u64);
 
-/// The largest inaccessible mapping before a stack that counts as a guard, and not as the rest of a heap.
+/// The largest size of an inaccessible mapping before a stack for which the mapping counts as a guard; a larger mapping
+/// is the rest of a heap.
 const GUARD: u64 = 64 << 10;
 
 fn address(digits: &[u8]) -> Option<u64> {

@@ -125,8 +125,8 @@ pub(crate) fn check() -> Result<(), PagesError> {
     }
 }
 
-/// Starts a command, and obtains a descriptor of its memory without its notice. If no descriptor can be obtained, the
-/// command still runs.
+/// Starts a command, and obtains a descriptor of its memory without cooperation of the command. If no descriptor can be
+/// obtained, the command still runs.
 ///
 /// # Errors
 /// Fails with the errors of [`Command::spawn`].

@@ -198,7 +198,7 @@ fn met(lines: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    /// A page after these writes, which follow each other by a microsecond.
+    /// Returns the history of a page after these writes, which are one microsecond apart.
     fn page(writes: impl IntoIterator<Item = (u32, u8)>) -> PageHistory {
         let mut page = PageHistory::default();
         for (at, (tid, line)) in writes.into_iter().enumerate() {

@@ -233,7 +233,7 @@ mod tests {
         draw: DrawStream,
         threads: u32,
         private: u64,
-        /// One of this many writes goes to the shared page.
+        /// One write in this many goes to the shared page.
         shared_one_of: u64,
         protected: HashSet<u64>,
         to_explore: HashSet<u64>,

@@ -9,7 +9,7 @@ use corehop_system::proc::{ProcEntry, Status};
 #[derive(Debug)]
 pub(super) struct NamespaceThreads {
     pid: u32,
-    /// The map; `None` if both namespaces have the same IDs.
+    /// The map of thread IDs; `None` if both namespaces have the same IDs.
     numbers: Option<HashMap<u32, u32>>,
 }
 

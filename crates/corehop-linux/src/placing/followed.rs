@@ -92,7 +92,8 @@ impl ProcessTracker {
         let _gone = self.enter(pid);
     }
 
-    /// Adds a process. The check after the kernel's entry ensures that the kernel sees the process end.
+    /// Adds a process. The kernel starts to follow the process before the check that the process lives, so that the
+    /// kernel sees the process end.
     fn enter(&mut self, pid: u32) -> io::Result<()> {
         if let Some(kernel) = &self.kernel {
             kernel.follow(pid)?;

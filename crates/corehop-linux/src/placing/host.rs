@@ -71,7 +71,8 @@ pub struct PlacerSettings<'a> {
     /// Whether a command's output goes to stderr.
     pub to_stderr: bool,
 }
-/// The length of a window as a multiple of the CPU time of a look; while a placement is tried, a third of that.
+/// The length of a window as a multiple of the CPU time of a look; while a placement is tried, a window is a third as
+/// long.
 const LOOK_SHARE: u32 = 300;
 /// The time that a command has to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -31,7 +31,8 @@ impl WakeTimes {
     }
 }
 
-/// The lower quartile of a condition's batches, because other programs make some batches longer.
+/// Returns the lower quartile of a condition's batches; corehop does not use the median because other programs make
+/// some batches longer.
 fn quartile(all: &WakeBatches, arm: WakeArm) -> Option<f64> {
     let mut times: Vec<f64> =
         all.batches.iter().filter(|it| it.arm == arm).map(|it| it.ns).collect();

@@ -62,7 +62,7 @@ fn part(level: &DistanceLevel) -> String {
     format!("{ns} ns {:.0} % of the time", f64::from(level.share) / 10.0)
 }
 
-/// A line time in whole nanoseconds.
+/// The line time of a level of distance as text, in whole nanoseconds.
 fn nanos(level: &DistanceLevel) -> Option<String> {
     match level.exchange {
         Latency::Picos(picos) => Some(format!("{:.0}", picos as f64 / 1e3)),

@@ -69,7 +69,7 @@ impl<'a> PreflightHost<'a> {
     pub(super) fn numbered(&self, directory: &str, prefix: &str) -> Vec<u32> {
         self.root.numbered(directory, prefix, "")
     }
-    /// The text after `KEY:` in a file of such lines.
+    /// The text after `KEY:` in a file whose lines have the form `KEY: TEXT`.
     pub(super) fn line(&self, path: &str, key: &str) -> Option<String> {
         let text = self.text(path)?;
         let lines = text.lines().filter_map(|line| line.split_once(':'));

@@ -128,8 +128,7 @@ fn real_time(host: &PreflightHost) -> Option<CheckFinding> {
     }
 }
 
-/// The locked memory that suffices: the largest working set of the presets (32 MiB), and as much
-/// again for the rest.
+/// The locked memory that suffices for all presets: 32 MiB for the largest working set, and 32 MiB for everything else.
 const ENOUGH_LOCKED: u64 = 64 << 20;
 
 fn memory_lock(host: &PreflightHost) -> Option<CheckFinding> {

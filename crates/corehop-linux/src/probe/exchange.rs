@@ -27,7 +27,8 @@ const ALL_PAIRS_NS: f64 = 8e9;
 const PAIR_NS: [f64; 2] = [1.5e6, 100e6];
 /// The largest number of batches of a pair; more would not change the median.
 const BATCHES: u64 = 1_000;
-/// The longest wait for a pair, as a multiple of its share of time, if the other thread does not get its CPU.
+/// The longest wait for a pair if the other thread does not get its CPU, as a multiple of the share of time that the
+/// pair has.
 const PATIENCE: f64 = 20.0;
 
 /// Measures the exchanges of all pairs that are to be measured.
@@ -149,7 +150,7 @@ pub(crate) struct LinePingPong {
     lines: ExchangeLines,
     /// The largest number of batches.
     batches: u64,
-    /// Set by the thread that leaves, so that the other thread stops waiting.
+    /// Whether one of the two threads has left, so that the other thread stops waiting.
     over: AtomicBool,
     deadline: Ticks,
 }

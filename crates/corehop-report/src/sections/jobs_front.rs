@@ -84,7 +84,7 @@ fn words(length: &str, company: &Company, event: Event) -> String {
     format!("after {length} and {}, {ran}", with_article(event))
 }
 
-/// Returns a check whether the distances of the CPUs changed during the run, because such a change
+/// Returns a check of whether the distances of the CPUs changed during the run, because such a change
 /// moves a migration into another class.
 fn classes(data: &Results, headline: &Headline) -> Option<SurenessCheck> {
     if headline.simulated {

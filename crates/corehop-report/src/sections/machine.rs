@@ -39,7 +39,7 @@ pub(super) fn missing_classes(data: &Results) -> Vec<MissingClass> {
     missing.filter(|class| !measured.contains(&class.affinity.event())).collect()
 }
 
-/// Returns the section about the findings of the doctor, of which those that matter most come first.
+/// Returns the section about the findings of the doctor, with the most important findings first.
 pub(super) fn findings(data: &Results) -> Option<PageSection> {
     let mut table = FigureTable::new(
         "Found before the run",

@@ -85,7 +85,7 @@ pub fn other_tables(data: &Results) -> Vec<FigureTable> {
 }
 
 /// Returns the tables other than the delays of cells in two groups: the tables of experiments whose question is not the
-/// cost of a cell, and the others.
+/// cost of a cell, and all other tables.
 pub(super) fn tables_around_cells(data: &Results) -> (Vec<FigureTable>, Vec<FigureTable>) {
     let (mut first, mut later) = (Vec::new(), Vec::new());
     for TerminalTables { before, after } in tables_of_kinds(data) {

@@ -20,8 +20,8 @@ use corehop_stats::summary::CellSummary;
 /// The number of working-set sizes in the first table.
 const SIZES: usize = 6;
 
-/// Returns the section about the delays of the first panel that is no sweep, such as that of an idle
-/// machine with base pages.
+/// Returns the section about the delays of the first panel that is no sweep, such as the panel of an idle machine with
+/// base pages.
 pub(super) fn overview(data: &Results) -> Option<PageSection> {
     let sweep = |summary: &&CellSummary| &*summary.cell.experiment == SWEEP;
     let panels = panels(data.jobs.summaries.iter());

@@ -374,7 +374,7 @@ impl ControlPages {
         self.common.word(COMMON_PLACES + tid as usize % PLACES)
     }
 
-    /// Marks the table entry of a registered thread as that of an ended thread.
+    /// Marks the table entry of a registered thread, so that the entry belongs to an ended thread.
     fn displace(&self, tid: u32) {
         let ended = |place| (place as u32 == tid).then_some(u64::from(ENDED));
         let _another_has_it =

@@ -50,7 +50,7 @@ impl StealDeque {
         &self.tasks[at as usize % ForkTask::SLOTS]
     }
 
-    /// Adds a task; only the owner calls this.
+    /// Adds a task; only the owner of the deque calls this function.
     #[inline]
     fn push(&self, task: ForkTask) {
         let foot = self.foot.0.load(Ordering::Relaxed);
@@ -60,7 +60,7 @@ impl StealDeque {
         self.foot.0.store(foot.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Takes the newest task; only the owner calls this.
+    /// Takes the newest task; only the owner of the deque calls this function.
     #[inline]
     fn pop(&self) -> Option<ForkTask> {
         let foot = self.foot.0.load(Ordering::Relaxed);

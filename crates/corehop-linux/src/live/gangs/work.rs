@@ -322,7 +322,7 @@ impl GangShare {
     }
 
     /// Receives the message of the previous thread and sends one to the next; the first thread sends first. Without
-    /// sharing, a thread sends to itself.
+    /// sharing, a thread sends the message to itself.
     fn pass_message(&mut self, instructions: u32) -> Result<(), GangFailure> {
         let ring = self.takes_turns();
         let to = if ring { (self.member + 1) % self.threads } else { self.member };

@@ -191,8 +191,8 @@ impl LoadProgress {
         }
     }
 
-    /// Describes the progress for the provenance. The CPU share of a command's copy is below 1 if the measured job, a
-    /// preemptor or the command's own waiting took the rest.
+    /// Describes the progress for the provenance. The CPU share of a command's copy is below 1 if the measured job or a
+    /// preemptor also used the CPU, or if the command itself waited.
     pub(super) fn describe(&self) -> Value {
         let wall_ns = self.wall.as_nanos() as u64;
         let share = |&(cpu, ns): &(Cpu, u64)| {

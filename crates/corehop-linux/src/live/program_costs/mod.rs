@@ -407,7 +407,8 @@ impl<'a> CausingSession<'a> {
         Ok(())
     }
 
-    /// Freezes a thread for `length`. Without a length the thread is put where it could be frozen, as in the other blocks.
+    /// Freezes a thread for `length`. Without a length, the freezer only moves the thread into the cgroup in which it
+    /// could be frozen, as in the other blocks.
     fn leave(&mut self, thread: &SubjectThread, length: Option<Nanos>, counts: &mut BlockCounts) {
         let Ok(freezer) = &mut self.freezer else { return };
         let left = match (freezer.take(thread), length) {
@@ -424,7 +425,8 @@ impl<'a> CausingSession<'a> {
         }
     }
 
-    /// The thread of the next event: for a migration one that has a choice of CPUs, for a preemption one that runs.
+    /// The thread of the next event: a thread with a choice of CPUs for a migration, or a thread that runs for a
+    /// preemption.
     fn next_thread(
         &mut self,
         threads: &[SubjectThread],

@@ -56,7 +56,8 @@ impl Runner {
 
     /// Whether the job alone would exceed the planned part of the budget, or cannot be interrupted.
     ///
-    /// A preemptor is never real-time, and a cache fill pauses in between, so neither counts.
+    /// Preemptors do not count because they are never real-time, and cache fills do not count because they pause
+    /// between pieces.
     pub(super) fn is_long(&mut self) -> bool {
         if self.set().walk.is_own_job() {
             return true;
@@ -190,8 +191,8 @@ impl Runner {
 
     /// Evicts the working set's lines, and fills the caches with modified lines of other data.
     ///
-    /// The fill takes longer than the duty budget if memory is slow. In that case the fill pauses before its last part,
-    /// until the last part and the job fit together, so that no pause follows the last line.
+    /// The fill takes longer than the duty budget if memory is slow. In that case the fill pauses between pieces. The
+    /// last pause lasts until the remaining pieces and the job fit together, so that no pause follows the last line.
     pub(super) fn fill_with_modified(&mut self) {
         self.set().memory.flush();
         let Some(mut eviction) = self.setup.eviction.take() else { return };

@@ -119,7 +119,8 @@ impl CallPath {
 
 /// A second worker, which makes as many calls on the other core as the caller makes on its own.
 pub(super) struct PeerWorker {
-    /// The switch that starts the worker. The switch is dropped first, because its partner uses the other field.
+    /// The switch that starts the worker. Rust drops the switch first, because the partner of the switch uses the other
+    /// field.
     switch: Switch,
     half: WorkerCalls,
 }

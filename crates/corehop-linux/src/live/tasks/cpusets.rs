@@ -258,7 +258,7 @@ fn own_cgroup(root: &Path, controller: &str) -> PathBuf {
     group.map_or_else(|| root.to_owned(), |it| root.join(it.below()))
 }
 
-/// Reserves CPUs that the rest of the system then cannot use.
+/// Reserves CPUs for a cpuset; the rest of the system then cannot use these CPUs.
 fn exclusive(folder: &Path, cpus: &str) -> Result<(), MachineError> {
     let file = folder.join("cpuset.cpus.exclusive");
     if !file.exists() {

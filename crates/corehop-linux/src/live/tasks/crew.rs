@@ -99,7 +99,7 @@ impl TaskCrew {
     }
 
     /// Puts every thread back under the ordinary policy, because a thread under a reservation may wait for its next
-    /// reserved time before it ends, and may hold a lock for which the caller waits.
+    /// reserved time before it ends, and may meanwhile hold something for which the caller waits.
     fn dismiss(&self) {
         let alive = self.threads.iter().zip(self.shared.peers.iter());
         for (_, peer) in alive.filter(|(thread, _)| !thread.is_finished()) {

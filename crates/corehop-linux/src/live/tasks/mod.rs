@@ -102,8 +102,8 @@ impl LiveMachine {
         outcome.and_then(|outcome| ended.map(|()| outcome))
     }
 
-    /// The CPU clusters that the kernel must know: those of `SCHED_DEADLINE`, unless there is a single cluster of all
-    /// CPUs.
+    /// The cpuset partitions that the kernel needs for the clusters of `SCHED_DEADLINE`; none if a single cluster has
+    /// all CPUs.
     fn partitions(
         &self,
         scheduler: Scheduler,
@@ -262,8 +262,8 @@ impl LiveMachine {
     }
 }
 
-/// Checks that all CPUs are online, because threads whose CPU goes offline silently run elsewhere, which would be
-/// another experiment.
+/// Checks that all CPUs are online, because a thread whose CPU goes offline silently runs on another CPU, which would
+/// be another experiment.
 fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
     let online = proc::text("/sys/devices/system/cpu/online").unwrap_or_default();
     match offline(cpus, &online) {

@@ -118,8 +118,8 @@ impl KernelPolicy {
     }
 }
 
-/// The kernel's priority for a rank. Each rank has its own priority if there are enough; otherwise neighbouring ranks
-/// share one. Tasks of equal rank have equal priority.
+/// The kernel's priority for a rank. Each rank has its own priority if there are enough priorities; otherwise
+/// neighbouring ranks share a priority. Tasks of equal rank have equal priority.
 fn priority(rank: u32, run: &TaskRun) -> u32 {
     let ranks = run.tasks.iter().map(|task| task.rank + 1).max().unwrap_or(1);
     let step = if ranks <= HIGHEST { rank } else { rank * HIGHEST / ranks };

@@ -15,8 +15,8 @@ const MOST: f64 = 0.5;
 /// The share that tasks may use beyond [`MOST`] if their execution times are shorter than the time that any job needs.
 const TOO_SHORT: f64 = 0.1;
 
-/// Rejects a run whose real-time tasks use more than [`MOST`]. A task counts with at least the time that every job
-/// needs to wake up, check the time, and go back to sleep.
+/// Rejects a run whose real-time tasks use more than [`MOST`]. Every job takes at least the time to wake up, check the
+/// time and go back to sleep; with these times the tasks may use [`TOO_SHORT`] more.
 pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
     let it = &plan.runs[run];
     if plan.scheduler.order() == JobPreference::Fair {
