@@ -15,8 +15,8 @@ const LONGEST: Nanos = Nanos::from_millis(100);
 /// A request for advice from a simulation.
 #[derive(Debug, Clone)]
 pub struct SimulatedAdvice {
-    /// The requested advice. The simulation covers the sizes of the query, and preemptions of up to the query's wait
-    /// (at most 100 ms).
+    /// The query for which the simulation gives advice. The simulation covers the sizes of the query, and preemptions
+    /// of up to the query's wait (at most 100 ms).
     pub wanted: AdviceQuery,
     /// Whether polluters run on the other CPUs.
     pub loaded: bool,

@@ -30,8 +30,8 @@ use std::process::ExitCode;
 
 use probe::{partners, waking};
 
-/// Runs a helper's work if this process was started as a helper, and returns its exit code. Call
-/// this function first in `main`:
+/// Runs a helper's work if this process was started as a helper, and returns its exit code. Call this function at the
+/// beginning of `main`:
 ///
 /// ```no_run
 /// # use std::process::ExitCode;

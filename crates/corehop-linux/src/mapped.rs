@@ -8,7 +8,7 @@ use std::ptr::NonNull;
 /// The access mode for reading and writing.
 pub(crate) const WRITABLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// A mapping, unmapped on drop.
+/// A mapping of memory, which is unmapped when the value is dropped.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     start: NonNull<u8>,
@@ -58,7 +58,7 @@ impl Mapped {
         self.bytes
     }
 
-    /// Changes the allowed access.
+    /// Changes the allowed access to the mapping.
     pub(crate) fn protect(&self, access: i32) -> io::Result<()> {
         // SAFETY: our own mapping.
         let answer = unsafe { libc::mprotect(self.start.as_ptr().cast(), self.bytes, access) };

@@ -146,8 +146,8 @@ impl Mapping {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Locks the pages in memory. Only whole pages are locked, because the kernel maps a partly locked huge page as
-    /// small pages. Pages beyond the limit on locked memory stay prefaulted without a lock.
+    /// Locks the pages of the mapping in memory. Only whole pages are locked, because the kernel maps a partly locked
+    /// huge page as small pages. Pages beyond the limit on locked memory stay prefaulted without a lock.
     pub(crate) fn lock(&self) -> io::Result<()> {
         // SAFETY: names our own mapping.
         let answer = unsafe { libc::mlock(self.start.as_ptr().cast(), self.room) };
@@ -229,7 +229,7 @@ unsafe fn clflushopt(line: *const u8) {
 /// The start and the end of a walk over prepared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Linked {
-    /// The first element, word or instruction.
+    /// The address of the first element, word or instruction of the walk.
     pub(crate) start: u64,
     /// The end of a scan, or the descriptor of code.
     pub(crate) end: u64,

@@ -58,7 +58,7 @@ pub(crate) enum EventOwner {
 }
 
 impl PerfEvent {
-    /// Opens the event.
+    /// Opens the event with perf_event_open(2).
     ///
     /// # Errors
     /// Fails with the kernel's error.

@@ -51,7 +51,7 @@ const UNREGISTER: i32 = 1;
 /// The signature before every abort address.
 pub(crate) const SIGNATURE: u32 = 0x5305_3053;
 
-/// The calling thread's registration.
+/// The calling thread's registration for restartable sequences.
 #[derive(Debug)]
 pub struct Rseq {
     area: *mut RseqArea,

@@ -64,7 +64,7 @@ impl SetQuestion {
     }
 }
 
-/// The requested tests. The caches of a named machine define the clusters.
+/// The tests that the user requested by `name`. The caches of a named machine define the clusters.
 fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> {
     let usage = |what: String| Failure::says(Exit::Usage, what);
     if name == "all" {
@@ -106,7 +106,7 @@ pub struct AskedSet<'a> {
     pub wishes: MarginRequest,
 }
 
-/// The answer about a set.
+/// The answer to a question about a task set.
 #[derive(Debug)]
 pub enum SetAnswer {
     /// The answer to the default question, or of one test.
@@ -115,7 +115,7 @@ pub enum SetAnswer {
     Survey(Box<SetSurvey>),
 }
 
-/// A verdict with its consequences.
+/// The verdict on a task set, with the limits of the analysis and the margin of the verdict.
 #[derive(Debug)]
 pub struct CheckedSet {
     /// The verdict with the deciding test.
@@ -128,7 +128,7 @@ pub struct CheckedSet {
     pub margin: Margin,
 }
 
-/// The verdicts of all tests.
+/// The verdicts of all tests on a task set.
 #[derive(Debug)]
 pub struct SetSurvey {
     /// The answer for the named scheduler, if a scheduler is named.

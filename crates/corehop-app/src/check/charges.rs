@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure, refuse};
 use crate::input;
 use crate::voice::note;
 
-/// The scheduler that is analysed, and the charges.
+/// The scheduler that corehop analyses, and the charges to the jobs.
 #[derive(Debug, Clone)]
 pub struct ChargeRequest {
     /// The scheduler; `None` selects the scheduler of the set.

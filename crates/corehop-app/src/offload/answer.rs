@@ -33,7 +33,7 @@ pub struct OffloadAnswer {
     sentences: Vec<String>,
 }
 
-/// The counts of calls. All counts are null if the program changed the file of its counts.
+/// The counts of the system calls of a program. All counts are null if the program changed the file of its counts.
 #[derive(Debug, Default, Serialize)]
 struct OffLoadCounts {
     /// The number of calls on the list, of any size.
@@ -89,7 +89,7 @@ struct GuardDecisions {
     gain_percent: Option<f64>,
 }
 
-/// The calls of one kind.
+/// The counts and times of the system calls of one kind.
 #[derive(Debug, Serialize)]
 struct OfCall {
     call: &'static str,

@@ -73,7 +73,7 @@ pub enum ReportForm {
 pub struct ReportAnswer {
     /// The answer in one sentence.
     pub sentence: String,
-    /// The text or the data.
+    /// The text or the data that follows the sentence.
     pub body: ReportBody,
 }
 
@@ -82,7 +82,7 @@ pub struct ReportAnswer {
 pub enum ReportBody {
     /// Text for readers; may be empty.
     Text(String),
-    /// Data for programs.
+    /// Data for other programs.
     Data(String),
 }
 

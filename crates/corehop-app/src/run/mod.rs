@@ -124,7 +124,7 @@ pub struct RunOutcome {
     pub spool: Option<File>,
     /// The provenance of the rows.
     pub provenance: Provenance,
-    /// The results of the rows.
+    /// The results that corehop computed from the rows.
     pub tally: RunTally,
     /// The cost of a recorded program's events, if the run was charged.
     pub charged: Option<ChargedRecording>,

@@ -26,7 +26,7 @@ pub struct TaskTally {
 }
 
 impl TaskTally {
-    /// Announces the next sets.
+    /// Announces the task sets that run next.
     pub(super) fn begin(&mut self, tasks: &Tasks) {
         if tasks.runs.iter().any(|run| !run.watched) {
             self.pairs.get_or_insert_default();
@@ -48,7 +48,7 @@ impl TaskTally {
         self.jobs
     }
 
-    /// The summary in one line.
+    /// The summary of the task sets in one line.
     pub(super) fn line(&self) -> String {
         format!(
             "{} jobs, {} missed their deadline; {} samples, {} of them valid",

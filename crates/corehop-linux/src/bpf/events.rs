@@ -170,7 +170,7 @@ impl Events {
         Self::with(kernel_types()?, cpus, PLACES_SHIFT, [program])
     }
 
-    /// Loads these programs at these tracepoints.
+    /// Loads the given BPF programs, each at its tracepoint.
     fn with(
         types: &Btf,
         cpus: &CpuList,

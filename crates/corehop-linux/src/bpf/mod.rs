@@ -227,7 +227,8 @@ pub struct RunTimeStatistics {
 }
 
 impl RunTimeStatistics {
-    /// Starts the counting. Dropping the value stops the counting, unless another user still needs the counts.
+    /// Starts counting the run time of BPF programs. Dropping the value stops the counting, unless another user still
+    /// needs the counts.
     ///
     /// # Errors
     /// Fails if the caller lacks `CAP_SYS_ADMIN`.

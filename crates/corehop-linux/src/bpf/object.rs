@@ -19,7 +19,8 @@ use super::{ArrayMapping, BpfError, ProgramInfo, syscall};
 /// The helper that the loader calls instead of accessing a field that the kernel lacks.
 const NO_SUCH_FIELD: &str = "#195896080";
 
-/// A loaded object file. Dropping the value detaches its programs and removes its maps, except maps that were taken.
+/// An object file with BPF programs and maps that is loaded into the kernel. Dropping the value detaches its programs
+/// and removes its maps, except maps that were taken.
 #[derive(Debug)]
 pub struct Object {
     ebpf: Ebpf,

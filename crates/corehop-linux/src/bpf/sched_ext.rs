@@ -150,7 +150,7 @@ fn refusal(source: io::Error) -> SchedExtError {
 /// The scheduler in the form that the running kernel accepts.
 #[derive(Debug)]
 struct SchedulerTypes {
-    /// The numbers of the kernel's types.
+    /// The numbers of the kernel's types for the scheduler table and for the structure of its functions.
     table_id: u32,
     functions_id: u32,
     /// The function, with its call of the kernel's function by number.

@@ -32,8 +32,8 @@ impl Presence {
         Ok(Self { cpu: rseq.cpu(), rseq, looked_ns: monotonic_ns(), stays: PhantomData })
     }
 
-    /// Returns the absences since the last check, by a load and a clock reading. A signal looks
-    /// like an absence.
+    /// Returns the absences since the last check, by a load and a clock reading. A signal to the thread looks like an
+    /// absence.
     pub fn away(&mut self) -> Option<AbsenceNotice> {
         let armed = self.rseq.is_armed();
         let (looked, now) = (self.looked_ns, monotonic_ns());

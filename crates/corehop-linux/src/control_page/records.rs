@@ -13,7 +13,7 @@ use corehop_system::thread::current_cpu;
 /// The number of pages: 64 KiB hold 1,600 records, which suffice between two checks.
 const PAGES: usize = 16;
 
-/// The records of the calling thread.
+/// The kernel's records of the calling thread's context switches.
 #[derive(Debug)]
 pub struct ThreadSwitchRecords {
     ring: SwitchRing,
@@ -23,7 +23,7 @@ pub struct ThreadSwitchRecords {
 }
 
 impl ThreadSwitchRecords {
-    /// Starts recording.
+    /// Starts recording the absences of the calling thread.
     ///
     /// # Errors
     /// Fails with the reason why the kernel refuses, with the remedy.

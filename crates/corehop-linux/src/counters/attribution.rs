@@ -17,7 +17,7 @@ use crate::bpf::facts::Facts;
 use crate::bpf::interrupts::{COUNTERS, InterruptCounter, InterruptCounters, InterruptCounts};
 use crate::bpf::{BpfError, Btf, kernel_types};
 
-/// The source of attribution.
+/// The source of the counts to which lost CPU time is attributed.
 #[derive(Debug)]
 pub enum CounterSource {
     /// Per-CPU counters of interrupts, switches and steal by BPF, together with the thread's own counts.

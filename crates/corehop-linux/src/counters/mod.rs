@@ -28,9 +28,9 @@ pub enum CounterError {
     /// A file or an answer of the kernel has an unexpected format.
     #[error("{what} cannot be parsed: `{found}`")]
     Malformed {
-        /// The file or answer.
+        /// The file, or the answer of the kernel, that has the unexpected format.
         what: &'static str,
-        /// The part that is not understood.
+        /// The part of the file or answer that corehop does not understand.
         found: String,
     },
 }

@@ -133,7 +133,7 @@ impl CpuTimes {
         Self::parse(&read_file("/proc/stat")?)
     }
 
-    /// Parses the text of `/proc/stat`. Offline CPUs have no line.
+    /// Parses the text of `/proc/stat`. Offline CPUs have no line in this file.
     ///
     /// # Errors
     /// Fails if a CPU's line does not contain numbers, or there is no such line.
@@ -183,7 +183,7 @@ pub struct InterruptTable {
 }
 
 impl InterruptTable {
-    /// Reads the current table.
+    /// Reads the current table of interrupts.
     ///
     /// # Errors
     /// Fails if `/proc/interrupts` cannot be read or understood.

@@ -26,7 +26,7 @@ const EVENTS: [(&str, u64); 4] = [
 /// The number of events at the beginning of the list that are required.
 const NEEDED: usize = 2;
 
-/// The counters of some CPUs.
+/// The counters of last-level cache accesses on some CPUs.
 #[derive(Debug)]
 pub struct LlcCounters {
     /// The descriptors by event; empty for an event that is not counted on every CPU.

@@ -31,7 +31,7 @@ const SHORTEST_HOLE_NS: f64 = 800.0;
 /// The expected duration of a flush and a walk of uncached lines, in nanoseconds.
 const WALK_NS: f64 = 2.5e6;
 
-/// The results of the calibration.
+/// The results of calibrating the time stamps of walks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TickCalibration {
     /// The ticks that the time stamps around a walk take.

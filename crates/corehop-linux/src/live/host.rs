@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use corehop_system::discover::identity;
 use corehop_system::proc;
 
-/// Kernel and processor.
+/// Describes the kernel and the processor of this host.
 pub(super) fn describe() -> Value {
     let text = |path: &str| proc::text(path).map(|text| text.trim().to_owned()).ok();
     let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();

@@ -38,7 +38,7 @@ pub(super) struct LastLevelProbe {
     clock: TickClock,
 }
 
-/// The result of a probe.
+/// The result of a probe of the last-level cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct BufferRetention {
     /// The share of the buffer that was still cached.

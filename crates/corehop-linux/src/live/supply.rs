@@ -172,7 +172,7 @@ impl<'a> Watcher<'a> {
     }
 }
 
-/// Consecutive readings of the counter.
+/// Consecutive readings of the time stamp counter.
 struct Readings {
     /// The distance between two readings above which the distance counts as a gap.
     threshold: Ticks,
@@ -180,7 +180,7 @@ struct Readings {
     reading: Ticks,
     /// The gaps of the last window, each from the reading before to the reading after.
     gaps: Vec<(Ticks, Ticks)>,
-    /// The ticks lost in shorter gaps.
+    /// The ticks lost in gaps that are shorter than `threshold`.
     short: Ticks,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct InterruptBaseline {
 }
 
 impl InterruptBaseline {
-    /// Begins counting on `cpus`.
+    /// Reads the counts of `cpus` at the beginning of a run.
     pub(super) fn since_now(cpus: &CpuList) -> Self {
         let counter = |cpu| {
             let counter = SmiCounter::open(cpu)?;

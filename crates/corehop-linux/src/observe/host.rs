@@ -26,7 +26,7 @@ pub struct LiveHost {
     pub(super) why_not_bpf: Option<String>,
     pub(super) followed: ObservedTarget,
     pub(super) working_sets: Option<WorkingSetSampler>,
-    /// The limits of the control groups.
+    /// The limits of the control groups of the followed processes.
     pub(super) limits: LimitsOver,
     windows: u64,
     /// The CPUs that the threads together were allowed to use at the last check.

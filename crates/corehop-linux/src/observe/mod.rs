@@ -63,7 +63,7 @@ pub enum ObserveError {
     NoTarget {
         /// The target, as the user named it.
         what: String,
-        /// The kernel's answer.
+        /// The error that the kernel reported.
         source: io::Error,
     },
     /// The target exists, but the kernel does not allow following it.
@@ -71,7 +71,7 @@ pub enum ObserveError {
     NotFollowed {
         /// The target, as the user named it.
         what: String,
-        /// The kernel's answer, with the remedy.
+        /// The error that the kernel reported, with the remedy.
         source: io::Error,
     },
     /// A step of the recording failed on this host.
@@ -79,7 +79,7 @@ pub enum ObserveError {
     Failed {
         /// The step that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The error that the kernel reported.
         source: io::Error,
     },
     /// The receiver of the records failed.
@@ -184,7 +184,7 @@ fn watch(
     }
 }
 
-/// A name from the kernel, up to the first zero.
+/// Returns a name from the kernel as text, up to the first zero byte.
 fn text(name: &[u8; 16]) -> String {
     shown(cut(name))
 }

@@ -11,7 +11,8 @@ use corehop_system::discover::cpuset_of;
 use corehop_system::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};
 use corehop_system::thread::{affinity_of, set_affinity_of};
 
-/// The moves in force. Dropping the value reverts the moves; the supervisor reverts them if this process is killed.
+/// The moves of threads that are in force. Dropping the value reverts the moves; the supervisor reverts them if this
+/// process is killed.
 #[derive(Debug)]
 pub(crate) struct Moves {
     guard: Guard,
@@ -43,7 +44,7 @@ impl Moves {
         self.guard.beat().map_err(unwatched)
     }
 
-    /// Makes one move. The way to revert the move is written to the journal first.
+    /// Moves one thread to its new CPUs. The way to revert the move is written to the journal first.
     fn move_one(&self, it: &Move) -> Result<(UndoId, Move), String> {
         let tid = it.tid.cast_signed();
         let gone = |error: io::Error| format!("{error}; the thread may have ended");
@@ -111,7 +112,7 @@ impl Moves {
         Ok(Receipt { number: self.receipts, before })
     }
 
-    /// Reverts the moves of a receipt. A second call has no effect.
+    /// Reverts the moves of a receipt. A second call with the same receipt has no effect.
     pub(crate) fn revert(&mut self, receipt: &Receipt) -> Result<(), HostError> {
         let made = self.made.remove(&receipt.number).unwrap_or_default();
         self.take_back(&made)

@@ -273,12 +273,12 @@ fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
 /// waited; `None` while the child runs.
 ///
 /// # Errors
-/// The kernel's answer.
+/// Fails with the kernel's error.
 pub(crate) fn reap_child(pid: u32) -> io::Result<Option<(i32, u64)>> {
     Ok(reap(pid)?.map(|(status, usage)| (exit_code(status), cpu_ns(&usage))))
 }
 
-/// The sum of user and system time.
+/// The CPU time in nanoseconds: the sum of user and system time.
 fn cpu_ns(usage: &libc::rusage) -> u64 {
     let ns = |time: libc::timeval| {
         let seconds = u64::try_from(time.tv_sec).unwrap_or_default();

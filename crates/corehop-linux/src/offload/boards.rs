@@ -19,7 +19,7 @@ const PREFIX: &str = "board-";
 /// The number of attempts, because another run that ends or cleans up may remove a new folder.
 const ATTEMPTS: usize = 16;
 
-/// The board of a running program.
+/// The board on which a running program counts its calls.
 #[derive(Debug)]
 pub(super) struct OwnBoard {
     folder: PathBuf,
@@ -39,7 +39,7 @@ impl OwnBoard {
         &self.folder
     }
 
-    /// The counts so far.
+    /// The counts of calls on the board so far.
     pub(super) fn tally(&self, limits: &TallyLimits) -> Result<CallTally, Unknown> {
         CallTally::of(&self.folder, limits)
     }

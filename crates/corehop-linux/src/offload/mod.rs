@@ -100,7 +100,7 @@ pub enum OffloadError {
     NoCore {
         /// The number of the core.
         cpu: u32,
-        /// The system's answer.
+        /// The error that the system reported.
         reason: io::Error,
     },
     /// All cores would be OS cores, so none is left for the program.

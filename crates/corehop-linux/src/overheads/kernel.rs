@@ -36,7 +36,7 @@ const NEEDS: [(&str, &[&str]); 4] = [
 pub(super) struct MeasuredTaskSets<'a> {
     /// The task sets, identified by their numbers of tasks.
     pub(super) tasks: &'a Tasks,
-    /// Runs some of the sets.
+    /// The function that runs some of the task sets.
     pub(super) run: &'a mut RunSets<'a>,
 }
 
@@ -120,8 +120,8 @@ impl Recorder {
         Ok((BTreeMap::from([((threads::TASKS, 0), found)]), lost, RunEnd::Complete))
     }
 
-    /// Measures under task sets. Pairs of CPUs first interrupt each other, because such interrupts are rare in small
-    /// or partitioned sets.
+    /// Measures overheads while task sets run. Pairs of CPUs first interrupt each other, because such interrupts are
+    /// rare in small or partitioned sets.
     fn of_sets(
         &self,
         cpus: &CpuList,

@@ -14,7 +14,7 @@ use crate::bpf::events::{BpfEvent, KernelEventKind};
 /// The observed process, and other facts about the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct KernelFacts {
-    /// The process whose threads count.
+    /// The process whose threads the measurement observes.
     pub(super) process: u32,
     /// The lower half of the address of the tick's handler.
     pub(super) tick: Option<u32>,
@@ -37,7 +37,7 @@ pub(super) struct Durations {
     pub(super) event_latency: Vec<f64>,
     /// The times from sending an interrupt to its begin on the other CPU, by pair of CPUs.
     pub(super) interprocessor: BTreeMap<(Cpu, Cpu), Vec<f64>>,
-    /// The times to record one event.
+    /// The times that recording one event takes.
     pub(super) noting: Vec<f64>,
     /// The number of events that end an activity without a begin, or begin an activity without an end.
     pub(super) unmatched: u64,
@@ -308,7 +308,7 @@ const fn of_process(event: &BpfEvent, process: u32) -> bool {
 struct Signal {
     /// The time in nanoseconds, on a clock common to all CPUs.
     at: f64,
-    /// The sender; `None` for a begin.
+    /// The CPU that sent the interrupt; `None` for the begin of an interrupt.
     from: Option<Cpu>,
     to: Cpu,
     /// Whether the interrupt requests scheduling; otherwise it requests a function call.

@@ -106,8 +106,8 @@ fn later(event: BpfEvent, by: u64) -> BpfEvent {
     BpfEvent { begin_ns: event.begin_ns + by, end_ns: event.end_ns + by, ..event }
 }
 
-/// An interrupt from 1000 to 1100. The interrupt's handler runs from 1020 to 1070 and was due at 900; it may wake a
-/// thread at 1050.
+/// The events of a timer interrupt from 1000 to 1100. The interrupt's handler runs from 1020 to 1070 and was due at
+/// 900; it may wake a thread at 1050.
 fn an_expiry(handler: u32, wakes: Option<u64>) -> Vec<BpfEvent> {
     let mut events = vec![
         plain(KernelEventKind::TimerBegin, 1000),

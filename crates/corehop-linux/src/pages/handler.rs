@@ -167,7 +167,7 @@ impl PageFaultHandler {
         Ok(())
     }
 
-    /// Sends the evidence as a line. The line also shows that the handler is alive.
+    /// Sends the evidence about hand-overs to the placer as a line. The line also shows that the handler is alive.
     fn report(&mut self, gone: bool) -> io::Result<()> {
         // A placer that does not read is told more later.
         if self.unsent.is_empty() {

@@ -52,7 +52,7 @@ impl ProcessMemory {
         })
     }
 
-    /// Registers new areas.
+    /// Registers areas that the process has mapped since the last call.
     ///
     /// # Errors
     /// Fails with `ESRCH` if the process has ended or runs another program.

@@ -60,7 +60,7 @@ pub(crate) enum PagesError {
         "corehop cannot watch the program's memory ({0}); the program runs without page sampling"
     )]
     NotTaken(io::Error),
-    /// The handler cannot be started.
+    /// The process that handles page faults cannot be started.
     #[error(
         "corehop cannot start the process that handles page faults ({0}); the program runs without page sampling"
     )]
@@ -81,7 +81,7 @@ pub(crate) enum PagesError {
     Gone,
 }
 
-/// A message from the handler.
+/// A message from the process that handles page faults.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct HandoverReport {
     /// Pairs of threads, their new hand-overs, and their rate of hand-overs.
@@ -100,7 +100,7 @@ struct HandlerReport {
     lost: Option<PagesError>,
 }
 
-/// A running page sampling. Dropping the value stops the sampling and removes all protection.
+/// The page sampling of a running program. Dropping the value stops the sampling and removes all protection.
 #[derive(Debug)]
 pub(crate) struct PageSampling {
     handler: Child,

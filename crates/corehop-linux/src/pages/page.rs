@@ -73,8 +73,8 @@ pub(super) struct PageHistory {
 pub(super) type HandoverPair = (u32, u32);
 
 impl PageHistory {
-    /// Adds a write. Returns true if the write hands the page over: the previous write came from another thread, and
-    /// this thread had also written to the page earlier.
+    /// Adds a write to the history of the page. Returns true if the write hands the page over: the previous write came
+    /// from another thread, and this thread had also written to the page earlier.
     ///
     /// A page that passes to a thread permanently does not count as handed over, because one thread may prepare data
     /// for another.

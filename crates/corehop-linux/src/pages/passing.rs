@@ -23,7 +23,7 @@ fn with_message<T>(control: &mut ControlMessage, work: impl FnOnce(&mut libc::ms
     work(&mut message)
 }
 
-/// Sends a copy of `fd`.
+/// Sends a copy of the descriptor `fd`.
 ///
 /// # Errors
 /// Fails with the errors of sendmsg(2).

@@ -50,7 +50,7 @@ pub(super) enum After {
     Stop,
 }
 
-/// The evidence about two threads.
+/// The evidence that two threads hand pages over to each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct PairEvidence {
     pub(super) pair: HandoverPair,
@@ -142,12 +142,12 @@ impl PageSampler {
         self.due.push(Reverse((now_ns + rest_ns, number)));
     }
 
-    /// The time of the next look.
+    /// The time of the next planned look at a page.
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// The pages to protect now.
+    /// The pages whose planned look is due, which the caller must protect now.
     pub(super) fn take_due(&mut self, now_ns: u64) -> Vec<u64> {
         let mut pages = Vec::new();
         while let Some(&Reverse((at_ns, number))) = self.due.peek() {
@@ -198,8 +198,8 @@ impl PageSampler {
         self.faults
     }
 
-    /// The pairs with new hand-overs. Pages that are private to one thread are dropped, and so are pages that are no
-    /// longer written, because they may be unmapped.
+    /// The pairs of threads with new hand-overs since the last report. Pages that are private to one thread are
+    /// dropped, and so are pages that are no longer written, because they may be unmapped.
     pub(super) fn report(&mut self, now_ns: u64) -> Vec<PairEvidence> {
         let mut pairs: BTreeMap<HandoverPair, (u64, f64)> = BTreeMap::new();
         for known in self.pages.values_mut() {

@@ -14,7 +14,7 @@ pub(super) struct NamespaceThreads {
 }
 
 impl NamespaceThreads {
-    /// The map for a process.
+    /// Creates the map of thread IDs for a process.
     pub(super) fn of(pid: u32) -> Self {
         let status = ProcEntry::process(pid).status().ok();
         let differ = status.and_then(|it| numbers(&it)).is_some_and(|(seen, own)| seen != own);

@@ -133,7 +133,7 @@ impl Uffd {
         call(&self.0, UFFDIO_WAKE, words.as_mut_ptr())
     }
 
-    /// The faults that wait for handling.
+    /// Returns the page faults that wait for handling.
     ///
     /// # Errors
     /// Fails with the errors of read(2).

@@ -29,7 +29,7 @@ const LEAST: f64 = 0.05;
 /// of a window.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The counts of some windows.
+/// The counts of system calls in some windows.
 #[derive(Debug)]
 pub(crate) struct CallCount {
     graph: Arc<WakeGraph>,
@@ -66,7 +66,7 @@ impl CallCount {
         self.closely = closely;
     }
 
-    /// The counted share of a window.
+    /// The share of a window in which system calls are counted.
     fn share(&self, window: Duration) -> f64 {
         if self.closely { 1.0 } else { share(self.rate, self.cpus, COST, window) }
     }

@@ -23,8 +23,8 @@ pub(super) struct Distances {
 }
 
 impl Distances {
-    /// Parks the threads. Returns `None` if only one CPU is usable, or the system starts no more threads; then
-    /// distances stay unknown.
+    /// Parks the measuring threads on their CPUs. Returns `None` if only one CPU is usable, or the system starts no
+    /// more threads; then distances stay unknown.
     pub(super) fn park(platform: &Platform) -> Option<Self> {
         let cpus = platform.usable();
         let pair = |affinities: &[Affinity]| {

@@ -167,7 +167,7 @@ impl ProcessTracker {
         }
     }
 
-    /// Takes over the kernel's table.
+    /// Replaces the known processes by the processes in the kernel's table.
     fn keep(&mut self, mut processes: Vec<u32>) {
         processes.sort_unstable();
         self.known.retain(|pid, _| processes.binary_search(pid).is_ok());

@@ -71,7 +71,7 @@ pub enum PlacingError {
     Failed {
         /// The step that failed.
         what: &'static str,
-        /// The kernel's answer.
+        /// The error that the kernel reported.
         source: io::Error,
     },
 }

@@ -171,7 +171,7 @@ impl Sources {
     }
 }
 
-/// Opens one source.
+/// Opens one source of evidence.
 fn open(
     evidence: Evidence,
     page_faults: u32,

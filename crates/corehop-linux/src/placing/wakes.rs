@@ -58,7 +58,7 @@ impl WakeWindows {
 }
 
 impl Wakes {
-    /// Starts counting.
+    /// Starts counting wake-ups.
     pub(super) fn begin(graph: Arc<WakeGraph>) -> Result<Self, BpfError> {
         let counted = Some(graph.count_wakes()?);
         Ok(Self { graph, counts: HashMap::new(), counted, turns: WakeWindows::default() })

@@ -14,7 +14,7 @@ use super::Probes;
 use corehop_system::discover::SysRoot;
 use corehop_system::proc::{Stat, shown};
 
-/// The host as the checks see it.
+/// The data about the host that the checks examine: its files, its platform, and the results of system calls.
 pub(super) struct PreflightHost<'a> {
     root: &'a SysRoot,
     pub(super) platform: &'a Platform,
@@ -127,7 +127,7 @@ impl<'a> PreflightHost<'a> {
         let mut online = self.platform.online().iter();
         online.find(|&cpu| !isolated.contains(cpu)).unwrap_or(Cpu(0))
     }
-    /// Every visible process.
+    /// Every process that this process can see.
     pub(super) fn processes(&self) -> &[ProcessStat] {
         self.processes.get_or_init(|| {
             let pids = self.numbered("proc", "").into_iter();

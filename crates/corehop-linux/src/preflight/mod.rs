@@ -46,7 +46,7 @@ struct Concern {
     id: &'static str,
     /// The reason why the concern matters, in one sentence.
     why: &'static str,
-    /// Checks the concern. The check, which returns `None` if the host does not show the concern.
+    /// Checks a host for the concern. The function returns `None` if the host does not show the concern.
     check: fn(&PreflightHost) -> Option<CheckFinding>,
 }
 

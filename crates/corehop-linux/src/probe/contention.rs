@@ -79,7 +79,7 @@ fn together(spells: &AtomicU64) -> Option<Ticks> {
     (counted.len() >= TOGETHER / 10).then(|| counted.into_iter().min())?
 }
 
-/// The ticks of one interval.
+/// Measures the ticks of one interval of multiplications.
 fn spell() -> Ticks {
     let began = now();
     multiply(SPELL);

@@ -23,7 +23,8 @@ use corehop_system::thread::{FIFO_PRIORITY, SchedulingPolicy, set_policy};
 const BATCHES: u64 = 8;
 /// The time that one thread waits for the other, in nanoseconds.
 pub(super) const PATIENCE_NS: f64 = 3e6;
-/// The time after which nobody waits for a thread that has not begun or not reported. Other threads may have its CPU.
+/// The time after which nobody waits for a thread that has not begun or not reported. Other threads may have the CPU of
+/// this thread.
 const LATE: Duration = Duration::from_millis(100);
 
 /// The order to a measuring thread: begin an exchange with the answering thread, and report the durations of the
@@ -56,7 +57,7 @@ pub(super) struct Met {
     pub(super) spent_ns: Option<f64>,
 }
 
-/// The two threads on one CPU.
+/// The two parked threads on one CPU.
 #[derive(Debug)]
 struct OnCpu {
     orders: Sender<ExchangeCommand>,

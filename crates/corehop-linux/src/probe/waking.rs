@@ -132,7 +132,7 @@ impl Drop for ProbeProcess {
     }
 }
 
-/// Adds the batch in a message.
+/// Adds the batch that a message describes.
 fn take(words: &[u8; WORDS], all: &mut WakeBatches) {
     let number = |at: usize| u32::from_ne_bytes(std::array::from_fn(|n| words[at + n]));
     let float = |at: usize| f64::from_ne_bytes(std::array::from_fn(|n| words[at + n]));
@@ -176,7 +176,7 @@ pub(crate) fn serve(cpus: &OsStr, most: &OsStr) -> io::Result<()> {
     PipeProbe::begin(near, pairs.get(1).copied(), clock)?.run(end, &mut socket)
 }
 
-/// The threads and their pipes.
+/// Two threads that wake each other, and the pipes between them.
 struct PipeProbe {
     near: (Cpu, Cpu),
     far: Option<(Cpu, Cpu)>,

@@ -162,12 +162,13 @@ impl Walk {
         Some(self.context.walked())
     }
 
-    /// Returns the number of chunks.
+    /// Returns the number of chunks in a walk.
     pub const fn chunks(&self) -> u64 {
         self.chunks
     }
 
-    /// Walks once. A chunk of more than `threshold` ticks has a hole; at the time stamp `deadline` the walk gives up.
+    /// Walks once over the working set. A chunk of more than `threshold` ticks has a hole; at the time stamp `deadline`
+    /// the walk gives up.
     pub fn walk(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) -> WalkResult {
         let rseq = rseq.filter(|_| !self.own_job);
         self.context.prepare(rseq, threshold, deadline);
@@ -261,7 +262,7 @@ pub fn stamp_overhead() -> Ticks {
 pub(crate) struct StampCost {
     /// The cost once per walk, because the end of a stamped loop is predicted less well.
     pub(crate) once: f64,
-    /// The cost per chunk.
+    /// The cost for each chunk of the walk.
     pub(crate) per_chunk: f64,
 }
 

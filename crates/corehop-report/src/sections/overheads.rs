@@ -29,7 +29,7 @@ pub(super) fn sections(data: &Results) -> Vec<PageSection> {
 /// The number of times of an overhead that the 99th percentile needs.
 const ENOUGH: usize = 100;
 
-/// Returns the first screen about overheads, which shows the largest ones.
+/// Returns the first screen about overheads, which shows the largest overheads.
 pub(super) fn front(data: &Results) -> Option<KindFront> {
     let mut largest: Vec<&OverheadSummary> = data.overheads.summaries.iter().collect();
     largest.sort_by(|a, b| b.p50_us.total_cmp(&a.p50_us));

@@ -35,7 +35,8 @@ impl GangBarrier {
         }
     }
 
-    /// Waits for all threads. Returns the time at which the last thread arrived; `None` if a thread has given up.
+    /// Waits until all threads of the gang have arrived. Returns the time at which the last thread arrived; `None` if a
+    /// thread has given up.
     pub(super) fn pass(&self) -> Option<Ticks> {
         let passed = self.passed.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {

@@ -40,7 +40,8 @@ pub(super) struct WrongResult {
 pub(super) struct GangMemory {
     lines: Vec<SharedLine>,
     sums: Vec<SumLine>,
-    /// For every thread, the end from which it reads and the end to which another thread writes for it.
+    /// For every thread, the two ends of its channel: the end from which the thread reads, and the end to which another
+    /// thread writes.
     channels: Vec<(File, File)>,
     /// The tasks of a fork-join program.
     tree: Option<SharedTaskTree>,
@@ -145,12 +146,12 @@ impl GangMemory {
         self.tree.as_ref()
     }
 
-    /// The end from which a thread reads.
+    /// The end of a channel from which a thread reads.
     pub(super) fn reads(&self, member: usize) -> &File {
         &self.channels[member].0
     }
 
-    /// The end to which other threads write for a thread.
+    /// The end of a channel to which other threads write for a thread.
     pub(super) fn writes_for(&self, member: usize) -> &File {
         &self.channels[member].1
     }

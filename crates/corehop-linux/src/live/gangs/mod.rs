@@ -172,7 +172,7 @@ fn fewest_cpus(gang: &Gang) -> usize {
     first.len().min(CpuList::new((0..gang.cpus.len()).map(last)).len())
 }
 
-/// The runs of one thread.
+/// Executes the runs of one thread of a gang.
 fn of_thread(
     gang: &Gang,
     member: usize,
@@ -189,7 +189,7 @@ fn of_thread(
     outcome
 }
 
-/// One run: the warm-up, the gate, and the measured rounds.
+/// Executes one run: the warm-up, the gate, and the measured rounds.
 fn one_run(
     gang: &Gang,
     member: usize,

@@ -108,7 +108,7 @@ impl GangShare {
         Self { stop, ..self }
     }
 
-    /// Waits for the other threads. Returns the time at which the last thread arrived.
+    /// Waits until the other threads of the gang have arrived. Returns the time at which the last thread arrived.
     pub(super) fn pass_gate(&self) -> Result<Ticks, GangFailure> {
         self.gate.pass().ok_or_else(given_up)
     }

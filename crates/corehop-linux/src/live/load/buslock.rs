@@ -67,7 +67,7 @@ impl ContendedLines {
     }
 }
 
-/// Locked additions within whole lines.
+/// A worker that makes locked additions within whole cache lines.
 #[derive(Debug)]
 pub(crate) struct BusLocker {
     lines: Arc<ContendedLines>,
@@ -92,7 +92,7 @@ impl LoadWork for BusLocker {
     }
 }
 
-/// Locked additions that straddle two lines, in bursts.
+/// A worker that makes bursts of locked additions that straddle two cache lines.
 #[derive(Debug)]
 pub(crate) struct SplitLockLoad {
     lines: Arc<ContendedLines>,

@@ -27,7 +27,7 @@ const PIECE: usize = 64 << 10;
 /// The number of list elements visited between two time stamps.
 const STRIDE: usize = 256;
 
-/// The result of a probe.
+/// The result of a memory probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct MemoryProbeResult {
     /// The number of bytes per second that the probe reads in the order of their addresses.
@@ -50,8 +50,8 @@ impl Probe {
         Self { cpu, size: buffer_size(platform), clock }
     }
 
-    /// Measures the current bandwidth and latency. The measurement takes a tenth of a second, and
-    /// holds its memory for that long.
+    /// Measures the current bandwidth and latency of memory. The measurement takes a tenth of a second, and holds its
+    /// memory for that long.
     ///
     /// # Errors
     /// Fails with a sentence that gives the reason: the CPU is gone, or there is too little memory.

@@ -164,7 +164,7 @@ fn is_in_memory(file: &File) -> bool {
     [TMPFS, RAMFS].contains(&kind)
 }
 
-/// Sends datagrams to itself.
+/// A worker that sends datagrams to itself.
 #[derive(Debug)]
 pub(crate) struct Loopback {
     socket: UdpSocket,

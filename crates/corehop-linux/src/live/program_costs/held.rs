@@ -27,8 +27,8 @@ pub(super) struct SubjectThread {
 }
 
 impl SubjectThread {
-    /// The CPU on which the thread last ran, and whether it runs or waits for that CPU. `None` if the thread has
-    /// ended.
+    /// The CPU on which the thread last ran, and whether it runs or waits for that CPU. Returns `None` if the thread
+    /// has ended.
     pub(super) fn now(&self) -> Option<(Cpu, bool)> {
         let stat = ProcEntry::thread(self.pid, self.tid).stat().ok()?;
         Some((stat.cpu?, stat.state == b'R'))

@@ -50,7 +50,7 @@ const LOOKS: usize = 8;
 const TOO_SHORT: &str = "the program ended before one round was over: omit --progress so that corehop runs the program repeatedly, or give the program more work";
 
 impl LiveMachine {
-    /// Runs the blocks of a plan.
+    /// Runs the blocks of a plan that causes events in a program.
     pub(super) fn cause_events(
         &mut self,
         plan: &Interventions,
@@ -118,7 +118,7 @@ impl LiveMachine {
     }
 }
 
-/// A plan in progress.
+/// A plan in progress that causes events in a program.
 struct CausingSession<'a> {
     plan: &'a Interventions,
     classes: Vec<InterventionClass>,
@@ -153,7 +153,7 @@ struct BlockCounts {
     refused: Option<String>,
 }
 
-/// The interventions of a block.
+/// The schedule of the interventions in a block.
 struct LookSchedule {
     period_ns: f64,
     dose: u32,
@@ -483,7 +483,7 @@ impl<'a> CausingSession<'a> {
         let _restored = set_affinity(self.own.iter());
     }
 
-    /// A record with its events.
+    /// Adds to a record the events that were caused in the block.
     fn counted(
         &self,
         record: CausedRecord,

@@ -401,8 +401,8 @@ impl Runner {
         self.tally.touches_ns += self.setup.clock.between(begin, now());
     }
 
-    /// Leaves the CPU. If a thread is parked on the target CPU, the runner is handed over in the middle of the
-    /// absence.
+    /// Leaves the CPU for the length of an absence. If a thread is parked on the target CPU, the runner is handed over
+    /// in the middle of the absence.
     fn leave(
         &mut self,
         seat: &ThreadResources,

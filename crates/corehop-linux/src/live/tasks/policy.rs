@@ -51,9 +51,9 @@ pub(super) enum KernelPolicy {
     Deadline(u64, u64, u64),
     /// `SCHED_FIFO` at this priority.
     Fifo(u32),
-    /// `SCHED_OTHER`.
+    /// The ordinary policy `SCHED_OTHER`.
     Other,
-    /// `SCHED_EXT`.
+    /// The policy `SCHED_EXT` of a loaded scheduler.
     Ext,
 }
 
@@ -118,8 +118,8 @@ impl KernelPolicy {
     }
 }
 
-/// The kernel's priority for a rank. Each rank has its own priority if there are enough priorities; otherwise
-/// neighbouring ranks share a priority. Tasks of equal rank have equal priority.
+/// The kernel's real-time priority for a rank of tasks. Each rank has its own priority if there are enough priorities;
+/// otherwise neighbouring ranks share a priority. Tasks of equal rank have equal priority.
 fn priority(rank: u32, run: &TaskRun) -> u32 {
     let ranks = run.tasks.iter().map(|task| task.rank + 1).max().unwrap_or(1);
     let step = if ranks <= HIGHEST { rank } else { rank * HIGHEST / ranks };

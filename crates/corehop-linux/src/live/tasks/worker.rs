@@ -76,7 +76,7 @@ impl JobAccount {
         (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - self.cpu_before) as f64
     }
 
-    /// Records an absence.
+    /// Adds an absence to the accounting of the job.
     fn note(&mut self, away: &AbsenceNotice) {
         if away.from == away.to {
             self.preemptions += 1;
