@@ -110,7 +110,7 @@ impl Failure {
     }
 }
 
-/// Rejects the options that were given.
+/// Rejects a command if the user gave one of these options.
 ///
 /// # Errors
 /// Fails with exit code 2 if one of the options was given.

@@ -21,7 +21,8 @@ pub struct Recorded {
     pub comparison: Option<RunComparison>,
     /// The recording of the program's runs.
     pub recording: Recording,
-    /// The program's events by class, thread and preempter, with their cost if the recording stored it.
+    /// The program's events by class, by thread and by preempting thread, with the cost of the events if the recording
+    /// stored this cost.
     pub cost: RunCost,
     /// The source of the events' costs, or the reason why there are no costs, as a sentence.
     pub costs: Option<String>,

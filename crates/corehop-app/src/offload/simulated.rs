@@ -154,7 +154,8 @@ fn named<'a>(arms: &'a [ArmOutcome], name: &str) -> Option<&'a ArmOutcome> {
     arms.iter().find(|it| !it.off_loads && it.arm == name)
 }
 
-/// Compares, by calls per second, the best policy with these cores without off-load, and with fewer cores.
+/// Compares the calls per second of the best policy with two arms without off-load: all cores, and the application
+/// cores alone.
 fn throughput(platform: &str, load: &OffLoadWorkload, arms: &[ArmOutcome]) -> Option<String> {
     let rate = |it: &ArmOutcome| it.outcome.calls_per_second;
     // Of those that are alike the first.

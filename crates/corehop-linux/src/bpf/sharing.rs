@@ -53,8 +53,8 @@ pub struct WakeGraph {
     cpus: usize,
 }
 
-/// The programs that count wake-ups. corehop attaches the programs for the ends of handlers first, so that it misses no
-/// end of a handler whose begin it saw.
+/// The programs that count wake-ups. The programs for the ends of handlers come first, so that corehop misses no end of
+/// a handler whose begin it saw.
 const WAKES: [(&str, &str); 7] = [
     ("hop_device_end", "irq_handler_exit"),
     ("hop_timer_end", "hrtimer_expire_exit"),

@@ -126,7 +126,7 @@ impl ThreadCounters {
         Self::with(encodings)
     }
 
-    /// Creates counters for these events. corehop first counts the events for the calling thread, to test whether they
+    /// Creates counters for these events. The call first counts the events for the calling thread, to test whether they
     /// can be counted.
     fn with(encodings: Encodings) -> Result<Self, CounterError> {
         CounterGroup::open(0, &encodings).map_err(|error| refused("llc_misses", &error))?;

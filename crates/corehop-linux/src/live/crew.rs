@@ -115,7 +115,7 @@ impl Crew {
     ///
     /// # Errors
     ///
-    /// An error if no thread is left to execute the orders.
+    /// Fails if no thread is left to execute the orders.
     pub(crate) fn run(&self, runner: Box<Runner>, start: Cpu) -> Result<Box<Runner>, MachineError> {
         self.slots.of(start).ok_or_else(panicked)?.put(SlotContent::State(runner));
         self.slots.home.take().ok_or_else(panicked)

@@ -123,8 +123,8 @@ fn words(cpus: &CpuList) -> [u64; 16] {
 }
 
 /// The list of libraries to preload. Libraries that the user requested come before corehop's, because they must see
-/// every call and corehop's library makes some calls without libc. corehop's library is already in the list if this
-/// command is off-loaded itself.
+/// every call and corehop's library makes some calls without libc. If this command is off-loaded itself, corehop's
+/// library is already in the list.
 fn after_others(library: &Path) -> OsString {
     let mut all = std::env::var_os("LD_PRELOAD").filter(|it| !it.is_empty()).unwrap_or_default();
     let mut names = all.as_bytes().split(|byte| b" :".contains(byte));

@@ -231,8 +231,8 @@ fn number_in(path: &Path) -> io::Result<f64> {
 /// The text of a regular file, up to the length of a number.
 ///
 /// The program owns the file and may replace it at any time: by a named pipe, which would wait for a writer, by an
-/// endless device, or by a device that acts when it is opened. corehop therefore checks the file before it opens it
-/// (`O_PATH` opens nothing), and does not block on kernel files that wait for content.
+/// endless device, or by a device that acts when it is opened. For this reason corehop checks the file before it opens
+/// it (`O_PATH` opens nothing), and does not block on kernel files that wait for content.
 fn text_in(path: &Path) -> io::Result<String> {
     let opened = |flags, path: &Path| {
         let mut options = std::fs::OpenOptions::new();

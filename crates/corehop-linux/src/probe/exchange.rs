@@ -22,7 +22,7 @@ const LINES: u64 = 16;
 const APART: usize = 128;
 /// The number of round trips per batch, which takes some microseconds and is short compared with a time slice.
 pub(crate) const ROUNDS: u64 = 32;
-/// The most time for all pairs, and the bounds for one pair.
+/// The longest time for all pairs together, and the shortest and the longest time for one pair, in nanoseconds.
 const ALL_PAIRS_NS: f64 = 8e9;
 const PAIR_NS: [f64; 2] = [1.5e6, 100e6];
 /// The largest number of batches of a pair; more would not change the median.

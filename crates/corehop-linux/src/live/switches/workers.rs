@@ -216,7 +216,7 @@ impl CallWorker {
     ///
     /// # Errors
     ///
-    /// An error if there is no thread or descriptor left, or the CPU is not allowed.
+    /// Fails if the system has no thread or descriptor left, or this process may not use the CPU.
     ///
     /// # Safety
     ///
