@@ -8,8 +8,8 @@ use corehop_plan::units::Nanos;
 
 use crate::failure::{Exit, Failure};
 
-/// The longest simulated preemption, because a longer one evicts little more and its wait decides the advice in any
-/// case.
+/// The longest simulated preemption, because a longer preemption evicts little more and the longer wait decides the
+/// advice in any case.
 const LONGEST: Nanos = Nanos::from_millis(100);
 
 /// A request for advice from a simulation.

@@ -44,7 +44,7 @@ impl CostRequest {
         self.named.is_some()
     }
 
-    /// Returns the costs: the named ones, those stored for this host, or none.
+    /// Returns the named costs, the costs stored for this host, or no costs.
     ///
     /// # Errors
     /// Fails with exit code 2 for a selection without costs, and with exit code 4 for a damaged file or for stored

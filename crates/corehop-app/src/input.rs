@@ -117,7 +117,8 @@ fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
 /// The byte-order mark that some editors and shells write before UTF-8 text.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The bytes of a stream that are read before its reader sees any: readers know formats by their first bytes.
+/// The number of bytes of a stream that corehop reads before the reader of a format sees any byte, because the first
+/// bytes show the format.
 const BEGINNING: u64 = 4096;
 
 /// The contents of a text file, or of standard input (`-`), without a byte-order mark; errors name the file.
@@ -270,7 +271,7 @@ pub fn platform_in(path: &Path) -> Result<Platform, Failure> {
     })
 }
 
-/// Adds the exchange times of a core-to-core-latency table to its platform.
+/// Adds the exchange times of a core-to-core-latency table to the platform of the table.
 ///
 /// # Errors
 /// Fails with the errors of [all readers](self#errors).

@@ -37,7 +37,7 @@ const FOLLOWING: u64 = 1 << 1 | 1 << 9 | 1 << 13;
 /// The ioctl `PERF_EVENT_IOC_SET_OUTPUT`.
 const SET_OUTPUT: libc::c_ulong = 0x2405;
 
-/// A thread left its CPU, or returned to one.
+/// The event that a thread left its CPU or returned to a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ThreadSwitch {
     /// The ID of the thread's process.

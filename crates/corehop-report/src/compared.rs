@@ -348,7 +348,7 @@ mod tests {
     use corehop_plan::samples::example::sample;
     use corehop_stats::estimator::Estimator;
 
-    /// Makes samples of `replicates` replicates, one each, in an order without a trend.
+    /// Makes one sample for each of `replicates` replicates, in an order without a trend.
     fn delays(wss_kib: u64, replicates: u64) -> Vec<Sample> {
         let of = |at: u64| {
             let resumed_ns = 2e3 + (at * 7 % 10) as f64;

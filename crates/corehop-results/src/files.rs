@@ -32,7 +32,7 @@ pub trait FileSystem {
 /// Gathers all rows of the `named` files, and of the files of the same runs beside them.
 ///
 /// # Errors
-/// Returns an error of a named file. A file beside a named file that cannot be read is left out, and a missing one is
+/// Returns an error of a named file. A file beside a named file that cannot be read is left out, and a missing file is
 /// reported as missing.
 pub fn gathered<F: FileSystem>(
     named: &[&Path],

@@ -92,7 +92,7 @@ fn requested(name: &str, platform: Option<&Platform>) -> Result<Tests, Failure> 
 pub struct AskedSet<'a> {
     /// The task set in question.
     pub set: &'a TaskSet,
-    /// The machine on which the set runs, if the user named one.
+    /// The machine on which the set runs, if the user named a machine.
     pub platform: Option<&'a Platform>,
     /// The delays of preemptions and migrations.
     pub delays: ChargedDelays<'a>,

@@ -76,7 +76,8 @@ impl ChargeRequest {
         [self.overheads.as_deref(), self.costs.file(), self.supply.as_deref()].into_iter().flatten()
     }
 
-    /// The costs if any are charged: the named ones, or, for a set with working sets, the costs stored for this host.
+    /// The costs that are charged, if any: the named costs, or, for a set with working sets, the costs stored for this
+    /// host.
     pub(super) fn source(&self, set: &TaskSet) -> Result<Option<CostSource>, Failure> {
         if self.delay.is_some() {
             self.costs.refuse_without_costs()?;

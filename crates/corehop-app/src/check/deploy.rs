@@ -67,7 +67,8 @@ type ArgumentVector = Vec<OsString>;
 /// The steps that fill the folder of a deployment.
 struct DeploymentSteps<'a>(&'a DeploymentRequest);
 
-/// Measures what is missing, analyses the set, places its tasks, runs them, and compares.
+/// Measures the overheads and costs that are missing, analyses the set, places its tasks, runs the tasks, and compares
+/// their responses with the bounds.
 ///
 /// # Errors
 /// Fails with exit code 2 for an invalid request, with exit code 3 for a set that this host cannot run, and with the

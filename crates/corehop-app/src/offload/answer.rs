@@ -120,7 +120,7 @@ pub struct Offloaded<'a> {
     pub mechanism: u32,
     /// The exit code of the program.
     pub code: u8,
-    /// The counts, or why they are unknown.
+    /// The counts of calls, or the reason why they are unknown.
     pub tally: Result<&'a CallTally, String>,
     /// The CPUs that the program could use while calls were off-loaded.
     pub program_cpus: &'a CpuList,

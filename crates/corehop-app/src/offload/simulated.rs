@@ -64,7 +64,7 @@ pub fn simulated_time(compute: Nanos, call: Nanos) -> Nanos {
     Nanos::new(together.saturating_mul(SIMULATED_CALLS)).min(LONGEST)
 }
 
-/// Runs a load without off-load, and with one policy or with each, and returns the answer.
+/// Runs a load without off-load, and with one policy or with each policy, and returns the answer.
 ///
 /// # Errors
 /// Fails with exit code 1 if the mechanism's cost is unknown on the platform, and with the errors of the simulation.
@@ -89,7 +89,7 @@ pub fn simulate(
     })
 }
 
-/// Runs a load without off-load, and with one policy or with each.
+/// Runs a load without off-load, and with one policy or with each policy.
 fn simulated<'a>(
     platform: &'a Platform,
     load: &'a OffLoadWorkload,
@@ -119,7 +119,7 @@ fn simulated<'a>(
     })
 }
 
-/// The arms by name: two without off-load, and one policy or each policy.
+/// The arms by name: two arms without off-load, and an arm for one policy or for each policy.
 fn arms(policy: Option<(String, u32)>) -> Vec<(String, OffLoadArm)> {
     let policies = policy.map_or_else(
         || POLICIES.map(|(words, bits)| (words.to_owned(), bits)).to_vec(),

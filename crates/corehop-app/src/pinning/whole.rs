@@ -37,7 +37,7 @@ impl<'a> WholeRuns<'a> {
         Self { words, runner, turn: Duration::ZERO }
     }
 
-    /// Runs the command unpinned, counts its threads, and reports if the run is too short for a good answer.
+    /// Runs the command unpinned, counts its threads, and reports a run that is too short for a good answer.
     pub(super) fn first(&mut self, clock: &TrialClock) -> Result<Option<FirstRun>, Failure> {
         let Some(run) = self.run(None, clock)? else { return Ok(None) };
         if run.wall_ns < SHORT_NS {

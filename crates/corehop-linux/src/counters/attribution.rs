@@ -112,7 +112,8 @@ impl Attribution {
         })
     }
 
-    /// Returns whether the time for which an awake thread does not run is only stolen time, and never includes interrupts.
+    /// Returns whether the time for which an awake thread does not run is only stolen time, and never includes
+    /// interrupts.
     pub const fn not_run_is_stolen(&self) -> bool {
         self.not_run_is_stolen
     }

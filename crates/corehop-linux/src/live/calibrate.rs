@@ -14,7 +14,7 @@ use corehop_system::clock::{TickClock, Ticks};
 
 /// A chunk of uncached lines has a hole if it takes this many times its usual duration.
 ///
-/// With a smaller factor, a slow memory row or a page walk would look like an interruption; with a larger one,
+/// With a smaller factor, a slow memory row or a page walk would look like an interruption; with a larger factor,
 /// interruptions would count as slow memory.
 const MARGIN: f64 = 2.0;
 

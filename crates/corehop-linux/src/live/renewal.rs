@@ -37,7 +37,7 @@ type Make = fn(&WorkingSet, &mut DrawStream) -> Result<SetMemory, MemoryError>;
 /// The retained memory, and the page frames seen so far.
 #[derive(Debug)]
 pub(super) struct Renewal {
-    /// The function that creates new memory; a test uses one that fails.
+    /// The function that creates new memory; a test uses a function that fails.
     make: Make,
     /// The working sets of the previous replicate, and a ballast; returned when the next replicate has its own
     /// memory.

@@ -83,8 +83,8 @@ pub(super) fn net_ns(
     clock.nanos(walked.ticks.saturating_sub(around + inside))
 }
 
-/// The elapsed time that was not this thread's by the kernel's accounting; zero if it is below the accuracy of the
-/// comparison.
+/// The part of the elapsed time in which this thread did not run by the kernel's accounting; zero if this part is below
+/// the accuracy of the comparison.
 pub(super) fn missing(elapsed_ns: f64, cpu_ns: u64) -> u64 {
     const ACCURACY_NS: f64 = 2_000.0;
     let missing = elapsed_ns - cpu_ns as f64;

@@ -17,7 +17,7 @@ pub(super) fn has_ended(pid: u32, tid: u32) -> bool {
     ProcEntry::thread(pid, tid).stat().map_or(true, |stat| stat.is_dead())
 }
 
-/// The number of context switches on this machine since it started.
+/// The number of context switches on this machine since the machine started.
 pub(super) fn switches() -> Option<u64> {
     let text = proc::text("/proc/stat").ok()?;
     text.lines().find_map(|line| line.strip_prefix("ctxt "))?.trim().parse().ok()

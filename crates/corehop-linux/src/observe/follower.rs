@@ -223,8 +223,8 @@ fn thread(counts: &AbsenceCounts, account: Option<ThreadTimes>) -> ObservedThrea
     }
 }
 
-/// The CPU time and the waiting time of a thread since it is followed. The BPF programs see a living thread only when
-/// it leaves its CPU, so the kernel's accounting may be ahead.
+/// The CPU time and the waiting time of a thread since corehop began to follow the thread. The BPF programs see a
+/// living thread only when it leaves its CPU, so the kernel's accounting may be ahead.
 fn account(counts: &AbsenceCounts) -> ThreadTimes {
     let at_last_leave = ThreadTimes { cpu_ns: counts.cpu_ns, waited_ns: counts.waited_ns };
     if counts.has_ended {

@@ -208,7 +208,7 @@ mod tests {
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
-    /// One tracker with the kernel's table, if BPF is available, and one without.
+    /// One tracker with the kernel's table, if BPF is available, and one tracker without the table.
     fn both() -> Vec<ProcessTracker> {
         let kernel = WakeGraph::open().map(Arc::new);
         let kernel = kernel.inspect_err(|error| eprintln!("skipped: {error}")).ok();

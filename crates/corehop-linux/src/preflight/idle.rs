@@ -141,7 +141,7 @@ fn haltpoll(host: &PreflightHost, idle: &Idle) -> IdleWait {
     }
 }
 
-/// The setting that disables deep idle states and keeps the shallow ones.
+/// The setting that disables deep idle states and keeps shallow idle states.
 fn without_deep(host: &PreflightHost, idle: &Idle, deepest: &IdleState) -> Setting {
     let shallow = idle.states.iter().map(|it| it.latency_us).filter(|&us| us <= SHALLOW_US).max();
     Setting {

@@ -171,7 +171,7 @@ impl LinePingPong {
         (self.lines.of(batch), batch / LINES * 2 * ROUNDS)
     }
 
-    /// Writes odd values and waits for even ones; returns the durations of complete batches.
+    /// Writes odd values and waits for even values; returns the durations of complete batches.
     pub(crate) fn serve(&self, share: Ticks) -> Vec<Ticks> {
         let mut batches = Vec::new();
         let mut end = None;
@@ -193,7 +193,7 @@ impl LinePingPong {
         batches
     }
 
-    /// Waits for odd values and writes even ones, until the stamp `latest`.
+    /// Waits for odd values and writes even values, until the stamp `latest`.
     pub(crate) fn answer(&self, latest: Ticks) {
         let latest = latest.min(self.deadline);
         for batch in 0..self.batches {

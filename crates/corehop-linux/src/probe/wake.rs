@@ -40,7 +40,7 @@ pub(super) fn system_call(cpu: Cpu, clock: &TickClock) -> Result<Latency, ProbeE
     })
 }
 
-/// Half of the median round trip between the first two usable CPUs; `None` if there is only one.
+/// Half of the median round trip between the first two usable CPUs; `None` if only one CPU is usable.
 pub(super) fn by_futex(
     platform: &Platform,
     clock: &TickClock,

@@ -33,7 +33,8 @@ use corehop_system::thread::{
 
 /// The command-line argument that starts the program as the process of this experiment.
 pub(crate) const ROLE: &str = "__wakes";
-/// The number of round trips in a batch, and before a batch, because the first ones find the threads on other CPUs.
+/// The number of round trips in a batch, and before a batch, because the first round trips find the threads on other
+/// CPUs.
 const TRIPS: u32 = 10;
 const SETTLE: u32 = 2;
 /// The number of rounds over all conditions: fewer if the time is over, more if other activity left too few batches

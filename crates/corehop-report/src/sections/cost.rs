@@ -52,8 +52,8 @@ pub(super) fn statistics(names: &[(&str, bool)]) -> Vec<(String, bool)> {
     names.iter().map(|&(name, on)| (name.to_owned(), on)).collect()
 }
 
-/// Returns marks at the cache sizes of all machines: the declared size, or the size that corehop
-/// found if measurements contradict the declared one.
+/// Returns marks at the cache sizes of all machines: the declared size, or the size that corehop found if measurements
+/// contradict the declared size.
 pub(super) fn cache_marks(data: &Results) -> Vec<AxisMark> {
     let several = data.machines.len() > 1;
     let mut marks: Vec<AxisMark> = Vec::new();

@@ -99,7 +99,7 @@ fn table(clouds: &[Cloud]) -> FigureTable {
     table
 }
 
-/// Returns the section that compares the requested preemption lengths with the measured ones.
+/// Returns the section that compares the requested preemption lengths with the measured lengths.
 pub(super) fn asked_and_got(data: &Results) -> Option<PageSection> {
     if data.jobs.lengths.is_empty() {
         return None;

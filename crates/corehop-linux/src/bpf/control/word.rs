@@ -15,7 +15,8 @@ pub(super) enum SlotWord {
     OutTime,
     InTime,
     OutCpu,
-    /// The way in which the thread last left its CPU: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
+    /// The way in which the thread last left its CPU: [`PREEMPTED`], [`PINNED`], `MOVED` (used only in the BPF
+    /// programs), [`AWAY`], [`UNSEEN`].
     How,
     RanNs,
     /// The kernel's count of the thread's migrations.

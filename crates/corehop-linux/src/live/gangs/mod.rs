@@ -106,7 +106,7 @@ impl LiveMachine {
     }
 }
 
-/// The two CPUs whose distance matters for a gang; for a gang on a single CPU, that CPU and another one.
+/// The two CPUs whose distance matters for a gang; for a gang on a single CPU, that CPU and another CPU.
 fn pair_of(gang: &Gang, usable: &CpuList) -> Option<CpuPair> {
     let one = *gang.cpus.first()?;
     let other = gang.cpus.iter().copied().chain(usable.iter()).find(|&cpu| cpu != one)?;

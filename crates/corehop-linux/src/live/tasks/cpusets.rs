@@ -83,8 +83,8 @@ impl Partitions {
     /// Reverts all changes to the cgroups of the host.
     ///
     /// # Errors
-    /// Fails with [`MachineError::Failed`], which names the changes that could not be reverted; `corehop doctor restore`
-    /// still lists these changes.
+    /// Fails with [`MachineError::Failed`], which names the changes that could not be reverted;
+    /// `corehop doctor restore` still lists these changes.
     pub(super) fn end(mut self) -> Result<(), MachineError> {
         let left: Vec<String> = self
             .undos

@@ -38,8 +38,8 @@ pub(super) struct CrewState {
 }
 
 impl CrewState {
-    /// Counts a thread as running while it lives. If the thread panics, the coordinator must not wait for its report
-    /// or its end.
+    /// Counts a thread as running while it lives. If the thread panics, the coordinator must not wait for the report or
+    /// the end of the thread.
     pub(super) fn carry_out(&self, report: &Sender<SetupResult>, life: impl FnOnce()) {
         if catch_unwind(AssertUnwindSafe(life)).is_err() {
             self.panicked.store(true, Ordering::Release);
