@@ -112,7 +112,7 @@ fn off_load_of(
     Ok(either(of.sentence(), form, || of.json().clone(), || of.text()))
 }
 
-/// Prints rows as lines of JSON, from a file with `all` rows.
+/// Returns rows as lines of JSON, from a file with `all` rows.
 fn some_rows(path: &Path, all: u64, rows: impl Iterator<Item = serde_json::Value>) -> ReportAnswer {
     let lines: Vec<String> = rows.map(|row| format!("{row}\n")).collect();
     let (file, shown) = (shown::path(path), lines.len());

@@ -115,8 +115,8 @@ pub struct ControlSlot {
 }
 
 impl Notice {
-    /// Returns the best method for the calling thread, and why the better methods are not available. `pages` holds the
-    /// control pages, or the reason why there are none.
+    /// Returns the best method for the calling thread, and the reasons why better methods are not available. `pages`
+    /// holds the control pages, or the reason why there are none.
     ///
     /// # Errors
     /// Fails with the reasons of all methods if none is available, which never happens because every kernel has

@@ -41,8 +41,8 @@ pub(crate) struct TickCalibration {
 }
 
 impl TickCalibration {
-    /// Calibrates on the calling thread's CPU, under the running load. Before each walk, `pause` receives the time
-    /// for which the walk may keep the CPU busy, in nanoseconds.
+    /// Calibrates time stamps and holes on the calling thread's CPU, under the running load. Before each walk, `pause`
+    /// receives the time for which the walk may keep the CPU busy, in nanoseconds.
     pub(crate) fn measure(
         clock: &TickClock,
         mut pause: impl FnMut(f64),

@@ -21,9 +21,8 @@ pub(crate) struct Offsets {
 }
 
 impl Offsets {
-    /// Measures by ping-pong between the first of `cpus` and each other CPU (Cristian 1989). The
-    /// other CPU's stamp lies between two stamps of the first CPU, so half the fastest round trip
-    /// bounds the offset.
+    /// Measures the offsets by ping-pong between the first of `cpus` and each other CPU (Cristian 1989). The other
+    /// CPU's stamp lies between two stamps of the first CPU, so half the fastest round trip bounds the offset.
     pub(crate) fn measure(cpus: &CpuList, clock: &TickClock) -> io::Result<Self> {
         let mut of = BTreeMap::new();
         let Some(reference) = cpus.first() else { return Ok(Self::default()) };

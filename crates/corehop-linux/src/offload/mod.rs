@@ -27,7 +27,7 @@ use crate::bpf::BpfError;
 pub use coverage::CallCoverage;
 pub use started::OffLoadOutcome;
 
-/// A path for a file, and why the file cannot be there.
+/// A path for a file, and the reason why the file cannot be at this path.
 #[derive(Debug)]
 pub struct RefusedPath {
     place: PathBuf,

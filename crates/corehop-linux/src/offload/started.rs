@@ -29,7 +29,7 @@ use corehop_system::thread;
 pub struct OffLoadOutcome {
     /// The exit code, or 128 plus the signal number as in shells.
     pub code: u8,
-    /// The counts of calls, or why they are unknown.
+    /// The counts of calls, or the reason why they are unknown.
     pub tally: Result<CallTally, Unknown>,
     /// The CPUs that the program could use while calls were off-loaded.
     pub program_cpus: CpuList,

@@ -40,7 +40,7 @@ pub(super) struct MeasuredTaskSets<'a> {
     pub(super) run: &'a mut RunSets<'a>,
 }
 
-/// Measures while task sets run, or while two threads cause the events.
+/// Measures overheads in the kernel while task sets run, or while two threads cause the events.
 pub(super) fn measure(
     cpus: &CpuList,
     sets: Option<MeasuredTaskSets<'_>>,

@@ -54,7 +54,7 @@ pub(super) trait EvidenceSource: fmt::Debug {
     }
 }
 
-/// The kernel's BPF programs, shared by several sources and the list of processes, or why they do not run.
+/// The kernel's BPF programs, shared by several sources and the list of processes, or the reason why they do not run.
 pub(crate) type Kernel = Result<Arc<WakeGraph>, Arc<BpfError>>;
 
 /// The reason why a source is disabled.

@@ -218,7 +218,7 @@ impl LiveMachine {
         Ok(calibration)
     }
 
-    /// The control pages, or why there are none. A run without detection loads none of the BPF programs.
+    /// The control pages, or the reason why there are none. A run without detection loads none of the BPF programs.
     fn control_pages(&mut self, watched: bool) -> ControlPagesResult {
         if !watched {
             self.pages = None;
@@ -284,7 +284,7 @@ fn offline(cpus: &CpuList, online: &str) -> Option<CpuList> {
     (!gone.is_empty() && !online.is_empty()).then_some(gone)
 }
 
-/// The control pages, or why there are none.
+/// The control pages, or the reason why there are none.
 pub(super) type ControlPagesResult = Result<Arc<ControlPages>, String>;
 
 /// The cost of time stamps for each distinct working set.
