@@ -63,8 +63,8 @@ impl Rseq {
     /// Returns the registration of the calling thread: glibc's, or a new one.
     ///
     /// # Errors
-    /// Fails with the error of rseq(2): `ENOSYS` if the kernel lacks the call, `EBUSY` if another library has
-    /// registered the thread at an unknown address.
+    /// Fails with the error of rseq(2), such as `ENOSYS` if the kernel lacks the call, or `EBUSY` if another library
+    /// has registered the thread at an unknown address.
     pub fn of_this_thread() -> io::Result<Self> {
         match glibc_area() {
             Some(area) if is_registered(area) => Ok(Self { area, own: None }),

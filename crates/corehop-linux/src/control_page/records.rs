@@ -26,7 +26,7 @@ impl ThreadSwitchRecords {
     /// Starts recording the absences of the calling thread.
     ///
     /// # Errors
-    /// Fails with the reason why the kernel refuses, with the remedy.
+    /// Fails with the reason why the kernel refuses to record the thread, and with the remedy.
     pub fn of_this_thread() -> Result<Self, String> {
         let refused = |error: io::Error| {
             format!(

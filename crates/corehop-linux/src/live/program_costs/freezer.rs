@@ -55,7 +55,7 @@ impl Freezer {
     /// has ended.
     ///
     /// # Errors
-    /// Fails with the reason why the kernel refuses.
+    /// Fails with the reason why the kernel refuses to move the thread.
     pub(super) fn take(&mut self, thread: &SubjectThread) -> Result<bool, String> {
         self.taken = None;
         let Some(now) = self.group_of(thread) else { return Ok(false) };
@@ -75,7 +75,7 @@ impl Freezer {
     /// off its CPU. Returns whether the thread was frozen.
     ///
     /// # Errors
-    /// Fails with the reason why the kernel refuses.
+    /// Fails with the reason why the kernel refuses to freeze the thread.
     pub(super) fn freeze(&self, length: Nanos) -> Result<bool, String> {
         let Some(cell) = &self.taken else { return Ok(false) };
         let switch = |on: &str| {

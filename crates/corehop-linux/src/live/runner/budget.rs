@@ -191,8 +191,9 @@ impl Runner {
 
     /// Evicts the working set's lines, and fills the caches with modified lines of other data.
     ///
-    /// The fill takes longer than the duty budget if memory is slow. In that case the fill pauses between pieces. The
-    /// last pause lasts until the remaining pieces and the job fit together, so that no pause follows the last line.
+    /// The fill takes longer than the duty budget if memory is slow. A fill that takes longer pauses between pieces.
+    /// The last pause lasts until the remaining pieces and the job fit together, so that no pause follows the last
+    /// line.
     pub(super) fn fill_with_modified(&mut self) {
         self.set().memory.flush();
         let Some(mut eviction) = self.setup.eviction.take() else { return };
