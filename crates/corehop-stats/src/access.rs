@@ -274,7 +274,7 @@ fn middle(values: &[f64]) -> f64 {
 /// A declared cache, compared with the curve at its size.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Edge {
-    /// The label of the cache: `L1d`, `L2`, …
+    /// The label of the cache, such as `L1d` or `L2`.
     pub cache: String,
     /// The declared size of the cache in bytes.
     pub declared_bytes: u64,

@@ -42,8 +42,8 @@ impl LevelLatencies {
     /// Returns the levels of `platform`, with the times that `curves` measured, or else with the
     /// times that the platform states.
     ///
-    /// A cache has the time of its plateau; memory has the time of invalid lines in the largest
-    /// working set measured in that state.
+    /// The time of a cache is the level of its plateau; the time of memory is the access time in
+    /// the largest working set that was measured with invalid lines.
     pub fn of(platform: &Platform, curves: &[AccessCurve]) -> Self {
         let mine =
             |curve: &&AccessCurve| *curve.key.machine == *platform.id && curve.key.chains == 1;
@@ -123,7 +123,8 @@ pub struct Balance {
     pub cell: CellKey,
     /// The number of lines in the working set.
     pub lines: u64,
-    /// The warm time of a line, in nanoseconds, which already includes lines that never fit.
+    /// The time of the warm touch for each line, in nanoseconds; misses of lines that never fit into
+    /// the caches are part of this time.
     pub warm_line_ns: f64,
     /// The place from which the lines come after the event.
     pub from: String,

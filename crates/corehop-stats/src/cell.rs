@@ -56,7 +56,8 @@ pub struct CellKey {
     /// The way in which the job moved to the other CPU.
     pub mover: Mover,
     /// The measured class of the job's CPU and the load's CPU, for a job that stays beside a load, if
-    /// measured. A polluter that shares a cache with the job has another effect than a distant polluter.
+    /// measured. A polluter that shares a cache with the job has a different effect from a distant
+    /// polluter.
     pub pair_class: Option<Event>,
     /// The working-set size in bytes.
     pub wss_bytes: u64,

@@ -14,8 +14,8 @@ use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::{quantile, quantile_interval};
 use super::sequential::dependence_about;
 
-/// The stochastic order of two samples, which shows which sample tends to be greater:
-/// `θ = P(X < Y) + P(X = Y)/2`.
+/// The stochastic order `θ = P(X < Y) + P(X = Y)/2` of two samples, which shows which sample tends
+/// to be greater.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StochasticOrder {
     /// The value of `θ`: 1 if every `y` is above every `x`, 1/2 if neither sample tends to be greater. The
@@ -44,10 +44,10 @@ impl StochasticOrder {
 }
 
 /// Returns the stochastic order of `x` and `y` with its interval at confidence `1 - alpha`, on the logit
-/// scale. The test is that of Brunner and Munzel (Biometrical Journal 42, 2000), which unlike Mann and
-/// Whitney's also holds for distributions of different shapes. If the samples do not overlap, the variance
-/// is zero; then the interval is the exact interval of independent pairs, and the p-value is that of the
-/// permutation test.
+/// scale. The test of Brunner and Munzel (Biometrical Journal 42, 2000) also holds for distributions of
+/// different shapes, unlike the test of Mann and Whitney. If the samples do not overlap, the variance is
+/// zero; then the interval is the exact interval of independent pairs, and the p-value is the p-value of
+/// the permutation test.
 ///
 /// # Errors
 /// Returns [`BadInput`] for fewer than two values on a side, a value that is not a number, or an invalid

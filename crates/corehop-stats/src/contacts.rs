@@ -38,7 +38,7 @@ type ContactPair = (u32, u32);
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Faded {
     seen: f64,
-    /// The number of events that the source's rate represents.
+    /// The number of events that follows from the source's rate, including events that the source did not see.
     all: f64,
 }
 

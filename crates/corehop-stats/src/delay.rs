@@ -80,7 +80,7 @@ pub enum Extrapolation {
         exceedances: usize,
         /// The shape of the fitted distribution; negative if the distribution has an upper end.
         shape: f64,
-        /// The bootstrapped p-value of the Anderson–Darling statistic for the fit.
+        /// The reason why the samples support no quantile beyond the largest sample.
         p_value: f64,
     },
     /// The reason why the samples support no quantile beyond them.

@@ -54,7 +54,7 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "form")]
 pub enum GainModel {
-    /// The ratio is a plane: `at_zero` + `per_mpmi` MPmI + `per_smr` SMR.
+    /// The ratio is the plane `at_zero` + `per_mpmi` MPmI + `per_smr` SMR.
     Plane {
         /// The ratio that the model predicts at zero counts.
         at_zero: f64,
@@ -77,8 +77,9 @@ pub enum GainModel {
     },
     /// The ratio is 1 - `most` SMR MPmI / (`half` + SMR MPmI).
     ///
-    /// If a million instructions take c nanoseconds without these misses, and lines have the latencies `far` and
-    /// `near`, the times are c + x far and c + x near: `most` is 1 - near / far, and `half` is c / far.
+    /// Let c be the time of a million instructions without the misses that a shared cache avoids, in nanoseconds, and
+    /// `far` and `near` the latencies of a line. The run times are then c + x far and c + x near with x = SMR MPmI, so
+    /// `most` is 1 - near / far, and `half` is c / far.
     Saturating {
         /// The gain of a program that only waits for misses.
         most: f64,

@@ -54,9 +54,10 @@ pub struct HeadlineCost {
 
 /// Returns the headline of the given cells, or `None` without a delay of a preemption or a migration.
 ///
-/// The headline uses the first cells that do not belong to a sweep. The preemption length is the one with the most
-/// cells that have an interval. If a job both stayed and moved in one company at some lengths, the function considers
-/// only cells of such lengths. The size is the middle size among the sizes with the most cells that have an interval.
+/// The headline uses the first cells that do not belong to a sweep. The headline uses the preemption length with the
+/// most cells that have an interval. If a job both stayed and moved in one company at some lengths, the function
+/// considers only cells of such lengths. The headline uses the middle size among the sizes with the most cells that
+/// have an interval.
 pub fn headline(summaries: &[CellSummary]) -> Option<Headline> {
     let away = |it: &&CellSummary| is_away(it) && it.delay.is_some();
     let all: Vec<&CellSummary> = summaries.iter().filter(away).collect();

@@ -37,13 +37,14 @@ pub struct Moments {
     /// The integrated autocorrelation time: 1 for independent samples, `t` if `t` samples carry as much
     /// information as one independent sample.
     pub autocorrelation_time: f64,
-    /// The number of independent samples that the series is worth: `n` divided by the autocorrelation time.
+    /// The number of independent samples that the series is worth, which is `n` divided by the
+    /// autocorrelation time.
     pub effective_n: f64,
     /// The block length of the bootstrap.
     pub block: usize,
     /// The confidence interval of the mean. The field is `None` if the series is worth fewer than twelve
-    /// independent samples, if all samples are equal, or if so few differ that a resample could show no
-    /// variation.
+    /// independent samples, if all samples are equal, or if so few samples differ that a resample could show
+    /// no variation.
     pub interval: Option<Interval>,
 }
 
@@ -81,8 +82,8 @@ fn mean(samples: &[f64]) -> f64 {
     first + samples.iter().map(|x| x - first).sum::<f64>() / n
 }
 
-/// Returns the sum of squared distances from `mean`, corrected for the rounding of `mean`. The variance of
-/// the values with divisor `n - 1`; 0 for fewer than two values.
+/// Returns the variance of the values with divisor `n - 1`, corrected for the rounding of the mean, or 0 for
+/// fewer than two values.
 pub(crate) fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -143,7 +144,7 @@ fn autocorrelations(samples: &[f64], mean: f64) -> Vec<f64> {
 
 /// Returns the sum `1 + 2·Σρ(k)` up to the first window `W >= 5·time(W)` (Sokal, Monte Carlo Methods in
 /// Statistical Mechanics, 1996, section 3); a longer sum only adds noise. The time is at least 1, because an
-/// apparent alternation in a short series must not make it worth more than its number of samples.
+/// apparent alternation in a short series must not make the series worth more than its number of samples.
 fn integrated_time(correlations: &[f64]) -> f64 {
     let mut time = 1.0;
     for (lag, rho) in correlations.iter().enumerate().skip(1) {

@@ -80,9 +80,9 @@ impl ThreadPairWindow {
 /// ([`Placing::Separate`], or [`Placing::Shared`] with a CPU each) to `near`: below a common cache, or onto one CPU.
 /// Returns `None` if there is no evidence for a number or a bound, and for threads that already share a CPU.
 ///
-/// The function prefers counts, with the law fitted on this machine, with the line times, or else with the equation for
-/// another machine. The function uses sampled hand-overs and the line times, which give a bound, if there are no
-/// counts. The ratio of two busy threads that run in turn on one CPU approaches 2, unless their time is spent on
+/// The function prefers counts with the law fitted on this machine, then counts with the line times, and then the
+/// equation of another machine. Without counts, the function uses sampled hand-overs with the line times, which give
+/// only a bound. The ratio of two busy threads that run in turn on one CPU approaches 2, unless their time is spent on
 /// transferring lines. Data that no longer fits into the shared cache raises the ratio; without a fit the increase is
 /// unknown.
 pub fn ratio(
@@ -155,8 +155,8 @@ fn by_lines(
     Some(still_waits(pair, near, bound))
 }
 
-/// Returns the time that the work takes now: for threads with a CPU each the time of the longer thread, and together at
-/// least the time of one CPU.
+/// Returns the present time of the work, which is the CPU time of both threads; if `near` is one CPU, the time is at
+/// most the length of the window.
 fn time_now(pair: &ThreadPairWindow, near: Placing) -> f64 {
     match near {
         Placing::Same => pair.busy().min(pair.span_ns.max(1) as f64),

@@ -8,7 +8,7 @@ use super::binomial;
 use super::moments::moments;
 use super::ordered::{BadInput, Interval};
 
-/// The probability with which an effect that counts as detectable is seen.
+/// The probability with which an experiment shows an effect that counts as detectable.
 pub const POWER: f64 = 0.8;
 
 /// The evidence of pairs of measurements, without and with a change, about the effect of the change.
@@ -36,8 +36,8 @@ pub fn sign_test(pairs: usize, hits: usize) -> f64 {
     if hits == 0 { 1.0 } else { binomial::at_least(pairs, 0.5, hits) }
 }
 
-/// Returns the factor from half an interval to the shift that shows in four of five experiments, so that
-/// the interval excludes zero; 1.43 for 95 %.
+/// Returns the factor by which half an interval is multiplied to give the shift that four of five
+/// experiments show, so that the interval excludes zero; the factor is 1.43 for 95 %.
 pub(super) fn to_detectable(interval: &Interval) -> f64 {
     let half = exceeded((1.0 - interval.level) / 2.0);
     (half + exceeded(1.0 - POWER)) / half
@@ -56,8 +56,8 @@ impl Paired {
         Ok(Self { pairs: of.n, mean: of.mean, interval: of.interval, detectable })
     }
 
-    /// Returns the verdict as one word: `more`, `less`, or `inconclusive` if the interval includes zero
-    /// or there is no interval.
+    /// Returns the verdict as one of the words `more`, `less` and `inconclusive`; the last word means
+    /// that the interval includes zero, or that there is no interval.
     pub fn verdict(&self) -> &'static str {
         match self.interval {
             Some(interval) if interval.low > 0.0 => "more",
@@ -71,7 +71,7 @@ impl Paired {
 mod tests {
     use super::*;
 
-    /// Differences around `mean` that vary by one in either direction.
+    /// Returns differences around `mean` that vary by one in either direction.
     fn around(mean: f64) -> Vec<f64> {
         (0..200).map(|at| mean + f64::from(at * 7919 % 201) / 100.0 - 1.0).collect()
     }

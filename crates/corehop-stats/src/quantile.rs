@@ -33,7 +33,8 @@ pub struct Quantile {
     pub estimate: f64,
     /// The lower end of the interval, or `None` if `n` is too small.
     pub low: Option<f64>,
-    /// The upper end of the interval, or `None` if `n` is too small.
+    /// The true coverage of the existing ends, which is at least the nominal coverage because ranks
+    /// are whole numbers.
     pub high: Option<f64>,
     /// The nominal confidence of the two ends together, `1 - alpha`.
     pub level: f64,
@@ -170,7 +171,7 @@ pub fn maximum(values: &Ordered, level: f64) -> Result<Maximum, BadInput> {
 }
 
 impl Maximum {
-    /// Returns the confidence with which the maximum bounds the quantile `p`: `1 - p^n`.
+    /// Returns the confidence with which the maximum bounds the quantile `p`, which is `1 - p^n`.
     ///
     /// # Errors
     /// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1.
@@ -273,7 +274,7 @@ mod tests {
         }
     }
 
-    /// Returns the obvious twin of `ranks`: walk up from each end while the tail allows it.
+    /// Returns the same ranks as `ranks`, found by a walk from each end (the slow twin).
     fn slow_ranks(n: usize, p: f64, tail: f64) -> (Option<usize>, Option<usize>) {
         let low = (1..=n).take_while(|&l| binomial::at_most(n, p, l - 1) <= tail).last();
         let high = (1..=n).rev().take_while(|&u| binomial::at_least(n, p, u) <= tail).last();

@@ -17,9 +17,10 @@ pub struct RecordingEffect {
     pub missed_with: u64,
     /// The number of deadlines missed without recording, among the jobs that ran both ways.
     pub missed_without: u64,
-    /// The missed deadlines with recording minus those without, per job.
+    /// The number of missed deadlines per job: the difference with recording minus without
+    /// recording.
     pub misses: Paired,
-    /// The response times with recording minus those without, in nanoseconds.
+    /// The response times in nanoseconds: the difference with recording minus without recording.
     pub response_ns: Paired,
 }
 

@@ -23,14 +23,14 @@ use corehop_plan::workload::LINE;
 /// The experiment that measures delays against the preemption length.
 pub const SWEEP: &str = "polluter-sweep";
 
-/// The share of the largest median by which a longer preemption may cost more if the delay counts as no
-/// longer growing.
+/// The largest increase at longer preemptions, as a share of the largest median, with which a delay
+/// still counts as no longer growing.
 pub const STILL: f64 = 0.1;
 
 /// A data cache, with the properties that determine how fast it is refilled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefillTarget {
-    /// The label of the cache: `L1d`, `L2`, …
+    /// The label of the cache, such as `L1d` or `L2`.
     pub cache: String,
     /// The size of an instance: the declared size, or the measured size if it contradicts the declared
     /// size.
@@ -78,7 +78,7 @@ pub struct FillRate {
 /// The time in which as many lines enter a cache as it has.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refill {
-    /// The label of the cache: `L1d`, `L2`, …
+    /// The label of the cache, such as `L1d` or `L2`.
     pub cache: String,
     /// The time in microseconds, or `None` if the rate does not apply to this cache, or if the running
     /// work fits into it.
@@ -123,11 +123,12 @@ pub struct Saturation {
     pub final_us: f64,
     /// The median of cold minus warm at the longest length, which is the cost of losing every line.
     pub bound_us: Option<f64>,
-    /// The delay at the longest length as a share of this bound, or `None` if the bound is not above 0.
+    /// The delay at the longest length as a share of `bound_us`, or `None` if that bound is not above
+    /// 0.
     pub share_of_bound: Option<f64>,
     /// The rate at which lines enter the caches.
     pub fill: Option<FillRate>,
-    /// The caches, innermost first, with the time to refill each at that rate.
+    /// The caches, innermost first, each with the time to refill the cache at the rate `fill`.
     pub refills: Vec<Refill>,
 }
 
@@ -255,8 +256,8 @@ fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
 }
 
 /// Returns the time in which as many lines enter an instance of `target` as it has. Returns `None` if
-/// all working sets of `bytes` that walk it fit into the instance, because they then evict nothing once
-/// they are loaded.
+/// all working sets of `bytes` that are walked through the instance fit into the instance, because they
+/// then evict nothing once they are loaded.
 fn refill_us(target: &RefillTarget, fill: FillRate, bytes: Option<u64>) -> Option<f64> {
     let (walkers, instances) = match fill.source {
         FillSource::Preemptor => (1, 1),

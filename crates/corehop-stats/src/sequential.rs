@@ -178,7 +178,8 @@ pub fn decided(
     })
 }
 
-/// Returns the number of consecutive samples that count as one with respect to whether they are below `x`.
+/// Returns the number of consecutive samples that count as one in the series that states which samples are
+/// below `x`.
 pub(crate) fn dependence_about(samples: &[f64], x: f64) -> f64 {
     let sides: Vec<f64> = samples.iter().map(|&value| f64::from(value <= x)).collect();
     dependence(&sides)
@@ -210,10 +211,10 @@ fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision)
     high
 }
 
-/// Returns the largest distance of the empirical distribution function of `t` samples from the true one. The
-/// bound holds everywhere and at all looks from `first_look` samples on, with probability `1 - alpha`
-/// (Howard and Ramdas 2022, Theorem 2 with `A = 0.85`). Returns `None` for fewer samples than the first
-/// look, which must be fixed in advance.
+/// Returns the largest distance of the empirical distribution function of `t` samples from the true
+/// distribution function. The bound holds everywhere and at all looks from `first_look` samples on, with
+/// probability `1 - alpha` (Howard and Ramdas 2022, Theorem 2 with `A = 0.85`). Returns `None` for fewer
+/// samples than the first look, which must be fixed in advance.
 ///
 /// # Errors
 /// Returns [`BadInput`] for an `alpha` that is not a probability, or without a first look.
@@ -249,10 +250,11 @@ pub fn band_quantile(
     Ok((values.rank(low), values.rank(high)))
 }
 
-/// The parameter `A` of the theorem.
+/// The parameter `A` in Theorem 2 of Howard and Ramdas (2022).
 const BAND: f64 = 0.85;
 
-/// Returns the smallest `C` for which the theorem's error probability is at most `alpha`.
+/// Returns the smallest `C` for which the error probability in Theorem 2 of Howard and Ramdas (2022) is at
+/// most `alpha`.
 fn band_constant(alpha: f64) -> f64 {
     let (mut low, mut high) = (1.0, 1_000.0);
     while high - low > 1e-9 * high {
@@ -262,8 +264,9 @@ fn band_constant(alpha: f64) -> f64 {
     high
 }
 
-/// Returns the theorem's error probability for `C`, minimised over some values of its free parameter `η`:
-/// every value is valid, so a coarse grid only costs a little width.
+/// Returns the error probability in Theorem 2 of Howard and Ramdas (2022) for `C`, minimised over some
+/// values of the free parameter `η`. Every value of `η` is valid, so a coarse grid only costs a little
+/// width.
 fn band_error(c: f64) -> f64 {
     let error = |eta: f64| {
         let room = BAND - (2.0 * (eta - 1.0) / c).sqrt();
@@ -282,8 +285,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Returns the probability that a coin's count leaves `range(t)` at some look up to `until`, exactly:
-    /// the law of the count among the runs that have not left, one toss after the other.
+    /// Returns the exact probability that a coin's count leaves `range(t)` at some look up to `until`. The
+    /// function follows the law of the count among the runs that have not left, one toss after the other.
     fn ever_outside(until: usize, p: f64, range: impl Fn(usize) -> (usize, usize)) -> f64 {
         let mut alive = vec![1.0];
         let mut left = 0.0;
@@ -304,9 +307,10 @@ mod tests {
         left
     }
 
-    /// Returns the ranks by theorem 1 of Howard and Ramdas (2022): `|F_t - p| <= 1.5·sqrt(p(1-p)·l) + 0.8·l`
-    /// with `l = (1.4·ln ln(2.1·t) + ln(10/alpha))/t`. The constants of the closed form follow from the
-    /// stitched boundary of Howard et al. (2021, equation 10) with η = 2.04 and s = 1.4.
+    /// Returns the ranks by theorem 1 of Howard and Ramdas (2022), which is
+    /// `|F_t - p| <= 1.5·sqrt(p(1-p)·l) + 0.8·l` with `l = (1.4·ln ln(2.1·t) + ln(10/alpha))/t`. The
+    /// constants of the closed form follow from the stitched boundary of Howard et al. (2021, equation 10)
+    /// with η = 2.04 and s = 1.4.
     fn closed_form(t: usize, p: f64, alpha: f64) -> (usize, usize) {
         let n = t as f64;
         let l = (1.4 * (2.1 * n).ln().ln() + (10.0 / alpha).ln()) / n;

@@ -29,7 +29,7 @@ pub trait Summarise {
     /// Announces that the rows of another file follow.
     fn begin(&mut self, _: &FromFile<'_>) {}
 
-    /// Adds rows of that file; rows of other kinds are ignored.
+    /// Adds rows of the file `from`; rows of other kinds are ignored.
     fn take(&mut self, rows: &Rows, from: &FromFile<'_>);
 
     /// Returns the files that belong beside the collected files and are missing.

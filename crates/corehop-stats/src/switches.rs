@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use corehop_plan::samples::example::switch_batch;
 
-    /// Makes eight replicates with one batch each, whose means are `ns` and some more.
+    /// Makes eight replicates with one batch each, whose means are `ns` to `ns` + 7.
     fn batches(
         mechanism: SwitchMechanism,
         outstanding: u64,

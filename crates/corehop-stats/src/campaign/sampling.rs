@@ -117,7 +117,7 @@ impl CellState {
         }
     }
 
-    /// Returns the number of samples that pays in a further replicate:
+    /// Returns the number of samples that are worth taking in a further replicate, which is
     /// `sqrt(c_replicate/c_sample · within/between)`.
     fn worthwhile(&self) -> u32 {
         let several = self.replicates.iter().map(|(_, values)| values).filter(|it| it.len() > 1);
@@ -289,8 +289,8 @@ impl Campaign {
         self.cells.iter().zip(&widths).map(more).collect()
     }
 
-    /// Returns the intended number of valid samples of each cell: the requested number, or, if only the
-    /// samples can show how many are enough, the present number plus the `quota` of the next block.
+    /// Returns the intended number of valid samples of each cell: the requested number if the goal is a
+    /// count, or else the number that the cell has plus the `quota` of the next block.
     pub fn targets(&self, quota: &[u32]) -> Vec<u32> {
         let of = |(cell, &more): (&CellState, &u32)| match self.goal {
             Goal::Count => cell.asked,

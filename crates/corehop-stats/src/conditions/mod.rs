@@ -55,7 +55,7 @@ pub use shares::{FEWEST_ROUNDS, NoShares};
 pub enum VarianceComponent {
     /// The class of the distance between the CPUs of a step.
     Distance,
-    /// The draw of one kind, such as the page frames.
+    /// The random draw of one kind, such as the draw of the page frames.
     Renewed(Renewed),
     /// Changes from one step to the next that no renewal causes.
     Step,

@@ -131,7 +131,8 @@ mod tests {
     use crate::example::sample;
     use corehop_plan::samples::Sample;
 
-    /// Delays of 10 us at 64 KiB and of 40 us at 256 KiB, twice that after an L3-migration.
+    /// Returns a model with delays of 10 us at 64 KiB and of 40 us at 256 KiB, and with twice these delays
+    /// after an L3 migration.
     fn model() -> DelayModel {
         let mut fit = DelayFitter::new(Estimator::Difference);
         for (event, by) in [(Event::Preemption, 1.0), (Event::L3Migration, 2.0)] {

@@ -45,7 +45,7 @@ pub struct HostCosts {
 /// The reason why a text does not contain the costs of a host.
 #[derive(Debug, thiserror::Error)]
 pub enum NotHostCosts {
-    /// It is something else, or torn.
+    /// The text is not JSON of this form, or is cut off.
     #[error("not costs that `corehop advise fit --default` stored: {0}")]
     Form(#[from] serde_json::Error),
     /// The text has an unknown version of the format.
@@ -53,7 +53,7 @@ pub enum NotHostCosts {
         "these costs have the form `{0}`, and this corehop reads `{HOST_COSTS_SCHEMA}`: fit the costs again"
     )]
     Schema(String),
-    /// The description of its machine is damaged.
+    /// The description of the measured machine is damaged.
     #[error("the description of the measured machine: {0}")]
     Platform(#[from] PlatformError),
     /// The model in the file is damaged.

@@ -59,7 +59,7 @@ impl Basis {
     }
 }
 
-/// The reason why a cost is unknown, as a clause: "nothing is known of `l2_migration`".
+/// The reason why a cost is unknown, as a clause such as "nothing is known of `l2_migration`".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoCost(pub String);

@@ -21,19 +21,19 @@ impl ProgramPrices {
         results.costs.iter().any(|it| it.cost.is_some()).then_some(Self(results))
     }
 
-    /// The costs that were measured.
+    /// Returns the results of the measurement from which the costs come.
     pub const fn results(&self) -> &ProgramCostResults {
         &self.0
     }
 
-    /// The costs after absences of this length; of the longest that was caused, where none is given.
+    /// Returns the costs after absences of `length`, or, if `length` is `None`, after the longest absences that corehop caused.
     pub const fn after(&self, length: Option<Nanos>) -> ProgramPricesAfter<'_> {
         ProgramPricesAfter { prices: self, length }
     }
 
-    /// The costs of an event by the length of the absence in microseconds (0 for migrations), ascending. If preemptors of several
-    /// sizes were measured at one length, their mean counts, within an interval that holds those of all: the neighbours of another
-    /// run have working sets that nobody knows.
+    /// Returns the costs of an event, each with the length of the absence in microseconds (0 for migrations), in ascending order
+    /// of the length. If preemptors of several sizes were measured at one length, the cost is the mean of their costs, and the
+    /// interval covers all their intervals, because nobody knows the working sets of the neighbours in another run.
     pub fn of_event(&self, event: Event) -> Vec<(f64, Cost)> {
         let has_cost = |it: &&ProgramCost| it.event == event && it.cost.is_some();
         let length = |it: &ProgramCost| it.length_us.unwrap_or(0.0);
@@ -52,9 +52,9 @@ pub struct ProgramPricesAfter<'a> {
 }
 
 impl EventCosts for ProgramPricesAfter<'_> {
-    /// The cost of a program's event is equal for all sizes. A cost whose interval includes zero has a lower end of
-    /// zero. Between two measured lengths, the cost is interpolated linearly and its interval covers both intervals;
-    /// beyond all lengths, the cost is that of the nearest length.
+    /// Returns the cost of a program's event, which is equal for all sizes. A cost whose interval includes zero has a lower end
+    /// of zero. Between two measured lengths, the cost is interpolated linearly and its interval covers both intervals; beyond
+    /// all lengths, the cost is that of the nearest length.
     fn cost(&self, event: Event, _: f64) -> Result<Cost, NoCost> {
         let all = self.prices.of_event(event);
         let longest = all.last().map_or(0.0, |&(length, _)| length);
@@ -98,7 +98,8 @@ fn known(it: &ProgramCost) -> Cost {
     Cost { us: above(cost.us), low_us: cost.low_us.map(above), high_us: cost.high_us.map(above) }
 }
 
-/// The cost of classes that differ by their preemptors: the mean, in an interval that holds those of all.
+/// Returns the cost of classes that differ in their preemptors: the mean of the classes' costs, with an interval that covers the
+/// intervals of all classes.
 fn of_all(classes: &[&ProgramCost]) -> Cost {
     let costs: Vec<Cost> = classes.iter().map(|it| known(it)).collect();
     let us = costs.iter().map(|it| it.us).sum::<f64>() / costs.len() as f64;
@@ -107,7 +108,7 @@ fn of_all(classes: &[&ProgramCost]) -> Cost {
     Cost { us, ..held }
 }
 
-/// The cost `a`, in an interval that holds that of `b` as well; none where one of them has none.
+/// Returns the cost `a` with an interval that also covers the interval of `b`; an end is `None` if either cost lacks that end.
 fn holding(a: Cost, b: Cost) -> Cost {
     Cost {
         us: a.us,
@@ -116,7 +117,7 @@ fn holding(a: Cost, b: Cost) -> Cost {
     }
 }
 
-/// The cost between two lengths.
+/// Returns the cost of an absence of `us` microseconds, interpolated linearly between the costs at two lengths.
 fn between((from, low): (f64, Cost), (to, high): (f64, Cost), us: f64) -> Cost {
     let part = (us - from) / (to - from);
     Cost { us: low.us + part * (high.us - low.us), ..holding(low, high) }

@@ -62,9 +62,10 @@ impl EventCosts for RankedCosts<'_> {
 pub struct Highest<'a> {
     /// The costs for the quantile that the field `by` names.
     pub costs: &'a dyn EventCosts,
-    /// The name of the quantile, with the number of samples: "the p90 of at least 200 samples in 20 replicates".
+    /// The name of the quantile with the number of samples, such as "the p90 of at least 200 samples in 20
+    /// replicates".
     pub by: String,
-    /// The share of events that cost more, if the share is too large for a bound: "half of them do".
+    /// The share of events that cost more, such as "half of them do", if the share is too large for a bound.
     pub beyond: Option<String>,
 }
 

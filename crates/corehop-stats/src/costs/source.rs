@@ -24,8 +24,8 @@ pub enum CostSource {
 pub struct Selection {
     /// The background load that is selected, or `None` for the source's only load.
     pub load: Option<String>,
-    /// The statistic that is selected; if it is `None`, the largest for one answer, or all statistics for several
-    /// answers (mean and largest for a model).
+    /// The statistic that is selected. If the field is `None`, a single answer uses the largest cost (the mean for a
+    /// program), and several answers use all statistics (mean and largest for a model).
     pub statistic: Option<String>,
     /// The preemption length, for all sources except tables, or `None` for the longest measured length.
     pub length: Option<Nanos>,
@@ -123,7 +123,7 @@ impl CostSource {
     }
 
     /// Returns the selected costs for a verdict on deadlines: for the named statistic, or else for all quantiles and
-    /// the largest observed cost. A table that states no numbers of samples states bounds.
+    /// the largest observed cost. The costs of a table that states no numbers of samples count as bounds.
     ///
     /// # Errors
     /// Returns [`SelectError`] if the selection matches several kinds of costs, or none.

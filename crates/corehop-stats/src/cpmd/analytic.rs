@@ -46,7 +46,7 @@ pub struct AnalyticHierarchy {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// The time from a cache that is private to that core.
+    /// The time from a cache that is private to the other core.
     pub private_ns: f64,
     /// The time from a cache that the other core shares with other cores, but not with this core.
     pub shared_ns: Option<f64>,

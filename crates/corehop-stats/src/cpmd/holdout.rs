@@ -17,7 +17,7 @@ use crate::quantile::quantile;
 pub struct HoldoutErrors {
     /// The method that predicted the points.
     pub method: Method,
-    /// The number of points that were predicted from the others.
+    /// The number of points that were predicted from the other points.
     pub points: usize,
     /// The median of the prediction errors.
     pub median: f64,
@@ -28,13 +28,13 @@ pub struct HoldoutErrors {
     #[serde(default)]
     pub inside: Option<usize>,
     /// The error that a further similar point exceeds in at most one of ten cases: the error of rank 0.9 (n + 1) among
-    /// n. The field is `None` for the fitted method, which has its own interval, and below [`FEWEST`] points.
+    /// n errors. The field is `None` for the fitted method, which has its own interval, and below [`FEWEST`] points.
     #[serde(default)]
     pub reach: Option<f64>,
 }
 
-/// The smallest number of points that gives computed values an interval: without one point nine remain, and the largest
-/// of nine errors bounds a tenth of further errors.
+/// The smallest number of points that gives computed values an interval: if one of ten points is left out, nine errors
+/// remain, and at most one in ten further errors exceeds the largest of nine errors.
 pub const FEWEST: usize = 10;
 
 impl HoldoutErrors {
@@ -84,8 +84,8 @@ pub(super) fn errors(
 }
 
 /// Returns the computed method that is better than the fitted method on the same points: its errors are smaller in the
-/// median and at the 90 % quantile, and its intervals cover at least as many points. The fitted method, if no computed
-/// method is better.
+/// median and at the 90 % quantile, and its intervals cover at least as many points. Returns the fitted method if no
+/// computed method is better.
 fn best(tried: &[(Method, Vec<Try>); 3]) -> Method {
     let (fitted, computed) = (&tried[0], &tried[1..]);
     let on_the_same = |(method, tries): &(Method, Vec<Try>)| {

@@ -37,7 +37,8 @@ impl Statistic {
         }
     }
 
-    /// Returns the smallest number of samples with which the statistic is more than the largest sample.
+    /// Returns the smallest number of samples that supports the statistic: with fewer samples, a
+    /// quantile would show little more than the largest sample.
     fn needs(self) -> usize {
         match self {
             Self::P90 => 20,

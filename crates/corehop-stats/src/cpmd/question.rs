@@ -294,8 +294,8 @@ impl DelayModel {
         Ok(left.into_iter().map(|curve| &curve.series.key).collect())
     }
 
-    /// Returns the only matching series; if several series differ only in a neighbour's class or in the
-    /// preemptor's size, the most expensive of them and their number.
+    /// Returns the only matching series. If several series differ only in a neighbour's class or in the
+    /// preemptor's size, the function returns the most expensive of these series and their number.
     fn curve(&self, asked: &DelayQuery) -> Result<(&FittedSeries, usize), NoAnswer> {
         let left = self.meant(asked)?;
         match left.as_slice() {
@@ -356,7 +356,7 @@ fn with<'a>(
     Ok(left)
 }
 
-/// Returns the fields in which series differ, as text: `page (4k, thp)`.
+/// Returns the fields in which series differ, as text such as `page (4k, thp)`.
 fn differences(curves: &[&FittedSeries]) -> String {
     let fields: Vec<Vec<(String, String)>> =
         curves.iter().map(|curve| curve.series.key.fields()).collect();

@@ -136,7 +136,7 @@ pub enum ValueOrigin {
         /// The larger measured size, in bytes.
         above_bytes: u64,
     },
-    /// The size is below all measured sizes, so its cost is between zero and the cost of the smallest.
+    /// The size is below all measured sizes, so its cost is between zero and the cost of the smallest measured size.
     BelowAll {
         /// The smallest measured size, in bytes.
         smallest_bytes: u64,
@@ -178,10 +178,10 @@ impl DelaySeries {
     /// Returns a statistic at a size and a length; without a length, at the longest measured length. `caches` are the
     /// sizes of the caches, ascending; within one cache, a larger working set costs at least as much as a smaller one.
     ///
-    /// Between two sizes within one cache, the true cost is between their costs. Across the size of a cache, the cost
-    /// can rise with the lines up to that size before it falls.
+    /// Between two sizes within one cache, the true cost is between their costs. Between two sizes on different sides
+    /// of a cache's size, the cost can rise with the lines that still fit into the cache, and then fall.
     ///
-    /// Returns `None` for a size above the largest one, or if the points do not support the statistic.
+    /// Returns `None` for a size above the largest measured size, or if the points do not support the statistic.
     pub(super) fn read(
         &self,
         statistic: Statistic,

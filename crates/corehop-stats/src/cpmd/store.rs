@@ -10,7 +10,7 @@ pub const MODEL_SCHEMA: &str = "corehop-model-1";
 /// The reason why a text is not a model.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAModel {
-    /// It is something else, or torn.
+    /// The text is not JSON of this form, or is cut off.
     #[error("not a model of this form that `corehop advise fit` wrote: {0}; fit the samples again")]
     Form(#[from] serde_json::Error),
     /// The text has an unknown version of the format.

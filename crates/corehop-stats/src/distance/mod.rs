@@ -30,11 +30,11 @@ pub use stays::{LevelResidence, LevelStay, changes_to, stays, stays_of_all};
 const TOO_FEW: usize = 8;
 
 /// The part of the logarithmic distance from a level to its neighbour within which a value still belongs to
-/// the level. The last third, in the middle, belongs to neither level.
+/// the level. The middle third of the distance between two levels belongs to neither level.
 const NEIGHBOURS_PART: f64 = 1.0 / 3.0;
 
-/// The smallest ratio to a level's range that a value outside the range may have, even if the level's own
-/// values are closer together.
+/// The smallest reach of a level beyond its range, as a ratio to the end of the range, even if the level's
+/// own values are closer together.
 const SLACK: f64 = 1.25;
 
 /// The levels of the exchanges of a run, from near to far.
@@ -191,9 +191,9 @@ const OUTWARD: [Event; 4] =
 ///
 /// The measured event is the declared event if there is one level, or if the event is no migration. The
 /// nearest of several levels is the declared event, and each farther level is the next class outward, at
-/// most memory. If a memory migration is declared, the farthest level is memory and every nearer level is
-/// L3: CPUs declared to share nothing then had a common last-level cache, and no exchange shows that they
-/// shared more. A level beyond the last counts as the last level.
+/// most memory. If a memory migration is declared, the farthest level is memory, and every nearer level is
+/// L3. At a nearer level, CPUs that are declared to share nothing had a common last-level cache, and no
+/// exchange shows that they shared more. A level beyond the last counts as the last level.
 pub fn measured_event(declared: Event, level: usize, levels: usize) -> Event {
     let Some(class) = OUTWARD.iter().position(|&event| event == declared) else { return declared };
     let farthest = levels.saturating_sub(1);

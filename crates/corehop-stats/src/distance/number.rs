@@ -46,9 +46,9 @@ pub const FEWEST: usize = 4;
 ///
 /// The value concerns relevance, not detection: an exchange through caches takes a number of clock
 /// cycles, and the clock of a server changes by half between base and boost frequency (2.4 and 3.7
-/// GHz on an EPYC 9654). The guest with 30 to 60 ns has two states of its clock at 31 and 46 ns. The
-/// two states can be distinguished, but they are not different distances. Two classes of CPU pairs
-/// differ by a factor of about two or more.
+/// GHz on an EPYC 9654). A guest whose exchanges took 30 to 60 ns has two states of its clock, at 31
+/// and 46 ns. The two states of the clock can be distinguished, but they are not different distances.
+/// Two classes of CPU pairs differ by a factor of about two or more.
 pub const RELEVANT: f64 = 1.75;
 
 /// The largest number of levels, from SMT siblings to no shared cache.
@@ -57,14 +57,14 @@ const MOST_LEVELS: usize = 4;
 const MOST_PIECES: usize = 6;
 /// The width of a cell, as a difference of logarithms.
 const CELL: f64 = 0.01;
-/// The number of cells on each side within which values count as company.
+/// The number of cells on each side of a value within which other values count as its company.
 const COMPANY: usize = 10;
-/// The share of values with company below which the criterion is not used.
+/// The smallest share of values with company at which cells without company are left out.
 const CROWD: f64 = 0.9;
 /// The ratio by which values are thinner between two levels than in the thinner level.
 const THINNER: f64 = 3.0;
-/// The number of values at which the correction of a spread doubles it; with more values the
-/// correction is smaller.
+/// The number of values at which the correction doubles a spread; with more values, the correction
+/// is smaller.
 const WARY: f64 = 8.0;
 /// The largest number of cells that are clustered; for a wider range, several cells are merged.
 const GRID: usize = 100;
@@ -72,7 +72,7 @@ const GRID: usize = 100;
 const SETS: usize = 20;
 /// The seed of all random draws in this module.
 const SEED: u64 = 0x6469_7374_616e_6365;
-/// The number of resamples for the certainty.
+/// The number of resamples for the certainty of the number of levels.
 const RESAMPLES: usize = 100;
 /// The largest number of exchanges that are resampled, taken evenly from the run.
 const RESAMPLED: usize = 5_000;
@@ -135,7 +135,8 @@ fn fewest(n: usize) -> usize {
 }
 
 /// Returns the counts of the cells whose values have company. If less than [`CROWD`] of the values
-/// have company, the counts of all cells, because the values are then too few or too scattered.
+/// have company, the function returns the counts of all cells, because the values are then too few
+/// or too scattered.
 fn dense(counts: &[u32]) -> Vec<u32> {
     let mut below = vec![0_usize];
     for &count in counts {

@@ -38,8 +38,8 @@ pub struct LevelStay {
 ///
 /// Exchanges that belong to no level are ignored. Between two exchanges at one level, the machine counts as
 /// having stayed; between two exchanges at different levels, as having changed halfway. Stays shorter than
-/// the time between two exchanges are therefore not seen, and a disturbed exchange that is as long as those
-/// of a farther level counts as a visit there.
+/// the time between two exchanges are therefore not seen, and a disturbed exchange that is as long as the
+/// exchanges of a farther level counts as a visit to that level.
 pub fn stays(series: &[(u64, f64)], levels: &ExchangeLevels) -> LevelResidence {
     stays_of_all(&[series], levels)
 }

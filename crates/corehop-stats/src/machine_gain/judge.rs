@@ -160,8 +160,8 @@ impl PredictionErrors {
 }
 
 impl CrossPrediction<'_> {
-    /// Returns the error as the absolute value of a logarithm. The error includes the noise of the row, as it will for
-    /// the next measured ratio.
+    /// The error includes the noise of the row, because the next measured ratio will include such noise too. The error
+    /// includes the noise of the row, as it will for the next measured ratio.
     fn off(&self) -> f64 {
         (self.ratio / self.row.ratio).ln().abs()
     }

@@ -94,8 +94,8 @@ impl GainLaw {
         Some((together * crowd(it, crowding)?).max(LEAST))
     }
 
-    /// Returns the quantity in which the law is monotone and whose range on the rows is known: SMR times MPmI, or the
-    /// time of lines relative to the time without sharing.
+    /// Returns the quantity in which the law is monotone and whose range on the rows is known, which is SMR times
+    /// MPmI, or the time of lines relative to the time without sharing.
     pub(super) fn strength(self, it: &Inputs) -> Option<f64> {
         match self {
             Self::Counts(_) => Some(it.smr? * it.mpmi?),
@@ -104,7 +104,8 @@ impl GainLaw {
     }
 }
 
-/// Returns whether more sharing never predicts less gain; by chance, rows can lead to a law that does.
+/// Returns whether more sharing never predicts less gain; rows can by chance lead to a law in which more sharing
+/// predicts less gain.
 fn falls(model: GainModel) -> bool {
     match model {
         GainModel::Plane { per_mpmi, per_smr, .. } => per_mpmi <= 0.0 && per_smr <= 0.0,

@@ -149,8 +149,8 @@ fn one_machine(summaries: &[SharingSummary]) -> Result<(), NoFit> {
     Ok(())
 }
 
-/// Returns the size in bytes of the cache that the threads of a placing share: the last level. The size of one CPU, and
-/// that of the far side of a host with one cache, is the size of a core's private cache.
+/// Returns the size in bytes of the cache that the threads of a placing share: the last level. For threads on one CPU,
+/// and for the far side of a host with one cache, the function returns the size of a core's private cache.
 fn capacity(platform: &Platform, placing: Placing, far: Placing) -> Option<u64> {
     let of_core = placing == Placing::Same || (placing, far) == (Placing::Shared, Placing::Shared);
     let size = if of_core { platform.largest_private_cache() } else { platform.llc_size() };

@@ -119,7 +119,7 @@ pub enum NoGain {
         /// The range of sizes that were measured.
         sizes: String,
     },
-    /// The best form lacks what it needs.
+    /// The best form lacks an input that is unknown for this machine.
     #[error("the form `{form}` needs {what}, which is unknown for this machine")]
     Lacks {
         /// The form that lacks the input.

@@ -20,12 +20,12 @@ pub enum NotAGain {
         "not a model of the gain of sharing that `corehop advise fit` wrote (it fits one to files of `corehop measure shared-data`): {0}"
     )]
     Form(#[from] serde_json::Error),
-    /// It is of another version, or a model of something else.
+    /// The text has another version of the format, or is a model of another kind.
     #[error(
         "the model has the form `{0}`, but a model of the gain of sharing has `{GAIN_SCHEMA}`: fit the runs again"
     )]
     Schema(String),
-    /// The description of its machine is damaged.
+    /// The description of the machine in the model is damaged.
     #[error("the description of the machine in the model: {0}")]
     Platform(#[from] PlatformError),
     /// The form that makes the predictions is missing from the fitted forms.

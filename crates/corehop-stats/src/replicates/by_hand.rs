@@ -44,7 +44,7 @@ fn the_interval_of_a_median_lies_between_ranks() {
 }
 
 /// The interval has 2.5706 standard errors of 5.0990 / √6, bent by Hall's transformation for a skewness of 1.4873: one
-/// end is far above, the other near below.
+/// end is far above the mean, and the other end is close below the mean.
 #[test]
 fn the_interval_of_a_mean_is_bent_by_the_skewness_of_replicates() {
     let mean = singles(&[3.0, 15.0, 1.0, 5.0, 2.0, 4.0]).mean(0.05).unwrap();
@@ -107,8 +107,8 @@ fn where_a_level_is_out_of_reach_the_widest_within_is_taken_and_named() {
     assert_eq!(why, NoInterval::TooFewReplicates { have: 5 });
 }
 
-/// A separate program counted the exchanges: of all 35 choices of 3 from 1, 2, 2, 2, 3, 3, 5, three have a statistic
-/// as large as that of 1, 2, 2 against the others, and one more is as far from 0.
+/// Of all 35 choices of 3 from 1, 2, 2, 2, 3, 3, 5, a separate program found three whose statistic is as large as the
+/// statistic of 1, 2, 2 against the other values, and one more that is as far from 0.
 #[test]
 fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     let of = |x: &[f64], y: &[f64]| {
@@ -119,7 +119,7 @@ fn exchanges_of_unequal_sides_with_ties_are_all_counted() {
     assert_eq!(of(&[2.0, 3.0, 3.0, 5.0], &[1.0, 2.0, 2.0]), [35, 3]);
 }
 
-/// The exchanges of six against more than a hundred replicates are not enumerated; by `t`, the two tails add up to
+/// The exchanges of 50 against 53 replicates are too many to enumerate; the two tails of the test by `t` add up to
 /// one.
 #[test]
 fn the_tails_of_many_replicates_add_up_to_one_and_change_sides_with_the_cells() {
@@ -184,7 +184,8 @@ fn what_cells_share_is_the_mean_over_cells_of_what_their_blocks_vary_more() {
     assert!(is(shared(&[cell(&ramp), cell(&[2.0; 12])]), 4.923_076_923_076_923));
 }
 
-/// If every sample of one kind is above every sample of the other, the interval is that of as many agreeing pairs.
+/// If every sample of one kind is above every sample of the other kind, the interval is the interval of equally many
+/// pairs that all agree.
 #[test]
 fn an_order_without_exception_has_an_interval_at_the_edge_and_turns_with_its_sides() {
     let side = |from: f64| -> Vec<(f64, u64)> {

@@ -94,8 +94,9 @@ fn means_are_covered_where_replicates_are_not_skewed() {
 }
 
 /// The observed coverage with `σ = 0.5` is 92.0 to 94.5 % up to twelve replicates, and 93.4 to 95.5 %
-/// from twenty on. Observed coverage with `σ = 1`: 88 % at six, 93 % at twenty, 94 % at fifty replicates.
-/// Observed coverage for replicates from two distant peaks: 92 % at six, 99 % at twelve and twenty.
+/// from twenty on. The observed coverage with `σ = 1` is 88 % at six replicates, 93 % at twenty, and 94 %
+/// at fifty. The observed coverage for replicates from two distant peaks is 92 % at six replicates, and
+/// 99 % at twelve and twenty.
 #[test]
 fn means_of_skewed_replicates_are_covered_as_far_as_so_few_show_the_skew() {
     for (effect, sizes) in [
@@ -147,7 +148,8 @@ fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
 }
 
 /// The median of a distribution with two values is one of the two values, which is an end of the support,
-/// so no interval contains it in exactly 95 %. The observed coverage is 97 % and more.
+/// so no interval contains the median in exactly 95 % of the experiments. The observed coverage is 97 %
+/// or more.
 #[test]
 fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
     let of: Of = |cell| {
@@ -178,9 +180,9 @@ fn a_slow_drift_makes_intervals_wide_and_not_wrong() {
     }
 }
 
-/// The true value is the median of the stationary distribution. Observed coverage at a correlation of
-/// 0.3: 85.6 to 89.2 % up to twelve replicates, where the correlation does not show; 92 % at twenty; 95 %
-/// at fifty.
+/// The true value is the median of the stationary distribution. The observed coverage at a correlation of
+/// 0.3 is 85.6 to 89.2 % up to twelve replicates, where the correlation does not show, 92 % at twenty,
+/// and 95 % at fifty.
 #[test]
 fn related_replicates_are_covered_once_they_are_enough_to_show_it() {
     let course = ReplicateCourse::Related(0.3);
@@ -195,7 +197,7 @@ fn ten_times(cell: &Nested) -> Nested {
     Nested::new(vec![cell.groups.clone(); 10].concat()).unwrap()
 }
 
-/// The module `replicates` exists to prevent these defects of pooled samples.
+/// The test shows the defects of pooled samples that the module `replicates` exists to prevent.
 #[test]
 fn samples_taken_for_replicates_or_one_for_ten_cover_far_less_than_they_say() {
     let design = Design::steady(StandardLaw::Normal, StandardLaw::Normal, 0.5);

@@ -21,7 +21,7 @@ use super::super::quantile::median;
 use super::estimate::Replicates;
 use super::{Nested, NoInterval};
 
-/// The largest number of exchanges that are enumerated; eight replicates against eight have 12,870.
+/// The largest number of exchanges that are enumerated; eight replicates against eight have 12,870 exchanges.
 pub(super) const MOST_EXCHANGES: f64 = 20_000.0;
 
 /// The difference of two cells' medians, with the evidence of their replicates.
@@ -31,7 +31,7 @@ pub struct BetweenDifference {
     pub estimate: f64,
     /// The interval of the difference, or `None` if a side has no interval for its own median.
     pub interval: Option<Interval>,
-    /// The reason why there is no interval, from the first side without one.
+    /// The reason why there is no interval, from the first side that has no interval.
     pub why_none: Option<NoInterval>,
     /// The two-sided p-value of the hypothesis that replicates of neither side tend to be greater, or `None` if a side
     /// has fewer than six effective replicates. The p-value of `k` against `m` replicates is never below
@@ -89,8 +89,8 @@ pub fn median_difference(
 /// this confidence, at the highest confidence that they support, which the interval states.
 ///
 /// # Errors
-/// Returns [`BadInput`] for an invalid `alpha`, or a side without samples. The inner error is the reason why no
-/// confidence yields an interval.
+/// Returns [`BadInput`] for an invalid `alpha`, or a side without samples. The inner error of the result is the reason
+/// why no confidence yields an interval.
 pub fn widest_difference(
     x: &Nested,
     y: &Nested,
@@ -136,7 +136,7 @@ fn p_value(x: &Replicates, y: &Replicates) -> Result<Option<f64>, BadInput> {
     Ok(Some(independent(x, y)?))
 }
 
-/// Returns the p-value if all replicates are independent.
+/// Returns the p-value under the assumption that all replicates are independent.
 fn independent(x: &Replicates, y: &Replicates) -> Result<f64, BadInput> {
     if exchanges(x.values.len(), y.values.len()) <= MOST_EXCHANGES {
         return Ok(hits(&x.values, &y.values).either);
@@ -195,8 +195,8 @@ fn next_of_equal_size(set: u32) -> u32 {
     carried | (((carried ^ set) / lowest) >> 2)
 }
 
-/// The matrix has for each pair of values whether the second is below the first: 1 if it is, 1/2 if the values are
-/// equal.
+/// The matrix has a number for each pair of values: 1 if the second value is below the first, 1/2 if the values are
+/// equal, and 0 otherwise.
 struct RankMatrix {
     count: usize,
     below: Vec<f64>,

@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use super::{FEWEST_REPLICATES, Nested};
 
-/// The largest number of replicates without ties for which the exact distribution is computed;
-/// beyond, the normal distribution is as good.
+/// The largest number of replicates without ties for which the exact distribution is computed; for
+/// more replicates, the normal distribution is as good.
 const MOST_COUNTED: usize = 60;
 
-/// Whether the medians of replicates rise or fall with time, by the test of Mann (Econometrica 13,
-/// 1945) and Kendall, which is exact up to sixty replicates without ties.
+/// The result of a test whether the medians of replicates rise or fall with time: the test of Mann
+/// (Econometrica 13, 1945) and Kendall, which is exact up to sixty replicates without ties.
 ///
 /// The test finds a trend, but not a course that returns to its start. The test assumes that
 /// replicates without a trend are exchangeable, so replicates that resemble their neighbours also

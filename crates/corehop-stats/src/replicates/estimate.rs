@@ -25,9 +25,9 @@ impl Replicates {
         Self { values, worth }.counting(cell.in_a_row)
     }
 
-    /// Returns the replicates if `in_a_row` consecutive ones count as one, by evidence from other
-    /// cells. The evidence of dependence alone never removes the interval, because one run cannot show
-    /// how slowly a machine changes.
+    /// Returns the replicates if `in_a_row` consecutive replicates count as one, by evidence from
+    /// other cells. The evidence of dependence alone never removes the interval, because one run
+    /// cannot show how slowly a machine changes.
     pub(super) fn counting(self, in_a_row: f64) -> Self {
         let least = self.count().min(FEWEST_REPLICATES as f64);
         let worth = (self.count() / in_a_row.max(1.0)).max(least).min(self.worth);

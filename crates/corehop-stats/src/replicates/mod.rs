@@ -84,8 +84,9 @@ use estimate::Replicates;
 /// probability of 6 %, so that no 95 % interval of any kind holds without assuming a distribution.
 pub const FEWEST_REPLICATES: usize = 6;
 
-/// The number of replicates that must have a sample beyond a quantile of all samples. The few runs of strongly alike
-/// samples that had an interval with only six such replicates covered the true value in 62 to 92 %.
+/// The number of replicates that must have a sample beyond a quantile of all samples. With only six replicates beyond
+/// the quantile, the few runs of strongly alike samples that had an interval covered the true value in 62 to 92 % of
+/// the cases.
 const FEWEST_BEYOND: usize = 9;
 
 /// The samples of one cell by replicate; samples and replicates are in time order.
@@ -128,7 +129,7 @@ pub enum NoInterval {
     /// Neighbouring replicates are so much alike that they are worth fewer than [`FEWEST_REPLICATES`] independent
     /// replicates.
     Dependent {
-        /// The number of independent replicates that they are worth.
+        /// The number of independent replicates that the cell's replicates are worth.
         worth: f64,
     },
     /// The cell has too few replicates for an interval of this confidence.
@@ -282,7 +283,7 @@ impl Nested {
 
     /// Returns the quantile `p` with its interval at confidence `1 - alpha`. If every replicate has at least one sample
     /// expected on either side, the quantile is the median over replicates of the replicate's quantile; otherwise it is
-    /// the quantile of all samples together. [`ReplicateStatistic::method`] states which of the methods was used.
+    /// the quantile of all samples together. [`ReplicateStatistic::method`] states which of the two methods was used.
     ///
     /// # Errors
     /// Returns [`BadInput`] for a `p` or `alpha` that is not a probability, or without samples.
@@ -356,7 +357,7 @@ impl Nested {
     }
 
     /// Returns the number of replicates with a sample on the rarer side of the quantile. If few replicates have a
-    /// sample on the rarer side, the apparent spread of all replicates is the spread of one or two.
+    /// sample on the rarer side, the apparent spread of all replicates is the spread of one or two replicates.
     fn reach_beyond(&self, x: f64, p: f64) -> usize {
         let beyond = |&value: &f64| if p > 0.5 { value > x } else { value < x };
         self.groups.iter().filter(|group| group.iter().any(beyond)).count()

@@ -7,8 +7,8 @@
 use super::super::ordered::{BadInput, Interval};
 use super::{Nested, median_difference};
 
-/// Returns the quantile `p` of `y` minus that of `x`, with its interval at confidence `1 - alpha`;
-/// without an interval if either side has none.
+/// Returns the quantile `p` of `y` minus the quantile `p` of `x`, with its interval at confidence
+/// `1 - alpha`; the result has no interval if either side has none.
 ///
 /// # Errors
 /// Returns [`BadInput`] for a `p` or `alpha` that is not a probability, or a side without samples.

@@ -6,9 +6,9 @@ use super::super::paired::exceeded;
 /// The number of replicates from which dependence is corrected as soon as it is plausible.
 const ENOUGH_TO_CORRECT: usize = 20;
 
-/// Returns the number of standard errors above which an autocorrelation counts. Fewer replicates than
-/// [`ENOUGH_TO_CORRECT`] must show it at 5 %, one-sided, because otherwise one in eight runs of independent replicates
-/// would lose its interval.
+/// Returns the number of standard errors above which an autocorrelation counts. In fewer replicates than
+/// [`ENOUGH_TO_CORRECT`], an autocorrelation must stand out at 5 %, one-sided, because otherwise one in eight runs of
+/// independent replicates would lose its interval.
 fn stands_out(replicates: usize) -> f64 {
     if replicates < ENOUGH_TO_CORRECT { 1.645 } else { 1.0 }
 }

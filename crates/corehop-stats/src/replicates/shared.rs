@@ -45,7 +45,8 @@ impl SharedDependence {
         Self { controls: shown(controls), others: shown(others) }
     }
 
-    /// Returns the number for a control, or for another cell; at least 1.
+    /// Returns the number of consecutive replicates that count as one, for a control or for another cell; at
+    /// least 1.
     pub fn in_a_row(&self, control: bool) -> f64 {
         if control { self.controls } else { self.others }
     }

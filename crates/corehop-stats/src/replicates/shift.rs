@@ -85,7 +85,8 @@ fn tails(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     Ok([0, 1].map(|tail| f64::max(counted[tail], studentised[tail])))
 }
 
-/// Returns the exact p-values of so large, and so small, a rank sum of `y`, over all exchanges.
+/// Returns the exact p-values, over all exchanges, of a rank sum of `y` that is at least, and of one that is at most,
+/// as large as the observed rank sum.
 fn rank_sum(x: &[f64], y: &[f64]) -> Result<[f64; 2], BadInput> {
     let all = Ordered::new(&[x, y].concat())?;
     // Twice the mid-rank is whole.
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!((least_p_value(5, 6, 1.0), beyond(&five, &six, by(0.0))), (None, Ok(None)));
     }
 
-    /// A test at the edge of the margin errs as often as it says, in either tail.
+    /// If the true difference equals the margin, the test errs in each tail about as often as its level states.
     #[test]
     fn a_difference_of_just_the_shift_is_found_as_rarely_as_the_level_says() {
         let laws = [StandardLaw::Normal, StandardLaw::LogNormal(0.5)];

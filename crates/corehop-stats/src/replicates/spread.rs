@@ -56,8 +56,8 @@ pub struct ReplicateMaximum {
 }
 
 impl ReplicateMaximum {
-    /// Returns the confidence with which the value bounds the quantile `p` of replicate maxima:
-    /// `1 - p^R`.
+    /// Returns the confidence with which the value bounds the quantile `p` of replicate maxima,
+    /// which is `1 - p^R`.
     ///
     /// # Errors
     /// Returns [`BadInput::NotAProbability`] unless 0 < `p` < 1.
@@ -81,8 +81,8 @@ impl fmt::Display for ReplicateMaximum {
     }
 }
 
-/// Returns the highest quantile of replicate maxima that the largest of `replicates` maxima bounds
-/// from above with confidence `level`: `p` with `1 - p^R = level`.
+/// Returns the quantile `p` with `1 - p^R = level`, the highest quantile of replicate maxima that
+/// the largest of `replicates` maxima bounds from above with confidence `level`.
 pub fn bounds_quantile(replicates: usize, level: f64) -> f64 {
     ((1.0 - level).ln() / replicates as f64).exp()
 }

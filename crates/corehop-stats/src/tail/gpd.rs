@@ -89,7 +89,7 @@ fn mean_log(ys: &[f64], theta: f64) -> f64 {
     ys.iter().map(|y| (theta * y).ln_1p()).sum::<f64>() / ys.len() as f64
 }
 
-/// Returns the largest log-likelihood per excess for a given `θ`: `-ln σ - ξ - 1`.
+/// Returns the largest log-likelihood per excess for a given `θ`, which is `-ln σ - ξ - 1`.
 fn profile(ys: &[f64], theta: f64) -> f64 {
     let law = given_theta(ys, theta);
     if law.shape < LEAST_SHAPE { f64::NEG_INFINITY } else { -law.scale.ln() - law.shape - 1.0 }

@@ -283,8 +283,8 @@ fn most_common(values: &Ordered) -> usize {
     values.as_slice().chunk_by(|a, b| a >= b).map(<[f64]>::len).max().unwrap_or(0)
 }
 
-/// Returns the first of `candidates` as a tail, if it passes the tests; the remaining candidates are the higher
-/// thresholds.
+/// Returns the first of `candidates` as a tail, if that candidate passes the tests; the remaining candidates
+/// are the higher thresholds.
 fn accept(
     samples: &[f64],
     candidates: &[ThresholdCandidate],
@@ -365,7 +365,7 @@ impl Tail {
         1.0 - self.exceedances as f64 / self.n as f64
     }
 
-    /// Returns the highest quantile to which the tail is extrapolated: `1 - 1/(10·n)`.
+    /// Returns the highest quantile to which the tail is extrapolated, which is `1 - 1/(10·n)`.
     pub fn reaches_to(&self) -> f64 {
         1.0 - 1.0 / (REACH * self.n as f64)
     }

@@ -139,7 +139,7 @@ pub struct TaskReport {
     pub pairs: Vec<SchedulerPair>,
     /// The quantiles of the actual preemption lengths.
     pub lengths: Vec<LengthQuantiles>,
-    /// The delays by the number of tasks; maxima are at equal numbers of samples.
+    /// The delays by the number of tasks; the maxima use equal numbers of samples.
     pub sizes: Vec<SizePoint>,
     /// The effects of the number of tasks.
     pub effects: Vec<SizeEffect>,
@@ -285,8 +285,8 @@ fn millionths(ratio: f64) -> u64 {
     (ratio * 1e6).round() as u64
 }
 
-/// Returns a key that only the two files of a run have in common. The same plan can run by two commands
-/// within a second on two machines, but hardly with the same output file.
+/// Returns a key that only the two files of a run have in common. Two commands can run one plan within a
+/// second on two machines, but hardly with the same output file.
 fn key(from: &Provenance) -> String {
     let Provenance { plan_digest, date, seed, command, .. } = from;
     format!("{plan_digest} {date} {seed} {}", command.join(" "))

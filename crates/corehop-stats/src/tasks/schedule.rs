@@ -73,7 +73,7 @@ pub struct RunSummary {
     pub wss_bytes: u64,
     /// The duration of the run, in seconds.
     pub seconds: f64,
-    /// The deadlines that jobs missed under the scheduler.
+    /// The deadlines that the jobs of the run missed.
     pub misses: DeadlineMisses,
     /// The response times of the jobs.
     pub responses: Responses,
@@ -91,7 +91,7 @@ pub struct TaskSummary {
     pub task_count: u64,
     /// The working-set size of the set's first task.
     pub wss_bytes: u64,
-    /// The number of the task that has the error, counted from 0.
+    /// The number of the task in its set, counted from 0.
     pub task: u64,
     /// The missed deadlines of the task.
     pub misses: DeadlineMisses,
@@ -109,13 +109,13 @@ pub struct SchedulerSummary {
     pub runs: usize,
     /// The total duration of the runs, in seconds.
     pub seconds: f64,
-    /// The deadlines that jobs of the task missed.
+    /// The deadlines that jobs missed under the scheduler.
     pub misses: DeadlineMisses,
     /// The response times of the jobs.
     pub responses: Responses,
     /// The number of valid samples, or `None` if jobs yielded samples whose file is missing.
     pub samples: Option<usize>,
-    /// The number of valid samples per second, or `None` if their file is missing.
+    /// The number of valid samples per second, or `None` if the file of samples is missing.
     pub samples_per_second: Option<f64>,
     /// The number of absences after which a job resumed on its CPU.
     pub preemptions: u64,
@@ -169,9 +169,9 @@ pub struct SchedulerPair {
     /// The number of tasks that both schedulers ran: tasks of equal sets, with equal periods and
     /// deadlines.
     pub tasks: usize,
-    /// The median over tasks of the execution time under the second scheduler divided by that under the
-    /// first. The ratio is not 1 if sets were scaled differently to fit their CPUs, and then responses
-    /// differ for this reason, too.
+    /// The median over tasks of the execution time under the second scheduler divided by the execution
+    /// time under the first scheduler. The ratio is not 1 if sets were scaled differently to fit their
+    /// CPUs, and then responses differ for this reason, too.
     pub execution_ratio: Option<f64>,
     /// The numbers of tasks that missed fewer of their deadlines under the first, and under the second
     /// scheduler.
@@ -487,9 +487,9 @@ impl DeadlineMisses {
     }
 }
 
-/// Returns the interval of the share of late jobs, or the reason why there is none. The interval is that
-/// of a mean over runs: each run contributes the share itself plus its surplus of late jobs (the ratio
-/// estimator of Cochran, Sampling Techniques, 1977, chapter 6).
+/// Returns the interval of the share of late jobs, or the reason why there is none. The interval is the
+/// interval of a mean over runs: each run contributes the share itself plus its surplus of late jobs (the
+/// ratio estimator of Cochran, Sampling Techniques, 1977, chapter 6).
 fn share(runs: &[&[&JobSample]]) -> (Option<Interval>, Option<NoInterval>) {
     let counts: Vec<(f64, f64)> =
         runs.iter().map(|run| (late(run) as f64, run.len() as f64)).collect();

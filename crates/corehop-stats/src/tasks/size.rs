@@ -236,12 +236,14 @@ fn effects(group: &SizeGroupKey, traces: &Traces, comparisons: usize) -> Vec<Siz
 struct Ratios {
     estimate: f64,
     resampled: Vec<f64>,
-    /// The factor by which a few runs vary less than runs really do.
+    /// The factor that widens the interval, because resamples of a few runs vary less than the runs
+    /// themselves.
     stretch: f64,
 }
 
 impl Ratios {
-    /// Returns the ratio of the last to the first runs, or `None` if a statistic is not above 0.
+    /// Returns the ratio of the statistic of the last runs to the statistic of the first runs, or `None` if
+    /// a statistic is not above 0.
     fn new(
         first: &[Vec<f64>],
         last: &[Vec<f64>],
@@ -285,8 +287,9 @@ impl Ratios {
     }
 }
 
-/// Draws as many runs with replacement, each with as many of its samples with replacement. If short runs
-/// are drawn, further runs follow until there are `least` samples for a maximum.
+/// Draws as many runs as there are, with replacement, and from each drawn run as many samples as the run
+/// has, with replacement. If short runs are drawn, further runs follow until there are `least` samples for
+/// a maximum.
 fn resample(runs: &[Vec<f64>], least: usize, draw: &mut DrawStream) -> Vec<Vec<f64>> {
     let (mut again, mut samples) = (Vec::with_capacity(runs.len()), 0);
     while again.len() < runs.len() || samples < least {

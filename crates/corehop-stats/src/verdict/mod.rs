@@ -176,7 +176,7 @@ pub struct Comparison {
     pub why_none: Option<String>,
     /// The largest difference that counts as none, in `unit`.
     pub margin: f64,
-    /// The unit of the numbers of the comparison: `ns`, or `1` for ratios and probabilities.
+    /// The unit of the numbers of the comparison, which is `ns`, or `1` for ratios and probabilities.
     pub unit: &'static str,
     /// The outcome of the comparison for the observation.
     pub says: Says,
@@ -185,7 +185,7 @@ pub struct Comparison {
 /// The verdict on an observation of a study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClaimVerdict {
-    /// The stable name of the observation: `bastoni-1` … `bastoni-5`, `waechtler-1`, `waechtler-2`.
+    /// The stable name of the observation, one of `bastoni-1` … `bastoni-5`, `waechtler-1`, `waechtler-2`.
     pub id: &'static str,
     /// The observation of the study in corehop's words.
     pub claim: &'static str,
@@ -465,8 +465,8 @@ fn says(fits: bool, contradicts: bool) -> Says {
     }
 }
 
-/// Returns the largest difference of two comparable costs: [`COMPARABLE`] of the smaller cost, or
-/// [`NEGLIGIBLE`] of the warm touch if that is more.
+/// Returns the largest difference of two comparable costs, which is [`COMPARABLE`] of the smaller
+/// cost or, if larger, [`NEGLIGIBLE`] of the warm touch.
 fn margin(x: &CellView, of_x: f64, of_y: f64) -> Result<f64, BadInput> {
     Ok((COMPARABLE * of_x.min(of_y)).max(NEGLIGIBLE * x.warm()?))
 }

@@ -154,8 +154,10 @@ fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> ClaimV
     SECOND.verdict(outcome, evidence, comparisons)
 }
 
-/// Tests whether the median delay is negative, and more negative than that of the control. The
-/// comparison fits if it is, and contradicts if the delay is not below the smallest gain.
+/// Tests whether the median delay is negative, and more negative than the median delay of the
+/// control. The comparison fits the observation if the median delay is certainly negative and
+/// certainly below that of the control, and contradicts the observation if the delay is certainly
+/// not below the smallest gain.
 fn gain(
     migration: &CellView,
     control: Option<&CellView>,
