@@ -26,7 +26,7 @@ pub(super) enum ActorStep {
     Visit(Visit, WalkParameters, bool),
     Transfer(Transfer),
     /// Blocks all accesses beyond the innermost caches for the first duration; the actor's next step follows after
-    /// the second.
+    /// the second duration.
     Lock(Picos, Picos),
 }
 
@@ -155,7 +155,7 @@ impl Actors {
         self.turns.skip(time);
     }
 
-    /// The next actor and its time; if several actors have the same time, the first of them.
+    /// The next actor and its time; if several actors have the same time, the first of these actors.
     #[inline]
     pub(super) fn next(&self) -> Option<(usize, Picos)> {
         self.turns.first().map(|(at, place)| (place, at))

@@ -42,7 +42,7 @@ pub(super) struct QuadAgeRules {
     /// The age of a new line.
     of_new: u8,
     growth: AgeGrowth,
-    /// The first way makes room if no line has the last age.
+    /// Whether the first way makes room if no line has the last age.
     takes_first: bool,
     /// The word with the lower bit of each way's age set.
     lower: u64,
@@ -163,7 +163,7 @@ impl SetDuel {
         self.selector
     }
 
-    /// None if the set is a follower; otherwise whether the set leads the bimodal policy.
+    /// Returns `None` for a follower set, and otherwise whether the set leads the bimodal policy.
     const fn leads(&self, set: u32) -> Option<bool> {
         let (number, place) = (set / self.span, set % self.span);
         let chosen = number % self.span;

@@ -13,11 +13,11 @@ use super::tags::{LineNumber, NAMED, NO_LINE, TagArray, TagBlock, peek, poke};
 /// cache further out.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Bits {
-    /// No other copy exists, except inside this cache and further out on this cache's way to memory.
+    /// Whether no other copy exists, except inside this cache and further out on this cache's way to memory.
     pub(super) alone: bool,
-    /// This copy is newer than the copies further out.
+    /// Whether this copy is newer than the copies further out.
     pub(super) dirty: bool,
-    /// This copy's package answers other packages (MESIF).
+    /// Whether this copy's package answers other packages (MESIF).
     pub(super) forward: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Finder {
     /// The number of sets minus one, if that number is a power of two.
     mask: Option<u32>,
     sets: u32,
-    /// 2⁶⁴ over the number of sets, rounded up (Lemire, Kaser and Kurz 2019).
+    /// The quotient of 2⁶⁴ and the number of sets, rounded up (Lemire, Kaser and Kurz 2019).
     magic: u64,
     /// The hash that chooses the set, if the cache does not use the remainder.
     hash: Option<Box<Index>>,
@@ -77,7 +77,8 @@ impl Finder {
     }
 }
 
-/// [`Finder::set`] for caches without a mask: takes the remainder unless the cache has a hash.
+/// Finds a set as [`Finder::set`] does, for caches without a mask: takes the remainder unless the cache has a
+/// hash.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Remainder<'a> {
     sets: u32,
@@ -169,8 +170,8 @@ pub(super) struct CacheNode {
     policy: ReplacementPolicy,
     blocks: TagArray,
     ranks: Vec<u8>,
-    /// For an inclusive cache with more than [`NAMED`] caches inside: the inner caches that may have the line, by
-    /// way. With fewer inner caches, the way's word has this information.
+    /// The inner caches that may have the line of each way, for an inclusive cache with more than [`NAMED`]
+    /// caches inside. With fewer inner caches, the way's word has this information.
     many: Vec<u64>,
     /// The number of lines that the cache holds.
     filled: u32,
@@ -224,7 +225,8 @@ impl CacheNode {
         self.drops_clean
     }
 
-    /// Whether the cache is filled on the way in, is write-back and write-allocate, and has no snoop filter.
+    /// Whether the cache is filled when a line moves inwards, is write-back and write-allocate, and has no snoop
+    /// filter.
     pub(super) fn is_plain(&self) -> bool {
         let filled = self.is_innermost() || !self.inclusion.takes_victims();
         filled && !self.write_through && self.write_allocate && self.snoop_filter.is_none()

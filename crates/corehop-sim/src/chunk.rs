@@ -61,7 +61,7 @@ pub(super) struct ChunkRun<'a> {
     preempted: BTreeMap<(usize, usize), Picos>,
     system: SystemData,
     eviction: Option<Vec<LineNumber>>,
-    /// The passes of the current job since the last other event.
+    /// The passes of the current job since the last event that was not a pass.
     steady: SteadyPasses,
     /// The random stream that the records state if the plan has no replicates.
     stream: u64,
@@ -146,8 +146,8 @@ impl<'a> ChunkRun<'a> {
     }
 
     /// The quantile of the loss that a job suffers while away. The golden ratio spreads the quantiles of a cell's
-    /// jobs evenly (an additive recurrence), from a start that belongs to the cell, so that few samples have nearly
-    /// the median of many.
+    /// jobs evenly (an additive recurrence), from a start that belongs to the cell, so that the median of few
+    /// samples is near the median of many samples.
     fn quantile(&self, job: usize) -> f64 {
         let Some(&turn) = self.turns.get(job) else { return 0.5 };
         let cell = self.plan.phases[self.phase].jobs[job].cell as u64;
@@ -155,7 +155,7 @@ impl<'a> ChunkRun<'a> {
         (from + f64::from(turn) * GOLDEN).fract()
     }
 
-    /// Runs the jobs. If the run has to end early, discards the incomplete record.
+    /// Runs the jobs. If the run has to end early, the function discards the incomplete record.
     pub(super) fn run(mut self, jobs: &[usize]) -> Result<Done, MachineError> {
         let mut records = Vec::with_capacity(jobs.len());
         let mut sum = self.sum;

@@ -256,8 +256,8 @@ impl<O: Observer> Hierarchy<O> {
         answer
     }
 
-    /// Removes the line from all caches further out than place `at` that may have the line, except the caches of
-    /// the way itself.
+    /// Removes the line from all caches further out than place `at` that may have the line, except the caches on
+    /// the requesting CPU's own path.
     pub(super) fn outward(
         &mut self,
         path: CachePath,
@@ -281,8 +281,8 @@ impl<O: Observer> Hierarchy<O> {
         self.others(path, line, CoherenceRequest::Invalidate, package, ongoing);
     }
 
-    /// Removes the copies in mostly exclusive caches of the way from place `at` on, because a cache inside takes
-    /// the line for itself.
+    /// Removes the copies in the mostly exclusive caches of a path to memory, from place `at` on, because a cache
+    /// inside takes the line for itself.
     pub(super) fn leave_outer(&mut self, path: CachePath, at: usize, line: LineNumber) {
         for &x in &path.caches[at.min(path.len)..path.len] {
             let cache = &mut self.caches[x];
@@ -293,7 +293,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Marks every copy on the way from place `at` on as held alone.
+    /// Marks every copy in the caches of a path to memory, from place `at` on, as held alone.
     pub(super) fn own_all(&mut self, path: CachePath, at: usize, line: LineNumber) {
         for &x in &path.caches[at..path.len] {
             if let Some((set, way)) = self.caches[x].locate(line) {
@@ -303,7 +303,8 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Asks every root except the root of the way. Newer data is settled unless the line is to be written.
+    /// Asks every outermost cache except the outermost cache on the requesting CPU's own path. If the line is only
+    /// read, newer data stays with its owner (MOESI) or goes to memory.
     pub(super) fn others(
         &mut self,
         path: CachePath,

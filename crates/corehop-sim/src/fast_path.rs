@@ -23,8 +23,8 @@ const DIRTY: u16 = 2;
 /// The first bit of a way's word that names a cache inside.
 const NAMES: u32 = 3;
 
-/// The parts of one cache on the way. `KNOWN` is the key of the cache's policy; with `POWER` a mask selects the
-/// set.
+/// The parts of one cache on a CPU's path to memory. `KNOWN` is the key of the cache's policy; with `POWER` a mask
+/// selects the set.
 pub(super) struct CacheStage<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
     pub(super) blocks: &'a mut [TagBlock<N>],
     pub(super) finder: Remainder<'a>,
@@ -38,12 +38,12 @@ pub(super) struct CacheStage<'a, const N: usize, const KNOWN: u8, const POWER: b
     pub(super) level: u8,
     /// Whether this cache includes the caches inside.
     pub(super) includes: bool,
-    /// Whether the caches inside, except the cache on the way, are empty, and requests to these caches are not
-    /// counted.
+    /// Whether the caches inside, except the next cache of the path, are empty, and requests to these caches are
+    /// not counted.
     pub(super) lonely: bool,
     /// Whether a miss requires requests to other caches.
     pub(super) asks: bool,
-    /// The bit of the next cache inside on the way; 0 for the innermost cache.
+    /// The bit of the next cache inside on the path; 0 for the innermost cache.
     pub(super) own: u16,
 }
 
@@ -56,7 +56,7 @@ pub(super) enum LoopExit {
     Paused,
     /// The general path has to handle the next access, for which nothing was done yet.
     Ask,
-    /// The loop has inserted a line into the cache at this place of the way. The caller has to store the displaced
+    /// The loop has inserted a line into the cache at this place of the path. The caller has to store the displaced
     /// line elsewhere, and then to fill the caches inside.
     Evicted { place: usize, inserted: Inserted, fill: LineFill, outcome: AccessOutcome },
 }
@@ -88,7 +88,7 @@ impl LineFill {
 /// The counts that the loop collects.
 #[derive(Debug, Default)]
 pub(super) struct LoopCounters {
-    /// The numbers of accesses that do not write, and of accesses that do.
+    /// The numbers of accesses that do not write, and of accesses that write.
     pub(super) accesses: [u64; 2],
     /// The numbers of hits by level; the last entry counts lines that no cache had.
     pub(super) found: [u64; 4],

@@ -65,7 +65,7 @@ pub enum FramesError {
     /// The plan names a node that the platform lacks.
     #[error("node {node} does not exist on this platform: name one of the nodes {nodes:?}")]
     Node {
-        /// The node asked for.
+        /// The number of the node that the plan requests.
         node: u32,
         /// The numbers of the nodes that exist.
         nodes: Vec<u32>,
@@ -76,7 +76,7 @@ impl Frames {
     /// Creates the memory of `platform` with all frames free; `seed` decides which frames are drawn.
     ///
     /// # Errors
-    /// If the memory has more lines than a line number can distinguish.
+    /// Returns [`SpecError`] if the memory has more lines than a line number can distinguish.
     pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let line = platform.line_size().get();
         let own = |at: usize| platform.nodes[at].memory.as_ref().map(|fact| fact.value.get());
@@ -143,7 +143,7 @@ impl Frames {
     /// The index of the node with this number.
     ///
     /// # Errors
-    /// If the platform has no node with this number.
+    /// Returns [`FramesError`] if the platform has no node with this number.
     pub fn node(&self, number: u32) -> Result<usize, FramesError> {
         let place = self.numbers.iter().position(|&other| other == number);
         place.ok_or_else(|| FramesError::Node { node: number, nodes: self.numbers.clone() })
@@ -153,7 +153,7 @@ impl Frames {
     /// no memory, from the next node with memory. Returns the lines in virtual order.
     ///
     /// # Errors
-    /// If the node has too little free memory.
+    /// Returns [`FramesError`] if the node has too little free memory.
     pub fn place(
         &mut self,
         wss: Bytes,

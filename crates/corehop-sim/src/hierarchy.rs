@@ -15,25 +15,26 @@ use super::ways::WayCaches;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CachePath {
     pub(super) caches: [usize; MAX_LEVELS],
-    /// For each cache of the way, the cache's place among the children of the next cache outwards.
+    /// For each cache of the path, the cache's place among the children of the next cache outwards.
     pub(super) places: [usize; MAX_LEVELS],
     pub(super) len: usize,
-    /// No cache of the way is exclusive or mostly exclusive, is write-through, lacks write-allocate, or has a snoop
-    /// filter.
+    /// Whether no cache of the path is exclusive or mostly exclusive, is write-through, lacks write-allocate, or
+    /// has a snoop filter.
     pub(super) plain: bool,
 }
 
 /// The caches of a machine, with the lines in the caches.
 ///
-/// A clone is a snapshot. Caches that never held a line occupy no memory in the clone.
+/// A clone of the hierarchy is a snapshot of all caches. Caches that never held a line occupy no memory in the
+/// clone.
 #[derive(Debug, Clone)]
 pub struct Hierarchy<O = ()> {
     pub(super) caches: Vec<CacheNode>,
     /// The outermost caches.
     pub(super) roots: Vec<usize>,
-    /// One of the caches has a snoop filter.
+    /// Whether one of the caches has a snoop filter.
     pub(super) filtered: bool,
-    /// The caches between each CPU and memory: the way for data, then the way for instructions.
+    /// The caches between each CPU and memory: the path for data, then the path for instructions.
     pub(super) paths: Vec<[CachePath; 2]>,
     /// The ways that each CPU may fill, by CPU and level (from 0).
     masks: Vec<[u32; MAX_LEVELS]>,
@@ -50,7 +51,7 @@ pub struct Hierarchy<O = ()> {
 
 /// The result of searching a CPU's way for a line.
 enum SearchEnd {
-    /// The line is in the cache at this place of the way, in this set and way.
+    /// The line is in the cache at this place of the CPU's path, in this set and way.
     Own(usize, u32, u32),
     /// The line is inside the cache at this place, but in none of the caches on the CPU's way.
     Beside(usize, SnoopResponse),
@@ -70,7 +71,7 @@ pub(super) struct Filling {
     pub(super) bits: Bits,
     /// Whether the outermost new copy has newer data than the levels further out.
     pub(super) carried: bool,
-    /// The range of places on the way to fill: from the first number up to, but not including, the second.
+    /// The range of places on the path to fill: from the first number up to, but not including, the second number.
     pub(super) places: (usize, usize),
 }
 
@@ -78,7 +79,7 @@ impl Hierarchy {
     /// Creates empty caches. `seed` starts the generators of caches with random replacement.
     ///
     /// # Errors
-    /// As [`Spec::check`].
+    /// Returns [`SpecError`], as [`Spec::check`] does.
     pub fn new(spec: &Spec, seed: u64) -> Result<Self, SpecError> {
         Self::observed(spec, seed, ())
     }
@@ -132,7 +133,7 @@ impl<O: Observer> Hierarchy<O> {
     /// still hit in all ways. Bits beyond the ways of a cache are ignored.
     ///
     /// # Panics
-    /// If the mask is empty or the level is beyond [`MAX_LEVELS`].
+    /// Panics if the mask is empty or the level is beyond [`MAX_LEVELS`].
     pub fn set_ways(&mut self, cpu: usize, level: u32, mask: u32) {
         assert!(mask != 0, "a partition of no ways");
         self.masks[cpu][level as usize - 1] = mask;
@@ -144,7 +145,7 @@ impl<O: Observer> Hierarchy<O> {
         self.roots.iter().map(|&root| self.caches[root].capacity()).sum()
     }
 
-    /// The outermost cache on the way of `cpu`.
+    /// The outermost cache on the path of `cpu` to memory.
     pub(super) fn root_of(&self, cpu: usize) -> usize {
         let path = self.path(cpu, false);
         path.caches[path.len - 1]
@@ -222,9 +223,9 @@ impl<O: Observer> Hierarchy<O> {
         outcome
     }
 
-    /// Brings `line` into the cache of level `level` of `cpu`, for data, unless it is there or further in. A
-    /// prefetch counts only in [`CpuCounters::prefetches`] and in the counters of the evicted lines. If the cache
-    /// of that level is exclusive, the call has no effect.
+    /// Brings `line` into the cache of level `level` of `cpu`, for data, unless that cache or a cache further in
+    /// already has the line. A prefetch counts only in [`CpuCounters::prefetches`] and in the counters of the
+    /// evicted lines. If the cache of that level is exclusive, the call has no effect.
     pub fn prefetch(&mut self, cpu: usize, line: LineNumber, level: u32) -> Option<AccessOutcome> {
         let path = self.path(cpu, false);
         let caches = &path.caches[..path.len];
@@ -277,8 +278,8 @@ impl<O: Observer> Hierarchy<O> {
         counters.asked += u64::from(outcome.asked);
     }
 
-    /// Finds the line, resolves coherence with the other caches, and fills the caches of the way from place `first`
-    /// on. Also returns whether the access upgraded a shared copy, and the answers of the other roots.
+    /// Finds the line, resolves coherence with the other caches, and fills the caches of the path from place
+    /// `first` on. Also returns whether the access upgraded a shared copy, and the answers of the other roots.
     fn bring(
         &mut self,
         cpu: usize,
@@ -340,7 +341,7 @@ impl<O: Observer> Hierarchy<O> {
         SearchEnd::Nowhere
     }
 
-    /// Completes an access whose line is in a cache on the way.
+    /// Completes an access whose line is in a cache on the CPU's path to memory.
     #[expect(clippy::too_many_arguments, reason = "they are one access")]
     fn own(
         &mut self,
@@ -404,8 +405,8 @@ impl<O: Observer> Hierarchy<O> {
         filling
     }
 
-    /// Completes an access whose line is beside the way: inside the cache at place `at`, which lacks the line
-    /// itself.
+    /// Completes an access whose line is beside the CPU's path: inside the cache at place `at`, which lacks the
+    /// line itself.
     #[expect(clippy::too_many_arguments, reason = "they are one access")]
     fn beside(
         &mut self,
@@ -502,7 +503,7 @@ fn link(caches: &mut [CacheNode], paths: &mut [[CachePath; 2]]) {
     }
 }
 
-/// The distance of two packages, or of two parts of one.
+/// The distance between two packages, or between two parts of one package.
 pub(super) fn between(a: usize, b: usize) -> Distance {
     if a == b { Distance::Package } else { Distance::Machine }
 }

@@ -44,7 +44,7 @@ fn chunks(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<Chunk> {
 }
 
 /// The number of earlier jobs of the same cell, for each job of a phase; empty if the platform states no losses,
-/// which alone need these numbers.
+/// because only losses need these numbers.
 pub(super) fn turns(recipe: &Recipe, plan: &Jobs, number: usize) -> Vec<u32> {
     if recipe.platform.losses.is_empty() {
         return Vec::new();

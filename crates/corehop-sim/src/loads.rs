@@ -60,7 +60,7 @@ impl Recipe {
     /// before it restarts.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] if the load cannot be simulated, with the remedy.
+    /// Returns [`MachineError::NotPossible`], with the remedy, if the load cannot be simulated.
     fn start(
         &self,
         load: &Load,

@@ -26,7 +26,8 @@ impl SimMachine {
     /// Creates a machine that simulates `platform`.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] names the fact that its file lacks or that cannot be simulated.
+    /// Returns [`MachineError::NotPossible`], which names the fact that the platform file lacks or that cannot be
+    /// simulated.
     pub fn new(platform: Platform) -> Result<Self, MachineError> {
         Self::partitioned(platform, Partitioning::default())
     }
@@ -34,7 +35,7 @@ impl SimMachine {
     /// Creates a machine that simulates `platform` with partitioned memory and caches.
     ///
     /// # Errors
-    /// As [`SimMachine::new`], and if the platform does not support the partitioning.
+    /// Returns the errors of [`SimMachine::new`], and an error if the platform does not support the partitioning.
     pub fn partitioned(
         platform: Platform,
         partitioning: Partitioning,

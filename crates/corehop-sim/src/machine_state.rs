@@ -38,7 +38,7 @@ const STOP_EVERY: u32 = 16_384;
 /// limited number of visits.
 const TURNS: u64 = 64;
 
-/// The caches, servers and threads of a simulated machine. A clone is a snapshot.
+/// The caches, servers and threads of a simulated machine. A clone of the state is a snapshot of the machine.
 #[derive(Debug, Clone)]
 pub struct MachineState {
     caches: Hierarchy,
@@ -66,7 +66,7 @@ impl MachineState {
     /// machine.
     ///
     /// # Errors
-    /// The error names the fact that the platform lacks or that cannot be simulated.
+    /// Returns [`SpecError`], which names the fact that the platform lacks or that cannot be simulated.
     pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let spec = Spec::from_platform(platform)?;
         let sparser = (0..=every.ilog2()).rev().map(|power| 1 << power);
@@ -95,7 +95,7 @@ impl MachineState {
         self.stop = stop.clone();
     }
 
-    /// Whether the run has to end. If so, the state is marked as cut short.
+    /// Whether the run has to end. The function marks the state as cut short if the run has to end.
     pub(super) fn is_over(&mut self) -> bool {
         self.is_cut = self.is_cut || self.stop.is_asked();
         self.is_cut
@@ -106,8 +106,8 @@ impl MachineState {
         self.is_cut
     }
 
-    /// Partitions the caches from now on: `job` lists the ways that the job may fill on its current CPU, `others`
-    /// the ways for all other users.
+    /// Partitions the caches from now on; `job` lists the ways that the job may fill on its current CPU, and
+    /// `others` lists the ways for all other users.
     pub fn share(&mut self, job: &[Ways], others: &[Ways]) {
         self.shares = WayPartition { job: job.to_vec(), others: others.to_vec() };
         for cpu in 0..self.timing.nodes.len() {
@@ -164,9 +164,9 @@ impl MachineState {
         self.actors.visits() * self.timing.weight
     }
 
-    /// Gives `cpu` to the job, so that an actor that walks there waits. The job shares no cache with some of the
-    /// actors, now or before; the job notices only the queues that such an actor causes, so the simulation reduces
-    /// that actor to its queues.
+    /// Gives `cpu` to the job, so that an actor that walks there waits. The simulation reduces an actor to its
+    /// queues if the job shares no cache with the actor, neither now nor before, because the job then notices only
+    /// the actor's queues.
     pub fn take_cpu(&mut self, cpu: usize) {
         self.release();
         let alone = |package| !self.actors.any(|cpu| self.package_clock.package(cpu) == package);
@@ -181,7 +181,7 @@ impl MachineState {
         self.shares.to_job(&mut self.caches, cpu);
     }
 
-    /// As [`MachineState::take_cpu`], for a new job, whose CPU is already awake.
+    /// Gives `cpu` to a new job, as [`MachineState::take_cpu`] does; the CPU of a new job is already awake.
     pub fn begin_on(&mut self, cpu: usize) {
         self.timing.begin_job();
         self.take_cpu(cpu);
@@ -210,7 +210,7 @@ impl MachineState {
     }
 
     /// Removes each of these lines from all caches with probability `share`, as if other users of the host had
-    /// evicted it.
+    /// evicted the line.
     pub(super) fn lose(&mut self, lines: &[LineNumber], share: f64, draw: &mut DrawStream) {
         if share <= 0.0 {
             return;
@@ -248,8 +248,8 @@ impl MachineState {
         pass
     }
 
-    /// As [`MachineState::walk`], for a pass that directly follows the passes of `steady`. A pass that must repeat
-    /// the previous pass exactly is not simulated.
+    /// Makes the job walk as [`MachineState::walk`] does, in a pass that directly follows the passes of `steady`. A
+    /// pass that must repeat the previous pass exactly is not simulated.
     pub(super) fn walk_on(
         &mut self,
         cpu: usize,
@@ -318,7 +318,7 @@ impl MachineState {
         self.act_as((cpu, User::Others), visit, manner, at)
     }
 
-    /// As [`MachineState::act`], on behalf of a stated user of the CPU's TLBs.
+    /// Makes one visit as [`MachineState::act`] does, on behalf of a stated user of the CPU's TLBs.
     pub(super) fn act_as(
         &mut self,
         by: (usize, User),

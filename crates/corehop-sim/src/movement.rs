@@ -9,7 +9,7 @@ use super::observer::Observer;
 use super::tags::{LineNumber, NO_LINE};
 
 impl<O: Observer> Hierarchy<O> {
-    /// Fills the caches of the way, outermost first.
+    /// Fills the caches of a CPU's path to memory, outermost first.
     pub(super) fn fill(
         &mut self,
         path: CachePath,
@@ -98,7 +98,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Removes a line that left the inclusive cache `x` from the inner caches in the places of `sharers`. Returns
-    /// whether one of them had newer data.
+    /// whether one of the inner caches had newer data.
     #[inline]
     fn purge_inside(&mut self, x: usize, line: LineNumber, mut sharers: u64) -> bool {
         if bug!(NoBackInvalidation) {
@@ -113,15 +113,15 @@ impl<O: Observer> Hierarchy<O> {
         newer
     }
 
-    /// Removes a line from `x` and all caches inside. Returns whether one of them had newer data.
+    /// Removes a line from `x` and all caches inside. Returns whether `x` or a cache inside `x` had newer data.
     #[inline]
     fn purge(&mut self, x: usize, line: LineNumber) -> bool {
         let cache = &mut self.caches[x];
         if cache.is_innermost() { cache.give_up(line) } else { self.purge_outer(x, line) }
     }
 
-    /// Removes a line from `x`, which has caches inside, and from those caches. Returns whether one of them had
-    /// newer data.
+    /// Removes a line from `x`, which has caches inside, and from those caches. Returns whether `x` or a cache
+    /// inside `x` had newer data.
     fn purge_outer(&mut self, x: usize, line: LineNumber) -> bool {
         let cache = &self.caches[x];
         let here = cache.locate(line);
@@ -181,8 +181,8 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Whether a mostly exclusive cache already has the line that leaves a cache inside; if so, takes newer data of
-    /// the line.
+    /// Returns whether a mostly exclusive cache already has the line that leaves a cache inside; a cache that has
+    /// the line takes any newer data of the line.
     fn stayed(&mut self, outer: usize, line: LineNumber, bits: Bits) -> bool {
         let Some((set, way)) = self.caches[outer].locate(line) else { return false };
         if bits.dirty && !bug!(StayedLineLosesData) {

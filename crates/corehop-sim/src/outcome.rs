@@ -19,8 +19,8 @@ pub enum Access {
 pub struct AccessOutcome {
     /// The supplier of the line.
     pub supplier: Supplier,
-    /// The level of the cache that supplied the line; 0 for memory. If a peer had modified data, the level of the
-    /// innermost cache with that data.
+    /// The level of the cache that supplied the line; 0 for memory. If a peer had modified data, the field is the
+    /// level of the innermost cache with that data.
     pub level: u8,
     /// The state of the line at its supplier: unmodified, or newer than memory.
     pub state: Found,
@@ -74,7 +74,7 @@ pub struct CpuCounters {
     pub hits: [u64; super::spec::MAX_LEVELS],
     /// Lines supplied by a peer below a shared cache, unmodified and modified.
     pub peer: [u64; 2],
-    /// Lines supplied by a cache that shares no outer one, unmodified and modified.
+    /// Lines supplied by a cache that shares no outer cache with this CPU, unmodified and modified.
     pub remote: [u64; 2],
     /// Lines supplied by memory.
     pub memory: u64,

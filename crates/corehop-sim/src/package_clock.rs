@@ -27,7 +27,7 @@ impl PackageClock {
     /// Creates the clocks of a machine that has been running for a while.
     ///
     /// # Errors
-    /// If the wake-up time is in cycles of a clock that the platform does not state.
+    /// Returns [`SpecError`] if the wake-up time is in cycles of a clock that the platform does not state.
     pub(super) fn new(platform: &Platform, package: &[usize]) -> Result<Self, SpecError> {
         let waking = platform.clock.waking.as_ref().filter(|_| platform.clock.after_idle.is_some());
         let first = platform.cpus.value.first().unwrap_or_default();
@@ -63,7 +63,7 @@ impl PackageClock {
         self.up = 0;
     }
 
-    /// The time for which the package has been up to speed at `now`; 0 if still slow.
+    /// The time for which the package has been up to speed at `now`; 0 if the package is still slow.
     pub(super) fn after(&self, now: Picos) -> Picos {
         now.saturating_sub(self.up)
     }

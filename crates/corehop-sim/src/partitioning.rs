@@ -102,7 +102,8 @@ impl Partitioning {
     /// last-level cache.
     ///
     /// # Errors
-    /// If the last-level cache spreads a page over its sets by a hash, so that pages have no colour.
+    /// Returns [`PartitioningError`] if the last-level cache spreads a page over its sets by a hash, so that pages
+    /// have no colour.
     pub fn colour_count(&self, platform: &Platform) -> Result<u32, PartitioningError> {
         if let Some(count) = self.colours {
             return Ok(count);
@@ -121,7 +122,7 @@ impl Partitioning {
     /// Checks that `platform` supports this partitioning.
     ///
     /// # Errors
-    /// [`PartitioningError`] names the colour, level or way that the platform lacks.
+    /// Returns [`PartitioningError`], which names the colour, level or way that the platform lacks.
     pub fn check(&self, platform: &Platform) -> Result<(), PartitioningError> {
         if self.has_colours() {
             let count = self.colour_count(platform)?;

@@ -53,7 +53,7 @@ mod switch {
         QuadAgeNeverGrows,
         /// The misses of a policy's leader sets count in favour of that policy in DRRIP.
         DuelVotesInverted,
-        /// The bimodal sets of DRRIP insert as the static ones do.
+        /// The bimodal sets of DRRIP insert as the static sets do.
         BimodalIsStatic,
         /// Empty ways are not taken first.
         EmptyWaysIgnored,
@@ -61,7 +61,7 @@ mod switch {
         MaskIgnored,
         /// The set index is computed for the next lower power of two of sets.
         SetsPowerOfTwo,
-        /// A line that leaves an inclusive cache stays in the inner ones.
+        /// A line that leaves an inclusive cache stays in the inner caches.
         NoBackInvalidation,
         /// The dirty data of the inner caches are lost at a back-invalidation.
         BackInvalidationLosesData,
@@ -91,11 +91,11 @@ mod switch {
         WriteMissForgetsPackages,
         /// A reader gets a line as exclusive although other caches have the line.
         ReadGrantsExclusive,
-        /// The owner keeps the right to write when another reads.
+        /// The owner keeps the right to write when another cache reads.
         OwnerKeepsRight,
         /// Modified data is not written back when another package reads under MESI.
         MesiForgetsWriteBack,
-        /// The owner under MOESI loses its data when another reads.
+        /// The owner under MOESI loses its data when another cache reads.
         OwnerForgetsData,
         /// A forwarder remains the forwarder after another cache has become the forwarder.
         TwoForwarders,

@@ -64,8 +64,8 @@ const NO_PAGE: u32 = u32::MAX;
 const MOST_AHEAD: usize = 16;
 
 impl PrefetchEngine {
-    /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Defaults: 16
-    /// trackers, 2 steps to confirm, 2 lines ahead.
+    /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. The defaults are 16
+    /// trackers, 2 steps to confirm and 2 lines ahead.
     pub fn new(spec: &platform::Prefetcher, page: u64, line: u64) -> Self {
         let or =
             |fact: &Option<platform::Fact<u32>>, value| fact.as_ref().map_or(value, |f| f.value);
@@ -266,7 +266,8 @@ mod tests {
         assert_eq!(useful(0, 1), 0);
     }
 
-    /// The proposals of `load_stride` after the last of these loads, from all of them: two lines, after two equal steps.
+    /// Returns the proposals of `load_stride` after the last of `loads`, computed from all loads: two lines, after two
+    /// equal steps.
     fn proposed_from_all(loads: &[LineNumber]) -> Vec<LineNumber> {
         let mut lines = loads.to_vec();
         lines.dedup();
@@ -286,7 +287,7 @@ mod tests {
         next.iter().take_while(inside).map(|&line| line as LineNumber).collect()
     }
 
-    /// Loads of a few pages: strides that change, repeats, and jumps.
+    /// Returns loads of a few pages, with strides that change, repeats, and jumps.
     fn loads(seed: u64) -> Vec<LineNumber> {
         let mut draw = crate::generator::CongruentialGenerator(seed);
         let (mut line, mut step, mut loads) = (draw.below(256), 1, Vec::new());

@@ -72,8 +72,8 @@ impl Recipe {
     /// Creates the recipe of `platform` with partitioned memory and caches.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] names the fact that the platform file lacks or that cannot be simulated, or
-    /// the cache share that is not possible.
+    /// Returns [`MachineError::NotPossible`], which names the fact that the platform file lacks or that cannot be
+    /// simulated, or the cache share that is not possible.
     pub(super) fn new(
         platform: Platform,
         partitioning: Partitioning,

@@ -52,11 +52,11 @@ pub(super) struct ReplacementPolicy {
     ways: u32,
     /// The mask of all ways.
     every: u32,
-    /// For a matrix: the rows beyond the last way.
+    /// The rows of a matrix beyond the last way.
     beyond: u64,
-    /// For a tree: the nodes that have ways on their right.
+    /// The nodes of a tree that have ways on their right.
     forks: u64,
-    /// For nibbles: the position of the last nibble.
+    /// The position of the last nibble, if the layout has nibbles.
     last: u32,
     /// The effects of hits and of fills; the caches of a level share these tables.
     hits: Arc<Uses>,
@@ -78,7 +78,7 @@ pub(super) const fn all(ways: u32) -> u32 {
 
 /// The policy key of a loop that is compiled without knowledge of the caches' policies.
 pub(super) const ANY: u8 = 0;
-/// The policy key if every cache of the way replaces the least recently used line of all its ways.
+/// The policy key if every cache of a path to memory replaces the least recently used line of all its ways.
 pub(super) const LRU: u8 = 1;
 /// The policy key if sets of up to 8 lanes are full trees of 8 ways and wider sets use bit PLRU over all their
 /// ways.
@@ -287,7 +287,8 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`ReplacementPolicy::hit`] in a block of `N` lanes, up to 16, of a policy known by `KNOWN`.
+    /// Updates a set as [`ReplacementPolicy::hit`] does, in a block of `N` lanes, up to 16, whose policy has the
+    /// key `KNOWN`.
     #[inline(always)]
     pub(super) fn hit_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
         match (N, KNOWN) {
@@ -298,7 +299,7 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`ReplacementPolicy::fill`] in a block of `N` lanes, of a policy known by `KNOWN`.
+    /// Updates a set as [`ReplacementPolicy::fill`] does, in a block of `N` lanes whose policy has the key `KNOWN`.
     #[inline(always)]
     pub(super) fn fill_in<const N: usize, const KNOWN: u8>(
         &mut self,
@@ -314,7 +315,8 @@ impl ReplacementPolicy {
         }
     }
 
-    /// [`ReplacementPolicy::victim`] in a block of `N` lanes, of a policy known by `KNOWN`.
+    /// Chooses a victim as [`ReplacementPolicy::victim`] does, in a block of `N` lanes whose policy has the key
+    /// `KNOWN`.
     #[inline(always)]
     pub(super) fn victim_in<const N: usize, const KNOWN: u8>(
         &mut self,

@@ -32,7 +32,7 @@ impl OpenRows {
     /// The rows that `platform` states, all closed; None if the platform states no rows.
     ///
     /// # Errors
-    /// If a time in cycles has no clock.
+    /// Returns [`SpecError`] if a time in cycles has no clock.
     pub(super) fn from_platform(
         platform: &Platform,
         every: u64,

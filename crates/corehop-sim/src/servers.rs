@@ -35,7 +35,7 @@ struct ServerKind {
     /// The index of this kind's first instance in the list of all servers' instances.
     first: usize,
     count: usize,
-    /// The instances for one group of CPUs: one, or one for each slice of their last-level cache.
+    /// The number of instances for one group of CPUs: 1, or one for each slice of the group's last-level cache.
     slices: usize,
 }
 
@@ -71,7 +71,7 @@ pub struct Servers {
     instances: Vec<Instance>,
     /// The number of requests at each server.
     counts: Vec<usize>,
-    /// The instances that lines pass after their first one.
+    /// The instances that lines pass after the first instance of a route.
     stops: Vec<u32>,
     /// Routes by kind of traffic, CPU and home node. Traffic through the second, third and later slices of a last
     /// level has further kinds after all others.
@@ -84,7 +84,7 @@ impl Servers {
     /// Creates the servers that `platform` states, possibly none. Each simulated line counts as `weight` lines.
     ///
     /// # Errors
-    /// If a service time in cycles has no clock, or a server carries nothing.
+    /// Returns [`SpecError`] if a service time in cycles has no clock, or a server carries nothing.
     pub fn from_platform(platform: &Platform, weight: u64) -> Result<Self, SpecError> {
         let mut all = Self {
             cpus: platform.cpus.value.len(),

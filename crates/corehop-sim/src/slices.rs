@@ -27,7 +27,7 @@ impl SliceDistances {
     /// The slices that `platform` states; None if the platform states no slices.
     ///
     /// # Errors
-    /// If a time in cycles has no clock.
+    /// Returns [`SpecError`] if a time in cycles has no clock.
     pub(super) fn from_platform(platform: &Platform) -> Result<Option<Self>, SpecError> {
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
         let of = |&cpu: &Cpu| {

@@ -29,7 +29,7 @@ pub enum SpecError {
     Unsupported {
         /// The key of the unsupported fact.
         fact: String,
-        /// The reason for which the fact is not supported, and the values that are.
+        /// The reason for which the fact is not supported, and the supported values.
         problem: String,
     },
 }
@@ -62,7 +62,8 @@ pub struct CacheSpec {
 }
 
 impl CacheSpec {
-    /// A cache of `sets` sets and `ways` ways for each group of CPUs: LRU, inclusive, modulo index, write-back.
+    /// A cache of `sets` sets and `ways` ways for each group of CPUs, which is LRU, inclusive and write-back, with
+    /// a modulo index.
     pub fn new(level: u32, kind: CacheKind, sets: u32, ways: u32) -> Self {
         Self {
             level,
@@ -124,7 +125,7 @@ impl Spec {
     /// snooping.
     ///
     /// # Errors
-    /// Names the first fact that is missing or beyond what can be simulated.
+    /// Returns [`SpecError`], which names the first fact that is missing or that cannot be simulated.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let numbered: Vec<Cpu> = platform.cpus.value.iter().collect();
         let place = |cpu: Cpu| numbered.iter().position(|&other| other == cpu).unwrap_or(0);
@@ -154,7 +155,7 @@ impl Spec {
     }
 
     /// The machine with one in `every` of its sets. The sets that remain behave as those sets of the full machine
-    /// would, for the lines that map to those sets; lines are renumbered. None if the number of sets is not
+    /// would, for the lines that map to those sets; lines are renumbered. Returns None if the number of sets is not
     /// divisible, if a hash chooses the set, or if sets duel.
     #[must_use]
     pub fn sampled(&self, every: u32) -> Option<Self> {
@@ -172,7 +173,7 @@ impl Spec {
     /// missing.
     ///
     /// # Errors
-    /// Names what is missing.
+    /// Returns [`SpecError`], which names what is missing.
     pub fn check(&self) -> Result<(), SpecError> {
         let missing = |fact: String| Err(SpecError::Missing { fact });
         for cpu in 0..self.cpus() {
@@ -282,7 +283,7 @@ fn pages_are_simulated(platform: &Platform) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// Size, ways and mechanism of one cache of a platform.
+/// Returns the size, the ways and the mechanisms of one cache of a platform.
 fn geometry(cache: &PlatformCache, at: usize, line: u64) -> Result<CacheSpec, SpecError> {
     let fact = |name: &str| format!("cache[{at}].{name}");
     let missing = |name: &str| SpecError::Missing { fact: fact(name) };

@@ -68,7 +68,7 @@ struct Stay {
     /// The current walk.
     walk: u32,
     /// The last walk that visited each page, indexed by the page's low bits because the pages of a walk are
-    /// consecutive. Empty before the first visit.
+    /// consecutive. The list is empty before the first visit.
     pages: Vec<u32>,
 }
 

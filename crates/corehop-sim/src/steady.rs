@@ -30,7 +30,7 @@ pub(super) struct SteadyPasses {
     last: Option<PassCounts>,
     /// The timing state at the end of the last pass, if copied.
     image: Option<TimingImage>,
-    /// The copies of the first caches of the way, as many as were copied.
+    /// The copies of the first caches of the CPU's path to memory, as many as were copied.
     caches: Vec<CacheImage>,
     copied: usize,
     /// The effect of each further pass, once known.
@@ -107,7 +107,7 @@ impl<O: Observer> Hierarchy<O> {
         CacheCounts { cpu: self.counters[cpu], caches: caches.collect() }
     }
 
-    /// The number of caches on the way of `cpu`, from the innermost on, that its accesses between two readings may
+    /// The number of caches on the path of `cpu`, from the innermost on, that its accesses between two readings may
     /// have changed; None if other caches or snoop filters may have changed.
     fn reach(
         &self,

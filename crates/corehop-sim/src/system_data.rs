@@ -29,7 +29,7 @@ impl SystemData {
     /// Touches `size` bytes of the system's data of `cpu`.
     ///
     /// # Errors
-    /// If the simulated memory is full.
+    /// Returns [`MachineError`] if the simulated memory is full.
     pub(super) fn touch(
         &mut self,
         recipe: &Recipe,

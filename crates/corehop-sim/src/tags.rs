@@ -13,7 +13,8 @@ pub type LineNumber = u32;
 /// The line number that marks an empty lane.
 pub const NO_LINE: LineNumber = LineNumber::MAX;
 
-/// The number of inner caches that a way's word can name: the bits of 16 that the flags leave free.
+/// The number of inner caches that a way's word can name, because the flags leave this many of the word's 16 bits
+/// free.
 pub(super) const NAMED: usize = 13;
 
 /// Prefetches data into the host's caches that the simulator will soon read.
@@ -88,7 +89,7 @@ impl<const N: usize> TagBlock<N> {
     }
 }
 
-/// The mask of those of eight tags that equal the wanted tag.
+/// A mask with a bit for each of the eight `tags` that equals the wanted tag.
 #[inline(always)]
 fn same(tags: [LineNumber; 8], wanted: u32x8) -> u32 {
     let equal = u32x8::new(tags).simd_eq(wanted);

@@ -54,8 +54,8 @@ impl OutcomeTimes {
     /// Computes the times from the latencies that `platform` states.
     ///
     /// # Errors
-    /// The error names the cache or memory without a latency, or the missing clock that converts its cycles into
-    /// time.
+    /// Returns [`SpecError`], which names the cache or memory without a latency, or the missing clock that converts
+    /// its cycles into time.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
         let kind = |cpu| platform.core_kinds.iter().position(|kind| kind.cpus.value.contains(cpu));
@@ -90,7 +90,7 @@ impl OutcomeTimes {
 /// Converts a latency on a CPU of `platform` to picoseconds, by the CPU's clock.
 ///
 /// # Errors
-/// If the latency is in cycles and the clock is not stated.
+/// Returns [`SpecError`] if the latency is in cycles and the clock is not stated.
 pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, SpecError> {
     Compiler { platform, cpu, waking: false }.picos(latency)
 }
@@ -232,8 +232,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// The time of one kind of access: the matching latency row with the most stated properties, or else the time
-    /// of the cache, of a measured exchange of lines between such CPUs, or of memory.
+    /// The time of one kind of access: the time in the matching latency row with the most stated properties, or
+    /// else the time of the cache, of a measured exchange of lines between CPUs at this distance, or of memory.
     fn time(&self, way: &AccessPath) -> Result<Picos, SpecError> {
         let rows = self.platform.latencies.iter();
         let fitting = rows.filter_map(|row| Some((way.fit(row)?, row)));

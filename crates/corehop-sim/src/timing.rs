@@ -185,7 +185,7 @@ impl VisitTiming {
     /// if `weight` is 1.
     ///
     /// # Errors
-    /// Names the fact that the platform lacks or that cannot be simulated.
+    /// Returns [`SpecError`], which names the fact that the platform lacks or that cannot be simulated.
     pub(super) fn new(platform: &Platform, weight: Picos) -> Result<Self, SpecError> {
         let cpus = platform.cpus.value.len();
         let whole = weight == 1;
@@ -239,7 +239,7 @@ impl VisitTiming {
         }
     }
 
-    /// Lets polluters that are not simulated come to the servers until `at`.
+    /// Lets the polluters that are reduced to server requests send their requests until `at`.
     #[inline(always)]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
         if !self.servers.is_empty() {
@@ -278,8 +278,8 @@ impl VisitTiming {
         }
     }
 
-    /// Returns a copy of the state that the times of such visits depend on; None if that state changes with time or
-    /// is too large.
+    /// Returns a copy of the state that the times of visits with these parameters depend on; None if that state
+    /// changes with time or is too large.
     pub(super) fn image(
         &self,
         cpu: usize,
@@ -340,7 +340,7 @@ impl VisitTiming {
 }
 
 impl VisitParameters<'_> {
-    /// Lets polluters that are not simulated come to the servers until `at`.
+    /// Lets the polluters that are reduced to server requests send their requests until `at`.
     #[inline(always)]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
         if !self.servers.is_empty() {

@@ -60,7 +60,8 @@ impl TlbLevel {
     }
 }
 
-/// [`TlbLevel::look_up`] in a set of four, the usual size; only the test of the first way is a branch.
+/// Looks up `page` as [`TlbLevel::look_up`] does, in a set of four ways, the usual size; only the test of the first
+/// way is a branch.
 #[inline(always)]
 fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
     let [first, second, third, fourth] = *set;
@@ -86,7 +87,7 @@ impl TlbHierarchy {
     /// Creates empty TLB levels with these numbers of entries and ways, first level first.
     ///
     /// # Panics
-    /// If the entries of a level are not a whole number of sets.
+    /// Panics if the entries of a level are not a whole number of sets.
     pub fn new(levels: &[(u32, u32)]) -> Self {
         let level = |&(entries, ways): &(u32, u32)| {
             assert!(ways > 0 && entries > 0 && entries.is_multiple_of(ways), "{entries}/{ways}");

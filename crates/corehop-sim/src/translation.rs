@@ -35,7 +35,7 @@ impl MachineTlbs {
     /// Creates the TLBs that `platform` states.
     ///
     /// # Errors
-    /// If a penalty is in cycles and the platform states no clock.
+    /// Returns [`SpecError`] if a penalty is in cycles and the platform states no clock.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let mut ways = Vec::new();
         for cpu in platform.cpus.value.iter().filter(|_| !platform.tlbs.is_empty()) {

@@ -48,8 +48,8 @@ impl Does {
 
 /// A source of accesses, which receives the outcome of each access.
 pub(super) trait Visitor {
-    /// Returns the line of the next access and the action on that line; None if the walk has to end here. The
-    /// answer stays the same until the visitor receives the outcome. After the outcome of the first of two
+    /// Returns the line of the next access and the action on that line; None if the walk has to end here. Repeated
+    /// calls return the same access until the visitor receives its outcome. After the outcome of the first of two
     /// accesses, the second access is next.
     fn next(&mut self) -> Option<(LineNumber, Does)>;
     /// A line that the walk will access soon.
@@ -104,7 +104,8 @@ impl<O: Observer> Hierarchy<O> {
 
     /// Performs the accesses of one visit on `cpu`, on the general path or in the loop of [`super::fast_path`]. The
     /// loop pays off for lines that the innermost cache lacks in machines so `large` that the host has to fetch
-    /// their sets. Returns the same as [`Hierarchy::walk`].
+    /// their sets. Returns true if the visitor has ended the walk, false if the visitor has paused, as
+    /// [`Hierarchy::walk`] does.
     #[inline(always)]
     pub(super) fn visit<V: Visitor>(
         &mut self,
@@ -223,7 +224,7 @@ impl<O: Observer> Hierarchy<O> {
         self.roots.iter().all(|&root| root == own || !self.holds(root, line))
     }
 
-    /// Whether the caches inside `x`, except the one in place `own`, would answer that they lack `line`; `x` does
+    /// Whether the caches inside `x`, except the cache in place `own`, would answer that they lack `line`; `x` does
     /// not include the caches inside.
     #[inline(always)]
     fn beside_lack(&self, x: usize, own: usize, line: LineNumber) -> bool {
@@ -376,7 +377,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Performs the access if no other cache has to give up or hand over anything: the line is in memory, or
-    /// further out on a way without exclusive caches. Otherwise changes nothing.
+    /// further out on a path without exclusive caches. Otherwise changes nothing.
     #[inline(always)]
     fn quiet(
         &mut self,
@@ -405,7 +406,7 @@ impl<O: Observer> Hierarchy<O> {
         Some(ongoing.outcome)
     }
 
-    /// Fills the caches of the way before place `end`, outermost first, with a line. `alone` states whether the
+    /// Fills the caches of the path before place `end`, outermost first, with a line. `alone` states whether the
     /// copy is held alone; the innermost copy may be written.
     #[inline(always)]
     fn fill_quietly(
@@ -473,7 +474,7 @@ impl<O: Observer> Hierarchy<O> {
 
 /// The location of a line whose access requires no action by another cache.
 struct Spotted {
-    /// The place on the way, the set and the way of the line; None if the line is in memory.
+    /// The place on the path, the set and the way of the line; None if the line is in memory.
     place: Option<(usize, u32, u32)>,
     /// Whether no other cache has the line.
     alone: bool,

@@ -168,7 +168,7 @@ impl Walker {
     /// The walk of a recorded trace through `lines`, which are the lines of `pages`.
     ///
     /// # Errors
-    /// If the text of the trace was damaged.
+    /// Returns [`TraceError`] if the text of the trace was damaged.
     pub fn of_trace(
         trace: &Trace,
         pages: &TracePages,
@@ -398,7 +398,7 @@ impl TracePages {
     /// The pages that a trace touches, each with `of_page` lines.
     ///
     /// # Errors
-    /// If the text of the trace was damaged.
+    /// Returns [`TraceError`] if the text of the trace was damaged.
     pub fn of(trace: &Trace, of_page: u32) -> Result<Self, TraceError> {
         let (base, of_page) = (trace.pages()?, u64::from(of_page));
         let mut own: Vec<u64> =

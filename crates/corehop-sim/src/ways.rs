@@ -8,14 +8,14 @@ use super::replacement::ANY;
 use super::spec::MAX_LEVELS;
 use corehop_plan::platform::{Distance, Lookup};
 
-/// The quick loop's knowledge of the caches beside the way.
+/// The facts that the quick loop keeps about a CPU's path to memory and the caches beside the path.
 #[derive(Debug, Clone)]
 pub(super) struct WayCaches {
     pub(super) fetches: bool,
     pub(super) masks: [u32; MAX_LEVELS],
-    /// For each cache of the way, whether no other inner cache has to be searched, except the caches in `all`.
+    /// For each cache of the path, whether no other inner cache has to be searched, except the caches in `all`.
     pub(super) lonely: [bool; 3],
-    /// The caches of the way, innermost first; then the non-empty caches beside the innermost cache, unless the
+    /// The caches of the path, innermost first; then the non-empty caches beside the innermost cache, unless the
     /// second cache includes these; then the non-empty other roots.
     pub(super) all: Vec<usize>,
     /// The number of caches in `all` that are beside the innermost cache.
@@ -26,7 +26,7 @@ pub(super) struct WayCaches {
     pub(super) remote_includes: bool,
     /// The number of roots asked, and counted, at a miss of all caches.
     pub(super) asked: u8,
-    /// The policy key of the three caches of the way.
+    /// The policy key of the three caches of the path.
     pub(super) known: u8,
     /// The caches that were left out because they were empty.
     pub(super) empty: Vec<usize>,
@@ -35,7 +35,7 @@ pub(super) struct WayCaches {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// Takes the stored knowledge of a way, or computes it anew if outdated.
+    /// Takes the stored facts about a path to memory, or computes these facts anew if they are outdated.
     #[inline(always)]
     pub(super) fn ready(
         &mut self,
@@ -66,8 +66,8 @@ impl<O: Observer> Hierarchy<O> {
         !way.all[3..].iter().any(idle)
     }
 
-    /// The knowledge that the loop of [`super::fast_path`] needs for reads on this way; None if the loop cannot
-    /// handle the way.
+    /// The facts that the loop of [`super::fast_path`] needs for reads on this path to memory; None if the loop
+    /// cannot handle the path.
     pub(super) fn way_of_three(
         &self,
         cpu: usize,
@@ -119,8 +119,8 @@ impl<O: Observer> Hierarchy<O> {
         })
     }
 
-    /// The non-empty caches inside `x`, the second cache on a way, except the cache in place `own`; none if `x`
-    /// includes these caches. None if the caches are not innermost caches.
+    /// The non-empty caches inside `x`, the second cache of a path, except the cache in place `own`; an empty list
+    /// if `x` includes these caches. Returns None if the caches are not innermost caches.
     fn beside_first(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> Option<Vec<usize>> {
         if self.caches[x].includes() {
             return Some(Vec::new());

@@ -44,10 +44,10 @@ impl StochasticOrder {
 }
 
 /// Returns the stochastic order of `x` and `y` with its interval at confidence `1 - alpha`, on the logit
-/// scale. The test of Brunner and Munzel (Biometrical Journal 42, 2000) also holds for distributions of
-/// different shapes, unlike the test of Mann and Whitney. If the samples do not overlap, the variance is
-/// zero; then the interval is the exact interval of independent pairs, and the p-value is the p-value of
-/// the permutation test.
+/// scale. The p-value comes from the test of Brunner and Munzel (Biometrical Journal 42, 2000), which also
+/// holds for distributions of different shapes, unlike the test of Mann and Whitney. If the samples do not
+/// overlap, the variance is zero; then the interval is the exact interval of independent pairs, and the
+/// p-value is the p-value of the permutation test.
 ///
 /// # Errors
 /// Returns [`BadInput`] for fewer than two values on a side, a value that is not a number, or an invalid

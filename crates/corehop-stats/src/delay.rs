@@ -80,10 +80,10 @@ pub enum Extrapolation {
         exceedances: usize,
         /// The shape of the fitted distribution; negative if the distribution has an upper end.
         shape: f64,
-        /// The reason why the samples support no quantile beyond the largest sample.
+        /// The bootstrapped p-value of the Anderson–Darling statistic for the fit.
         p_value: f64,
     },
-    /// The reason why the samples support no quantile beyond them.
+    /// The reason why the samples support no quantile beyond the largest sample.
     Refused(String),
 }
 

@@ -33,13 +33,12 @@ pub struct Quantile {
     pub estimate: f64,
     /// The lower end of the interval, or `None` if `n` is too small.
     pub low: Option<f64>,
-    /// The true coverage of the existing ends, which is at least the nominal coverage because ranks
-    /// are whole numbers.
+    /// The upper end of the interval, or `None` if `n` is too small.
     pub high: Option<f64>,
     /// The nominal confidence of the two ends together, `1 - alpha`.
     pub level: f64,
-    /// The true coverage of the existing ends, which is at least the nominal one because ranks are
-    /// whole numbers.
+    /// The true coverage of the existing ends, which is at least the nominal coverage because ranks
+    /// are whole numbers.
     pub coverage: f64,
     /// The number of samples behind the quantile.
     pub n: usize,

@@ -256,8 +256,8 @@ fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<FillRate> {
 }
 
 /// Returns the time in which as many lines enter an instance of `target` as it has. Returns `None` if
-/// all working sets of `bytes` that are walked through the instance fit into the instance, because they
-/// then evict nothing once they are loaded.
+/// the working sets of `bytes` of all walkers of the instance fit into the instance together, because
+/// they then evict nothing once they are loaded.
 fn refill_us(target: &RefillTarget, fill: FillRate, bytes: Option<u64>) -> Option<f64> {
     let (walkers, instances) = match fill.source {
         FillSource::Preemptor => (1, 1),

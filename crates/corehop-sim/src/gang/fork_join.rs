@@ -33,9 +33,9 @@ pub(super) enum ForkJoinStep {
     Pop,
     /// Check whether the round is over; otherwise look at another thread's deque.
     Look,
-    /// Check whether this thread's deque has a task to steal.
+    /// Check whether the deque of the thread at this index has a task to steal.
     Peek(usize),
-    /// Steal the oldest task of this thread's deque.
+    /// Steal the oldest task from the deque of the thread at this index.
     Steal(usize),
 }
 
@@ -238,7 +238,7 @@ impl ForkJoinTree {
         true
     }
 
-    /// The next thread to steal from; a thread tries the others in turn.
+    /// The next thread to steal from; a thread tries the other threads in turn.
     fn victim(&mut self, thread: usize) -> usize {
         let threads = self.deques.len();
         let victim = self.deques[thread].victim;

@@ -28,7 +28,7 @@ use corehop_plan::units::{Cpu, CpuList};
 /// The random stream of a simulated host, and of the pages that the host samples.
 const STREAM: u64 = 3 << 48;
 const PAGES: u64 = 4 << 48;
-/// The process ID of all threads, and the thread ID of the first.
+/// The process ID of all threads, and the thread ID of the first thread.
 const PID: u32 = 1;
 
 /// The host's record of a thread.
@@ -70,7 +70,8 @@ impl SimHost {
     /// Creates a host that runs these gangs. Each thread starts on its planned CPU and may use all CPUs.
     ///
     /// # Errors
-    /// As [`SimMachine::new`](crate::SimMachine::new), and if the host cannot run a gang.
+    /// Returns the errors of [`SimMachine::new`](crate::SimMachine::new), and an error if the host cannot run a
+    /// gang.
     pub fn new(platform: Platform, gangs: &Gangs, seed: u64) -> Result<Self, MachineError> {
         gangs.check(&platform).map_err(corehop_plan::experiment::PlanError::from)?;
         let recipe = Recipe::new(platform, Partitioning::default())?;
@@ -117,7 +118,7 @@ impl SimHost {
         Ok(())
     }
 
-    /// The allowed CPU with the fewest threads; the thread's own CPU if no other is better.
+    /// The allowed CPU with the fewest threads; the thread's own CPU if no other CPU is better.
     fn least_loaded(&self, at: usize) -> Option<Cpu> {
         let own = self.cpu_of(at);
         let load = |cpu: Cpu| (self.on(cpu) - usize::from(cpu == own), cpu != own, cpu);

@@ -16,7 +16,7 @@ const TURNS: usize = 3;
 /// The transfer times below a common last-level cache and across last-level caches, on an idle machine.
 ///
 /// # Errors
-/// If there is no memory for a page.
+/// Returns [`MachineError`] if there is no memory for a page.
 pub(super) fn line_times(recipe: &Recipe, seed: u64) -> Result<LineTimes, MachineError> {
     let usable = recipe.platform.usable();
     let of = |affinities: &[Affinity]| -> Result<Option<f64>, MachineError> {

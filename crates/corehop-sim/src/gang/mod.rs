@@ -29,7 +29,7 @@ const AT_A_TIME: usize = 16;
 /// The first random stream that belongs to gangs alone.
 const STREAMS: u64 = 1 << 48;
 
-/// One run of a gang on a fresh machine; None if the run had to end early.
+/// Runs a gang once on a fresh machine; returns None if the run had to end early.
 fn run_of(
     recipe: &Recipe,
     gang: &Gang,

@@ -89,14 +89,15 @@ pub(super) struct ThreadProgram {
     done: u64,
 }
 
-/// The number of instructions of a round, without those for waiting.
+/// The number of instructions of a round, without the instructions for waiting.
 ///
-/// `swap`: both threads together execute 14.4 thousand million instructions (Table 4.4: misses over Table 4.5:
-/// misses per million instructions) for 100 million swaps, a number derived from the misses of the largest arrays,
-/// which are four per swap except for data that the caches hold: 144 instructions per swap. `bucket-sort`: above 4
-/// million items every round reads the array into the cache again, with a miss for every 16 items, and Table 4.8
-/// states 880 misses per million instructions: 71 instructions per item. `linear-regression`: a load of two bytes,
-/// three products and five sums: 20 instructions, assumed. `fork-join`: the instructions of a task.
+/// A swap takes 144 instructions, because both threads together execute 14.4 thousand million instructions for 100
+/// million swaps. The 14.4 thousand million are the misses of Table 4.4 over the misses per million instructions of
+/// Table 4.5, for the largest arrays, which have four misses per swap except for data that the caches hold. An item
+/// of `bucket-sort` takes 71 instructions: above 4 million items, every round reads the array into the cache again,
+/// with a miss for every 16 items, and Table 4.8 states 880 misses per million instructions. A point of
+/// `linear-regression` takes 20 instructions (assumed): a load of two bytes, three products and five sums. A round
+/// of `fork-join` takes the instructions of a task.
 pub(super) const fn instructions(program: &GangProgram) -> u32 {
     match program {
         GangProgram::Swap { .. } => 144,
@@ -184,7 +185,7 @@ impl ThreadProgram {
         self.done += 1;
     }
 
-    /// A random item. With fixed low bits, all items of the first thread have the same remainder.
+    /// A random item. If the low bits are fixed, the low bits of all items of the first thread are equal.
     fn item(&mut self, items: u64, fixed_low_bits: bool) -> u64 {
         let step = if fixed_low_bits && self.member == 0 { 1 << items.trailing_zeros() } else { 1 };
         self.draw.below(items / step) * step

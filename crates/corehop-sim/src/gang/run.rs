@@ -125,7 +125,8 @@ impl GangSimulation {
     /// Adds a gang with its own random stream.
     ///
     /// # Errors
-    /// If the gang's data does not fit into memory, or the platform does not state a CPU's clock.
+    /// Returns [`MachineError`] if the gang's data does not fit into memory, or the platform does not state a CPU's
+    /// clock.
     pub(super) fn add(
         &mut self,
         recipe: &Recipe,
@@ -247,7 +248,7 @@ impl GangSimulation {
         }
     }
 
-    /// The running thread with the earliest next step; the first of several.
+    /// The running thread with the earliest next step; of several such threads, the thread with the lowest index.
     fn earliest(&self) -> Option<usize> {
         let running = self.seats.iter().filter_map(CpuRunQueue::running);
         running.min_by_key(|&at| (self.members[at].clock, at))
@@ -440,8 +441,8 @@ impl GangSimulation {
         (who != at && arrival > self.members[at].clock).then_some(arrival)
     }
 
-    /// Takes a lock or turn by a locked instruction if free; otherwise looks at its line, first by a locked
-    /// instruction, then by loads. Returns whether the thread has it now.
+    /// Takes a lock or a turn by a locked instruction if the lock or turn is free; otherwise looks at its line,
+    /// first by a locked instruction, then by loads. Returns whether the thread now has the lock or the turn.
     fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
         let looked = self.members[at].looking;
         if free || !looked {
@@ -489,8 +490,8 @@ impl GangSimulation {
         }
     }
 
-    /// For threads that share CPUs, sets the start of all to the arrival of the last thread, because the run time
-    /// of a thread that ends before another begins includes the other's time.
+    /// Sets the start of all threads that share CPUs to the arrival of the last thread, because the run time of a
+    /// thread that ends before another thread begins includes the other thread's time.
     fn arrive(&mut self, now: Picos) {
         if self.take_turns && self.members.iter().all(|it| it.begin.is_some()) {
             self.members

@@ -25,7 +25,7 @@ struct InnerCopies {
     alone: bool,
     forward: bool,
     level: u32,
-    /// The newest data if dirty, and the outermost cache around the dirty copy that also has a copy.
+    /// The newest data if a copy is dirty, and the outermost cache around the dirty copy that also has a copy.
     dirty: Option<(u64, usize)>,
     version: u64,
 }
@@ -98,7 +98,7 @@ impl ReferenceMachine {
         chosen.into_iter().map(at).collect()
     }
 
-    /// `x` and all caches inside it.
+    /// Cache `x` and all caches inside `x`.
     fn family(&self, x: usize) -> Vec<usize> {
         let inside = self.caches[x].children.iter().flat_map(|&child| self.family(child));
         std::iter::once(x).chain(inside).collect()
@@ -179,7 +179,7 @@ impl ReferenceMachine {
         }
     }
 
-    /// Asks the caches inside `x` except `but`, if `x` does not exclude a copy.
+    /// Asks the caches inside `x`, except `but` and the caches that have no copy according to `x`.
     fn ask_siblings(
         &mut self,
         x: usize,
@@ -503,7 +503,7 @@ impl ReferenceMachine {
     }
 
     /// Puts copies into the caches of `way` from number `first` on, outermost first; newer data and
-    /// the duty to forward go with the first of them.
+    /// the duty to forward go with the first copy.
     fn fill(&mut self, way: &[usize], first: usize, copy: &Copy) {
         let mut copy = copy.clone();
         for at in (first..way.len()).rev() {

@@ -43,7 +43,7 @@ impl ReferenceMachine {
         victim
     }
 
-    /// A line that left `x` goes further out.
+    /// Passes a line that left `x` further out.
     pub(super) fn hand_out(&mut self, x: usize, copy: Copy) {
         let Some(outer) = self.caches[x].parent else {
             if copy.dirty {

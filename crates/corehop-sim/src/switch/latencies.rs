@@ -42,7 +42,7 @@ impl SwitchLatencies {
     /// Simulates the switches between application cores and OS cores.
     ///
     /// # Errors
-    /// [`MachineError::NotPossible`] names what the platform lacks.
+    /// Returns [`MachineError::NotPossible`], which names what the platform lacks.
     pub fn simulate(platform: &Platform, load: &OffLoadWorkload) -> Result<Self, MachineError> {
         let recipe = Recipe::new(platform.clone(), crate::Partitioning::default())?;
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
@@ -95,7 +95,7 @@ impl SwitchLatencies {
 /// known.
 ///
 /// # Errors
-/// [`MachineError::NotPossible`] names any other fact that the platform lacks.
+/// Returns [`MachineError::NotPossible`], which names any other fact that the platform lacks.
 pub fn unknown(
     platform: &Platform,
     mechanism: SwitchMechanism,

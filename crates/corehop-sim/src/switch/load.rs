@@ -20,12 +20,12 @@ pub struct OffLoadWorkload {
     pub compute: Nanos,
     /// The mean duration of a call on the fastest core, without the switches.
     pub call: Nanos,
-    /// Whether code misses in the first-level caches as often as kernel code. Otherwise a core runs at the speed
-    /// that it has with all code and data in the first level.
+    /// Whether code misses in the first-level caches as often as kernel code. If the field is false, a core runs
+    /// at the speed that it has with all code and data in the first level.
     #[serde(skip)]
     pub misses: bool,
     /// Whether every part of a thread's loop has its mean length, which is nearly true of parts that handle many
-    /// packets. Otherwise the lengths are exponentially distributed.
+    /// packets. If the field is false, the lengths are exponentially distributed.
     #[serde(skip)]
     pub steady: bool,
     /// The interrupts and the wait that follow each call.
@@ -42,8 +42,8 @@ pub struct OffLoadWorkload {
 pub struct CallAftermath {
     /// The mean duration of a call's interrupts, on the fastest core.
     pub interrupts: Nanos,
-    /// Whether the thread waits for the interrupts. Otherwise the thread continues, and only its next call waits
-    /// for the interrupts.
+    /// Whether the thread waits for the interrupts. If the field is false, the thread continues, and only its
+    /// next call waits for the interrupts.
     pub awaited: bool,
     /// The mean time for which the thread waits after the call, without using a core.
     pub wait: Nanos,

@@ -129,7 +129,8 @@ struct OffLoadMachine<'a> {
 /// Runs one arm of a load.
 ///
 /// # Errors
-/// [`MachineError::NotPossible`] if there are no threads, application cores or OS cores, or the time is too short for a call.
+/// Returns [`MachineError::NotPossible`] if there are no threads, application cores or OS cores, or the time is too short for
+/// a call.
 pub fn off_load(
     platform: &Platform,
     load: &OffLoadWorkload,

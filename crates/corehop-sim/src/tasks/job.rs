@@ -183,7 +183,8 @@ impl SimulatedJob {
         Some((spent.min(self.next), spent <= self.next))
     }
 
-    /// Whether the job visits a line of its pass now; if not, the job at most touches a word while waiting.
+    /// Whether the job visits a line of its pass now; otherwise the job at most touches a word while
+    /// waiting.
     pub(super) fn passes(&mut self, now: Picos) -> bool {
         while self.left == 0 && !self.waits() {
             self.pass_over(now, true);

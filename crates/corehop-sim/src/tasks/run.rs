@@ -157,7 +157,7 @@ impl<'a> TaskSimulation<'a> {
     /// more to simulate.
     ///
     /// # Errors
-    /// If the simulated memory is full.
+    /// Returns [`MachineError`] if the simulated memory is full.
     pub(super) fn advance(&mut self, until: Picos) -> Result<bool, MachineError> {
         let until = self.began + until;
         for number in 0_u64.. {

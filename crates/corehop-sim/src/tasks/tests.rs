@@ -167,7 +167,7 @@ impl Plain {
 }
 
 proptest! {
-    /// Random releases and ends, some at one instant.
+    /// The test applies random releases and ends, some of them at one instant.
     #[test]
     fn the_most_urgent_run_each_on_one_cpu_and_those_that_go_on_stay(
         cpus in 1..6_usize,

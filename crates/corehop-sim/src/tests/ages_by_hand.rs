@@ -77,7 +77,7 @@ fn the_line_in_use_does_not_age_with_the_others() {
     assert_eq!(after(9), [6, 7, 8, 9]);
 }
 
-/// The hits of each of four sets in the last of many rounds over so many lines.
+/// The hits of each of four sets in the last of many rounds over `lines` lines.
 fn hits_by_set(replacement: Replacement, lines: u32) -> [usize; 4] {
     let mut cache = cache(replacement, 4);
     hits(&mut cache, (0..50).flat_map(|_| 0..lines));

@@ -9,7 +9,8 @@ use corehop_plan::units::Bytes;
 
 use Access::{Fetch, Read, Write};
 
-/// Two packages of two cores: one set of two lines a core, four lines a package (inclusive).
+/// A machine with two packages of two cores: each core has one set of two lines, and each package has an inclusive cache of
+/// four lines.
 fn two_packages(protocol: Protocol) -> Hierarchy {
     let mut inner = CacheSpec::new(1, CacheKind::Unified, 1, 2);
     inner.instances = (0..4).map(|cpu| vec![cpu]).collect();
@@ -163,7 +164,8 @@ fn a_partition_keeps_what_the_others_would_evict() {
     assert_eq!(survivors(&mut machine), 2);
 }
 
-/// Two cores of one set of four lines each, in a cache of eight lines that does not include them; its snoop filter knows two.
+/// A machine with two cores, each with one set of four lines, in a cache of eight lines that does not include the cores'
+/// lines and has a snoop filter for two lines.
 fn filtered(inclusion: Inclusion) -> Spec {
     let mut inner = CacheSpec::new(1, CacheKind::Unified, 1, 4);
     inner.instances = vec![vec![0], vec![1]];

@@ -47,7 +47,8 @@ const POLICIES: [Replacement; 15] = [
     Replacement::QlruH11M1R1U2,
     Replacement::QlruH00M1R0U1,
 ];
-/// Caches that are filled on the way in twice: the quick loop takes no others.
+/// The inclusion rules to draw from; the rules that fill a cache when a line moves inwards are
+/// listed twice, because the quick loop handles only caches with such rules.
 const INCLUSIONS: [Inclusion; 6] = [
     Inclusion::Inclusive,
     Inclusion::Inclusive,
@@ -78,7 +79,7 @@ fn cache(dice: &mut Dice, level: u32, kind: CacheKind, instances: Vec<Vec<usize>
     cache
 }
 
-/// Snoop filters that are mostly too small for the caches inside.
+/// Creates a snoop filter that is mostly too small for the caches inside.
 fn snoop_filter(dice: &mut Dice, level: u32) -> CacheSpec {
     let (sets, ways) = (*dice.one(&[1, 2, 3, 4]), *dice.one(&[1, 2, 4, 6, 12]));
     let mut filter = CacheSpec::new(level, CacheKind::Unified, sets, ways);

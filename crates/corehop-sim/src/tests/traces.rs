@@ -52,7 +52,7 @@ fn pages_of_any_size_hold_what_lies_in_them_and_no_more() {
     assert_eq!(visits, [(64, 0), (192, 0), (of_huge, 1)]);
 }
 
-/// The times of `passes` passes over a set of eight pages, one of them settled, on an idle Xeon.
+/// The times of four passes over `set` on an idle Xeon X5650.
 fn passes(set: &WorkingSet, walker: impl Fn(Vec<u32>, u32) -> Walker) -> Vec<u64> {
     let platform = Platform::named("xeon_x5650").unwrap().unwrap();
     let mut state = MachineState::new(&platform, 1, 3).unwrap();

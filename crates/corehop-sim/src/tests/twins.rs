@@ -23,7 +23,7 @@ struct Twins {
     slow: ReferenceMachine,
     dice: Dice,
     lines: u64,
-    /// Supplied, by CPU and by who supplied, as the slow one says.
+    /// The number of accesses by CPU and by supplier, as the slow machine names the supplier.
     met: BTreeMap<(usize, String), u64>,
 }
 
@@ -39,10 +39,10 @@ struct Script<'a> {
     wanted: PrefetchQueue,
 }
 
-/// The outcomes of a walk, the accesses after which it paused, and the lines that were brought then.
+/// The outcomes of a walk, the accesses after which the walk paused, and the lines that were brought in the pauses.
 type Walked = (Vec<AccessOutcome>, Vec<usize>, Vec<(u32, AccessOutcome)>);
 
-/// The accesses from pause to pause.
+/// The number of accesses between two pauses.
 const PAUSES: usize = 7;
 
 impl Visitor for Script<'_> {
@@ -154,7 +154,7 @@ impl Twins {
         self.some(cpu, access)
     }
 
-    /// Some lines at once, some of them twice, some of them written.
+    /// Makes several accesses in one walk; the walk visits some lines twice, and writes some lines.
     fn some(&mut self, cpu: usize, access: Access) -> Result<(), String> {
         let fetches = access == Access::Fetch;
         let writes = if access == Access::Write { 60 } else { 20 };
@@ -186,7 +186,7 @@ impl Twins {
         same("lines brought", cpu as u32, &brought.next(), &None)
     }
 
-    /// Lines that prefetchers ask for after an access: as many near ones as others.
+    /// Lines that prefetchers request after an access; about half of these lines are near the accessed line.
     fn asked_after(&mut self, line: u32) -> Vec<(u32, u32)> {
         let count = self.dice.below(4) as u32;
         let one = |ahead| {
@@ -196,7 +196,8 @@ impl Twins {
         (0..count).map(one).collect()
     }
 
-    /// The quick machine walks: the outcomes, after which accesses the walk paused, and what was brought then.
+    /// Makes the quick machine walk over `accesses`, and returns the outcomes, the accesses after which the walk paused, and the
+    /// lines that were brought in the pauses.
     fn walked(
         &mut self,
         cpu: usize,
@@ -227,7 +228,8 @@ impl Twins {
         }
     }
 
-    /// The two other machines bring what was asked for, and what the quick one brought.
+    /// Makes the fast and the slow machine prefetch the requested lines, and compares the outcomes with the lines that the quick
+    /// machine brought.
     fn prefetched<'a>(
         &mut self,
         cpu: usize,
@@ -245,7 +247,8 @@ impl Twins {
         Ok(())
     }
 
-    /// An access of which the quick machine has said the outcome.
+    /// Makes one access on the fast and on the slow machine, and compares the outcomes with `quick`, the outcome on the quick
+    /// machine.
     fn one(
         &mut self,
         cpu: usize,
@@ -336,7 +339,7 @@ impl Twins {
 }
 
 impl Twins {
-    /// The entries of all snoop filters.
+    /// Compares the entries of all snoop filters.
     fn compare_filters(&self) -> Result<(), String> {
         for (x, slow) in self.slow.caches.iter().enumerate() {
             let slow = slow.filter.iter().flat_map(|filter| &filter.copies);
@@ -362,7 +365,8 @@ fn same<T: PartialEq + std::fmt::Debug>(
     if fast == slow { Ok(()) } else { Err(format!("{what} {of}: {fast:?}, not {slow:?}")) }
 }
 
-/// `steps` random accesses on the random machine of `seed`.
+/// Makes `steps` random accesses on the random machine of `seed`, and returns the first difference or violated invariant as an
+/// error.
 fn judge(seed: u64, steps: u32) -> Result<(), String> {
     let mut twins = Twins::new(seed);
     let told = |at: u32, twins: &Twins, why: String| {

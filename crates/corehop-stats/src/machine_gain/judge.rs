@@ -160,8 +160,8 @@ impl PredictionErrors {
 }
 
 impl CrossPrediction<'_> {
-    /// The error includes the noise of the row, because the next measured ratio will include such noise too. The error
-    /// includes the noise of the row, as it will for the next measured ratio.
+    /// Returns the error as the absolute value of a logarithm. The error includes the noise of the row, because the
+    /// next measured ratio will include such noise too.
     fn off(&self) -> f64 {
         (self.ratio / self.row.ratio).ln().abs()
     }
