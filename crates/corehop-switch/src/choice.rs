@@ -12,8 +12,8 @@ use crate::sys;
 /// The number of calls per mechanism. The slowest mechanism takes about 100 µs per call.
 const CALLS: usize = 20;
 
-/// The mechanisms that are compared. The others run only on request: V4 takes a core from other threads, V3 needs
-/// features that many hosts forbid, and V1 moves the caller itself.
+/// The mechanisms whose costs are compared. All other mechanisms run only on request, because V4 takes a core from
+/// other threads, V3 needs features that many hosts forbid, and V1 moves the caller itself.
 const TRIED: [Mechanism; 2] = [Mechanism::Adaptive, Mechanism::HandOff];
 
 /// Starts the mechanism with the lowest median cost of an empty call.
@@ -31,8 +31,8 @@ pub(crate) fn cheapest(switch: &mut Switch, limit: u64, options: &Options) {
     switch.set_costs(costs);
 }
 
-/// The median cost of an empty call, in nanoseconds. `None` if no call was switched, because a call on the caller's
-/// core is cheap and says nothing.
+/// The median cost of an empty call, in nanoseconds. Returns `None` if no call was switched, because a call on the
+/// caller's core is cheap and says nothing about a switch.
 fn cost(switch: &mut Switch) -> Option<u64> {
     let mut costs = Vec::with_capacity(CALLS);
     for _ in 0..CALLS {

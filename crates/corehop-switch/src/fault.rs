@@ -6,7 +6,7 @@
 /// A step that a faulty protocol omits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProtocolFault {
-    /// A thread goes to sleep without looking once more, so a wake-up is lost.
+    /// A thread goes to sleep without checking for news once more, so a wake-up is lost.
     SleepsWithoutLooking,
     /// A partner does not claim the call, so a call that was taken back runs twice.
     TakesWithoutClaim,

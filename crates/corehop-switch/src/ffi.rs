@@ -13,7 +13,7 @@ use crate::partner::Function;
 use crate::policy::{CoreSet, Flags, MOST_CORES};
 use crate::switch::{Switch, Ticket, WaitError};
 
-/// The value with which the mechanism is chosen by its cost.
+/// The value that selects the mechanism with the lowest measured cost.
 const CHOOSE: u32 = u32::MAX;
 /// The value that selects the default spin limit.
 const USUAL: u64 = u64::MAX;
@@ -70,7 +70,7 @@ impl COptions {
 ///
 /// # Safety
 ///
-/// `options` must point to one such structure.
+/// `options` must point to a `struct corehop_switch_options`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_options_init(options: *mut COptions) {
     // SAFETY: by the caller.
@@ -119,11 +119,11 @@ pub unsafe extern "C" fn corehop_switch_call(
     }
 }
 
-/// Runs a function on one of some cores, chosen by a policy.
+/// Runs a function on one of the given cores, which a policy chooses.
 ///
 /// # Safety
 ///
-/// The conditions of [`corehop_switch_call`]; `cores` must point to 16 words.
+/// The conditions of [`corehop_switch_call`] apply; `cores` must point to 16 words.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_call_on(
     switch: *mut Switch,
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn corehop_switch_call_on(
 ///
 /// # Safety
 ///
-/// The conditions of [`Switch::submit`]; `ticket` must point to one word.
+/// The conditions of [`Switch::submit`] apply; `ticket` must point to one word.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn corehop_switch_submit(
     switch: *mut Switch,
@@ -243,7 +243,7 @@ pub unsafe extern "C" fn corehop_switch_describe(
     said.len()
 }
 
-/// One line for the mechanism, and one for each unmet option.
+/// Returns one line of text for the mechanism, and one line for each unmet option.
 fn described(switch: &Switch) -> String {
     let mut text = switch.mechanism().to_string();
     for (mechanism, nanoseconds) in switch.costs() {

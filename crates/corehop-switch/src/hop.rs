@@ -175,7 +175,7 @@ unsafe extern "C" fn resume(control: *mut c_void) -> u64 {
     0
 }
 
-/// The first function on the stack of such a frame.
+/// Returns the first function that runs on the stack of a [`HopFrame`] of this type.
 fn entry_of<F: FnOnce(&mut Hop) -> R, R>(_: &HopFrame<F, R>) -> context::Entry {
     enter::<F, R>
 }

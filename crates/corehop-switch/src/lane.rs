@@ -259,7 +259,7 @@ impl CallSlot<'_> {
     }
 }
 
-/// Both sides of one call in one line.
+/// The closure storage, the request and the reply of one call, in one cache line.
 #[derive(Debug)]
 #[repr(C)]
 struct Express {
@@ -340,7 +340,8 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    /// Announces that no further call will be posted; for the caller. Wake the partner if this returns true.
+    /// Announces that no further call will be posted; for the caller. The caller must wake the partner if the
+    /// function returns true.
     #[must_use]
     pub(crate) fn close(&self) -> bool {
         self.closing.0.store(1, Ordering::Release);
@@ -354,7 +355,7 @@ impl<const N: usize> Lane<N> {
     }
 }
 
-/// The partner's position in a lane: the next numbers.
+/// The partner's position in a lane: the numbers of the next calls in the express slot and in the ring.
 #[derive(Debug)]
 pub(crate) struct LaneConsumer<'a, const N: usize> {
     lane: &'a Lane<N>,
@@ -414,8 +415,8 @@ impl<'a, const N: usize> LaneConsumer<'a, N> {
 /// The word on which one thread sleeps and which the other thread rings.
 ///
 /// The sleeper announces its sleep, then checks for news once more. The other thread writes its news, then checks
-/// whether the first thread sleeps. Each thread executes a full fence between its two steps, so at least one of them
-/// sees the other.
+/// whether the first thread sleeps. Each thread executes a full fence between its two steps, so at least one of the
+/// threads sees the first step of the other thread.
 #[derive(Debug)]
 pub(crate) struct Doorbell {
     word: AtomicU32,

@@ -46,7 +46,7 @@ impl Leash {
     }
 
     /// Ends the partners of the calling thread, or of all threads in this process, and waits for at most
-    /// `nanoseconds` until the kernel has none of them. Returns true if all of them are gone.
+    /// `nanoseconds` until the kernel has none of them. Returns true if all these partners are gone.
     ///
     /// A call that a partner has taken is completed first. A signal handler may use this function, even one that
     /// interrupted the switch. The caller's `errno` may change.
@@ -75,7 +75,7 @@ impl Leash {
         leashes.iter().for_each(Self::release);
     }
 
-    /// A free leash for a partner of the calling thread, which sleeps on the word at this address.
+    /// Takes a free leash for a partner of the calling thread; the partner sleeps on the word at the address `bell`.
     pub(crate) fn take(leashes: &'static [Self], bell: usize) -> Option<&'static Self> {
         let leash = leashes.iter().find(|leash| {
             let (yes, no) = (Ordering::SeqCst, Ordering::Relaxed);

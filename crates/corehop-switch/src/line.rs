@@ -145,7 +145,7 @@ impl PartnerLink {
     ///
     /// # Errors
     ///
-    /// An error if the core is offline or not allowed, or if there is no thread, ring or leash left.
+    /// Returns an error if the core is offline or not allowed, or if there is no thread, ring or leash left.
     pub(crate) fn open(
         core: usize,
         mechanism: Mechanism,
@@ -236,7 +236,7 @@ impl PartnerLink {
         Some(seq)
     }
 
-    /// Posts a call and wakes the partner. `None` if 64 calls are outstanding.
+    /// Posts a call and wakes the partner. Returns `None` if 64 calls are outstanding.
     #[inline]
     pub(crate) fn submit(&mut self, call: PostedCall) -> Option<u64> {
         let seq = self.place()?;
@@ -253,7 +253,7 @@ impl PartnerLink {
         }
     }
 
-    /// Posts a call and waits for its result. `None` if 64 calls are outstanding.
+    /// Posts a call and waits for its result. Returns `None` if 64 calls are outstanding.
     #[inline]
     pub(crate) fn call(
         &mut self,
@@ -445,7 +445,7 @@ impl PartnerLink {
             && self.outstanding & bit(seq) != 0
     }
 
-    /// Ends the partner. No call may be outstanding.
+    /// Ends the partner. No call may be outstanding when the partner ends.
     pub(crate) fn close(&mut self, witness: &ForkSentinel) {
         if witness.forked() {
             // The thread is the parent's: there is nothing to join, and its lane may look busy for ever.

@@ -10,7 +10,8 @@ use crate::policy::{CoreSet, Flags};
 /// The wishes for a switch.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The cores to switch to, at most 64. If empty, the last usable core on which the caller is not running.
+    /// The cores to switch to, at most 64. If the set is empty, the switch uses the last usable core on which
+    /// the caller is not running.
     pub os_cores: CoreSet,
     /// The mechanism for switching. `None` selects V5 or V2, whichever makes an empty call cheaper at the start.
     pub mechanism: Option<Mechanism>,
@@ -50,7 +51,7 @@ pub enum Fallback {
         /// The operating system's answer.
         error: io::Error,
     },
-    /// More than 64 OS cores were named; this core and those above it are not used.
+    /// More than 64 OS cores were named, so this core and all cores with higher numbers are not used.
     TooMany {
         /// The first core that is left out.
         core: usize,

@@ -89,7 +89,7 @@ impl Partner<'_> {
         }
     }
 
-    /// Waits for a call, or for the end.
+    /// Waits for a call, or for a request to end.
     #[inline]
     fn idle(&mut self, wake: bool) {
         if self.mechanism == Mechanism::Polling {

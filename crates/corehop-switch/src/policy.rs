@@ -46,7 +46,7 @@ impl CoreSet {
         Self { words }
     }
 
-    /// Adds a core. Returns false if its number is too large.
+    /// Adds a core. Returns false if the number of the core is too large.
     pub fn insert(&mut self, core: usize) -> bool {
         let Some(word) = self.words.get_mut(core / 64) else { return false };
         *word |= 1 << (core % 64);
@@ -197,8 +197,8 @@ pub enum CoreChoice {
 
 /// `SelectOSCore`: chooses the core for a call that begins.
 ///
-/// The thread stays if there is no OS core, if it is already on one, or if the policy is work-conserving and the call
-/// would queue at a busy core while the source core idles.
+/// The thread stays if there is no OS core, if the thread is already on an OS core, or if the policy is
+/// work-conserving and the call would queue at a busy core while the source core idles.
 pub fn select_os_core(flags: Flags, view: &CoreOccupancy, memory: &mut CoreHistory) -> CoreChoice {
     if view.os.contains(view.source) {
         return CoreChoice::Stay;

@@ -86,7 +86,7 @@ impl<'scope, 'env> Scope<'scope, 'env> {
     ///
     /// # Errors
     ///
-    /// [`WaitError::Forked`] if the process was forked while the closure ran; the parent gets the result.
+    /// Returns [`WaitError::Forked`] if the process was forked while the closure ran; the parent gets the result.
     #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
     pub fn wait<R: Send + 'env>(&mut self, pending: Pending<'scope, R>) -> Result<R, WaitError> {
         let begun = self.begun[pending.at].take().ok_or(WaitError::UnknownTicket)?;
@@ -123,7 +123,7 @@ impl Drop for Scope<'_, '_> {
 ///
 /// # Safety
 ///
-/// `frame` must be such a frame, from a box, and its call must have ended.
+/// `frame` must come from a box of a [`ClosureFrame`] with these types, and the call of the frame must have ended.
 unsafe fn end<F, R>(frame: *mut ()) -> Option<Box<dyn std::any::Any + Send>> {
     // SAFETY: by the caller.
     let frame = unsafe { Box::from_raw(frame.cast::<ClosureFrame<F, R>>()) };

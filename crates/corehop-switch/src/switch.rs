@@ -70,7 +70,7 @@ impl Ticket {
     ///
     /// # Errors
     ///
-    /// The errors of [`Switch::wait`].
+    /// Returns the errors of [`Switch::wait`].
     pub(crate) fn settled(self, switch: &mut Switch) -> Result<(), WaitError> {
         if self == Self::ran() { Ok(()) } else { switch.wait(self).map(drop) }
     }
@@ -183,7 +183,7 @@ impl Switch {
         (cores, usable)
     }
 
-    /// Starts the partners of a mechanism, replacing the present ones.
+    /// Starts the partners of a mechanism, and ends the partners of the previous mechanism first.
     pub(crate) fn start(&mut self, mechanism: Mechanism, limit: u64, options: &Options) {
         self.stop();
         match self.try_start(mechanism, limit, options) {
@@ -201,7 +201,7 @@ impl Switch {
 
     /// # Errors
     ///
-    /// The errors of [`PartnerLink::open`].
+    /// Returns the errors of [`PartnerLink::open`].
     pub(crate) fn try_start(
         &mut self,
         mechanism: Mechanism,
@@ -241,7 +241,7 @@ impl Switch {
     ///
     /// # Panics
     ///
-    /// In the child of a fork that a signal handler made during this call.
+    /// Panics in the child of a fork that a signal handler made during this call.
     #[inline]
     pub fn run<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> R {
         let line = self.usual_line();
@@ -265,7 +265,7 @@ impl Switch {
     ///
     /// # Safety
     ///
-    /// The conditions of [`Self::call`].
+    /// The conditions of [`Self::call`] apply.
     #[inline]
     unsafe fn call_closure(&mut self, line: Option<usize>, call: PostedCall) -> u64 {
         let settled = self.settled(line, call);
@@ -291,7 +291,7 @@ impl Switch {
         unsafe { self.finish(line, call, settled) }
     }
 
-    /// The partner for a call by the policy of this switch, or `None` to run without one.
+    /// The partner for a call by the policy of this switch, or `None` to run the call without a partner.
     #[inline]
     fn usual_line(&mut self) -> Option<usize> {
         // One partner, and no question to the policy: nothing is done before the call is on its way.
@@ -308,12 +308,13 @@ impl Switch {
         self.lines.get_mut(line?)?.call(call, self.witness.as_ref()?)
     }
 
-    /// Runs a function on one of these cores, chosen by this policy, and returns its result: `coreswitch(destcoreset,
-    /// flags)` of Strong et al., section 3.6. Only OS cores of the switch are considered.
+    /// Runs a function on one of `cores`, chosen by the policy `flags`, and returns its result, as
+    /// `coreswitch(destcoreset, flags)` of Strong et al., section 3.6, does. Only OS cores of the switch are
+    /// considered.
     ///
     /// # Safety
     ///
-    /// The conditions of [`Self::call`].
+    /// The conditions of [`Self::call`] apply.
     #[inline]
     pub unsafe fn call_on(
         &mut self,
@@ -336,7 +337,7 @@ impl Switch {
     ///
     /// # Safety
     ///
-    /// The conditions of [`Self::call`].
+    /// The conditions of [`Self::call`] apply.
     #[inline]
     unsafe fn finish(
         &mut self,
@@ -356,7 +357,7 @@ impl Switch {
     ///
     /// # Safety
     ///
-    /// The conditions of [`Self::call`].
+    /// The conditions of [`Self::call`] apply.
     #[cold]
     unsafe fn finish_here(
         &mut self,
@@ -377,7 +378,7 @@ impl Switch {
         unsafe { run_here(call) }
     }
 
-    /// The partner for a call, or `None` to run without one.
+    /// The partner for a call, or `None` to run the call without a partner.
     #[inline]
     fn line_for(&mut self, cores: &CoreSet, flags: Flags) -> Option<usize> {
         if self.witness.as_ref()?.forked() {
@@ -412,7 +413,7 @@ impl Switch {
     ///
     /// # Safety
     ///
-    /// The conditions of [`Self::call`].
+    /// The conditions of [`Self::call`] apply.
     unsafe fn without_partner(&mut self, cores: &CoreSet, flags: Flags, call: PostedCall) -> u64 {
         if self.mechanism == Mechanism::Affinity
             && let CoreChoice::Switch(core) = self.choose(cores, flags)
@@ -435,11 +436,11 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// [`Full`] if 64 calls are outstanding.
+    /// Returns [`Full`] if 64 calls are outstanding.
     ///
     /// # Safety
     ///
-    /// The conditions of [`Self::call`], until the result has been taken or the switch is dropped.
+    /// The conditions of [`Self::call`] must hold until the result has been taken or the switch is dropped.
     #[inline]
     pub unsafe fn submit(
         &mut self,
@@ -466,7 +467,7 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// An error if the ticket is not of this switch, or the process was forked while the call ran.
+    /// Returns an error if the ticket belongs to another switch, or the process was forked while the call ran.
     #[inline]
     #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
     pub fn wait(&mut self, ticket: Ticket) -> Result<u64, WaitError> {

@@ -33,8 +33,8 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// The half for the thread that executes it often; it keeps the order of its stores and loads relative to a [`heavy`]
-/// half.
+/// The half of the fence for the thread that executes the fence often; this half keeps the order of the thread's
+/// stores and loads relative to a [`heavy`] half.
 #[inline]
 pub(crate) fn light() {
     #[cfg(not(loom))]
@@ -58,8 +58,8 @@ pub(crate) fn heavy() -> bool {
     true
 }
 
-/// Fetches the cache line of a value for writing. A polling thread that will write there next then needs one transfer
-/// instead of two: first the content, then exclusive access.
+/// Fetches the cache line of a value for writing. A polling thread that will next write to the line then needs one
+/// transfer instead of two: first the content, then exclusive access.
 #[cfg(not(loom))]
 #[inline]
 pub(crate) fn own<T>(value: &T) {
@@ -77,6 +77,6 @@ pub(crate) fn own<T>(value: &T) {
     let _ = address;
 }
 
-/// Does nothing in a model.
+/// Does nothing in the models that the model checker runs.
 #[cfg(loom)]
 pub(crate) fn own<T>(_: &T) {}

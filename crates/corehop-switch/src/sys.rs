@@ -11,7 +11,7 @@ use crate::policy::CoreSet;
 ///
 /// # Errors
 ///
-/// An error if the system has more cores than a [`CoreSet`] can name.
+/// Returns an error if the system has more cores than a [`CoreSet`] can name.
 pub(crate) fn affinity() -> io::Result<CoreSet> {
     let mut words = CoreSet::EMPTY.words();
     // SAFETY: the kernel writes at most the given number of bytes.
@@ -24,7 +24,7 @@ pub(crate) fn affinity() -> io::Result<CoreSet> {
 ///
 /// # Errors
 ///
-/// An error if none of them is online and allowed.
+/// Returns an error if none of the cores is online and allowed.
 pub(crate) fn set_affinity(cores: &CoreSet) -> io::Result<()> {
     let words = cores.words();
     // SAFETY: the kernel reads the given number of bytes.
@@ -43,7 +43,7 @@ pub(crate) fn current_core() -> Option<usize> {
 }
 
 /// Whether [`membarrier`] works in this process from now on. In a process with several threads the first call takes
-/// some 10 ms, because the kernel waits until every CPU has noticed it.
+/// some 10 ms, because the kernel waits until every CPU has noticed the registration.
 pub(crate) fn has_membarrier() -> bool {
     // SAFETY: no memory.
     unsafe {
@@ -112,9 +112,9 @@ pub(crate) fn await_end(thread: i32) {
 
 /// A thread that runs a function on borrowed memory.
 ///
-/// When the thread ends, it frees nothing and takes no lock that another thread can hold. So a signal handler can
-/// wait for its end, whatever the handler interrupted. A thread of the standard library would free memory of its
-/// creator.
+/// When the thread ends, it frees nothing and takes no lock that another thread can hold. A signal handler can
+/// therefore wait for the end of the thread, whatever the handler interrupted. A thread of the standard library would
+/// free memory of its creator.
 #[derive(Debug)]
 pub(crate) struct PosixThread(libc::pthread_t);
 
@@ -130,7 +130,7 @@ impl PosixThread {
     ///
     /// # Errors
     ///
-    /// An error if there is no thread or memory left.
+    /// Returns an error if there is no thread or memory left.
     ///
     /// # Safety
     ///
@@ -179,8 +179,8 @@ unsafe extern "C" {
 
 const PTHREAD_CANCEL_DISABLE: libc::c_int = 1;
 
-/// Runs work that waits. A `pthread_cancel` during the work takes effect later, because a thread that ended in the
-/// middle would leave other threads with freed memory.
+/// Runs `work`, which may wait, and defers a cancellation of the thread. A `pthread_cancel` during the work takes
+/// effect later, because a thread that ended in the middle of the work would leave other threads with freed memory.
 pub(crate) fn uncancelled<T>(work: impl FnOnce() -> T) -> T {
     let mut before = 0;
     // SAFETY: writes one word.
@@ -293,7 +293,7 @@ const PAGE: usize = 4096;
 impl ForkSentinel {
     /// # Errors
     ///
-    /// An error if there is no memory, or with a kernel before 4.14.
+    /// Returns an error if there is no memory, or with a kernel before 4.14.
     pub(crate) fn new() -> io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

@@ -110,7 +110,7 @@ struct WaitArgument {
     time: u64,
 }
 
-/// A mapping that is removed with its owner.
+/// A memory mapping that is removed when this value is dropped.
 #[derive(Debug)]
 struct RingMapping {
     start: NonNull<u8>,
@@ -143,7 +143,7 @@ impl Drop for RingMapping {
     }
 }
 
-/// A descriptor that is closed with its owner.
+/// A file descriptor that is closed when this value is dropped.
 #[derive(Debug)]
 struct RingDescriptor(i32);
 
@@ -251,7 +251,7 @@ impl std::fmt::Debug for Exchanger {
 impl Exchanger {
     /// # Errors
     ///
-    /// An error if io_uring is forbidden or missing, or does not support futexes (before Linux 6.7).
+    /// Returns an error if io_uring is forbidden or missing, or does not support futexes (before Linux 6.7).
     pub(crate) fn open() -> io::Result<Self> {
         let ring = UringQueues::open(UringParameters {
             flags: SETUP_COOP_TASKRUN,
@@ -321,7 +321,7 @@ impl KernelPoller {
     ///
     /// # Errors
     ///
-    /// An error if io_uring is forbidden or missing, or the core is not allowed.
+    /// Returns an error if io_uring is forbidden or missing, or the core is not allowed.
     pub fn open(core: usize, idle_ms: u32) -> io::Result<Self> {
         let parameters = UringParameters {
             flags: SETUP_SQPOLL | SETUP_SQ_AFF,
@@ -332,8 +332,8 @@ impl KernelPoller {
         Ok(Self { ring: UringQueues::open(parameters)? })
     }
 
-    /// Sends an empty request to the kernel thread, and waits for its completion. Returns false if it was not
-    /// completed within `nanoseconds`.
+    /// Sends an empty request to the kernel thread, and waits for its completion. Returns false if the request was
+    /// not completed within `nanoseconds`.
     pub fn nop(&mut self, nanoseconds: u64) -> bool {
         self.ring.push(SubmissionEntry { opcode: OP_NOP, ..SubmissionEntry::default() });
         self.wake_thread();
