@@ -151,8 +151,8 @@ impl MachineState {
         self.actors.preempt(cpu, self.caches.root_of(cpu), walker, self.now);
     }
 
-    /// Ends the preemptor on `cpu`, and returns its walker with the number of lines visited. The preemptor has kept
-    /// the package awake until now.
+    /// Ends the preemptor on `cpu`, and returns its walker with the number of lines visited. The package then
+    /// counts as awake until now, because the preemptor has kept it awake.
     pub fn end_preemption(&mut self, cpu: usize) -> Option<(Walker, u64)> {
         let (walker, visits) = self.actors.remove(cpu, self.now)?;
         self.package_clock.leave(cpu, self.now);

@@ -9,7 +9,7 @@ use corehop_plan::words::words;
 
 use super::spec::{MAX_LEVELS, MAX_WAYS};
 
-/// Bytes of a base page.
+/// The size of a base page, in bytes.
 const PAGE: u64 = 4 << 10;
 
 words! {

@@ -99,7 +99,7 @@ pub struct Spec {
     pub protocol: Protocol,
     /// The mechanism by which a cache finds other copies of a line, such as snooping.
     pub lookup: Lookup,
-    /// Bytes of a line.
+    /// The size of a line, in bytes.
     pub line: u64,
 }
 
@@ -154,9 +154,9 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The machine with one in `every` of its sets. The sets that remain behave as those sets of the full machine
-    /// would, for the lines that map to those sets; lines are renumbered. Returns None if the number of sets is not
-    /// divisible, if a hash chooses the set, or if sets duel.
+    /// The machine with one in `every` of its cache sets. The remaining sets behave as in the full machine, for the
+    /// lines that map to these sets; lines are renumbered. Returns None if the number of sets is not divisible, if
+    /// a hash chooses the set, or if sets duel.
     #[must_use]
     pub fn sampled(&self, every: u32) -> Option<Self> {
         let mut caches = self.caches.clone();

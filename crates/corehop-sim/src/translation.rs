@@ -63,8 +63,8 @@ impl MachineTlbs {
         Ok(Self { ways, walks: 0 })
     }
 
-    /// The time that `cpu` needs to translate an address in page `page`. `huge` selects the page size, `fetch` an
-    /// instruction fetch.
+    /// The time that `cpu` needs to translate an address in page `page`. `huge` selects huge pages, and `fetch`
+    /// selects an instruction fetch.
     pub fn of(&mut self, cpu: usize, page: u32, huge: bool, fetch: bool) -> Picos {
         self.on(cpu, huge, fetch).of(page)
     }

@@ -57,9 +57,9 @@ impl SampleFate {
 pub struct SampleBudget {
     /// The fate of all samples of the files.
     pub total: SampleFate,
-    /// The fates by load and event.
+    /// The fates of samples by load and event.
     pub by_event: Vec<SampleFate>,
-    /// The fates by working-set size; long touches are disturbed more often.
+    /// The fates of samples by working-set size; long touches are disturbed more often.
     pub by_wss: Vec<SampleFate>,
 }
 

@@ -117,7 +117,7 @@ const AFTER_NS: u64 = 100_000_000;
 /// The measured distances of a run's pairs of CPUs, by declared class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Classes {
-    /// The pairs, one entry for each declared class.
+    /// The pairs of CPUs, one entry for each declared class.
     pub pairs: Vec<OfPairs>,
     /// The number of batches around which lines were to be exchanged.
     pub batches: u64,
@@ -125,7 +125,7 @@ pub struct Classes {
     pub batches_without_exchange: u64,
 }
 
-/// The levels of all pairs with one declared class.
+/// The levels of all pairs of CPUs with one declared class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfPairs {
     /// The declared class of a migration between the two CPUs of a pair.

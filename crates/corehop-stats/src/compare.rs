@@ -341,7 +341,7 @@ mod tests {
             prop_assert!(forth.interval.contains(forth.theta));
         }
 
-        /// The test compares with the obvious twin, which sorts all pairs.
+        /// The test compares the quantiles with those of the slow twin, which sorts all pairs.
         #[test]
         fn the_quantiles_of_a_difference_of_laws_are_those_of_all_pairs(
             x in prop::collection::vec((-9_i32..9, 1_i32..9), 1..12),

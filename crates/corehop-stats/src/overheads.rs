@@ -15,7 +15,7 @@ pub use self::OverheadSummaries as Summary;
 /// The quantiles of one overhead, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OverheadSummary {
-    /// The column of the overhead in the table.
+    /// The column of the overhead in SchedCAT's tables.
     pub column: &'static str,
     /// The name of the overhead for people, with the CPUs of an interrupt.
     pub what: String,
@@ -182,7 +182,7 @@ pub fn csv(overheads: &[OverheadSummary], most: Option<u32>) -> String {
 }
 
 /// Returns the time for this number of tasks; if only larger numbers were measured, the time for the
-/// smallest of them.
+/// smallest measured number.
 fn value(overheads: &[OverheadSummary], column: &str, tasks: u32) -> f64 {
     let own = || overheads.iter().filter(|it| it.column == column);
     let best = own().any(|it| it.vantage == Vantage::Kernel);

@@ -76,9 +76,10 @@ impl ThreadPairWindow {
     }
 }
 
-/// Returns the ratio of run times, near over far, if two threads were moved from their present placing `far`
-/// ([`Placing::Separate`], or [`Placing::Shared`] with a CPU each) to `near`: below a common cache, or onto one CPU.
-/// Returns `None` if there is no evidence for a number or a bound, and for threads that already share a CPU.
+/// Returns the ratio of run times, near over far, for two threads that would move from their present placing `far` to
+/// the placing `near`. The placing `far` is [`Placing::Separate`], or [`Placing::Shared`] with a CPU each; the placing
+/// `near` is below a common cache, or on one CPU. Returns `None` if there is no evidence for a number or a bound, and
+/// for threads that already share a CPU.
 ///
 /// The function prefers counts with the law fitted on this machine, then counts with the line times, and then the
 /// equation of another machine. Without counts, the function uses sampled hand-overs with the line times, which give

@@ -102,9 +102,9 @@ mod tests {
     use crate::example::guest;
     use corehop_plan::units::Cpu;
 
-    /// Returns a look every 100 ms at a pair that is near (45 ns) where the letter is `n` and far (210 ns)
-    /// where it is `f`; a little different each time. A dot in `course` stands for an exchange at which the
-    /// threads did not meet.
+    /// Returns the exchanges of a pair of CPUs, one every 100 ms: 45 ns or slightly more where the letter
+    /// in `course` is `n`, and 210 ns or slightly more where the letter is `f`. A dot in `course` stands
+    /// for an exchange at which the threads did not meet.
     fn pair(from: u32, to: u32, course: &str) -> ExchangeSeries {
         let look = |(at, letter): (usize, char)| {
             let jitter = (at % 7) as f64 * 0.4;

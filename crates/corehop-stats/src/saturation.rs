@@ -113,7 +113,7 @@ pub enum SaturationLength {
 /// the saturation are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saturation {
-    /// The cell with the longest length.
+    /// The cell with the longest preemption length.
     pub cell: CellKey,
     /// The number of preemption lengths that were measured.
     pub lengths: usize,

@@ -46,7 +46,7 @@ fn cost(switch: &mut Switch) -> Option<u64> {
     median(&mut costs)
 }
 
-/// The middle value, or the mean of the two middle values.
+/// The middle of the costs, or the mean of the two middle costs.
 fn median(costs: &mut [u64]) -> Option<u64> {
     costs.sort_unstable();
     let (low, high) = (costs.get(costs.len().checked_sub(1)? / 2)?, costs.get(costs.len() / 2)?);

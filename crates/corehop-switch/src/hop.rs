@@ -115,8 +115,8 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// In case of an error nothing has run: the architecture, a shadow stack, a panic in progress or a lack of memory
-    /// prevents hops.
+    /// Returns [`HopRefused`], before anything has run, if the architecture, a shadow stack, a panic in progress or a
+    /// lack of memory prevents hops.
     ///
     /// # Safety
     ///

@@ -108,7 +108,7 @@ impl SlotClaim {
 /// The state of a disputed call.
 #[derive(Clone, Copy, Debug)]
 enum RecallState {
-    /// The caller wants the call back. The dispute is not decided yet.
+    /// The caller wants the call back. The dispute about the call is not decided yet.
     Wanted = 1,
     /// The caller has taken the call back.
     TakenBack = 2,

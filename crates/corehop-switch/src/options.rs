@@ -7,7 +7,7 @@ use crate::leash::Leash;
 use crate::mechanism::Mechanism;
 use crate::policy::{CoreSet, Flags};
 
-/// The wishes for a switch.
+/// The requested properties of a switch.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The cores to switch to, at most 64. If the set is empty, the switch uses the last usable core on which
@@ -48,7 +48,7 @@ pub enum Fallback {
     Core {
         /// The number of the core.
         core: usize,
-        /// The operating system's answer.
+        /// The operating system's error for the core.
         error: io::Error,
     },
     /// More than 64 OS cores were named, so this core and all cores with higher numbers are not used.

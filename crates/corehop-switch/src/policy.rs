@@ -12,7 +12,7 @@
 use core::fmt;
 use core::ops::BitOr;
 
-/// The limit for core numbers.
+/// The smallest core number that a [`CoreSet`] cannot hold.
 pub const MOST_CORES: usize = 1024;
 
 const WORDS: usize = MOST_CORES / 64;
@@ -120,7 +120,7 @@ impl fmt::Debug for CoreSet {
     }
 }
 
-/// The settings of a switch's policy. The bits are part of the C interface.
+/// The settings of a switch's policy. The bits of the flags are part of the C interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub struct Flags(u32);
 
@@ -141,7 +141,7 @@ impl Flags {
         (bits < 16).then_some(Self(bits))
     }
 
-    /// Returns whether all of `other` are set.
+    /// Returns whether all settings of `other` are set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }

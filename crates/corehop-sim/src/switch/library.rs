@@ -22,14 +22,14 @@ use super::paths::{CALL, PATHS};
 use super::{ONE_BY_ONE, SHARED, instruction, time, visit};
 
 /// The number of instructions around a line exchange: writing the request, finding the request by polling, and
-/// executing it. Assumed.
+/// executing the request (assumed).
 const HAND_OFF: u64 = 60;
-/// The number of instructions that V5 needs to account for the benefit of polling. Assumed.
+/// The number of instructions that V5 needs to account for the benefit of polling (assumed).
 const ACCOUNT: u64 = 20;
-/// The number of kernel instructions around the wake-up of a core: the futex, the interrupt, the scheduler.
-/// Assumed.
+/// The number of kernel instructions around the wake-up of a core: the futex, the interrupt, the scheduler
+/// (assumed).
 const WAKE: u64 = 6_000;
-/// The number of instructions of the migration thread, which V1 runs on the core that the thread leaves. Assumed.
+/// The number of instructions of the migration thread, which V1 runs on the core that the thread leaves (assumed).
 const MIGRATE: u64 = 3_000;
 /// The number of line exchanges of which the last counts.
 const ROUNDS: u32 = 8;

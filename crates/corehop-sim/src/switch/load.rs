@@ -62,7 +62,7 @@ pub enum OffLoadArm {
     Policy(Flags),
 }
 
-/// The outcome of one arm.
+/// The outcome of one arm of an off-load simulation.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OffLoaded {
     /// The number of calls per second, summed over all threads.

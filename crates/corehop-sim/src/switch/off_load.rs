@@ -126,7 +126,7 @@ struct OffLoadMachine<'a> {
     times: Vec<f64>,
 }
 
-/// Runs one arm of a load.
+/// Simulates one arm of an off-load workload.
 ///
 /// # Errors
 /// Returns [`MachineError::NotPossible`] if there are no threads, application cores or OS cores, or the time is too short for

@@ -49,16 +49,16 @@ pub(super) const PATHS: [KernelPath; 9] = [
     KernelPath { instructions: 84, lines: 4 },
 ];
 
-/// The number of consecutive code lines before a jump to other code. The number is assumed. The code of all paths
-/// is also assumed to be in one stretch of text of its own, because a kernel links the scheduler and its entry
-/// points next to each other.
+/// The number of consecutive code lines before a jump to other code. The number of consecutive lines is assumed.
+/// The code of all paths is also assumed to be in one stretch of text of its own, because a kernel links the
+/// scheduler and its entry points next to each other.
 pub(super) const RUN: u32 = 4;
-/// The number of lines of a kernel stack that a switch uses, including the thread's state at its end. Assumed.
+/// The number of lines of a kernel stack that a switch uses, including the thread's state at its end (assumed).
 pub(super) const STACK: u32 = 24;
 /// The alignment of stacks in lines: 16 KiB, as on Alpha.
 pub(super) const STACK_ALIGNMENT: u64 = 256;
-/// The number of code lines executed before the next line of a stack is used. Assumed.
+/// The number of code lines executed before the next line of a stack is used (assumed).
 pub(super) const CODE_PER_STACK_LINE: u32 = 3;
 /// The number of lines that the source core writes and the target core needs: run queues, locks, flags, the
-/// thread's state. Assumed.
+/// thread's state (assumed).
 pub(super) const HANDED_OVER: u64 = 8;

@@ -9,7 +9,7 @@ use corehop_plan::platform::Fact;
 use corehop_plan::platform::observed::Exchange;
 use corehop_plan::samples::SwitchBatch;
 
-/// One timed call of each mechanism in each layout.
+/// Returns one timed call of each mechanism in each layout.
 fn rows(platform: &Platform, seed: u64, layouts: u32) -> Vec<SwitchBatch> {
     let experiment = CoreSwitch::one_call(
         SwitchMechanism::ALL.iter().copied().filter(|it| !it.is_live_only()).collect(),

@@ -231,8 +231,8 @@ impl Campaign {
         }
     }
 
-    /// Returns whether invalid samples of this replicate are repeated in the same replicate, which applies
-    /// to the last replicate of a count.
+    /// Returns whether invalid samples of this replicate are repeated in the same replicate, as in the
+    /// last replicate if the goal is a count.
     fn stays(&self, replicate: u32) -> bool {
         self.goal == Goal::Count && self.pace >= 1.0 && replicate + 1 >= self.replicates
     }

@@ -7,7 +7,7 @@ use crate::cpmd::{DelayModel, NotAModel};
 use corehop_plan::bounds;
 use corehop_plan::platform::{Platform, PlatformError};
 
-/// The version of the file format.
+/// The version of the format of files of host costs.
 const HOST_COSTS_SCHEMA: &str = "corehop-host-costs-1";
 
 /// The identity of a host, by which corehop recognises its costs.

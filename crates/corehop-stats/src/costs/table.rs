@@ -141,7 +141,7 @@ impl CostTable {
     }
 }
 
-/// The known columns: those of `corehop report --table csv`, and further columns of the studies' tables.
+/// The known columns: the columns of `corehop report --table csv`, and further columns of the studies' tables.
 const KNOWN: [&str; 13] = [
     "platform",
     "memory_architecture",

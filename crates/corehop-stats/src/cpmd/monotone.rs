@@ -28,13 +28,13 @@ pub(super) fn pools(values: &[f64], weights: &[f64]) -> Vec<Range<usize>> {
 /// The position of a place relative to a list of ascending places.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum GridPosition {
-    /// The place is before the first of the list.
+    /// The place is before the first place of the list.
     Before,
     /// The place equals this place of the list.
     At(usize),
-    /// The place is between this place and the next, at this share of the distance.
+    /// The place is between this place and the next place of the list, at this share of the distance.
     Between(usize, f64),
-    /// The place is beyond the last of the list.
+    /// The place is beyond the last place of the list.
     Beyond,
 }
 

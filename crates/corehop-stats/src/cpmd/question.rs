@@ -381,8 +381,9 @@ fn refusal(series: &DelaySeries, asked: &DelayQuery) -> NoAnswer {
 }
 
 /// Returns the most expensive of series that differ only in a neighbour's measured class or in the size of the
-/// preemptor: it bounds the others, and nobody can predict the class of the machine or the preemptor. Sizes that
-/// some of the series lack are left out. Returns `None` if the series differ in further fields.
+/// preemptor. The most expensive series bounds the others, because nobody can predict the class of the machine or
+/// the preemptor. Sizes that some of the series lack are left out. Returns `None` if the series differ in further
+/// fields.
 fn dearest_of_others<'a>(all: &[&'a FittedSeries]) -> Option<&'a FittedSeries> {
     let sizes =
         all.iter().all(|it| it.series.key.polluter.as_deref().and_then(walked_bytes).is_some());

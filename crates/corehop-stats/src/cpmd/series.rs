@@ -127,7 +127,7 @@ pub struct DelaySeries {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueOrigin {
-    /// The value is of a size that was measured.
+    /// The value belongs to a measured size.
     Measured,
     /// The size is between two measured sizes.
     Between {

@@ -54,9 +54,9 @@ pub struct ExchangeLevels {
 pub struct ExchangeLevel {
     /// The median exchange time of the level in ns.
     pub median_ns: f64,
-    /// The 5 % quantile, in ns.
+    /// The 5 % quantile of the level's exchange times, in ns.
     pub low_ns: f64,
-    /// The 95 % quantile, in ns.
+    /// The 95 % quantile of the level's exchange times, in ns.
     pub high_ns: f64,
     /// The number of exchanges at this level.
     pub exchanges: usize,
@@ -101,8 +101,8 @@ pub enum BatchClass {
 }
 
 impl ExchangeLevels {
-    /// Returns the levels of all exchanges of a run, in ns and in the order of measurement. The order
-    /// affects only the certainty.
+    /// Returns the levels of all exchanges of a run, in ns and in the order of measurement. The order of
+    /// the exchanges affects only the certainty of the number of levels.
     ///
     /// Values that are not finite or not positive are ignored. The result has no level if there are no
     /// values, and one level if there are fewer than eight values.

@@ -61,7 +61,7 @@ const CELL: f64 = 0.01;
 const COMPANY: usize = 10;
 /// The smallest share of values with company at which cells without company are left out.
 const CROWD: f64 = 0.9;
-/// The ratio by which values are thinner between two levels than in the thinner level.
+/// The factor by which values between two levels must be thinner than in the thinner level.
 const THINNER: f64 = 3.0;
 /// The number of values at which the correction doubles a spread; with more values, the correction
 /// is smaller.

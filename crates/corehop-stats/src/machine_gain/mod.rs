@@ -61,7 +61,7 @@ pub struct MachineGain {
     pub simulated: bool,
     /// The day of the first run.
     pub date: String,
-    /// The placing whose run time is the numerator.
+    /// The placing whose run time is the numerator of the ratio.
     pub near: Placing,
     /// The placing whose run time is the denominator of the ratio.
     pub far: Placing,

@@ -57,7 +57,7 @@ pub struct Inputs {
     pub near_line_ns: Option<f64>,
     /// The time of a round in the far placement of the control run with private data, in nanoseconds.
     pub alone_ns: Option<f64>,
-    /// The share of the data that fits into caches in the far placement but not in the near one.
+    /// The share of the data that fits into caches in the far placement but not in the near placement.
     pub crowded: Option<f64>,
 }
 

@@ -9,7 +9,7 @@ use corehop_plan::bounds;
 use corehop_plan::platform::{Platform, PlatformError};
 use corehop_plan::workload::gang::Placing;
 
-/// The version of the file format.
+/// The version of the format of gain files.
 pub const GAIN_SCHEMA: &str = "corehop-gain-1";
 
 /// The reason why a text does not contain the gains of a machine.

@@ -23,8 +23,8 @@ fn ends(interval: Option<Interval>, low: f64, high: f64) -> bool {
 }
 
 /// The interval of a median of n values, between the ranks d and n + 1 - d, has a coverage of 1 - 2 P(fewer than d of
-/// n). The coverage for six values is 0.96875 with rank 1 and 0.78125 with rank 2, so a tenth of the coverage is to be
-/// given up, which is 0.357 of a rank by the formula of Hettmansperger and Sheather.
+/// n). The coverage for six values is 0.96875 with rank 1 and 0.78125 with rank 2. A 95 % interval gives up a tenth of
+/// the difference between these coverages, which is 0.357 of a rank by the formula of Hettmansperger and Sheather.
 #[test]
 fn the_interval_of_a_median_lies_between_ranks() {
     for (values, low, high) in [

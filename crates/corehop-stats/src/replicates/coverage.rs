@@ -148,8 +148,8 @@ fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
 }
 
 /// The median of a distribution with two values is one of the two values, which is an end of the support,
-/// so no interval contains the median in exactly 95 % of the experiments. The observed coverage is 97 %
-/// or more.
+/// so no interval contains the median in exactly 95 % of the experiments. The observed coverage of the
+/// intervals is 97 % or more.
 #[test]
 fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
     let of: Of = |cell| {
@@ -165,8 +165,8 @@ fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
 
 /// The true value is the median over the run, because the phase is random. A slow drift spreads
 /// replicates more evenly than chance would, so intervals contain the true value too often. The observed
-/// coverage is 94.2 to 97.2 % at an amplitude of 0.3 and 98 to 100 % at 1, where half of the runs of
-/// twelve replicates have no interval.
+/// coverage of the intervals is 94.2 to 97.2 % at an amplitude of 0.3 and 98 to 100 % at 1, where half of
+/// the runs of twelve replicates have no interval.
 #[test]
 fn a_slow_drift_makes_intervals_wide_and_not_wrong() {
     for (amplitude, least) in [(0.3, 0.93), (1.0, 0.97)] {

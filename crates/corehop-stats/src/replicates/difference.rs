@@ -85,8 +85,8 @@ pub fn median_difference(
     })
 }
 
-/// Returns the interval of the difference of the medians at confidence `1 - alpha`; if the replicates do not support
-/// this confidence, at the highest confidence that they support, which the interval states.
+/// Returns the interval of the difference of the medians at confidence `1 - alpha`. If the replicates do not support
+/// this confidence, the function uses the highest confidence that the replicates support, which the interval states.
 ///
 /// # Errors
 /// Returns [`BadInput`] for an invalid `alpha`, or a side without samples. The inner error of the result is the reason

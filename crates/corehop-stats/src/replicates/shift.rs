@@ -29,8 +29,8 @@ pub struct BeyondShift {
     pub below: f64,
 }
 
-/// Returns the evidence about `y` against `x`, whose replicate medians are `moved` individually, so that a margin that
-/// is a share of `x` adds no error of its own, or `None` for fewer than six replicates on a side.
+/// Returns the evidence about `y` against `x`, or `None` for fewer than six replicates on a side. The replicate medians
+/// of `x` are `moved` individually, so that a margin that is a share of `x` adds no error of its own.
 ///
 /// # Errors
 /// Returns [`BadInput`] for a side without samples, or a moved value that is not a number.

@@ -131,7 +131,7 @@ pub struct TaskRuns {
 /// The results of the task sets of all files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskReport {
-    /// The courses of jobs, by scheduler and load.
+    /// The numbers of jobs by outcome, for each scheduler and load.
     pub courses: Vec<JobCounts>,
     /// The results of each scheduler under each load.
     pub schedulers: Vec<SchedulerSummary>,

@@ -17,7 +17,7 @@ use corehop_plan::samples::JobOutcome;
 use corehop_plan::workload::Event;
 use corehop_plan::workload::scheduler::Scheduler;
 
-/// The numbers of jobs by their course.
+/// The numbers of jobs by outcome.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobCounts {
     /// The machine, the scheduler and the load of the jobs that were counted.
@@ -25,7 +25,7 @@ pub struct JobCounts {
     pub under: Under,
     /// The number of all jobs that the runs released.
     pub jobs: u64,
-    /// The number of jobs with each course.
+    /// The number of jobs with each outcome.
     pub courses: BTreeMap<JobOutcome, u64>,
 }
 

@@ -32,7 +32,7 @@ const FIRST: ObservationClaim = ObservationClaim {
            the small one is not.",
 };
 
-/// Tests observation 1, on predictability and cache size.
+/// Tests observation 1 of Bastoni et al., on predictability and cache size.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
@@ -60,8 +60,9 @@ pub fn bastoni_1(
     Ok(FIRST.judge(comparisons, &missing))
 }
 
-/// Returns for every kind of loaded cell the cell with the largest working set up to a quarter of the
-/// L2 cache, and the cell with the smallest working set of at least the cache's size, if both exist.
+/// Returns two cells for every kind of loaded cell, if both exist: the cell with the largest working
+/// set up to a quarter of the L2 cache, and the cell with the smallest working set of at least the L2
+/// cache's size.
 fn small_and_large<'a, 'b>(
     cells: &[&'b CellView<'a>],
     l2: u64,
@@ -148,7 +149,7 @@ const SECOND: ObservationClaim = ObservationClaim {
            differ by more.",
 };
 
-/// Tests observation 2, on preemption against migration under load.
+/// Tests observation 2 of Bastoni et al., on preemption against migration under load.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
@@ -226,7 +227,8 @@ fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result
     Ok(shown && difference.estimate > 0.0)
 }
 
-/// Tests the first half of observation 3, on preemption against migration in an idle system.
+/// Tests the first half of observation 3 of Bastoni et al., on preemption against migration in an idle
+/// system.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
@@ -282,7 +284,8 @@ const THIRD_B: ObservationClaim = ObservationClaim {
            the smaller (or 5 % of the warm touch). It contradicts if they differ by more.",
 };
 
-/// Tests the second half of observation 3, on L3 against memory migration in an idle system.
+/// Tests the second half of observation 3 of Bastoni et al., on L3 against memory migration in an idle
+/// system.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
@@ -322,7 +325,7 @@ const FOURTH: ObservationClaim = ObservationClaim {
            replicate.",
 };
 
-/// Tests observation 4, on delay and preemption length.
+/// Tests observation 4 of Bastoni et al., on delay and preemption length.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
@@ -407,8 +410,8 @@ const FIFTH: ObservationClaim = ObservationClaim {
            equally many), the mean and the median delay of each class and size differ by at most half.",
 };
 
-/// Tests observation 5, on delay and task-set size. The synthetic method imposes every preemption and
-/// migration, so it cannot show the effect of a task set's size.
+/// Tests observation 5 of Bastoni et al., on delay and task-set size. The synthetic method imposes
+/// every preemption and migration, so it cannot show the effect of a task set's size.
 ///
 /// The caller passes the comparisons of [`crate::tasks`].
 pub fn bastoni_5(comparisons: Vec<Comparison>) -> ClaimVerdict {

@@ -27,8 +27,8 @@ use corehop_plan::platform::{MemoryArchitecture, Platform};
 use corehop_plan::units::three_digits;
 use corehop_plan::workload::{Absence, Event};
 
-/// The largest difference of two comparable costs, as a share of the smaller cost. The printed tables call
-/// costs comparable that differ by up to 46 %.
+/// The largest difference of two comparable costs, as a share of the smaller cost. The printed tables of the
+/// studies call costs comparable that differ by up to 46 %.
 pub const COMPARABLE: f64 = 0.5;
 
 /// The share of the warm touch below which a delay counts as zero.
@@ -174,7 +174,7 @@ pub struct Comparison {
     /// The reason why there is no interval, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_none: Option<String>,
-    /// The largest difference that counts as none, in `unit`.
+    /// The largest difference that counts as no difference, in `unit`.
     pub margin: f64,
     /// The unit of the numbers of the comparison, which is `ns`, or `1` for ratios and probabilities.
     pub unit: &'static str,

@@ -21,7 +21,7 @@ const FIRST: ObservationClaim = ObservationClaim {
            it is above it. The protocol cannot be asked for; the costs can.",
 };
 
-/// Tests observation 1, on memory migrations in NUMA systems.
+/// Tests observation 1 of Wächtler, on memory migrations in NUMA systems.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
@@ -92,7 +92,7 @@ const SECOND: ObservationClaim = ObservationClaim {
 /// The share of the warm touch below which a gain counts as none.
 const GAIN: f64 = 0.01;
 
-/// Tests observation 2, on migrations that gain.
+/// Tests observation 2 of Wächtler, on migrations that gain.
 ///
 /// # Errors
 /// Returns [`BadInput`] for invalid cells or an invalid `alpha`.
