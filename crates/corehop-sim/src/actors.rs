@@ -124,7 +124,7 @@ impl Actors {
         self.order();
     }
 
-    /// Sorts the actors that do not wait by their next times.
+    /// Sorts the actors that do not wait by the times of their next visits.
     fn order(&mut self) {
         let awake = self.all.iter().enumerate().filter(|(_, actor)| !actor.waits);
         self.turns = EventQueue::of(awake.map(|(place, actor)| (actor.at, place)));

@@ -84,7 +84,7 @@ impl PrefetchEngine {
         }
     }
 
-    /// The trackers, the last used one first.
+    /// The trackers, the last used tracker first.
     fn by_use(&self) -> impl Iterator<Item = (u32, Tracker)> {
         let count = self.known.len();
         let places = (self.newest..count).chain(0..self.newest.min(count));

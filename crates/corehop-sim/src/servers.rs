@@ -27,9 +27,9 @@ const DISTANCES: [Distance; 5] =
 struct ServerKind {
     service: Picos,
     drift: Option<Drifting>,
-    /// The instance that each CPU uses.
+    /// The server instance that each CPU uses.
     of_cpu: Vec<Option<usize>>,
-    /// The instance that belongs to each node.
+    /// The server instance that belongs to each node.
     of_node: Vec<Option<usize>>,
     side: Side,
     /// The index of this kind's first instance in the list of all servers' instances.

@@ -55,7 +55,7 @@ pub(super) struct VisitTiming {
 /// The state that the times of one CPU's visits with the same walk parameters depend on.
 pub(super) struct VisitParameters<'a> {
     lookup: Lookup<'a>,
-    /// The account of TLB look-ups, if one look-up represents several.
+    /// The account of TLB look-ups, if one look-up represents several look-ups.
     ledger: Option<StayLedger<'a>>,
     /// See [`WalkParameters::any_page`].
     any_page: Option<Picos>,

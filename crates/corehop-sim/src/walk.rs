@@ -478,7 +478,7 @@ struct Spotted {
     place: Option<(usize, u32, u32)>,
     /// Whether no other cache has the line.
     alone: bool,
-    /// Whether the copy there is newer than memory.
+    /// Whether the copy that was found is newer than memory.
     dirty: bool,
     /// The number of caches asked during the search.
     asked: u8,

@@ -192,7 +192,8 @@ const MOST: f64 = 1.5;
 const LEVEL: f64 = 1.2;
 /// The penalty for a point on no level.
 const ON_NONE: f64 = 1.0;
-/// The smallest ratio of two levels; no cache is less than this factor slower than the next inner cache.
+/// The smallest ratio of two levels, because each cache is slower than the next inner cache by at least
+/// this factor.
 const DISTINCT: f64 = 1.3;
 
 /// Finds the plateaus of a curve by dynamic programming over their ends.

@@ -128,7 +128,7 @@ pub struct Balance {
     pub warm_line_ns: f64,
     /// The place from which the lines come after the event.
     pub from: String,
-    /// The access time of a line from that place, in nanoseconds.
+    /// The access time of a line from the place `from`, in nanoseconds.
     pub from_ns: f64,
     /// The median delay that was measured, in microseconds.
     pub measured_us: f64,

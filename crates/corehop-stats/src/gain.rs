@@ -83,7 +83,7 @@ pub enum GainModel {
     Saturating {
         /// The gain of a program that only waits for misses.
         most: f64,
-        /// The product of SMR and MPmI at which half of that gain is reached.
+        /// The product of SMR and MPmI at which half of the gain `most` is reached.
         half: f64,
     },
 }
@@ -266,7 +266,8 @@ pub fn leaving_one_out(
     Some(judgement)
 }
 
-/// Returns the form with the fewest wrong rows, and its quality; among equal forms, the form with the smaller error.
+/// Returns the form with the fewest wrongly predicted rows, and its quality; among forms with equally many wrong rows,
+/// the form with the smaller error.
 pub fn best(rows: &[SharedCacheObservation], threshold: f64) -> Option<(Form, Judgement)> {
     let judged =
         Form::ALL.iter().filter_map(|&form| Some((form, leaving_one_out(form, rows, threshold)?)));

@@ -51,7 +51,7 @@ pub struct SharingSummary {
     pub program: String,
     /// The size of the program's data.
     pub items: u64,
-    /// The other parameters of the program.
+    /// The parameters of the program, apart from the size of its data.
     pub parameters: String,
     /// The way in which the threads share their data.
     pub sharing: Sharing,

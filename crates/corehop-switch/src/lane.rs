@@ -224,7 +224,7 @@ impl CallSlot<'_> {
     /// Takes the call back; for the caller. Returns false if the partner has the call or will have it, so that its
     /// result will come.
     ///
-    /// `barrier` orders the steps of a partner that claims lightly, and returns false if that failed.
+    /// `barrier` orders the steps of a partner that claims lightly, and returns false if the ordering failed.
     pub(crate) fn take_back(self, barrier: impl FnOnce() -> bool) -> bool {
         self.decide(RecallState::Wanted)
             && (planted(ProtocolFault::TakesBackWithoutOrder) || barrier())

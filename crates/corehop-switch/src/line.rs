@@ -75,7 +75,7 @@ impl PartnerStart {
     }
 }
 
-/// The setup data of a partner, which its thread borrows until it ends.
+/// The setup data of a partner, which the partner's thread borrows until the thread ends.
 #[derive(Debug)]
 struct PartnerSetup {
     core: usize,

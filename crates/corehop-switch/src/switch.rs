@@ -550,7 +550,7 @@ fn slot(number: u64) -> usize {
 }
 
 /// Returns the thread to its core and restores its allowed cores, however the call ends. Restoring only the mask
-/// would leave the thread on the other core, and later calls would find it already there.
+/// would leave the thread on the other core, and later calls would find the thread already there.
 struct Return {
     core: usize,
     cores: CoreSet,

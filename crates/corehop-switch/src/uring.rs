@@ -238,7 +238,7 @@ impl UringQueues {
 /// Wakes one thread and sleeps, in a single system call.
 pub(crate) struct Exchanger {
     ring: UringQueues,
-    /// Whether a wait that timed out is still in the kernel; the next wait on that word reuses it.
+    /// Whether a wait that timed out is still in the kernel; the next wait on the same word reuses the pending wait.
     armed: bool,
 }
 

@@ -69,7 +69,7 @@ struct SwitchCore {
     wake_up: Picos,
     /// The time of a first-level hit, for data and for code, which is already part of an instruction's time.
     hit: [Picos; 2],
-    /// The stack of the thread that runs here while the caller does not.
+    /// The stack of the thread that runs on this core while the caller does not.
     other: LineNumber,
 }
 

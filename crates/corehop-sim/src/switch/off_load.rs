@@ -270,7 +270,7 @@ impl<'a> OffLoadMachine<'a> {
         }
     }
 
-    /// Accounts for a core's activity that the end of the time cuts short.
+    /// Accounts for a core's activity that the end of the simulated time cuts short.
     fn cut(&mut self, core: usize) {
         let end = self.end();
         let it = &mut self.cores[core];

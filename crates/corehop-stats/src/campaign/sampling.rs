@@ -27,7 +27,8 @@ pub enum Goal {
     Time,
 }
 
-/// The largest number of jobs in a block, which take some minutes between two decisions.
+/// The largest number of jobs in a block; such a block takes some minutes, and the campaign decides only
+/// between blocks.
 const MOST_PER_BLOCK: u32 = 20_000;
 
 /// The number of samples of a cell after which its precision is judged for the first time.

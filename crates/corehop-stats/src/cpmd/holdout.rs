@@ -67,8 +67,8 @@ fn reach(predicted: f64, error: f64) -> (f64, Option<f64>) {
 }
 
 /// Returns the errors of each method on the means of all points that it can predict, and the method that predicts
-/// between measured sizes. The fitted model predicts each size between two others after a fit without that size; the
-/// computed methods are not fitted to any point.
+/// between measured sizes. The fitted model predicts each size between two other sizes after a fit without that size;
+/// the computed methods are not fitted to any point.
 pub(super) fn errors(
     series: &DelaySeries,
     caches: &[u64],

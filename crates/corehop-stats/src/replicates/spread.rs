@@ -32,7 +32,7 @@ pub struct Spread {
     /// correlation of the one-way model with random effects and unequal sizes (Donner, International
     /// Statistical Review 54, 1986). The field is `None` for a single replicate, if no replicate has
     /// two samples, or if all samples are equal. The share uses second-order moments, so a few
-    /// outliers determine it.
+    /// outliers can determine the share.
     pub share_between: Option<f64>,
 }
 

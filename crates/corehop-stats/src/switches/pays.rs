@@ -39,7 +39,7 @@ pub enum Pays {
     Never {
         /// The caller's part of a switch, in nanoseconds.
         part_ns: f64,
-        /// The number of replicates behind the statement.
+        /// The number of replicates behind `part_ns`.
         replicates: usize,
     },
     /// The interval of the deciding difference includes both signs, or there is no interval.

@@ -10,7 +10,8 @@ use corehop_plan::workload::Absence;
 const EVENTS: [Event; 4] =
     [Event::Preemption, Event::L2Migration, Event::L3Migration, Event::MemoryMigration];
 
-/// Mean and standard deviation under load in microseconds, from Table 3 of Bastoni et al.
+/// The mean and the standard deviation of delays under load, in microseconds, from Table 3 of
+/// Bastoni et al.
 const LOADED: [(u64, [(f64, f64); 4]); 8] = [
     (4, [(5.24, 2.31), (5.37, 2.36), (5.66, 2.07), (5.77, 2.08)]),
     (16, [(17.02, 8.04), (17.05, 7.77), (18.58, 7.00), (18.78, 7.18)]),
@@ -22,7 +23,8 @@ const LOADED: [(u64, [(f64, f64); 4]); 8] = [
     (8192, [(212.90, 4793.77), (374.45, 5230.35), (436.19, 5153.05), (282.28, 5797.23)]),
 ];
 
-/// Mean and standard deviation in an idle system in microseconds, from Table 4 of Bastoni et al.
+/// The mean and the standard deviation of delays in an idle system, in microseconds, from Table 4
+/// of Bastoni et al.
 const IDLE: [(u64, [(f64, f64); 4]); 8] = [
     (4, [(0.13, 0.06), (2.91, 0.18), (3.98, 0.06), (3.48, 0.12)]),
     (16, [(0.17, 0.09), (10.19, 0.72), (15.17, 0.10), (12.62, 0.24)]),
@@ -188,8 +190,8 @@ fn a_memory_migration_ten_times_as_dear_contradicts_the_second_half_of_the_third
     assert!(verdict.evidence.contains("cannot be measured here"), "{}", verdict.evidence);
 }
 
-/// Makes cells of 64 KiB under load: 50 us if the absence lasted at least 10 ms, and less before,
-/// except for memory migrations (Bastoni et al., Fig. 3).
+/// Makes cells of 64 KiB under load: delays of 50 us if the absence lasted at least 10 ms, and
+/// shorter delays after shorter absences, except for memory migrations (Bastoni et al., Fig. 3).
 fn by_length(n: usize, related: impl Fn(Event) -> bool) -> Vec<Cell> {
     let mut draw = ResampleSource::new(9);
     let mut cells: Vec<Cell> = EVENTS
