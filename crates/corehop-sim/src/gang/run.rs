@@ -125,8 +125,7 @@ impl GangSimulation {
     /// Adds a gang with its own random stream.
     ///
     /// # Errors
-    /// Returns [`MachineError`] if the gang's data does not fit into memory, or the platform does not state a CPU's
-    /// clock.
+    /// Returns [`MachineError`] if the gang's data does not fit into memory, or a CPU's clock is not stated.
     pub(super) fn add(
         &mut self,
         recipe: &Recipe,
