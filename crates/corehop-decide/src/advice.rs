@@ -185,8 +185,8 @@ pub struct Extra {
 /// Returns the advice that `model` supports.
 ///
 /// # Errors
-/// [`NoAnswer::Several`] if several series match, or another error if `wanted` is unclear. Missing measurements are
-/// no error, but are listed in [`Advice::silent`].
+/// Returns [`NoAnswer::Several`] if several series match, or another error if `wanted` is unclear. Missing measurements
+/// are no error, but are listed in [`Advice::silent`].
 pub fn advise(model: &DelayModel, wanted: &AdviceQuery) -> Result<Advice, NoAnswer> {
     let mut loads: Vec<&str> = Vec::new();
     for curve in &model.curves {

@@ -449,7 +449,7 @@ impl ResultComparison {
 /// Compares `b` with `a`. Two equal results show a slower or faster quantity with probability `alpha` at most.
 ///
 /// # Errors
-/// [`BadInput`] if `alpha` is not a probability.
+/// Returns [`BadInput`] if `alpha` is not a probability.
 pub fn compare(
     a: &Quantities,
     b: &Quantities,

@@ -50,7 +50,7 @@ pub struct HyperfineCommand {
 /// Parses an export; returns its commands in their order.
 ///
 /// # Errors
-/// [`HyperfineError`], which names the result, the value, and what is expected.
+/// Returns [`HyperfineError`], which names the result, the value, and what is expected.
 pub fn parse(text: &str) -> Result<Vec<HyperfineCommand>, HyperfineError> {
     let tree: Value = serde_json::from_str(text)?;
     let results = tree["results"].as_array().filter(|list| !list.is_empty());

@@ -290,7 +290,7 @@ impl RunComparison {
     /// matter.
     ///
     /// # Errors
-    /// [`BadInput`] for a margin that is not a number.
+    /// Returns [`BadInput`] for a margin that is not a number.
     pub fn judged(
         &self,
         fail_on: &[FailOn],
@@ -357,7 +357,7 @@ pub struct JudgedArm {
 /// at confidence `1 - alpha`. A recording without arms gives an empty comparison.
 ///
 /// # Errors
-/// [`BadInput`] if `alpha` is not a probability.
+/// Returns [`BadInput`] if `alpha` is not a probability.
 pub fn arms(runs: &[RunFigures], alpha: f64) -> Result<RunComparison, BadInput> {
     let changed: BTreeSet<&str> =
         runs.iter().filter(|run| !run.is_unchanged()).map(|run| run.arm.as_str()).collect();
@@ -443,7 +443,7 @@ fn paired(
 /// Compares the runs of two recordings, arm by arm; each interval holds at confidence `1 - alpha`.
 ///
 /// # Errors
-/// [`BadInput`] if `alpha` is not a probability.
+/// Returns [`BadInput`] if `alpha` is not a probability.
 pub fn recordings(
     [a, b]: [&[RunFigures]; 2],
     [name_a, name_b]: [&str; 2],

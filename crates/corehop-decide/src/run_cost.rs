@@ -217,7 +217,7 @@ pub fn event(platform: &Platform, absence: &Absence) -> Event {
 /// Returns the cost of a run's absences.
 ///
 /// # Errors
-/// An error if the requested costs are not in their source.
+/// Returns an error if the requested costs are not in their source.
 pub fn run_cost(
     recording: &Recording,
     prices: Option<&Prices<'_>>,
@@ -237,7 +237,7 @@ pub fn run_cost(
 /// rows of the threads, which count brief preemptions, are missing.
 ///
 /// # Errors
-/// An error if the requested costs are not in their source.
+/// Returns an error if the requested costs are not in their source.
 pub fn refills(
     recording: &Recording,
     prices: &Prices<'_>,

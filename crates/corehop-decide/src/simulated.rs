@@ -146,7 +146,7 @@ impl SimulationGrid {
     /// Returns a model of the machine's costs.
     ///
     /// # Errors
-    /// [`SimulationError`] if the machine cannot be simulated.
+    /// Returns [`SimulationError`] if the machine cannot be simulated.
     pub fn model(&self, platform: &Platform) -> Result<DelayModel, SimulationError> {
         let mut fit = DelayFitter::new(Estimator::Difference);
         fit.machine(platform, &LevelLatencies::of(platform, &[]));
@@ -171,7 +171,7 @@ impl SimulationGrid {
     /// length, by ways and by colours. If one of the two is impossible, the reason is returned.
     ///
     /// # Errors
-    /// [`SimulationError`] if the unpartitioned machine cannot be simulated.
+    /// Returns [`SimulationError`] if the unpartitioned machine cannot be simulated.
     pub fn partitioning(
         &self,
         platform: &Platform,

@@ -125,7 +125,7 @@ impl<'a> ChargedSet<'a> {
     /// Runs a test on the set, with the charges of the test's scheduler.
     ///
     /// # Errors
-    /// [`TaskError`] for a task whose delay is not known.
+    /// Returns [`TaskError`] for a task whose delay is not known.
     pub fn ask(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
         let mut asked = self.ask_with_charges(test)?;
         asked.tick = self.set.tick();
@@ -171,7 +171,7 @@ impl<'a> ChargedSet<'a> {
     /// The set with the clusters that a test needs.
     ///
     /// # Errors
-    /// The reason why the set's CPUs do not form these clusters on the machine.
+    /// Returns the reason why the set's CPUs do not form these clusters on the machine.
     fn system(&self, test: &Test) -> Result<System<'_>, String> {
         let system = System::of(self.asked_about());
         let Suffers::Within(size) = test.suffers else { return Ok(system) };

@@ -7,8 +7,8 @@ use corehop_plan::units::{Cpu, CpuList};
 /// Returns the number of CPUs that share one cache of level `cache` (`l2`, `L3`, …), and the level.
 ///
 /// # Errors
-/// An error if the machine has no data cache of that level, or if the caches of that level serve different numbers of
-/// CPUs.
+/// Returns an error if the machine has no data cache of that level, or if the caches of that level serve different
+/// numbers of CPUs.
 pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
     let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
     let level =

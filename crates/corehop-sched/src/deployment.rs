@@ -14,7 +14,7 @@ use corehop_plan::workload::task::{TaskError, TaskSet, Time};
 /// global scheduler. `scheduler` is the analysed scheduler if the test covers several schedulers.
 ///
 /// # Errors
-/// [`TaskError`] for an invalid placement.
+/// Returns [`TaskError`] for an invalid placement.
 pub fn deployed(
     set: &TaskSet,
     test: &Test,

@@ -110,7 +110,7 @@ pub(crate) fn with_reloads_of_holders(
 /// are above and below, not on their order. Suspension also does, if suspending tasks are counted by their deadlines.
 ///
 /// # Errors
-/// The errors of [`fixed::audsley`].
+/// Returns the errors of [`fixed::audsley`].
 pub(crate) fn assigned(system: System<'_>) -> Result<Vec<usize>, Verdict> {
     if is_plain(system, system.tasks) {
         return fixed::audsley_on(system.tasks, system.supply());

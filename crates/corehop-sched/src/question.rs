@@ -103,7 +103,7 @@ impl SchedulabilityQuestion {
     /// Returns the tests that can answer the question, in the order in which they run.
     ///
     /// # Errors
-    /// [`NoQuestion`] if the clusters of clustered EDF are not known.
+    /// Returns [`NoQuestion`] if the clusters of clustered EDF are not known.
     pub fn tests(
         self,
         set: &TaskSet,
@@ -135,7 +135,7 @@ impl SchedulabilityQuestion {
     /// Returns the answer of the first test that decides.
     ///
     /// # Errors
-    /// [`TaskError`] for a task whose delay is not known.
+    /// Returns [`TaskError`] for a task whose delay is not known.
     pub fn ask(
         self,
         set: &TaskSet,

@@ -27,7 +27,7 @@ const VERSION: u32 = 0x2008_0522;
 /// starts.
 ///
 /// # Errors
-/// An error if the kernel refuses; the caller must then not continue.
+/// Returns an error if the kernel refuses; the caller must then not continue.
 pub fn give_up_lent() -> io::Result<()> {
     if !are_lent() {
         return Ok(());

@@ -14,8 +14,7 @@ pub const FIFO_PRIORITY: i32 = 2;
 /// Runs `work` in a new thread. The CPUs and the policy that `work` sets end with that thread.
 ///
 /// # Errors
-/// The system's error if no thread can be started (`ulimit -u`, a denied clone3), and a panic of
-/// `work`.
+/// Returns the system's error if no thread can be started (`ulimit -u`, a denied clone3), and a panic of `work`.
 pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
@@ -26,7 +25,7 @@ pub fn apart<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
 /// Restricts the calling thread to `cpus`.
 ///
 /// # Errors
-/// The errors of [`set_affinity_of`].
+/// Returns the errors of [`set_affinity_of`].
 pub fn set_affinity(cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
     set_affinity_of(0, cpus)
 }
@@ -47,8 +46,8 @@ const MOST_CPUS: usize = 65_536;
 /// use this call, so it allocates no memory for up to 1,024 CPUs.
 ///
 /// # Errors
-/// `EINVAL` if none of the CPUs is online and in the thread's cpuset, `ESRCH` if the thread is
-/// gone. A partly allowed list is no error; check the result by [`affinity_of`].
+/// Returns `EINVAL` if none of the CPUs is online and in the thread's cpuset, `ESRCH` if the thread is gone. A partly
+/// allowed list is no error; check the result by [`affinity_of`].
 pub fn set_affinity_of(tid: i32, cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
     let mut first = [0 as c_ulong; 1024 / WORD];
     let mut all: Vec<c_ulong> = Vec::new();
@@ -74,7 +73,7 @@ pub fn set_affinity_of(tid: i32, cpus: impl IntoIterator<Item = Cpu>) -> io::Res
 /// Allows thread `tid` (0 for the calling thread) all CPUs of its cpuset, now and later.
 ///
 /// # Errors
-/// `ESRCH` if the thread is gone, `EPERM` if it belongs to another user.
+/// Returns `ESRCH` if the thread is gone, `EPERM` if it belongs to another user.
 pub fn set_affinity_everywhere(tid: i32) -> io::Result<()> {
     // The kernel takes of it what there is and the cpuset allows.
     set_mask(tid, &[c_ulong::MAX; 8_192 / WORD])
@@ -89,7 +88,7 @@ fn set_mask(tid: i32, mask: &[c_ulong]) -> io::Result<()> {
 /// Returns the CPUs that thread `tid` (0 for the calling thread) may use (sched_getaffinity(2)).
 ///
 /// # Errors
-/// `ESRCH` if the thread is gone.
+/// Returns `ESRCH` if the thread is gone.
 pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
     let mut mask = vec![0 as c_ulong; MOST_CPUS / WORD];
     let size = size_of_val(mask.as_slice());
@@ -142,7 +141,7 @@ impl fmt::Display for SchedulingPolicy {
 /// Puts the calling thread under `policy`.
 ///
 /// # Errors
-/// `EPERM` without CAP_SYS_NICE, or in a cgroup without a real-time budget.
+/// Returns `EPERM` without CAP_SYS_NICE, or in a cgroup without a real-time budget.
 pub fn set_policy(policy: SchedulingPolicy) -> io::Result<()> {
     let (kind, priority) = match policy {
         SchedulingPolicy::Fifo(priority) => (libc::SCHED_FIFO, priority),

@@ -60,7 +60,7 @@ impl<'a> AdviceSubject<'a> {
     /// Prepares queries about absences in a company under a load.
     ///
     /// # Errors
-    /// [`NoAnswer::Several`] or [`NoAnswer::NoField`].
+    /// Returns [`NoAnswer::Several`] or [`NoAnswer::NoField`].
     pub(super) fn new(
         model: &'a DelayModel,
         wanted: &'a AdviceQuery,
@@ -80,7 +80,7 @@ impl<'a> AdviceSubject<'a> {
     /// The queries with another company.
     ///
     /// # Errors
-    /// The errors of [`Self::new`].
+    /// Returns the errors of [`Self::new`].
     pub(super) fn in_company(&self, company: Company) -> Result<Self, NoAnswer> {
         Self::new(self.model, self.wanted, self.load, company)
     }

@@ -71,7 +71,7 @@ pub enum CalibrationError {
 /// receives the current step and returns whether to continue.
 ///
 /// # Errors
-/// [`CalibrationError`] if the platform cannot be simulated, or `progress` stops the calibration.
+/// Returns [`CalibrationError`] if the platform cannot be simulated, or `progress` stops the calibration.
 pub fn calibrate(
     declared: &Platform,
     described: Platform,

@@ -19,7 +19,7 @@ pub(super) struct Solved {
 /// does not reach it between them, returns a bound.
 ///
 /// # Errors
-/// The errors of `f`.
+/// Returns the errors of `f`.
 pub(super) fn solve<E>(
     bounds: [f64; 2],
     first: f64,

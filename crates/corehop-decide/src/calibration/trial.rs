@@ -131,7 +131,7 @@ fn told(values: &[f64], replicates: &[u64]) -> Option<MedianEstimate> {
 /// Simulates groups on a platform, with `samples` samples of each cell.
 ///
 /// # Errors
-/// An error if the platform cannot be simulated.
+/// Returns an error if the platform cannot be simulated.
 pub(super) fn simulated(
     platform: &Platform,
     groups: Vec<SamplingGroup>,
@@ -143,7 +143,7 @@ pub(super) fn simulated(
 /// Simulates groups on a platform with every set of every cache.
 ///
 /// # Errors
-/// The errors of [`simulated`].
+/// Returns the errors of [`simulated`].
 pub(super) fn exactly(
     platform: &Platform,
     groups: Vec<SamplingGroup>,

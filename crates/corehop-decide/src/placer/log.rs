@@ -340,7 +340,7 @@ impl PlacementLog {
     /// Reads a log. An incomplete last line, as a killed placer leaves behind, is ignored.
     ///
     /// # Errors
-    /// [`LogError`], which names the problem and the line.
+    /// Returns [`LogError`], which names the problem and the line.
     pub fn read(from: impl BufRead) -> Result<Self, LogError> {
         let mut lines = lines_of(from)?;
         let head = lines.head.clone();

@@ -63,7 +63,7 @@ impl PinnedProcess {
     /// observed.
     ///
     /// # Errors
-    /// The reason why confining the process would differ from the tried placement.
+    /// Returns the reason why confining the process would differ from the tried placement.
     pub fn whole(&self) -> Result<&CpuList, String> {
         let Some(cpus) = &self.cpus else {
             return Err("its threads were placed on different CPUs".to_owned());

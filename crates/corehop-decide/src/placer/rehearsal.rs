@@ -80,7 +80,7 @@ impl Rehearsed {
 /// cache, and across caches.
 ///
 /// # Errors
-/// An error if the machine cannot be simulated.
+/// Returns an error if the machine cannot be simulated.
 pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
     let message = GangProgram::Exchange { items: 1, instructions: 0, through: Channel::Socket };
     let experiment = SharedData {
@@ -117,7 +117,7 @@ pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
 /// Lets a placer work on pairs of threads until it is finished, and measures the resulting rate.
 ///
 /// # Errors
-/// [`RehearsalError`] if the machine cannot run the pairs.
+/// Returns [`RehearsalError`] if the machine cannot run the pairs.
 pub fn rehearse(
     platform: &Platform,
     pairs: &PairRehearsal,

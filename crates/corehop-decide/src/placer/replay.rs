@@ -47,7 +47,7 @@ pub enum ReplayError {
 /// Replays a log as far as its actions agree, with the gain fitted on the machine, if given.
 ///
 /// # Errors
-/// [`ReplayError`] if the text is not a log, is damaged, or comes from a version that did not record the CPUs.
+/// Returns [`ReplayError`] if the text is not a log, is damaged, or comes from a version that did not record the CPUs.
 pub fn replay(log: impl BufRead, gain: Option<MachineGain>) -> Result<Replay, ReplayError> {
     let mut log = lines_of(log)?;
     let head = log.head.clone();

@@ -31,7 +31,7 @@ impl<'a> Session<'a> {
     /// returned.
     ///
     /// # Errors
-    /// An error if threads cannot be put back.
+    /// Returns an error if threads cannot be put back.
     pub fn act(
         &mut self,
         action: &Action,
@@ -54,7 +54,7 @@ impl<'a> Session<'a> {
     /// Reverts all moves, the last one first.
     ///
     /// # Errors
-    /// An error if the host cannot revert a move.
+    /// Returns an error if the host cannot revert a move.
     pub fn restore(&mut self) -> Result<(), HostError> {
         while let Some(receipt) = self.in_force.pop() {
             self.host.revert(receipt)?;

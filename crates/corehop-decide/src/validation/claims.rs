@@ -130,7 +130,7 @@ impl ClaimStudy {
     /// Parses a study from its description.
     ///
     /// # Errors
-    /// [`PublishedStudyError::Form`], which says what is wrong.
+    /// Returns [`PublishedStudyError::Form`], which says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }
@@ -154,7 +154,7 @@ impl ClaimStudy {
     /// figures, saturations, task sets.
     ///
     /// # Errors
-    /// The errors of the experiments.
+    /// Returns the errors of the experiments.
     pub(super) fn plans(
         &self,
         platform: &Platform,
@@ -171,7 +171,7 @@ impl ClaimStudy {
     /// Tests every claim on its simulated rows.
     ///
     /// # Errors
-    /// [`BadInput`] for samples that contain values that are not numbers.
+    /// Returns [`BadInput`] for samples that contain values that are not numbers.
     fn test(
         &self,
         platform: &Platform,

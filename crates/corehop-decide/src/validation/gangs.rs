@@ -135,7 +135,7 @@ impl GangStudy {
     /// Parses a study from its description and its table.
     ///
     /// # Errors
-    /// [`PublishedStudyError`], which names the problem and its place.
+    /// Returns [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["program", "items", "quantity", "value"])? {
@@ -162,7 +162,7 @@ impl GangStudy {
     /// The plan behind the table.
     ///
     /// # Errors
-    /// An error if `platform` has fewer than two packages, or a program is impossible.
+    /// Returns an error if `platform` has fewer than two packages, or a program is impossible.
     pub(super) fn plan(
         &self,
         platform: &Platform,

@@ -144,7 +144,7 @@ pub struct HostDescription<'a> {
 /// host, and compares the results with the samples of that state. `exact` simulates all sets of all caches.
 ///
 /// # Errors
-/// An error if a platform cannot be simulated.
+/// Returns an error if a platform cannot be simulated.
 pub fn beside(
     described: HostDescription<'_>,
     samples: &[Sample],

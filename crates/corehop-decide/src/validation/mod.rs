@@ -56,7 +56,7 @@ pub trait PublishedStudy {
     /// Simulates the study in `lab` on `platform`, and judges the result.
     ///
     /// # Errors
-    /// [`ValidationError`] if the study cannot be simulated on the platform.
+    /// Returns [`ValidationError`] if the study cannot be simulated on the platform.
     fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError>;
 }
 

@@ -64,7 +64,7 @@ impl PlacementStudy {
     /// Parses a study from its description.
     ///
     /// # Errors
-    /// [`PublishedStudyError::Form`], which says what is wrong.
+    /// Returns [`PublishedStudyError::Form`], which says what is wrong.
     pub fn new(description: &str) -> Result<Self, PublishedStudyError> {
         described(description)
     }

@@ -79,7 +79,7 @@ impl RegressionStudy {
     /// Parses a study from its description, and from a table of rows on which the regression was not fitted.
     ///
     /// # Errors
-    /// [`PublishedStudyError`], which names the problem and its place.
+    /// Returns [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, COLUMNS)? {

@@ -78,7 +78,7 @@ pub fn task_set_studies() -> impl Iterator<Item = &'static str> {
 /// placements, a regression, and claims.
 ///
 /// # Errors
-/// An error if a file is invalid; a test reads all of them.
+/// Returns an error if a file is invalid; a test reads all of them.
 pub fn all() -> Result<Vec<Box<dyn PublishedStudy>>, PublishedStudyError> {
     let mut all: Vec<Box<dyn PublishedStudy>> = Vec::new();
     for (_, description, table) in TABLES {
@@ -112,7 +112,7 @@ impl TableStudy {
     /// Returns the embedded table study of this name, if there is one.
     ///
     /// # Errors
-    /// An error if its files are invalid; a test reads all of them.
+    /// Returns an error if its files are invalid; a test reads all of them.
     pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(TABLES, id, Self::new)
     }
@@ -122,7 +122,7 @@ impl RegressionStudy {
     /// Returns the embedded study of this name, if there is one.
     ///
     /// # Errors
-    /// An error if its files are invalid; a test reads all of them.
+    /// Returns an error if its files are invalid; a test reads all of them.
     pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(REGRESSIONS, id, Self::new)
     }
@@ -142,7 +142,7 @@ impl GangStudy {
     /// Returns the embedded table of this name, if there is one.
     ///
     /// # Errors
-    /// An error if its files are invalid; a test reads all of them.
+    /// Returns an error if its files are invalid; a test reads all of them.
     pub fn named(id: &str) -> Option<Result<Self, PublishedStudyError>> {
         with_table(GANGS, id, Self::new)
     }

@@ -103,7 +103,7 @@ impl SwitchStudy {
     /// Parses a study from its description and its table.
     ///
     /// # Errors
-    /// [`PublishedStudyError`], which names the problem and its place.
+    /// Returns [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["platform", "mechanism", "wake_up_cycles", "value"])? {

@@ -166,7 +166,7 @@ impl TableStudy {
     /// columns. Rows without a cost are left out.
     ///
     /// # Errors
-    /// [`PublishedStudyError`], which names the problem and its place.
+    /// Returns [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         study.printed = printed(table)?;
@@ -262,7 +262,7 @@ impl TableStudy {
     /// The plan of [`TableStudy::experiment`], with jobs moved to their home node if the study requires that.
     ///
     /// # Errors
-    /// The errors of the experiment.
+    /// Returns the errors of the experiment.
     pub(super) fn plan(&self, platform: &Platform, lab: &Lab) -> Result<Plan, ExperimentError> {
         let mut experiment = self.experiment(lab.samples(self.samples).have);
         experiment.passes = lab.passes.unwrap_or(self.passes);
@@ -276,7 +276,7 @@ impl TableStudy {
     /// The platform with the server that drifts in this study.
     ///
     /// # Errors
-    /// An error if the platform has no such server.
+    /// Returns an error if the platform has no such server.
     pub(super) fn on<'a>(
         &self,
         platform: &'a Platform,

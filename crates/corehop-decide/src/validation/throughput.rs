@@ -268,7 +268,7 @@ impl ThroughputStudy {
     /// Parses a study from its description and its table.
     ///
     /// # Errors
-    /// [`PublishedStudyError`], which names the problem and its place.
+    /// Returns [`PublishedStudyError`], which names the problem and its place.
     pub fn new(description: &str, table: &str) -> Result<Self, PublishedStudyError> {
         let mut study: Self = described(description)?;
         for line in lines(table, &["platform", "nic_gbps", "kernel", "value"])? {

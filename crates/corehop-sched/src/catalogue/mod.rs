@@ -453,7 +453,7 @@ pub struct UnknownTest {
 /// Returns the test of this name.
 ///
 /// # Errors
-/// [`UnknownTest`] if no test has this name, with similar names.
+/// Returns [`UnknownTest`] if no test has this name, with similar names.
 pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
     all().find(|test| test.name == name).ok_or_else(|| {
         let mut near: Vec<_> =

@@ -14,7 +14,7 @@ use corehop_plan::workload::task::{Task, Time};
 /// 6(4), 2010. Each task's bound holds whatever the regions of other tasks are.
 ///
 /// # Errors
-/// [`NoRegions`] if the set is not schedulable even with full preemption, or has release jitter or blocking.
+/// Returns [`NoRegions`] if the set is not schedulable even with full preemption, or has release jitter or blocking.
 pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
     plain(tasks)?;
     match qpa(tasks) {

@@ -13,8 +13,8 @@ use corehop_plan::workload::task::{Task, Time};
 /// regions under fixed priority scheduling", RTCSA 2009).
 ///
 /// # Errors
-/// [`NoRegions`] if the set is not schedulable even with full preemption, a deadline is beyond its period, or there
-/// is release jitter or blocking.
+/// Returns [`NoRegions`] if the set is not schedulable even with full preemption, a deadline is beyond its period, or
+/// there is release jitter or blocking.
 pub fn regions(tasks: &[Task]) -> Result<Vec<Time>, NoRegions> {
     plain(tasks)?;
     if let Some(task) = tasks.iter().position(|task| task.deadline > task.period) {

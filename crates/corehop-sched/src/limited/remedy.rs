@@ -79,7 +79,7 @@ impl Remedies {
     /// Times are whole microseconds, rounded to the pessimistic side.
     ///
     /// # Errors
-    /// [`TaskError`] if the set is for several CPUs, a task states no size, or the cost of a size is not known.
+    /// Returns [`TaskError`] if the set is for several CPUs, a task states no size, or the cost of a size is not known.
     pub fn of(set: &TaskSet, costs: &dyn EventCosts) -> Result<Self, TaskError> {
         if set.cpus() != 1 {
             return Err(TaskError {
@@ -151,7 +151,7 @@ fn delays(set: &TaskSet, costs: &dyn EventCosts) -> Result<Vec<Cost>, TaskError>
 /// preemption to each task. The upper end of each cost, rounded up to whole microseconds, is charged.
 ///
 /// # Errors
-/// [`NoRegions`] if deadlines are missed with every limit, or the analysis does not cover the tasks.
+/// Returns [`NoRegions`] if deadlines are missed with every limit, or the analysis does not cover the tasks.
 ///
 /// # Panics
 /// If there are not as many delays as tasks.

@@ -24,7 +24,7 @@ pub struct Thresholds {
 /// priority down (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000).
 ///
 /// # Errors
-/// [`NoRegions`] if no thresholds meet all deadlines, or there is release jitter or blocking.
+/// Returns [`NoRegions`] if no thresholds meet all deadlines, or there is release jitter or blocking.
 pub fn largest(tasks: &[Task]) -> Result<Thresholds, NoRegions> {
     plain(tasks)?;
     let order = distinct(tasks)?;

@@ -87,7 +87,7 @@ impl OverheadTable {
     /// with more tasks.
     ///
     /// # Errors
-    /// [`OverheadError`], which names the column or the line.
+    /// Returns [`OverheadError`], which names the column or the line.
     pub fn parse(text: &str) -> Result<Self, OverheadError> {
         let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let head: Vec<&str> = lines
@@ -161,8 +161,8 @@ impl OverheadTable {
     /// Each CPU handles its own releases.
     ///
     /// # Errors
-    /// [`OverheadError::Beyond`] for more tasks than the table covers, [`OverheadError::NotScheduling`] for a table
-    /// with no column that a test charges.
+    /// Returns [`OverheadError::Beyond`] for more tasks than the table covers, [`OverheadError::NotScheduling`] for a
+    /// table with no column that a test charges.
     pub fn of(&self, count: usize, quantum: Nanos) -> Result<SystemOverheads, OverheadError> {
         if self.lacks().len() == CHARGED.len() {
             return Err(OverheadError::NotScheduling);

@@ -27,7 +27,7 @@ pub(crate) fn by_priority(system: System<'_>, group: &[usize]) -> Verdict {
 /// An assignment of tasks to the CPUs that the set allows, such that each CPU meets all deadlines.
 ///
 /// # Errors
-/// [`Verdict::Unschedulable`] if no such assignment exists, [`Verdict::Unknown`] if the search needs too many
+/// Returns [`Verdict::Unschedulable`] if no such assignment exists, [`Verdict::Unknown`] if the search needs too many
 /// analyses (a count, not a time).
 pub(crate) fn partition(system: System<'_>, one: OneCpu) -> Result<Vec<Vec<usize>>, Verdict> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();

@@ -10,7 +10,7 @@ use corehop_plan::workload::task::{Task, Time};
 /// migration, and a stated budget must leave room for that reload.
 ///
 /// # Errors
-/// The reason why the deadlines are not known to be met.
+/// Returns the reason why the deadlines are not known to be met.
 pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
     let places = system
         .placement
@@ -38,7 +38,7 @@ pub fn check(system: System<'_>) -> Result<Vec<Subtask>, String> {
 /// Returns the tasks of each CPU if the set gives each task one CPU.
 ///
 /// # Errors
-/// The task that has no CPU, or more than one.
+/// Returns the task that has no CPU, or more than one.
 pub fn bins(system: System<'_>) -> Result<Vec<Vec<usize>>, String> {
     let mut bins = vec![Vec::new(); system.cpus as usize];
     for at in 0..system.tasks.len() {

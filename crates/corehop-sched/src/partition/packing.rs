@@ -74,7 +74,7 @@ impl Packing {
     /// Packs the tasks into `cpus / cluster` bins.
     ///
     /// # Errors
-    /// The index of the first task that no bin admits.
+    /// Returns the index of the first task that no bin admits.
     pub fn pack(self, system: System<'_>) -> PackingResult {
         let (bins, rest) = self.pack_as_far(system);
         rest.first().map_or(Ok(bins), |&at| Err(at))

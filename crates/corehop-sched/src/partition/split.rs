@@ -128,7 +128,7 @@ impl TaskRemainder {
 /// first task that no splitting could place.
 ///
 /// # Errors
-/// The index of the task that could not be placed.
+/// Returns the index of the task that could not be placed.
 pub fn c_equals_d(system: System<'_>) -> Result<Vec<Subtask>, usize> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();
     order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));

@@ -63,7 +63,7 @@ pub struct Scenes {
 /// Returns the groups of CPUs on which the set's scheduler runs the tasks.
 ///
 /// # Errors
-/// The reason why the set cannot be simulated.
+/// Returns the reason why the set cannot be simulated.
 pub fn scenes(
     set: &TaskSet,
     scheduler: Scheduler,

@@ -77,7 +77,7 @@ impl StudyCounts {
     /// Adds the counts of another part of the study.
     ///
     /// # Errors
-    /// [`StudyCountsError`] if the part belongs to another study, or contains sets that are already counted.
+    /// Returns [`StudyCountsError`] if the part belongs to another study, or contains sets that are already counted.
     pub fn merge(&mut self, other: &Self) -> Result<(), StudyCountsError> {
         let (a, b) = (&self.study, &other.study);
         if a != b {
@@ -99,7 +99,7 @@ impl StudyCounts {
     /// Adds the counts of all parts.
     ///
     /// # Errors
-    /// The errors of [`StudyCounts::merge`], and an error if there are no parts.
+    /// Returns the errors of [`StudyCounts::merge`], and an error if there are no parts.
     pub fn merged(parts: impl IntoIterator<Item = Self>) -> Result<Self, StudyCountsError> {
         let mut parts = parts.into_iter();
         let mut all = parts.next().ok_or(StudyCountsError::Nothing)?;

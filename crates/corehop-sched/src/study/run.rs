@@ -50,7 +50,7 @@ pub enum StudyRunError {
 /// Runs a part of a study on `threads` threads (one per CPU if not given).
 ///
 /// # Errors
-/// [`StudyRunError`]; in that case there are no counts.
+/// Returns [`StudyRunError`]; in that case there are no counts.
 pub fn run(
     study: &SchedulabilityStudy,
     shard: Shard,

@@ -131,7 +131,7 @@ impl StudyCounts {
     /// Writes the counts as Parquet.
     ///
     /// # Errors
-    /// [`StoreError::Io`] if `out` cannot be written.
+    /// Returns [`StoreError::Io`] if `out` cannot be written.
     pub fn write(&self, out: impl Write + Send) -> Result<(), StoreError> {
         let batch = self.batch()?;
         let snappy = WriterProperties::builder()
@@ -209,7 +209,7 @@ impl StudyCounts {
     /// Reads a file that [`StudyCounts::write`] wrote, and reports whether its checksums are valid.
     ///
     /// # Errors
-    /// [`StoreError`] if the file has another format or a later version, or is damaged.
+    /// Returns [`StoreError`] if the file has another format or a later version, or is damaged.
     pub fn read(file: impl ChunkReader + 'static) -> Result<(Self, Verification), StoreError> {
         let verified = parquet_sums::verify(&file);
         // What is damaged may be a file of rows, whose reader says so.

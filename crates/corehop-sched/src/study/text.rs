@@ -105,7 +105,7 @@ impl SchedulabilityStudy {
     /// Parses a description.
     ///
     /// # Errors
-    /// [`StudyError`], which says what is wrong and what is expected.
+    /// Returns [`StudyError`], which says what is wrong and what is expected.
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let form = |error: toml::de::Error| StudyError::Form(error.to_string());
         let mut table: Table = bounds::from_toml(text).map_err(form)?;
@@ -140,7 +140,7 @@ impl SchedulabilityStudy {
     /// Returns the study with another seed or number of sets, if given.
     ///
     /// # Errors
-    /// An error if the number of sets is zero or so large that counts would overflow.
+    /// Returns an error if the number of sets is zero or so large that counts would overflow.
     pub fn with(mut self, seed: Option<u64>, sets: Option<u64>) -> Result<Self, StudyError> {
         self.seed = seed.unwrap_or(self.seed);
         self.sets = sets.unwrap_or(self.sets);

@@ -232,7 +232,7 @@ impl Supplies {
     /// Checks that the supply is known for the CPUs that the set names, or else for as many CPUs as the set has.
     ///
     /// # Errors
-    /// [`NoSupply`], which names the CPUs.
+    /// Returns [`NoSupply`], which names the CPUs.
     pub fn check(&self, set: &TaskSet) -> Result<(), NoSupply> {
         let known: Vec<String> = self.cpus().map(|cpu| cpu.to_string()).collect();
         let known = known.join(", ");

@@ -41,7 +41,7 @@ pub struct ResourceError(String);
 /// Parses the supply that a text states: a budget that each CPU has in every period, at any time of the period.
 ///
 /// # Errors
-/// [`ResourceError`] for other texts, and for values that no CPU can have.
+/// Returns [`ResourceError`] for other texts, and for values that no CPU can have.
 pub fn resources(text: &str) -> Result<Supplies, ResourceError> {
     let stated: Resources =
         bounds::from_json(text).map_err(|error| ResourceError(error.to_string()))?;

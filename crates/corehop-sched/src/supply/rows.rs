@@ -78,7 +78,7 @@ pub struct SupplySummary {
 /// Reads the supply from a file of `measure supply`.
 ///
 /// # Errors
-/// [`NoSupplyInFile`] if the file has other rows, is damaged, or contains no window.
+/// Returns [`NoSupplyInFile`] if the file has other rows, is damaged, or contains no window.
 pub fn read<S>(reader: &mut Reader<S>) -> Result<Supplies, NoSupplyInFile>
 where
     S: ChunkReader + Read + Seek + 'static,
@@ -133,7 +133,7 @@ impl ObservedSupply {
     /// Returns the supply of each CPU.
     ///
     /// # Errors
-    /// [`NoSupply`] if there is no window, or a window lacks rows.
+    /// Returns [`NoSupply`] if there is no window, or a window lacks rows.
     pub fn supplies(&self) -> Result<Supplies, NoSupply> {
         match self.astray {
             None if self.without_fifo() => {

@@ -63,7 +63,7 @@ impl Supplies {
     /// Computes the supply of each observed CPU.
     ///
     /// # Errors
-    /// [`NoSupply`] if there is no window, or a window is shorter than stated.
+    /// Returns [`NoSupply`] if there is no window, or a window is shorter than stated.
     pub fn watched(windows: &[SupplyWindow]) -> Result<Self, NoSupply> {
         let mut by_cpu: BTreeMap<u32, Vec<&SupplyWindow>> = BTreeMap::new();
         for window in windows {

@@ -370,7 +370,7 @@ pub fn audsley(tasks: &[Task]) -> Result<Vec<usize>, Verdict> {
 /// Runs [`audsley`] on a CPU with this supply.
 ///
 /// # Errors
-/// The errors of [`audsley`].
+/// Returns the errors of [`audsley`].
 pub fn audsley_on(tasks: &[Task], supply: &Supply) -> Result<Vec<usize>, Verdict> {
     let mut steps = STEPS;
     let mut out_of_steps = false;

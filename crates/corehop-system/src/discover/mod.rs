@@ -55,8 +55,8 @@ pub enum DiscoverError {
 /// Returns the description of the machine whose files are below `root`.
 ///
 /// # Errors
-/// An error if no CPUs are listed, a file is damaged, or the CPU lists contradict each other. Values that the host
-/// does not state (caches, nodes, clocks) are missing in the result.
+/// Returns an error if no CPUs are listed, a file is damaged, or the CPU lists contradict each other. Values that the
+/// host does not state (caches, nodes, clocks) are missing in the result.
 pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
     let (cpus, online) = topology::cpus(root)?;
     let packages = topology::packages(root, &online.value)?;

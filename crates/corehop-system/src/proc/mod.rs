@@ -31,7 +31,7 @@ pub use tables::{CgroupEntry, Mount, groups, mounts, own_groups, unified};
 /// Returns the bytes of a kernel file.
 ///
 /// # Errors
-/// The system's errors.
+/// Returns the system's errors.
 pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     fs::read(path)
 }
@@ -40,7 +40,7 @@ pub fn bytes(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// kernel itself, and never for names.
 ///
 /// # Errors
-/// The system's errors.
+/// Returns the system's errors.
 pub fn text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = bytes(path)?;
     Ok(String::from_utf8(bytes)
@@ -75,7 +75,7 @@ pub(crate) fn processes() -> impl Iterator<Item = u32> {
 /// The open descriptors of this process.
 ///
 /// # Errors
-/// `NotFound` if `/proc` is not mounted.
+/// Returns `NotFound` if `/proc` is not mounted.
 pub(crate) fn own_descriptors() -> io::Result<Vec<i32>> {
     let numbers = numbers_in(Path::new("/proc/self/fd"))?;
     Ok(numbers.filter_map(|number| i32::try_from(number).ok()).collect())
@@ -116,7 +116,7 @@ impl ProcEntry {
     /// Opens a file in the folder. The open file stays with the process or thread that has the ID now.
     ///
     /// # Errors
-    /// `NotFound` if there is no such process.
+    /// Returns `NotFound` if there is no such process.
     pub fn open(&self, file: &str) -> io::Result<File> {
         File::open(self.path(file))
     }
@@ -124,7 +124,7 @@ impl ProcEntry {
     /// Returns the bytes of a file in the folder.
     ///
     /// # Errors
-    /// `NotFound` if there is no such process, `ESRCH` if it ended meanwhile.
+    /// Returns `NotFound` if there is no such process, `ESRCH` if it ended meanwhile.
     pub fn bytes(&self, file: &str) -> io::Result<Vec<u8>> {
         bytes(self.path(file))
     }
@@ -132,7 +132,7 @@ impl ProcEntry {
     /// Writes to a file in the folder.
     ///
     /// # Errors
-    /// The errors of [`Self::bytes`], and the kernel's refusals.
+    /// Returns the errors of [`Self::bytes`], and the kernel's refusals.
     pub fn write(&self, file: &str, content: &str) -> io::Result<()> {
         fs::write(self.path(file), content)
     }
@@ -140,7 +140,7 @@ impl ProcEntry {
     /// Reads the `stat` file.
     ///
     /// # Errors
-    /// The errors of [`Self::bytes`]; `InvalidData` for an unexpected format.
+    /// Returns the errors of [`Self::bytes`]; `InvalidData` for an unexpected format.
     pub fn stat(&self) -> io::Result<Stat> {
         let bytes = self.bytes("stat")?;
         Stat::parse(&bytes).ok_or_else(|| {
@@ -152,7 +152,7 @@ impl ProcEntry {
     /// Reads the `status` file.
     ///
     /// # Errors
-    /// The errors of [`Self::bytes`].
+    /// Returns the errors of [`Self::bytes`].
     pub fn status(&self) -> io::Result<Status> {
         self.bytes("status").map(Status::new)
     }
@@ -166,7 +166,7 @@ impl ProcEntry {
     /// Returns the name of the process or thread as text: see [`shown`].
     ///
     /// # Errors
-    /// The errors of [`Self::bytes`].
+    /// Returns the errors of [`Self::bytes`].
     pub fn name(&self) -> io::Result<String> {
         let bytes = self.bytes("comm")?;
         Ok(shown(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
@@ -175,7 +175,7 @@ impl ProcEntry {
     /// The zero-terminated strings in a file of the folder: `cmdline` and `environ`.
     ///
     /// # Errors
-    /// The errors of [`Self::bytes`], and `PermissionDenied`.
+    /// Returns the errors of [`Self::bytes`], and `PermissionDenied`.
     pub(crate) fn strings(&self, file: &str) -> io::Result<Vec<Vec<u8>>> {
         let bytes = self.bytes(file)?;
         let all = bytes.strip_suffix(b"\0").unwrap_or(&bytes).split(|&byte| byte == 0);
@@ -185,7 +185,7 @@ impl ProcEntry {
     /// Returns the IDs of the process's threads.
     ///
     /// # Errors
-    /// `NotFound` if there is no such process.
+    /// Returns `NotFound` if there is no such process.
     pub fn threads(&self) -> io::Result<impl Iterator<Item = u32> + use<>> {
         numbers_in(Path::new(&self.path("task")))
     }

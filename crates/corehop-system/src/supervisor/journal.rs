@@ -123,8 +123,8 @@ impl Journal {
     /// Opens the journal at `path`, which must be a file of the calling user.
     ///
     /// # Errors
-    /// `PermissionDenied` for a symbolic link or another user's file, `InvalidData` for a file that is not a journal
-    /// or has a later version.
+    /// Returns `PermissionDenied` for a symbolic link or another user's file, `InvalidData` for a file that is not a
+    /// journal or has a later version.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let opened = OpenOptions::new()
             .read(true)
@@ -167,7 +167,7 @@ impl Journal {
     /// Writes `undo` to disk; returns its number.
     ///
     /// # Errors
-    /// An error if the disk is full. The journal is then unchanged.
+    /// Returns an error if the disk is full. The journal is then unchanged.
     pub(super) fn append(&mut self, undo: Undo) -> io::Result<usize> {
         let offset = self.length;
         let line = serde_json::to_string(&JournalEntry { state: JournalState::Live, undo: &undo })?;
@@ -242,7 +242,7 @@ impl Journal {
     /// lock, if the file system has locks.
     ///
     /// # Errors
-    /// An error if neither the ID nor the lock decides.
+    /// Returns an error if neither the ID nor the lock decides.
     pub(super) fn owner_is_dead(&self) -> io::Result<bool> {
         let comparable = self.header.pid_namespace.is_none_or(|it| Some(it) == pid_namespace());
         let alive = comparable && self.of_this_boot() && self.header.owner.is_alive();
@@ -373,7 +373,8 @@ fn refused(problem: String) -> io::Error {
 /// contents are executed with the privileges of the user who restores.
 ///
 /// # Errors
-/// `PermissionDenied` for a symbolic link, another user's directory, or a directory that other users may write to.
+/// Returns `PermissionDenied` for a symbolic link, another user's directory, or a directory that other users may write
+/// to.
 pub(super) fn private_directory(directory: &Path) -> io::Result<PathBuf> {
     match DirBuilder::new().mode(0o700).create(directory) {
         Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),

@@ -61,8 +61,8 @@ pub struct LoadChild {
 /// the command begins.
 ///
 /// # Errors
-/// An error if the keeper or the journal is not available, or one of the CPUs is not allowed. A useless command is
-/// detected later, by [`LoadChild::check`].
+/// Returns an error if the keeper or the journal is not available, or one of the CPUs is not allowed. A useless command
+/// is detected later, by [`LoadChild::check`].
 pub fn spawn_load(
     command: &str,
     cpus: CpuList,
@@ -141,7 +141,7 @@ impl LoadChild {
     /// Checks that the load still runs as requested. Call this now and then during the run, and at its end.
     ///
     /// # Errors
-    /// An error if the command was given up because it repeatedly ended immediately, the keeper was killed, the
+    /// Returns an error if the command was given up because it repeatedly ended immediately, the keeper was killed, the
     /// kernel moved the load to other CPUs, or the supervisor is stopped.
     pub fn check(&self) -> Result<(), SupervisorError> {
         self.guard.check()?;

@@ -141,7 +141,7 @@ impl Guard {
     /// changes are possible.
     ///
     /// # Errors
-    /// The errors of [`Guard::record`].
+    /// Returns the errors of [`Guard::record`].
     pub fn start() -> Result<Self, SupervisorError> {
         let guard = Self::new();
         guard.shared.with_active("none yet", |_| Ok(()))?;
@@ -152,7 +152,7 @@ impl Guard {
     /// change.
     ///
     /// # Errors
-    /// An error if the journal or the supervisor is not available. A supervisor that was killed is replaced.
+    /// Returns an error if the journal or the supervisor is not available. A supervisor that was killed is replaced.
     pub fn record(&self, undo: Undo) -> Result<UndoId, SupervisorError> {
         let change = undo.to_string();
         self.shared.with_active(&change, |active| active.record(undo))
@@ -162,7 +162,7 @@ impl Guard {
     /// run.
     ///
     /// # Errors
-    /// An error if another run holds the lock, if a crashed run has left changes behind, and the errors of
+    /// Returns an error if another run holds the lock, if a crashed run has left changes behind, and the errors of
     /// [`Guard::record`].
     pub fn lock_whole_host(&self) -> Result<WholeHost, SupervisorError> {
         let directory = &self.shared.directory;
@@ -190,7 +190,7 @@ impl Guard {
     /// change for a long time should call this now and then.
     ///
     /// # Errors
-    /// [`SupervisorError::Silent`] if the supervisor is stopped, and the errors of [`Guard::record`].
+    /// Returns [`SupervisorError::Silent`] if the supervisor is stopped, and the errors of [`Guard::record`].
     pub fn check(&self) -> Result<(), SupervisorError> {
         let change = "none; the changes so far are taken back";
         self.shared.lock().as_mut().map_or(Ok(()), |active| active.attend(change, NOW_AND_THEN))
@@ -200,7 +200,7 @@ impl Guard {
     /// stopped or blocked and does not call, the supervisor reverts its changes.
     ///
     /// # Errors
-    /// [`SupervisorError::Lapsed`] if this was not called for too long, and the errors of [`Guard::check`].
+    /// Returns [`SupervisorError::Lapsed`] if this was not called for too long, and the errors of [`Guard::check`].
     pub fn beat(&self) -> Result<(), SupervisorError> {
         let mut slot = self.shared.lock();
         let Some(active) = slot.as_mut() else { return Ok(()) };
@@ -214,7 +214,7 @@ impl Guard {
     /// of another guard.
     ///
     /// # Errors
-    /// An error if the change cannot be reverted. The change then stays listed.
+    /// Returns an error if the change cannot be reverted. The change then stays listed.
     pub fn undo(&self, id: UndoId) -> Result<(), SupervisorError> {
         match self.shared.lock().as_mut() {
             Some(active) if active.serial == id.journal => {
@@ -238,7 +238,8 @@ impl Guard {
     /// For a setting that lists its choices (`always [madvise] never`), the choice in brackets is restored.
     ///
     /// # Errors
-    /// The errors of [`Guard::record`], and an error if the file cannot be read or written; nothing is changed then.
+    /// Returns the errors of [`Guard::record`], and an error if the file cannot be read or written; nothing is changed
+    /// then.
     pub fn set(&self, path: &Path, value: &str) -> Result<UndoId, SupervisorError> {
         let failed = |verb: String| {
             move |source| SupervisorError::Setting { path: path.to_owned(), verb, source }
@@ -269,7 +270,7 @@ impl Guard {
     /// The guard can be used again.
     ///
     /// # Errors
-    /// An error if some change could not be reverted. Such a change stays listed for [`restore`].
+    /// Returns an error if some change could not be reverted. Such a change stays listed for [`restore`].
     pub fn take_all_back(&self) -> Result<(), SupervisorError> {
         self.shared.end()
     }

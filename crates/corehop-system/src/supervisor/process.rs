@@ -42,7 +42,7 @@ impl ProcessId {
     /// Returns the process or thread that has this ID now.
     ///
     /// # Errors
-    /// `NotFound` if there is none, or `/proc` is not mounted.
+    /// Returns `NotFound` if there is none, or `/proc` is not mounted.
     pub fn of(pid: i32) -> io::Result<Self> {
         Ok(Self::from(&ProcEntry::process(pid).stat()?))
     }
@@ -50,7 +50,7 @@ impl ProcessId {
     /// Returns the calling process.
     ///
     /// # Errors
-    /// `NotFound` if `/proc` is not mounted.
+    /// Returns `NotFound` if `/proc` is not mounted.
     pub fn own() -> io::Result<Self> {
         Self::of(std::process::id() as i32)
     }
@@ -80,7 +80,7 @@ impl ProcessId {
     /// Sends `signal` to this process, and never to another process that has received its ID (pidfd_send_signal(2)).
     ///
     /// # Errors
-    /// `ESRCH` if the process is gone; the errors of kill(2).
+    /// Returns `ESRCH` if the process is gone; the errors of kill(2).
     pub(super) fn signal(self, signal: libc::c_int) -> io::Result<()> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let Some(fd) = pidfd(self.pid) else {
@@ -163,7 +163,7 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
 /// Returns an output for helpers without output: a pipe that nobody reads. An initramfs may have no `/dev/null`.
 ///
 /// # Errors
-/// The errors of the system.
+/// Returns the errors of the system.
 pub fn nowhere() -> io::Result<Stdio> {
     io::pipe().map(|(_reader, writer)| Stdio::from(writer))
 }
@@ -175,8 +175,8 @@ pub fn nowhere() -> io::Result<Stdio> {
 /// [`enter_helper`] makes the helper independent; this function returns when the helper reports that it is ready.
 ///
 /// # Errors
-/// An error if the helper cannot be started, or is not ready within ten seconds (`NotConnected` if the program does
-/// not know the role, because it has not called [`super::main_if_asked`]).
+/// Returns an error if the helper cannot be started, or is not ready within ten seconds (`NotConnected` if the program
+/// does not know the role, because it has not called [`super::main_if_asked`]).
 pub fn start_helper(
     role: &str,
     arguments: &[&OsStr],
@@ -217,7 +217,7 @@ pub const READY: &[u8; 1] = b"R";
 /// a notice of the parent's death.
 ///
 /// # Errors
-/// The errors of the system.
+/// Returns the errors of the system.
 pub fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
     // Anyone can start a helper, with a journal or a command of their own.
@@ -250,7 +250,7 @@ fn leave_the_parent() -> io::Result<()> {
 /// Waits until one of `fds` is readable or has lost its other end; `None` is never ready.
 ///
 /// # Errors
-/// The errors of poll(2) except `EINTR`, after which the wait continues.
+/// Returns the errors of poll(2) except `EINTR`, after which the wait continues.
 pub fn wait_readable<const N: usize>(
     fds: [Option<&dyn AsRawFd>; N],
     limit: Option<Duration>,

@@ -102,7 +102,7 @@ impl fmt::Display for Restored {
 /// Privileges of the executable file are first dropped permanently.
 ///
 /// # Errors
-/// An error if `directory` is yours but other users can write to it, or `/proc` is not mounted.
+/// Returns an error if `directory` is yours but other users can write to it, or `/proc` is not mounted.
 pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
     let unusable = |source| SupervisorError::Directory { path: directory.into(), source };
     // Without /proc every owner would look dead.

@@ -163,7 +163,7 @@ fn put_back(tid: i32, cpus: &CpuList, given: Option<&CpuList>, anywhere: bool) -
 /// Whether a thread has other CPUs than it was given, and not because the kernel took some of those away.
 ///
 /// # Errors
-/// `ESRCH` where the thread is gone.
+/// Returns `ESRCH` where the thread is gone.
 pub fn has_chosen(tid: i32, given: &CpuList) -> io::Result<bool> {
     let took = || cpuset_of(tid).is_some_and(|there| there.intersection(given) != *given);
     Ok(affinity_of(tid)? != *given && !took())
@@ -245,7 +245,7 @@ pub(super) fn mark(leader: ProcessId) -> String {
 /// Ends the group of `leader` and all processes with its mark, except the calling process.
 ///
 /// # Errors
-/// `NotFound` if there were no such processes, `TimedOut` if some did not die.
+/// Returns `NotFound` if there were no such processes, `TimedOut` if some did not die.
 pub(super) fn end_group(leader: ProcessId) -> io::Result<()> {
     let first = group(leader);
     if first.is_empty() {

@@ -49,7 +49,7 @@ impl Lock {
     /// Waits for the lock in `directory` for at most `limit`, or until `stop`.
     ///
     /// # Errors
-    /// An error if the file cannot be created.
+    /// Returns an error if the file cannot be created.
     pub(super) fn wait(
         directory: &Path,
         limit: Duration,

@@ -159,7 +159,7 @@ impl CostStudy {
     /// Draws the sets and runs the tests. `costs` take precedence over the costs of the study.
     ///
     /// # Errors
-    /// [`CostStudyError`] if costs are missing or do not cover a size, or sets cannot be drawn.
+    /// Returns [`CostStudyError`] if costs are missing or do not cover a size, or sets cannot be drawn.
     pub fn run(&self, costs: Option<&dyn EventCosts>) -> Result<CostStudyResult, CostStudyError> {
         let of = |reading: &CostReading| self.read(reading, costs);
         Ok(CostStudyResult { readings: self.readings.iter().map(of).collect::<Result<_, _>>()? })

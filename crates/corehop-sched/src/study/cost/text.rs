@@ -77,7 +77,7 @@ impl CostStudy {
     /// Parses a description.
     ///
     /// # Errors
-    /// [`StudyError`], which says what is wrong and what is expected.
+    /// Returns [`StudyError`], which says what is wrong and what is expected.
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let form = |error: toml::de::Error| {
             StudyError::Form(error.to_string().trim_end().replace('\n', " "))
